@@ -1,0 +1,163 @@
+#include "runtime/cpu_features.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace dmlcpu {
+namespace {
+
+#if defined(__x86_64__)
+
+struct CpuidRegisters {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+CpuidRegisters cpuid(unsigned leaf, unsigned subleaf) {
+  CpuidRegisters r;
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);
+  return r;
+}
+
+bool bit(unsigned word, unsigned index) { return ((word >> index) & 1U) != 0; }
+
+// The register states that the operating system saves and restores (XCR0); 0 if it does not use XSAVE.
+std::uint64_t enabled_states() {
+  if (!bit(cpuid(1, 0).ecx, 27)) return 0;
+  unsigned low = 0, high = 0;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (std::uint64_t{high} << 32) | low;
+}
+
+struct Feature {
+  const char* name;
+  bool present;
+};
+
+std::string first_missing(std::initializer_list<Feature> features) {
+  for (const Feature& feature : features) {
+    if (!feature.present) return std::string("the CPU has no ") + feature.name;
+  }
+  return {};
+}
+
+// AMX tile data is switched on for a process only when it asks (Linux 5.16 and later). The kernel refuses where a
+// signal stack is too small for the tiles; the permission covers all threads, present and future.
+std::string request_amx_permission() {
+#if defined(__linux__)
+  constexpr long kArchReqXcompPerm = 0x1023;
+  constexpr long kXfeatureXtiledata = 18;
+  if (syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0) return {};
+  return "the operating system refused permission for AMX tiles";
+#else
+  return "AMX is used on Linux only";
+#endif
+}
+
+std::string missing_x86_feature(Isa isa) {
+  if (isa == Isa::scalar) return {};
+  constexpr std::uint64_t kAvxStates = 0x6, kAvx512States = 0xe6, kAmxStates = 0x60000;
+  const CpuidRegisters leaf1 = cpuid(1, 0), leaf7 = cpuid(7, 0), leaf7_1 = cpuid(7, 1);
+  const std::uint64_t states = enabled_states();
+
+  std::string missing =
+      first_missing({{"AVX2", bit(leaf7.ebx, 5)}, {"FMA", bit(leaf1.ecx, 12)}, {"F16C", bit(leaf1.ecx, 29)}});
+  if (!missing.empty()) return missing;
+  if ((states & kAvxStates) != kAvxStates) return "the operating system does not enable AVX registers";
+  if (isa == Isa::avx2) return {};
+
+  if (isa == Isa::avx_vnni) return first_missing({{"AVX-VNNI", bit(leaf7_1.eax, 4)}});
+
+  missing = first_missing({{"AVX512F", bit(leaf7.ebx, 16)},
+                           {"AVX512DQ", bit(leaf7.ebx, 17)},
+                           {"AVX512BW", bit(leaf7.ebx, 30)},
+                           {"AVX512VL", bit(leaf7.ebx, 31)},
+                           {"AVX512_VNNI", bit(leaf7.ecx, 11)}});
+  if (!missing.empty()) return missing;
+  if ((states & kAvx512States) != kAvx512States) return "the operating system does not enable AVX-512 registers";
+  if (isa == Isa::avx512_vnni) return {};
+
+  missing = first_missing({{"AMX-TILE", bit(leaf7.edx, 24)}, {"AMX-INT8", bit(leaf7.edx, 25)}});
+  if (!missing.empty()) return missing;
+  if ((states & kAmxStates) != kAmxStates) return "the operating system does not enable AMX tiles";
+  return request_amx_permission();
+}
+
+#endif
+
+// The processors of a container's limit: quota of time over period, rounded up; 0 if there is no limit.
+int cgroup_processor_limit() {
+  double quota = -1.0, period = 0.0;
+  if (std::ifstream file("/sys/fs/cgroup/cpu.max"); file) {  // version 2: "max 100000" or "150000 100000"
+    std::string text;
+    if (file >> text >> period && text != "max") std::istringstream(text) >> quota;
+  } else {
+    std::ifstream quota_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"),
+        period_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+    if (!(quota_file >> quota) || !(period_file >> period)) return 0;
+  }
+  if (quota <= 0.0 || period <= 0.0) return 0;
+  return std::max(1, static_cast<int>(std::ceil(std::min(quota / period, 1e6))));
+}
+
+int affinity_processor_count() {
+#if defined(__linux__)
+  // Machines with more processors than a cpu_set_t holds need a larger mask: double it until the kernel accepts.
+  for (std::size_t bits = CPU_SETSIZE; bits <= (std::size_t{1} << 20); bits *= 2) {
+    cpu_set_t* set = CPU_ALLOC(bits);
+    if (set == nullptr) break;
+    const bool known = sched_getaffinity(0, CPU_ALLOC_SIZE(bits), set) == 0;
+    const int count = known ? CPU_COUNT_S(CPU_ALLOC_SIZE(bits), set) : 0;
+    CPU_FREE(set);
+    if (known) return std::max(1, count);
+  }
+#endif
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+#if defined(__linux__)
+std::size_t cache_size(int name, std::size_t otherwise) {
+  const long size = sysconf(name);
+  return size > 0 ? static_cast<std::size_t>(size) : otherwise;
+}
+#endif
+
+}  // namespace
+
+std::string missing_feature(Isa isa) {
+#if defined(__x86_64__)
+  return missing_x86_feature(isa);
+#else
+  return isa == Isa::scalar ? std::string() : std::string("the CPU is not x86-64");
+#endif
+}
+
+CacheSizes cache_sizes() {
+  constexpr std::size_t kKiB = 1024;
+#if defined(__linux__) && defined(_SC_LEVEL1_DCACHE_SIZE)
+  return {cache_size(_SC_LEVEL1_DCACHE_SIZE, 32 * kKiB), cache_size(_SC_LEVEL2_CACHE_SIZE, 1024 * kKiB),
+          cache_size(_SC_LEVEL3_CACHE_SIZE, 8192 * kKiB)};
+#else
+  return {32 * kKiB, 1024 * kKiB, 8192 * kKiB};
+#endif
+}
+
+int usable_processor_count() {
+  const int affinity = affinity_processor_count();
+  const int limit = cgroup_processor_limit();
+  return limit == 0 ? affinity : std::min(affinity, limit);
+}
+
+}  // namespace dmlcpu

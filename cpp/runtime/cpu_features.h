@@ -1,0 +1,28 @@
+// The only place that asks the CPU and the operating system what they can do.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "runtime/isa.h"
+
+namespace dmlcpu {
+
+// The first feature that the instruction set needs and this process lacks (CPU bit, register state enabled by the
+// operating system, or permission for AMX tiles), in words for a person; empty if nothing is missing. Asking for
+// amx_int8 requests the permission from the kernel, once per process.
+std::string missing_feature(Isa isa);
+
+// Sizes in bytes of the data caches that one core uses; typical values where the system does not tell.
+struct CacheSizes {
+  std::size_t level_1;
+  std::size_t level_2;
+  std::size_t level_3;
+};
+CacheSizes cache_sizes();
+
+// Processors that this process may use: its affinity, and where a container limits its share of time, that share
+// rounded up. At least 1.
+int usable_processor_count();
+
+}  // namespace dmlcpu

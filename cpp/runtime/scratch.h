@@ -1,0 +1,14 @@
+// Working memory of a dispatch: one grow-only buffer a calling thread, shared by all operators that the thread runs, so
+// that a dispatch allocates nothing once the largest has been seen and the bytes stay warm in cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dmlcpu {
+
+// At least size bytes, 64-byte aligned, uninitialised, valid until this thread's next call. Throws std::bad_alloc. A
+// dispatch takes what it needs in one call, before it writes any output.
+std::uint8_t* thread_scratch(std::size_t size);
+
+}  // namespace dmlcpu

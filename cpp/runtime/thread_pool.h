@@ -1,0 +1,30 @@
+// Threads. One pool a process, asleep when idle, shared by all devices.
+//
+// A call is a job of numbered tasks. The calling thread takes part and never waits for a worker to begin, so a job
+// makes progress whatever the workers do: several callers cannot deadlock, and each gets the workers that are free.
+// Workers are started when first needed, as many as the widest job asked for, never more. After fork() the child begins
+// with an empty pool.
+#pragma once
+
+#include <cstddef>
+
+namespace dmlcpu {
+
+// A plain function and its argument rather than std::function: nothing is allocated a dispatch.
+// slot is the participant's number within the job, 0 for the caller, below the max_threads asked for.
+using TaskFunction = void (*)(void* argument, std::size_t task, int slot) noexcept;
+
+// Runs task 0 .. task_count - 1 once each, on at most max_threads threads, and returns when all are done. Every
+// participant computes under DefaultFloatEnvironment. If no worker can be started, the caller does the work alone.
+void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, void* argument);
+
+// The same with any callable: body(task, slot).
+template <class Body>
+void parallel_for(std::size_t task_count, int max_threads, const Body& body) {
+  run_tasks(
+      task_count, max_threads,
+      [](void* argument, std::size_t task, int slot) noexcept { (*static_cast<const Body*>(argument))(task, slot); },
+      const_cast<Body*>(&body));
+}
+
+}  // namespace dmlcpu
