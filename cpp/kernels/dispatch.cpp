@@ -1,0 +1,106 @@
+#include "kernels/dispatch.h"
+
+#include <array>
+
+#include "runtime/cpu_features.h"
+
+#if defined(__AVX__)
+#error "dispatch.cpp is compiled for the baseline: it runs before the CPU has been asked"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+// THE table: rows worst to best, in the order of enum Isa. A cell that borrows a lower row's kernel says so. A cell
+// left out does not compile (-Werror=missing-field-initializers).
+constexpr std::array<KernelTable, kIsaCount> kTable = {{
+    {.isa = Isa::scalar,
+     .gemm = &scalar::gemm,
+     .depthwise = &scalar::depthwise,
+     .pack = &scalar::pack,
+     .requantize = &scalar::requantize,
+     .quantize = &scalar::quantize,
+     .dequantize = &scalar::dequantize,
+     .add = &scalar::add,
+     .range = &scalar::range},
+#if defined(DMLCPU_X86_KERNELS)
+    {.isa = Isa::avx2,
+     .gemm = &avx2::gemm,
+     .depthwise = &avx2::depthwise,
+     .pack = &avx2::pack,
+     .requantize = &avx2::requantize,
+     .quantize = &avx2::quantize,
+     .dequantize = &avx2::dequantize,
+     .add = &avx2::add,
+     .range = &avx2::range},
+    {.isa = Isa::avx_vnni,
+     .gemm = &avx_vnni::gemm,
+     .depthwise = &avx2::depthwise,
+     .pack = &avx2::pack,
+     .requantize = &avx2::requantize,
+     .quantize = &avx2::quantize,
+     .dequantize = &avx2::dequantize,
+     .add = &avx2::add,
+     .range = &avx2::range},
+    {.isa = Isa::avx512_vnni,
+     .gemm = &avx512_vnni::gemm,
+     .depthwise = &avx512_vnni::depthwise,
+     .pack = &avx512_vnni::pack,
+     .requantize = &avx512_vnni::requantize,
+     .quantize = &avx512_vnni::quantize,
+     .dequantize = &avx512_vnni::dequantize,
+     .add = &avx512_vnni::add,
+     .range = &avx512_vnni::range},
+    {.isa = Isa::amx_int8,
+     .gemm = &amx_int8::gemm,
+     .depthwise = &avx512_vnni::depthwise,
+     .pack = &avx512_vnni::pack,
+     .requantize = &avx512_vnni::requantize,
+     .quantize = &avx512_vnni::quantize,
+     .dequantize = &avx512_vnni::dequantize,
+     .add = &avx512_vnni::add,
+     .range = &avx512_vnni::range},
+#endif
+}};
+
+std::array<std::string, kIsaCount> find_reasons() {
+  std::array<std::string, kIsaCount> reasons;
+  for (std::size_t i = 0; i < kIsaCount; ++i) {
+    reasons[i] = kTable[i].gemm == nullptr ? "this build has no kernels for it" : missing_feature(static_cast<Isa>(i));
+  }
+  return reasons;
+}
+
+}  // namespace
+
+const KernelTable& kernel_table(Isa isa) noexcept { return kTable[static_cast<std::size_t>(isa)]; }
+
+const std::string& unavailable_reason(Isa isa) {
+  static const std::array<std::string, kIsaCount> reasons = find_reasons();
+  return reasons[static_cast<std::size_t>(isa)];
+}
+
+std::vector<KernelOrigin> kernel_origins(Isa isa) {
+  const KernelTable& row = kernel_table(isa);
+  const auto origin = [&](const char* family, auto column) {
+    for (const KernelTable& lower : kTable) {
+      if (lower.*column == row.*column) return KernelOrigin{family, lower.isa};
+    }
+    return KernelOrigin{family, isa};
+  };
+  return {origin("gemm", &KernelTable::gemm),         origin("depthwise", &KernelTable::depthwise),
+          origin("pack", &KernelTable::pack),         origin("requantize", &KernelTable::requantize),
+          origin("quantize", &KernelTable::quantize), origin("dequantize", &KernelTable::dequantize),
+          origin("add", &KernelTable::add),           origin("range", &KernelTable::range)};
+}
+
+std::vector<Isa> available_isas() {
+  std::vector<Isa> isas;
+  for (std::size_t i = 0; i < kIsaCount; ++i) {
+    const Isa isa = static_cast<Isa>(i);
+    if (unavailable_reason(isa).empty()) isas.push_back(isa);
+  }
+  return isas;
+}
+
+}  // namespace dmlcpu

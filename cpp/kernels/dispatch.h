@@ -1,0 +1,28 @@
+// Which kernels run on which CPU.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+
+namespace dmlcpu {
+
+// The row of one instruction set. Calling its kernels is valid only where unavailable_reason(isa) is empty.
+const KernelTable& kernel_table(Isa isa) noexcept;
+
+// Why this process cannot run the row, in words for a person; empty if it can. Decided once per process.
+const std::string& unavailable_reason(Isa isa);
+
+// The rows that this process can run, worst to best. Never empty: scalar always runs.
+std::vector<Isa> available_isas();
+
+// For each kernel family, in the order of the columns, the instruction set whose kernel a row runs: its own, or the
+// lower one that it borrows from.
+struct KernelOrigin {
+  const char* family;
+  Isa isa;
+};
+std::vector<KernelOrigin> kernel_origins(Isa isa);
+
+}  // namespace dmlcpu

@@ -1,0 +1,86 @@
+// The product of gemm.h for AVX2, exact: codes are widened to 16 bits and multiplied by vpmaddwd, whose pair sums
+// (at most 2 * 255 * 128 in magnitude) fit 32 bits. vpmaddubsw would saturate.
+//
+// A group of four k is widened as its even bytes (k0, k2) and its odd bytes (k1, k3), which shifts do without a
+// shuffle:
+//
+//   even = (group << 8) >> 8 per 16-bit lane, odd = group >> 8      arithmetic shifts for signed, logical for unsigned
+//   acc += madd(a_even, b_even) + madd(a_odd, b_odd)                k0*k0 + k2*k2,  k1*k1 + k3*k3
+//
+// Tile 4 x 16: 8 accumulators, 4 widened b, 2 widened a. Bound by the multiply ports (vpmaddwd).
+#include <immintrin.h>
+
+#include "kernels/gemm/gemm.h"
+
+#ifndef __AVX2__
+#error "compile with AVX2"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+constexpr std::size_t kMr = 4, kNr = 16, kKr = 4;
+
+struct Widened {
+  __m256i even_i16x16, odd_i16x16;
+};
+
+template <bool is_signed>
+inline Widened widen(__m256i group_x32) {
+  if constexpr (is_signed) {
+    return {_mm256_srai_epi16(_mm256_slli_epi16(group_x32, 8), 8), _mm256_srai_epi16(group_x32, 8)};
+  } else {
+    return {_mm256_and_si256(group_x32, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(group_x32, 8)};
+  }
+}
+
+inline __m256i multiply_add(__m256i acc_i32x8, const Widened& a, const Widened& b) {
+  const __m256i even = _mm256_madd_epi16(a.even_i16x16, b.even_i16x16);
+  const __m256i odd = _mm256_madd_epi16(a.odd_i16x16, b.odd_i16x16);
+  return _mm256_add_epi32(acc_i32x8, _mm256_add_epi32(even, odd));
+}
+
+template <bool a_signed, std::size_t rows>
+void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
+  __m256i acc_i32x8[rows][2];
+  for (std::size_t row = 0; row < rows; ++row) acc_i32x8[row][0] = acc_i32x8[row][1] = _mm256_setzero_si256();
+  for (std::size_t k = 0; k < block.k; k += 4) {
+    const Widened b0 = widen<!a_signed>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr)));
+    const Widened b1 = widen<!a_signed>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr + 32)));
+    for (std::size_t row = 0; row < rows; ++row) {
+      int group;
+      __builtin_memcpy(&group, a + row * block.a_row_stride + k, sizeof(group));
+      const Widened a_row = widen<a_signed>(_mm256_set1_epi32(group));
+      acc_i32x8[row][0] = multiply_add(acc_i32x8[row][0], a_row, b0);
+      acc_i32x8[row][1] = multiply_add(acc_i32x8[row][1], a_row, b1);
+    }
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::int32_t* target = c + row * block.c_row_stride;
+    _mm256_store_si256(reinterpret_cast<__m256i*>(target), acc_i32x8[row][0]);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(target + 8), acc_i32x8[row][1]);
+  }
+}
+
+template <bool a_signed>
+void multiply(const GemmBlock& block) noexcept {
+  for (std::size_t panel = 0; panel < block.n; panel += kNr) {
+    const std::uint8_t* b = block.b + panel * block.k;
+    std::size_t row = 0;
+    for (; row + kMr <= block.m; row += kMr) {
+      multiply_tile<a_signed, kMr>(block, block.a + row * block.a_row_stride, b,
+                                   block.c + row * block.c_row_stride + panel);
+    }
+    for (; row < block.m; ++row) {
+      multiply_tile<a_signed, 1>(block, block.a + row * block.a_row_stride, b,
+                                 block.c + row * block.c_row_stride + panel);
+    }
+  }
+}
+
+}  // namespace
+
+constinit const GemmKernels avx2::gemm = {
+    .mr = kMr, .nr = kNr, .kr = kKr, .unsigned_by_signed = multiply<false>, .signed_by_unsigned = multiply<true>};
+
+}  // namespace dmlcpu

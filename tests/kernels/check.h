@@ -1,0 +1,89 @@
+// What the checks of all kernel families share: counting, reporting, sizes and adversarial data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "guarded_buffer.h"
+#include "kernels/kernel_table.h"
+
+namespace dmlcpu::test {
+
+// The case under test, for a message about a failure or a fault.
+extern char current_case[256];
+
+template <class... Values>
+void describe_case(const char* format, Values... values) {
+  std::snprintf(current_case, sizeof(current_case), format, values...);
+}
+
+// One family of one instruction set: its kernels, its data and its tally.
+class Check {
+ public:
+  Check(const KernelTable& kernels, std::uint64_t seed, bool every_scale)
+      : table(kernels), exhaustive(every_scale), generator_(seed) {}
+
+  // Compares an output, and the memory around it, bit by bit.
+  template <class T>
+  void equal(const GuardedBuffer<T>& actual, const std::vector<T>& expected) {
+    ++cases;
+    std::size_t i = 0;
+    while (i < expected.size() && std::memcmp(actual.data() + i, expected.data() + i, sizeof(T)) == 0) ++i;
+    if (i < expected.size()) fail(i, actual.data() + i, expected.data() + i, sizeof(T));
+    if (!actual.margins_intact()) fail(expected.size(), nullptr, nullptr, 0);
+  }
+
+  void expect(bool passed);
+
+  // Uniform in 0..bound-1.
+  std::size_t below(std::size_t bound) { return static_cast<std::size_t>(generator_() % bound); }
+  template <class T>
+  T one_of(const std::vector<T>& values) {
+    return values[below(values.size())];
+  }
+
+  std::uint8_t code() {
+    return one_in(4) ? one_of<std::uint8_t>({0, 1, 127, 128, 255}) : static_cast<std::uint8_t>(below(256));
+  }
+  std::uint8_t flip() { return one_in(2) ? 0x80 : 0x00; }
+  float zero_point() { return static_cast<float>(code()); }
+  bool one_in(std::size_t n) { return below(n) == 0; }
+
+  // Special values, random bits, or ordinary values.
+  std::uint32_t word();
+  float number();
+  // A scale as a model has it, or an extreme one.
+  float scale();
+  // A number whose quotient by the scale is at, or within a few units in the last place of, a half-way point.
+  float near_tie(float scale);
+
+  const KernelTable& table;
+  const bool exhaustive;
+  std::size_t cases = 0;
+  std::size_t failures = 0;
+
+ private:
+  void fail(std::size_t index, const void* actual, const void* expected, std::size_t size);
+
+  std::mt19937_64 generator_;
+};
+
+// Every count up to a bit more than the widest step of a kernel, then around multiples of it.
+std::vector<std::size_t> run_lengths();
+
+inline constexpr Edge kEdges[] = {Edge::begin, Edge::end};
+
+void check_add(Check& check);
+void check_depthwise(Check& check);
+void check_dequantize(Check& check);
+void check_gemm(Check& check);
+void check_pack(Check& check);
+void check_quantize(Check& check);
+void check_range(Check& check);
+void check_requantize(Check& check);
+
+}  // namespace dmlcpu::test
