@@ -1,0 +1,89 @@
+// add.h for AVX2: 32 codes a step, the rest through buffers of 32. Unpacks and packs both work within 128-bit halves,
+// so that what one spreads the other gathers, without a permutation.
+//
+// Bound by the divider (one vector of 8 in five cycles) while the operands are in cache, by memory otherwise.
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/add/add.h"
+
+#ifndef __AVX2__
+#error "compile with AVX2"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/codes/avx2.inl.h"
+
+struct Operand {
+  __m256 scale_f32x8, shifted_zero_point_f32x8;
+  __m256i flip_u8x32;
+};
+
+// The bits 0x4b0000cc are the float 2^23 + cc: an unpack with 0x4b00 converts a code. The difference to 2^23 +
+// zero_point is exact, both being integers below 2^24.
+inline Operand spread(const AddOperand& operand) noexcept {
+  return {_mm256_set1_ps(operand.scale), _mm256_set1_ps(0x1p23f + operand.zero_point),
+          _mm256_set1_epi8(static_cast<char>(operand.flip))};
+}
+
+// The 32 codes as four vectors of code minus zero point; a half's sixteen codes are four of each, in order.
+struct Differences {
+  __m256 f32x8[4];
+};
+
+inline Differences differences(const std::uint8_t* codes, const Operand& operand) noexcept {
+  const __m256i exponent_u16x16 = _mm256_set1_epi16(0x4b00), zero_u8x32 = _mm256_setzero_si256();
+  const __m256i codes_u8x32 =
+      _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)), operand.flip_u8x32);
+  const __m256i low_u16x16 = _mm256_unpacklo_epi8(codes_u8x32, zero_u8x32);
+  const __m256i high_u16x16 = _mm256_unpackhi_epi8(codes_u8x32, zero_u8x32);
+  const __m256i shifted_f32x8[4] = {
+      _mm256_unpacklo_epi16(low_u16x16, exponent_u16x16), _mm256_unpackhi_epi16(low_u16x16, exponent_u16x16),
+      _mm256_unpacklo_epi16(high_u16x16, exponent_u16x16), _mm256_unpackhi_epi16(high_u16x16, exponent_u16x16)};
+  Differences result;
+  for (int i = 0; i < 4; ++i) {
+    result.f32x8[i] = _mm256_sub_ps(_mm256_castsi256_ps(shifted_f32x8[i]), operand.shifted_zero_point_f32x8);
+  }
+  return result;
+}
+
+void add_run(const AddRun& run) noexcept {
+  const std::uint8_t *a = run.a, *b = run.b;
+  std::uint8_t* output = run.output;
+  const std::size_t count = run.count;
+  const Operand a_operand = spread(run.a_parameters), b_operand = spread(run.b_parameters);
+  const __m256 output_scale_f32x8 = _mm256_set1_ps(run.output_parameters.scale);
+  const __m256i output_zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(run.output_parameters.zero_point));
+  const __m256i output_flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.output_parameters.flip));
+
+  const auto add_32 = [&](const std::uint8_t* a_codes, const std::uint8_t* b_codes, std::uint8_t* sums) {
+    const Differences a_values = differences(a_codes, a_operand), b_values = differences(b_codes, b_operand);
+    __m256i codes_i32x8[4];
+    for (int j = 0; j < 4; ++j) {
+      const __m256 b_product_f32x8 = _mm256_mul_ps(b_values.f32x8[j], b_operand.scale_f32x8);
+      const __m256 sum_f32x8 = _mm256_fmadd_ps(a_values.f32x8[j], a_operand.scale_f32x8, b_product_f32x8);
+      codes_i32x8[j] = to_unsaturated(bounded(_mm256_div_ps(sum_f32x8, output_scale_f32x8)), output_zero_point_i32x8);
+    }
+    const __m256i codes_u8x32 = saturate(codes_i32x8[0], codes_i32x8[1], codes_i32x8[2], codes_i32x8[3]);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_xor_si256(codes_u8x32, output_flip_u8x32));
+  };
+
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32) add_32(a + i, b + i, output + i);
+  if (i < count) {
+    std::uint8_t last_a[32] = {}, last_b[32] = {}, last_sums[32];
+    std::memcpy(last_a, a + i, count - i);
+    std::memcpy(last_b, b + i, count - i);
+    add_32(last_a, last_b, last_sums);
+    std::memcpy(output + i, last_sums, count - i);
+  }
+}
+
+}  // namespace
+
+constinit const AddKernels avx2::add = {.run = add_run};
+
+}  // namespace dmlcpu

@@ -1,0 +1,55 @@
+// Dequantization of one run of integers.
+//
+//   output[i] = (f32(input[i]) - zero_point) * scale
+//
+// float32 throughout, each operation rounded on its own (never fused). 32-bit integers are converted to float32, half to
+// even, before the subtraction; the zero point arrives as the float32 of its integer. A FLOAT16 output is that float32
+// result rounded to nearest even.
+//
+// Contract: count elements are read and written, nothing else; input and output do not overlap; no alignment beyond the
+// element's own. scale and zero_point point at one value (per_element false) or at count values (true).
+//
+// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::dequantize, a declaration goes to the end
+// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
+#pragma once
+
+#include <cstddef>
+
+namespace dmlcpu {
+
+struct DequantizeRun {
+  const void* input;
+  void* output;
+  std::size_t count;
+  const float* scale;
+  const float* zero_point;
+  bool per_element;
+};
+
+using DequantizeFunction = void (*)(const DequantizeRun& run) noexcept;
+
+struct DequantizeToFloat {
+  DequantizeFunction uint8;
+  DequantizeFunction int8;
+  DequantizeFunction uint16;
+  DequantizeFunction int16;
+  DequantizeFunction uint32;
+  DequantizeFunction int32;
+};
+
+struct DequantizeKernels {
+  DequantizeToFloat to_float32;
+  DequantizeToFloat to_float16;
+};
+
+namespace scalar {
+extern const DequantizeKernels dequantize;
+}
+namespace avx2 {
+extern const DequantizeKernels dequantize;
+}
+namespace avx512_vnni {
+extern const DequantizeKernels dequantize;
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,39 @@
+// The normative arithmetic of pack.h in plain C++. Sums are taken in uint32, which wraps.
+#include "kernels/pack/pack.h"
+
+namespace dmlcpu {
+namespace {
+
+void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept {
+  for (std::size_t i = 0; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
+}
+
+void interleave(const std::uint8_t* const* rows, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t r = 0; r < 4; ++r) output[4 * i + r] = static_cast<std::uint8_t>(rows[r][i] ^ flip);
+  }
+}
+
+void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, std::size_t k,
+              std::int32_t* sums) noexcept {
+  for (std::size_t row = 0; row < m; ++row) {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < k; ++i) sum += a[row * a_row_stride + i];
+    sums[row] = static_cast<std::int32_t>(sum);
+  }
+}
+
+void sum_columns(const std::uint8_t* panel, std::size_t nr, std::size_t k, std::int32_t* sums) noexcept {
+  for (std::size_t column = 0; column < nr; ++column) {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < k; ++i) sum += panel[(i / 4 * nr + column) * 4 + i % 4];
+    sums[column] = static_cast<std::int32_t>(sum);
+  }
+}
+
+}  // namespace
+
+constinit const PackKernels scalar::pack = {
+    .copy = copy, .interleave = interleave, .sum_rows = sum_rows, .sum_columns = sum_columns};
+
+}  // namespace dmlcpu

@@ -1,0 +1,59 @@
+// Quantization of one run of elements to 8 bits.
+//
+//   divide    output[i] = sat(rne(input[i] / scale) + zero_point)     ELEMENT_WISE_QUANTIZE_LINEAR
+//   multiply  output[i] = sat(rne(input[i] * scale) + zero_point)     DYNAMIC_QUANTIZE_LINEAR, scale = the reciprocal
+//
+// float32 throughout: FLOAT16 and INT32 input are converted first. The quotient is the correctly rounded one. rne
+// rounds half to even; sat clamps to the output type and sends NaN to its lowest value. The zero point is added after
+// rounding.
+//
+// Output codes are produced in the offset domain 0..255 (code minus the type's lowest value) and leave through one
+// exclusive or, so that UINT8 and INT8 share a kernel: flip is 0x00 for UINT8 and 0x80 for INT8, and zero_point is
+// given in the offset domain too, an integer of 0..255 held as a float.
+//
+// Clamping before rounding gives the same code as after it: rne is monotone and maps the integer bounds
+// 0 - zero_point and 255 - zero_point to themselves.
+//
+// Contract: count elements are read and written, nothing else; input and output do not overlap; no alignment beyond the
+// element's own. scale and zero_point point at one value (per_element false) or at count values (true).
+//
+// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::quantize, a declaration goes to the end
+// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dmlcpu {
+
+struct QuantizeRun {
+  const void* input;
+  std::uint8_t* output;
+  std::size_t count;
+  const float* scale;
+  const float* zero_point;
+  bool per_element;
+  std::uint8_t flip;
+};
+
+using QuantizeFunction = void (*)(const QuantizeRun& run) noexcept;
+
+struct QuantizeKernels {
+  QuantizeFunction divide_float32;
+  QuantizeFunction divide_float16;
+  QuantizeFunction divide_int32;
+  QuantizeFunction multiply_float32;
+  QuantizeFunction multiply_float16;
+};
+
+namespace scalar {
+extern const QuantizeKernels quantize;
+}
+namespace avx2 {
+extern const QuantizeKernels quantize;
+}
+namespace avx512_vnni {
+extern const QuantizeKernels quantize;
+}
+
+}  // namespace dmlcpu
