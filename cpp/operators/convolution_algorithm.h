@@ -1,0 +1,90 @@
+// The two ways to compute a quantized convolution, behind one interface: how the filter is packed, how much scratch
+// memory a dispatch takes, and how it runs. Chosen at compile time from the desc, by the operator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "operators/convolution_geometry.h"
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+// The input as the algorithms read it.
+struct ActivationSource {
+  const std::uint8_t* data;
+  std::uint8_t flip;        // 0x80 for INT8: makes its codes unsigned
+  std::uint8_t zero_point;  // as an unsigned code, flip applied; what taps in the padding read
+};
+
+// One dispatch. Codes and zero points are as the products see them: activations unsigned, filters signed. With codes x,
+// w and zero points xz, wz:
+//   sum (x - xz)(w - wz) + bias = sum xw - wz * sum x + offset,    offset = bias - xz * sum w + terms * xz * wz
+// all modulo 2^32, sums over every tap of the window, those in the padding included.
+struct ConvolutionDispatch {
+  ActivationSource source;
+  const std::uint8_t* filter;             // packed
+  const std::int32_t* offset;             // of each output channel
+  const float* multiplier;                // of each output channel
+  const std::int32_t* filter_zero_point;  // of each output channel; null where all are 0
+  float output_zero_point;                // in the offset domain, see requantize/requantize.h
+  std::uint8_t output_flip;
+  std::uint8_t* output;
+};
+
+class ConvolutionAlgorithm {
+ public:
+  virtual ~ConvolutionAlgorithm() = default;
+  ConvolutionAlgorithm(const ConvolutionAlgorithm&) = delete;
+  ConvolutionAlgorithm& operator=(const ConvolutionAlgorithm&) = delete;
+
+  // Bytes of the packed filter. It is 64-byte aligned.
+  virtual std::size_t packed_filter_size() const = 0;
+  // flip is 0x80 for UINT8 filters, which become signed.
+  virtual void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const = 0;
+  // The sum of each output channel's filter codes, within the packed filter.
+  virtual const std::int32_t* filter_sums(const std::uint8_t* packed) const = 0;
+
+  // Bytes of scratch memory that run() works in, 64-byte aligned.
+  virtual std::size_t scratch_size() const = 0;
+  virtual void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const = 0;
+
+  // What was chosen and why, one property a line.
+  virtual std::string describe() const = 0;
+
+ protected:
+  ConvolutionAlgorithm() = default;
+};
+
+std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
+                                                               const ExecutionTarget& target);
+// Whether every channel is a group of its own and the window is no larger than a strip of padded rows that is worth
+// keeping (32 MiB): everything else is a product.
+bool depthwise_applies(const ConvolutionGeometry& geometry);
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
+                                                                 const ExecutionTarget& target);
+
+// Hands out consecutive 64-byte aligned parts of a buffer whose size is being counted. Throws std::bad_alloc where the
+// size is beyond the address space.
+class BufferLayout {
+ public:
+  std::size_t take(std::size_t count, std::size_t element_bytes = 1) {
+    std::size_t bytes = 0, padded = 0;
+    const std::size_t offset = size_;
+    if (__builtin_mul_overflow(count, element_bytes, &bytes) ||
+        __builtin_add_overflow(bytes, kAlignment - 1, &padded) ||
+        __builtin_add_overflow(size_, padded / kAlignment * kAlignment, &size_)) {
+      throw std::bad_alloc();
+    }
+    return offset;
+  }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+}  // namespace dmlcpu

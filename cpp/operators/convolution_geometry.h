@@ -1,0 +1,75 @@
+// Sizes and strides of a 2-D convolution, and the arithmetic on them that every algorithm shares.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+// Elements between neighbours along each axis of {N, C, H, W}.
+struct PlaneStrides {
+  std::int64_t n, c, h, w;
+};
+
+struct ConvolutionGeometry {
+  std::int64_t batch;
+  std::int64_t input_channels, input_height, input_width;
+  std::int64_t output_channels, output_height, output_width;
+  std::int64_t kernel_height, kernel_width;
+  std::int64_t stride_height, stride_width;
+  std::int64_t dilation_height, dilation_width;
+  std::int64_t padding_top, padding_left;
+  std::int64_t groups;
+  PlaneStrides input, output, filter;  // of the filter: n is the output channel, c the input channel of its group
+
+  std::int64_t group_input_channels() const { return input_channels / groups; }
+  std::int64_t group_output_channels() const { return output_channels / groups; }
+  std::int64_t image_pixels() const { return output_height * output_width; }
+  // Length of the sum behind one output element.
+  std::int64_t reduction() const { return group_input_channels() * kernel_height * kernel_width; }
+
+  // Every output pixel reads exactly the input pixel of its own coordinates.
+  bool pointwise() const {
+    return kernel_height == 1 && kernel_width == 1 && stride_height == 1 && stride_width == 1 && padding_top == 0 &&
+           padding_left == 0 && input_height == output_height && input_width == output_width;
+  }
+};
+
+// Reads a convolution's desc: {N, C, W} tensors become images of height 1. Throws std::invalid_argument where sizes do
+// not fit together: the kernels' memory safety rests on these checks alone.
+ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorLayout& input,
+                                         const TensorLayout& filter, const TensorLayout& output);
+
+// Whether an algorithm should write the channels of a pixel as neighbours ({N, H, W, C} memory) rather than the pixels
+// of a channel: what the output's strides say, or the input's where the output's have neither as neighbours.
+bool channels_last(const ConvolutionGeometry& geometry);
+
+// Output pixels in the order n, height, width. A run of them along one row.
+struct PixelRun {
+  std::int64_t n, row, column;
+  std::int64_t count;
+};
+
+// Calls body(offset, run) for the pixels [first, first + count), cut at the ends of output rows; offset counts pixels
+// from first.
+template <class Body>
+void for_each_pixel_run(const ConvolutionGeometry& geometry, std::int64_t first, std::int64_t count, const Body& body) {
+  std::int64_t row = first / geometry.output_width;
+  std::int64_t column = first % geometry.output_width;
+  for (std::int64_t offset = 0; offset < count;) {
+    const std::int64_t length = std::min(count - offset, geometry.output_width - column);
+    body(offset, PixelRun{row / geometry.output_height, row % geometry.output_height, column, length});
+    offset += length;
+    column = 0;
+    ++row;
+  }
+}
+
+// The distance between consecutive pixels of batch images of height x width, if it is the same throughout.
+std::optional<std::int64_t> uniform_pixel_stride(const PlaneStrides& strides, std::int64_t batch, std::int64_t height,
+                                                 std::int64_t width);
+
+}  // namespace dmlcpu

@@ -1,0 +1,139 @@
+// DYNAMIC_QUANTIZE_LINEAR: tensors input, output, output scale, output zero point.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "operators/operator.h"
+#include "operators/scaled_runs.h"
+#include "runtime/scratch.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t { kInput, kOutput, kOutputScale, kOutputZeroPoint };
+
+// One range a participating thread, a cache line apart.
+struct alignas(kAlignment) ThreadRange {
+  Range range;
+};
+
+struct Codes {
+  float scale, reciprocal;
+  float zero_point;  // in the offset domain, an integer of 0..255
+};
+
+// NaN fails every comparison and falls to the lowest value, 0.
+float clamp_code(float value) { return value > 0.0F ? std::min(value, 255.0F) : 0.0F; }
+
+// The rounding happens before the clamp, and the lowest value of the type is inside the fused sum, so the zero point is
+// computed in the type's own domain and moved to the offset domain after that.
+Codes code_parameters(const Range& range, float lowest_code) {
+  Codes codes{};
+  codes.scale = (range.highest - range.lowest) * (1.0F / 255.0F);
+  codes.reciprocal = 1.0F / codes.scale;
+  codes.zero_point = clamp_code(std::nearbyint(std::fma(-range.lowest, codes.reciprocal, lowest_code)) - lowest_code);
+  return codes;
+}
+
+class DynamicQuantizeLinear final : public CompiledOperator {
+ public:
+  DynamicQuantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kInput)}),
+        flip_(offset_flip(desc().tensor(kOutput).type)),
+        type_(desc().tensor(kInput).type),
+        range_kernel_(type_ == DataType::float16 ? target().kernels().range->float16
+                                                 : target().kernels().range->float32),
+        quantize_kernel_(type_ == DataType::float16 ? target().kernels().quantize->multiply_float16
+                                                    : target().kernels().quantize->multiply_float32) {
+    if (type_ != DataType::float16 && type_ != DataType::float32) {
+      throw std::invalid_argument("DYNAMIC_QUANTIZE_LINEAR: no kernel for this input type");
+    }
+    desc().tensor(kOutputScale);
+    desc().tensor(kOutputZeroPoint);
+  }
+
+  std::string describe() const override {
+    return "algorithm: one pass for the range, one for the codes\nkernel: range, quantize by the reciprocal";
+  }
+
+  std::size_t temporary_size() const override { return sizeof(ThreadRange) * static_cast<std::size_t>(participants()); }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    const Codes codes = code_parameters(find_range(tensors), -static_cast<float>(flip_));
+    for_each_chunk(tensors, [&](const void* input, std::uint8_t* output, std::size_t count, int) {
+      ChunkBuffer buffer;
+      const bool direct = runs_.stride(0) == 1 || count == 1;
+      quantize_kernel_({.input = input,
+                        .output = direct ? output : buffer.bytes,
+                        .count = count,
+                        .scale = &codes.reciprocal,
+                        .zero_point = &codes.zero_point,
+                        .per_element = false,
+                        .flip = flip_});
+      if (!direct) scatter(buffer, DataType::uint8, output, runs_.stride(0), count);
+    });
+    std::memcpy(tensors[kOutputScale], &codes.scale, sizeof(float));
+    *static_cast<std::uint8_t*>(tensors[kOutputZeroPoint]) =
+        static_cast<std::uint8_t>(static_cast<int>(codes.zero_point) ^ flip_);
+  }
+
+ private:
+  std::size_t tasks() const { return runs_.task_count(kElementsPerTask); }
+  int participants() const {
+    return static_cast<int>(std::min(tasks(), static_cast<std::size_t>(target().num_threads)));
+  }
+
+  // Minimum and maximum do not depend on the order or the split. NaN is skipped, and both ends include 0.
+  Range find_range(const TensorPointers& tensors) const {
+    auto* ranges = reinterpret_cast<ThreadRange*>(thread_scratch(temporary_size()));
+    for (int slot = 0; slot < participants(); ++slot) new (ranges + slot) ThreadRange{};
+    for_each_chunk(tensors, [&](const void* input, std::uint8_t*, std::size_t count, int slot) {
+      range_kernel_(input, count, ranges[slot].range);
+    });
+    Range range = ranges[0].range;
+    for (int slot = 1; slot < participants(); ++slot) {
+      range.lowest = std::min(range.lowest, ranges[slot].range.lowest);
+      range.highest = std::max(range.highest, ranges[slot].range.highest);
+    }
+    return range;
+  }
+
+  // body(contiguous input, first output, count, slot)
+  template <class Body>
+  void for_each_chunk(const TensorPointers& tensors, const Body& body) const {
+    const bool whole_pieces = runs_.stride(0) == 1 && runs_.stride(1) == 1;
+    parallel_for(tasks(), target().num_threads, [&](std::size_t task, int slot) noexcept {
+      const StridedRuns::Piece piece = runs_.piece(task, kElementsPerTask);
+      const std::size_t chunk = whole_pieces ? piece.size : kChunk;
+      ChunkBuffer buffer;
+      for (std::size_t r = 0; r < piece.run_count; ++r) {
+        const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);
+        for (std::size_t begin = 0; begin < piece.size; begin += chunk) {
+          const std::size_t count = std::min(chunk, piece.size - begin);
+          const auto position = static_cast<std::int64_t>(piece.begin + begin);
+          const void* input =
+              element(static_cast<const void*>(tensors[kInput]), type_, offsets[1] + position * runs_.stride(1));
+          body(gather(input, type_, runs_.stride(1), count, buffer),
+               static_cast<std::uint8_t*>(tensors[kOutput]) + offsets[0] + position * runs_.stride(0), count, slot);
+        }
+      }
+    });
+  }
+
+  StridedRuns runs_;
+  std::uint8_t flip_;
+  DataType type_;
+  RangeFunction range_kernel_;
+  QuantizeFunction quantize_kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<DynamicQuantizeLinear>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,112 @@
+// What an operator is between its desc and its kernels: a compiled operator is a plan (kernels chosen, sizes known)
+// that is initialized once with the tensors that it owns and then dispatched any number of times, from any number of
+// threads at once.
+//
+// Tensors are numbered by their place in the DirectML desc struct, absent optional ones included. The Python layer has
+// checked the desc against DirectML's rules; what memory safety rests on is checked here again.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "runtime/aligned_buffer.h"
+#include "runtime/data_type.h"
+
+namespace dmlcpu {
+
+inline constexpr std::size_t kMaxRank = 8;
+inline constexpr std::size_t kMaxTensors = 10;
+
+using Extents = std::array<std::int64_t, kMaxRank>;
+
+struct TensorLayout {
+  DataType type = DataType::unknown;
+  std::size_t rank = 0;
+  Extents sizes{};
+  Extents strides{};  // in elements, 0 broadcasts
+  bool owned = false;
+  bool output = false;
+
+  std::int64_t element_count() const;
+  // Elements from the first to the last that the tensor touches, gaps included. Throws std::invalid_argument on
+  // overflow.
+  std::int64_t span() const;
+  std::size_t span_bytes() const { return static_cast<std::size_t>(span()) * element_size(type); }
+};
+
+struct OperatorDesc {
+  std::string type;  // DirectML's name, such as "DYNAMIC_QUANTIZE_LINEAR"
+  std::vector<std::optional<TensorLayout>> tensors;
+  std::map<std::string, std::vector<std::int64_t>> attributes;  // by field name; a number is an array of one
+
+  const TensorLayout& tensor(std::size_t index) const;  // throws std::invalid_argument where it is absent
+  const std::vector<std::int64_t>& attribute(const std::string& name) const;
+};
+
+// Where a compiled operator runs.
+struct ExecutionTarget {
+  Isa isa;
+  int num_threads;
+  const KernelTable& kernels() const { return kernel_table(isa); }
+};
+
+// The first element of every tensor of one dispatch, by tensor number; null where a tensor is absent.
+using TensorPointers = std::array<void*, kMaxTensors>;
+
+class CompiledOperator {
+ public:
+  virtual ~CompiledOperator() = default;
+  CompiledOperator(const CompiledOperator&) = delete;
+  CompiledOperator& operator=(const CompiledOperator&) = delete;
+
+  const OperatorDesc& desc() const { return desc_; }
+
+  // Copies (or packs) the owned tensors. Not concurrent with anything else. After an exception nothing has changed.
+  void initialize(const TensorPointers& owned);
+
+  // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written.
+  void dispatch(const TensorPointers& bound) const;
+
+  virtual std::size_t temporary_size() const { return 0; }
+  std::size_t persistent_size() const;
+
+  // The plan in words: algorithm, blocking, kernels, and why. One property a line.
+  virtual std::string describe() const = 0;
+
+ protected:
+  CompiledOperator(OperatorDesc desc, ExecutionTarget target) : desc_(std::move(desc)), target_(target) {}
+
+  const ExecutionTarget& target() const { return target_; }
+
+  // The operator's own form of an owned tensor, in place of a plain copy: returns the bytes to keep, or nothing for the
+  // plain copy. dispatch() then passes a pointer to what was kept.
+  virtual std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const;
+  virtual std::size_t packed_owned_size(std::size_t tensor) const;
+
+  virtual void run(const TensorPointers& tensors) const = 0;
+
+ private:
+  OperatorDesc desc_;
+  ExecutionTarget target_;
+  std::array<AlignedBuffer, kMaxTensors> owned_;
+};
+
+// Plans an operator. Throws std::invalid_argument for a desc that no rule of DirectML allows.
+std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target);
+
+// One factory an operator, each in the file of its name.
+std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dequantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target);
+
+}  // namespace dmlcpu

@@ -1,0 +1,62 @@
+// ELEMENT_WISE_QUANTIZE_LINEAR: tensors input, scale, zero point, output.
+#include <stdexcept>
+
+#include "operators/operator.h"
+#include "operators/scaled_runs.h"
+
+namespace dmlcpu {
+namespace {
+
+QuantizeFunction select_kernel(const QuantizeKernels& kernels, DataType input) {
+  switch (input) {
+    case DataType::float32:
+      return kernels.divide_float32;
+    case DataType::float16:
+      return kernels.divide_float16;
+    case DataType::int32:
+      return kernels.divide_int32;
+    default:
+      throw std::invalid_argument("ELEMENT_WISE_QUANTIZE_LINEAR: no kernel for this input type");
+  }
+}
+
+class QuantizeLinear final : public CompiledOperator {
+ public:
+  QuantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        flip_(offset_flip(desc().tensor(3).type)),
+        runs_(desc(), flip_, 0.0F),
+        kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
+
+  std::string describe() const override {
+    return "algorithm: one pass over runs of equal parameters\nkernel: quantize, division";
+  }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    runs_.run(tensors, target().num_threads,
+              [this](const void* input, void* output, std::size_t count, const float* scale, const float* zero_point,
+                     bool per_element) noexcept {
+                kernel_({.input = input,
+                         .output = static_cast<std::uint8_t*>(output),
+                         .count = count,
+                         .scale = scale,
+                         .zero_point = zero_point,
+                         .per_element = per_element,
+                         .flip = flip_});
+              });
+  }
+
+ private:
+  std::uint8_t flip_;  // also what moves a zero point to the offset domain: 0, or 128 for INT8
+  ScaledRuns runs_;
+  QuantizeFunction kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<QuantizeLinear>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

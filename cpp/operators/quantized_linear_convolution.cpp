@@ -1,0 +1,171 @@
+// QUANTIZED_LINEAR_CONVOLUTION: the parameters of a dispatch, for whichever algorithm was chosen.
+#include <stdexcept>
+
+#include "operators/convolution_algorithm.h"
+#include "operators/operator.h"
+#include "operators/staging.h"
+#include "runtime/scratch.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t {
+  kInput,
+  kInputScale,
+  kInputZeroPoint,
+  kFilter,
+  kFilterScale,
+  kFilterZeroPoint,
+  kBias,
+  kOutputScale,
+  kOutputZeroPoint,
+  kOutput
+};
+
+// A channel of its own for each output channel shares nothing between channels: a matrix product would be one column.
+std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry,
+                                                       const ExecutionTarget& target) {
+  return depthwise_applies(geometry) ? make_depthwise_convolution(geometry, target)
+                                     : make_product_convolution(geometry, target);
+}
+
+class QuantizedLinearConvolution final : public CompiledOperator {
+ public:
+  QuantizedLinearConvolution(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
+        algorithm_(choose_algorithm(geometry_, target())) {
+    check_parameters();
+    const auto channels = static_cast<std::size_t>(geometry_.output_channels);
+    BufferLayout layout;
+    packed_filter_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
+    offset_ = layout.take(channels, sizeof(std::int32_t));
+    multiplier_ = layout.take(channels, sizeof(float));
+    filter_zero_point_ = layout.take(channels, sizeof(std::int32_t));
+    algorithm_scratch_ = layout.take(algorithm_->scratch_size());
+    scratch_size_ = layout.size();
+  }
+
+  std::size_t temporary_size() const override { return scratch_size_; }
+  std::string describe() const override {
+    return algorithm_->describe() +
+           "\nfilter: " + (desc().tensor(kFilter).owned ? "packed once, " : "packed at each dispatch, ") +
+           std::to_string(algorithm_->packed_filter_size()) + " bytes";
+  }
+
+ protected:
+  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
+    if (tensor != kFilter) return std::nullopt;
+    AlignedBuffer packed(algorithm_->packed_filter_size());
+    algorithm_->pack_filter(static_cast<const std::uint8_t*>(data), filter_flip(), packed.data());
+    return packed;
+  }
+  std::size_t packed_owned_size(std::size_t tensor) const override {
+    return tensor == kFilter ? algorithm_->packed_filter_size() : CompiledOperator::packed_owned_size(tensor);
+  }
+
+  void run(const TensorPointers& tensors) const override {
+    std::uint8_t* scratch = thread_scratch(scratch_size_);
+    const auto* filter = static_cast<const std::uint8_t*>(tensors[kFilter]);
+    if (!desc().tensor(kFilter).owned) {
+      algorithm_->pack_filter(filter, filter_flip(), scratch + packed_filter_);
+      filter = scratch + packed_filter_;
+    }
+    algorithm_->run(prepare(tensors, filter, scratch), scratch + algorithm_scratch_);
+  }
+
+ private:
+  std::uint8_t filter_flip() const {
+    return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(kFilter).type));
+  }
+
+  void check_parameters() const;
+  ConvolutionDispatch prepare(const TensorPointers& tensors, const std::uint8_t* filter, std::uint8_t* scratch) const;
+  bool prepare_channels(const TensorPointers& tensors, const ConvolutionDispatch& dispatch, std::int32_t* offset,
+                        float* multiplier, std::int32_t* filter_zero_point) const;
+
+  ConvolutionGeometry geometry_;
+  std::unique_ptr<ConvolutionAlgorithm> algorithm_;
+  // Offsets into the scratch buffer.
+  std::size_t packed_filter_ = 0, offset_ = 0, multiplier_ = 0, filter_zero_point_ = 0, algorithm_scratch_ = 0;
+  std::size_t scratch_size_ = 0;
+};
+
+// A parameter is read at index channel * stride of its channel axis; an extent of 1 needs no stride.
+std::int64_t channel_stride(const std::optional<TensorLayout>& layout) {
+  return layout && layout->rank > 1 && layout->sizes[1] > 1 ? layout->strides[1] : 0;
+}
+
+void QuantizedLinearConvolution::check_parameters() const {
+  for (const std::size_t index : {kInputScale, kFilterScale, kOutputScale}) desc().tensor(index);
+  for (const std::size_t index : {kFilterScale, kFilterZeroPoint, kBias}) {
+    const std::optional<TensorLayout>& layout = desc().tensors[index];
+    if (!layout) continue;
+    const std::int64_t channels = layout->rank > 1 ? layout->sizes[1] : 1;
+    if (layout->element_count() != channels || (channels != 1 && channels != geometry_.output_channels)) {
+      throw std::invalid_argument(desc().type + ": a parameter is neither of one element nor one a channel");
+    }
+  }
+}
+
+ConvolutionDispatch QuantizedLinearConvolution::prepare(const TensorPointers& tensors, const std::uint8_t* filter,
+                                                        std::uint8_t* scratch) const {
+  const DataType input_type = desc().tensor(kInput).type, output_type = desc().tensor(kOutput).type;
+  const std::uint8_t flip = offset_flip(input_type), output_flip = offset_flip(output_type);
+  auto* offset = reinterpret_cast<std::int32_t*>(scratch + offset_);
+  auto* multiplier = reinterpret_cast<float*>(scratch + multiplier_);
+  auto* filter_zero_point = reinterpret_cast<std::int32_t*>(scratch + filter_zero_point_);
+  ConvolutionDispatch dispatch = {
+      .source = {.data = static_cast<const std::uint8_t*>(tensors[kInput]),
+                 .flip = flip,
+                 .zero_point = static_cast<std::uint8_t>(value_as_float(tensors[kInputZeroPoint], input_type) + flip)},
+      .filter = filter,
+      .offset = offset,
+      .multiplier = multiplier,
+      .filter_zero_point = filter_zero_point,
+      .output_zero_point = value_as_float(tensors[kOutputZeroPoint], output_type) + output_flip,
+      .output_flip = output_flip,
+      .output = static_cast<std::uint8_t*>(tensors[kOutput])};
+  if (!prepare_channels(tensors, dispatch, offset, multiplier, filter_zero_point)) dispatch.filter_zero_point = nullptr;
+  return dispatch;
+}
+
+// Fills the arrays of channels; returns whether any filter zero point is other than 0.
+bool QuantizedLinearConvolution::prepare_channels(const TensorPointers& tensors, const ConvolutionDispatch& dispatch,
+                                                  std::int32_t* offset, float* multiplier,
+                                                  std::int32_t* filter_zero_point) const {
+  const std::int32_t* sums = algorithm_->filter_sums(dispatch.filter);
+  const float input_scale = value_as_float(tensors[kInputScale], DataType::float32);
+  const float output_scale = value_as_float(tensors[kOutputScale], DataType::float32);
+  const auto* filter_scales = static_cast<const float*>(tensors[kFilterScale]);
+  const auto* biases = static_cast<const std::int32_t*>(tensors[kBias]);
+  const auto* zero_points = static_cast<const std::uint8_t*>(tensors[kFilterZeroPoint]);
+  const std::int64_t scale_stride = channel_stride(desc().tensors[kFilterScale]);
+  const std::int64_t zero_point_stride = channel_stride(desc().tensors[kFilterZeroPoint]);
+  const std::int64_t bias_stride = channel_stride(desc().tensors[kBias]);
+  const auto input_zero_point = static_cast<std::uint32_t>(dispatch.source.zero_point);
+  const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
+
+  bool any_zero_point = false;
+  for (std::int64_t c = 0; c < geometry_.output_channels; ++c) {
+    // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.
+    const std::uint8_t code = zero_points == nullptr ? std::uint8_t{0} : zero_points[c * zero_point_stride];
+    const auto zero_point = static_cast<std::int8_t>(code ^ filter_flip());
+    any_zero_point |= zero_point != 0;
+    filter_zero_point[c] = zero_point;
+    std::uint32_t sum = biases == nullptr ? 0U : static_cast<std::uint32_t>(biases[c * bias_stride]);
+    sum -= input_zero_point * static_cast<std::uint32_t>(sums[c]);
+    sum += terms * input_zero_point * static_cast<std::uint32_t>(std::int32_t{zero_point});
+    offset[c] = static_cast<std::int32_t>(sum);
+    multiplier[c] = (input_scale * filter_scales[c * scale_stride]) / output_scale;
+  }
+  return any_zero_point;
+}
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<QuantizedLinearConvolution>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

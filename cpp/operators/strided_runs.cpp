@@ -1,0 +1,88 @@
+#include "operators/strided_runs.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace dmlcpu {
+namespace {
+
+struct Axis {
+  std::int64_t size;
+  StridedRuns::Offsets strides;
+};
+
+// The inner axis of the two continues into the outer one, in every operand.
+bool joins(const Axis& inner, const Axis& outer) {
+  for (std::size_t i = 0; i < StridedRuns::kMaxOperands; ++i) {
+    if (outer.strides[i] != inner.strides[i] * inner.size) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
+  const TensorLayout& first = *operands[0];
+  std::array<Axis, kMaxRank> axes{};
+  std::size_t rank = 0;
+  for (std::size_t axis = first.rank; axis-- > 0;) {
+    Axis entry{first.sizes[axis], {}};
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (operands[i] == nullptr) continue;
+      if (operands[i]->rank != first.rank || operands[i]->sizes[axis] != first.sizes[axis]) {
+        throw std::invalid_argument("tensors of an element-wise operator differ in sizes");
+      }
+      entry.strides[i] = operands[i]->strides[axis];
+    }
+    if (entry.size != 1) axes[rank++] = entry;
+  }
+  std::stable_sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank),
+                   [](const Axis& x, const Axis& y) { return x.strides[0] < y.strides[0]; });
+
+  std::size_t joined = 0;
+  for (std::size_t axis = 1; axis < rank; ++axis) {
+    if (joins(axes[joined], axes[axis])) {
+      axes[joined].size *= axes[axis].size;
+    } else {
+      axes[++joined] = axes[axis];
+    }
+  }
+  rank_ = joined + 1;
+  if (rank == 0) axes[0].size = 1;
+  for (std::size_t axis = 0; axis < rank_; ++axis) {
+    sizes_[axis] = axes[axis].size;
+    strides_[axis] = axes[axis].strides;
+    if (axis > 0) count_ *= static_cast<std::size_t>(axes[axis].size);
+  }
+}
+
+StridedRuns::Offsets StridedRuns::offsets(std::size_t run) const {
+  Offsets offsets{};
+  for (std::size_t axis = 1; axis < rank_; ++axis) {
+    const auto size = static_cast<std::size_t>(sizes_[axis]);
+    const auto index = static_cast<std::int64_t>(run % size);
+    run /= size;
+    for (std::size_t i = 0; i < kMaxOperands; ++i) offsets[i] += index * strides_[axis][i];
+  }
+  return offsets;
+}
+
+std::size_t StridedRuns::task_count(std::size_t elements_per_task) const {
+  if (length() >= elements_per_task) return count_ * ((length() + elements_per_task - 1) / elements_per_task);
+  const std::size_t runs = elements_per_task / length();
+  return (count_ + runs - 1) / runs;
+}
+
+StridedRuns::Piece StridedRuns::piece(std::size_t task, std::size_t elements_per_task) const {
+  if (length() >= elements_per_task) {
+    const std::size_t pieces = (length() + elements_per_task - 1) / elements_per_task;
+    const std::size_t begin = task % pieces * elements_per_task;
+    return {task / pieces, 1, begin, std::min(elements_per_task, length() - begin)};
+  }
+  const std::size_t runs = elements_per_task / length();
+  const std::size_t first = task * runs;
+  return {first, std::min(runs, count_ - first), 0, length()};
+}
+
+}  // namespace dmlcpu

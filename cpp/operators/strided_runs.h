@@ -1,0 +1,51 @@
+// Iteration over tensors of equal sizes and any strides, as runs along one axis.
+//
+// The axes are brought into one order for all operands (the first operand's largest stride outermost), axes of length 1
+// are dropped, and neighbours that form one run in every operand are joined, so that any memory layout that is one run
+// becomes one loop:
+//
+//   {N, C, H, W} packed in every operand               ->  one run of N*C*H*W
+//   the same with a scale that varies along C          ->  N*C runs of H*W, the scale's stride 0
+//   {N, H, W, C} memory with that scale                ->  N*H*W runs of C, the scale's stride 1
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+class StridedRuns {
+ public:
+  static constexpr std::size_t kMaxOperands = 4;
+  using Offsets = std::array<std::int64_t, kMaxOperands>;
+
+  // At most kMaxOperands tensors of equal sizes; the first decides the order of the axes. Absent ones are null and stay
+  // at offset 0. Throws std::invalid_argument if sizes differ.
+  explicit StridedRuns(std::span<const TensorLayout* const> operands);
+
+  std::size_t length() const { return static_cast<std::size_t>(sizes_[0]); }  // elements of a run
+  std::size_t count() const { return count_; }
+  std::int64_t stride(std::size_t operand) const { return strides_[0][operand]; }  // within a run, in elements
+  Offsets offsets(std::size_t run) const;                                          // of a run's first elements
+
+  // The whole iteration cut into tasks of about equal work: a task is a range of runs, or a piece of one long run.
+  struct Piece {
+    std::size_t first_run, run_count;
+    std::size_t begin, size;  // within each of those runs
+  };
+  std::size_t task_count(std::size_t elements_per_task) const;
+  Piece piece(std::size_t task, std::size_t elements_per_task) const;
+
+ private:
+  // Axis 0 is the innermost here.
+  std::size_t rank_ = 1;
+  std::size_t count_ = 1;
+  Extents sizes_{};
+  std::array<Offsets, kMaxRank> strides_{};
+};
+
+}  // namespace dmlcpu
