@@ -1,0 +1,242 @@
+"""Tensor descs (``DML_BUFFER_TENSOR_DESC``), the size of a tensor's buffer, and numpy's name for each data type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from importlib import import_module
+from operator import index
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
+from dmlcpu.enums import TensorDataType, TensorFlags
+
+__all__ = [
+    "ELEMENT_BITS",
+    "TensorDesc",
+    "calc_buffer_tensor_size",
+    "data_type_of",
+    "dtype_of",
+    "span_in_elements",
+]
+
+ELEMENT_BITS: Final = MappingProxyType(
+    {
+        TensorDataType.FLOAT32: 32,
+        TensorDataType.FLOAT16: 16,
+        TensorDataType.UINT32: 32,
+        TensorDataType.UINT16: 16,
+        TensorDataType.UINT8: 8,
+        TensorDataType.INT32: 32,
+        TensorDataType.INT16: 16,
+        TensorDataType.INT8: 8,
+        TensorDataType.FLOAT64: 64,
+        TensorDataType.UINT64: 64,
+        TensorDataType.INT64: 64,
+        TensorDataType.UINT4: 4,
+        TensorDataType.INT4: 4,
+    }
+)
+"""The width of one element in bits, of every data type but UNKNOWN."""
+
+# numpy's names are the enumeration's in lower case. The 4-bit ones come from ml_dtypes, if it is installed.
+_DATA_TYPES: Final = MappingProxyType({data_type.name.lower(): data_type for data_type in ELEMENT_BITS})
+
+
+def span_in_elements(sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
+    """Return how many elements lie from the first of a tensor to its last, both and every gap between included.
+
+    Args:
+        sizes: The length of each axis, none negative.
+        strides: The distance of neighbours on each axis in elements, none negative; None for packed row-major.
+
+    >>> span_in_elements((2, 3)), span_in_elements((2, 3), (8, 1)), span_in_elements((2, 3), (0, 1))
+    (6, 11, 3)
+    """
+    if strides is None or 0 in sizes:
+        elements = 1
+        for size in sizes:
+            elements *= size
+        return elements
+    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+
+
+def calc_buffer_tensor_size(
+    data_type: TensorDataType, sizes: Sequence[int], strides: Sequence[int] | None = None
+) -> int:
+    """Return the bytes that a tensor's buffer needs at least, as ``DMLCalcBufferTensorSize`` does.
+
+    The elements from the first to the last, gaps included, rounded up to a multiple of four bytes; 4-bit elements
+    are packed two to a byte. The result is exact however large it is. It is 0 for UNKNOWN and for unknown types.
+
+    Args:
+        data_type: The type of an element.
+        sizes: The length of each axis.
+        strides: The distance of neighbours on each axis in elements; None for packed row-major.
+
+    Raises:
+        TypeError: A size or stride is not an integer.
+        ValueError: A size or stride is negative, or there are not as many strides as sizes.
+
+    >>> calc_buffer_tensor_size(TensorDataType.UINT8, (1, 3, 5, 7))
+    108
+    >>> calc_buffer_tensor_size(TensorDataType.UINT4, (5,))
+    4
+    >>> calc_buffer_tensor_size(TensorDataType.FLOAT32, (1, 8, 28, 28), (8, 1, 0, 0))
+    32
+    """
+    lengths = [index(size) for size in sizes]
+    distances = None if strides is None else [index(stride) for stride in strides]
+    if distances is not None and len(distances) != len(lengths):
+        raise ValueError(f"{len(lengths)} sizes need as many strides, got {len(distances)}")
+    if min((*lengths, *(distances or ())), default=0) < 0:
+        raise ValueError("sizes and strides must not be negative")
+    bits = span_in_elements(lengths, distances) * ELEMENT_BITS.get(data_type, 0)
+    return (bits + 31) // 32 * 4
+
+
+def data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
+    """Return the data type of a numpy dtype in the machine's byte order.
+
+    Raises:
+        TypeError: No data type has this form.
+
+    >>> data_type_of(np.dtype("int8"))
+    <TensorDataType.INT8: 8>
+    """
+    data_type = _DATA_TYPES.get(dtype.name)
+    if data_type is None or not dtype.isnative:
+        raise TypeError(f"no tensor data type is {dtype!r}; expected one of {', '.join(_DATA_TYPES)}, in native order")
+    return data_type
+
+
+def dtype_of(data_type: TensorDataType) -> np.dtype[Any]:
+    """Return the numpy dtype of a data type; those of UINT4 and INT4 are ml_dtypes', one element to a byte.
+
+    Raises:
+        TypeError: The type is unknown, or has 4 bits and ml_dtypes is not installed.
+
+    >>> dtype_of(TensorDataType.FLOAT16)
+    dtype('float16')
+    """
+    bits = ELEMENT_BITS.get(data_type, 0)
+    if bits == 0:
+        raise TypeError(f"no numpy dtype is {data_type!r}")
+    name = TensorDataType(data_type).name.lower()
+    if bits >= 8:
+        return np.dtype(name)
+    try:
+        ml_dtypes = import_module("ml_dtypes")
+    except ImportError:
+        raise TypeError(f"arrays of {name} need the package ml_dtypes; packed in pairs they are uint8") from None
+    dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return dtype
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TensorDesc:
+    """The type and the layout of one tensor (``DML_BUFFER_TENSOR_DESC``).
+
+    The constructor takes any sequences and numbers and checks nothing: an operator's desc is checked as a whole, by
+    ``Device.create_operator``. What it accepts of a tensor at any operator: 1 to 8 sizes of at least 1 and fewer
+    than 2**32 elements; as many strides or none, any on an input, but on an output no two elements may share an
+    address; a buffer of at least ``calc_buffer_tensor_size`` and of fewer than 2**32 elements.
+
+    Attributes:
+        data_type: The type of an element.
+        sizes: The length of each axis.
+        strides: The distance of neighbours on each axis in elements, 0 to repeat one element along it; None for
+            packed row-major.
+        flags: OWNED_BY_DML for an input that is bound once, at ``initialize``.
+        total_tensor_size_in_bytes: The size of the buffer; None for ``calc_buffer_tensor_size``.
+        guaranteed_base_offset_alignment: 0, or a power of two of at least 16, in bytes.
+
+    >>> TensorDesc(TensorDataType.UINT8, [1, 64, 56, 56])
+    TensorDesc(TensorDataType.UINT8, (1, 64, 56, 56))
+    >>> TensorDesc(8, (2, 3), strides=(4, 1), flags=1)
+    TensorDesc(TensorDataType.INT8, (2, 3), strides=(4, 1), flags=TensorFlags.OWNED_BY_DML)
+    """
+
+    data_type: TensorDataType
+    sizes: Sequence[int]
+    _: KW_ONLY
+    strides: Sequence[int] | None = None
+    flags: TensorFlags = TensorFlags.NONE
+    total_tensor_size_in_bytes: int | None = None
+    guaranteed_base_offset_alignment: int = 0
+
+    def __post_init__(self) -> None:
+        """Bring every value to its canonical form, so that equal descs compare and hash equal."""
+        for name, value in (
+            ("data_type", coerce_member(TensorDataType, self.data_type)),
+            ("sizes", coerce_sequence(self.sizes)),
+            ("strides", coerce_sequence(self.strides)),
+            ("flags", coerce_member(TensorFlags, self.flags)),
+            ("total_tensor_size_in_bytes", coerce_integer(self.total_tensor_size_in_bytes)),
+            ("guaranteed_base_offset_alignment", coerce_integer(self.guaranteed_base_offset_alignment)),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """Show the arguments that differ from their defaults."""
+        shown = [_repr_of_member(self.data_type), repr(self.sizes)]
+        if self.strides is not None:
+            shown.append(f"strides={self.strides!r}")
+        if self.flags is not TensorFlags.NONE:
+            shown.append(f"flags={_repr_of_member(self.flags)}")
+        if self.total_tensor_size_in_bytes is not None:
+            shown.append(f"total_tensor_size_in_bytes={self.total_tensor_size_in_bytes!r}")
+        alignment = self.guaranteed_base_offset_alignment
+        if type(alignment) is not int or alignment != 0:
+            shown.append(f"guaranteed_base_offset_alignment={alignment!r}")
+        return f"TensorDesc({', '.join(shown)})"
+
+    @property
+    def element_strides(self) -> tuple[int, ...]:
+        """The distance of neighbours on each axis in elements, of packed tensors too.
+
+        >>> TensorDesc(TensorDataType.UINT8, (2, 3, 4)).element_strides
+        (12, 4, 1)
+        """
+        if self.strides is not None:
+            return tuple(self.strides)
+        strides = [1]
+        for size in reversed(self.sizes[1:]):
+            strides.insert(0, strides[0] * size)
+        return tuple(strides)
+
+    @classmethod
+    def from_array(cls, a: np.ndarray[Any, Any] | np.generic, flags: TensorFlags = TensorFlags.NONE) -> TensorDesc:
+        """Return the desc of an array as it lies in memory; a 0-d array is one element of one axis.
+
+        Args:
+            a: An array or numpy scalar of a numeric dtype in native byte order, or of ml_dtypes' int4 or uint4,
+                whose strides are not negative and are whole elements. A packed row-major array has ``strides=None``.
+            flags: The flags of the desc.
+
+        Raises:
+            TypeError: ``a`` is no array, or no data type has its dtype.
+            ValueError: Its strides are negative or fractions of an element.
+
+        >>> TensorDesc.from_array(np.zeros((1, 8, 8, 3), np.int8).transpose(0, 3, 1, 2))
+        TensorDesc(TensorDataType.INT8, (1, 3, 8, 8), strides=(192, 1, 24, 3))
+        """
+        if not isinstance(a, np.ndarray | np.generic):
+            raise TypeError(f"expected a numpy array, got an object of type {type(a).__name__}")
+        data_type = data_type_of(a.dtype)
+        strides = None
+        if not a.flags.c_contiguous:
+            whole = [stride >= 0 and stride % a.itemsize == 0 for stride in a.strides]
+            if not all(exact or size == 1 for exact, size in zip(whole, a.shape, strict=True)):
+                raise ValueError(f"strides of {a.strides} bytes are not whole elements of {a.itemsize} going forward")
+            # The stride of an axis of length 1 is never applied; numpy may hold anything there.
+            strides = [s // a.itemsize if exact else 0 for s, exact in zip(a.strides, whole, strict=True)]
+        return cls(data_type, a.shape or (1,), strides=strides, flags=flags)
+
+
+def _repr_of_member(value: object) -> str:
+    """Return the spelling that evaluates to a value, of members without their number."""
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, TensorDataType | TensorFlags) else repr(value)

@@ -1,0 +1,94 @@
+"""A valid desc of each operator, accepted from the operator's first level on, to be changed; and recorded descs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from dmlcpu.descs import (
+    DynamicQuantizeLinearOperatorDesc,
+    ElementWiseDequantizeLinearOperatorDesc,
+    ElementWiseQuantizedLinearAddOperatorDesc,
+    ElementWiseQuantizeLinearOperatorDesc,
+    OperatorDesc,
+    QuantizedLinearConvolutionOperatorDesc,
+)
+from dmlcpu.enums import OperatorType, TensorDataType
+from dmlcpu.tensor import TensorDesc
+
+__all__ = ["ADD", "CONVOLUTION", "DEQUANTIZE", "DYNAMIC", "QUANTIZE", "VALID_DESCS", "changed", "desc_of", "tensor"]
+
+
+def tensor(data_type: str, *sizes: int, **others: Any) -> TensorDesc:
+    """tensor("UINT8", 2, 3, flags=1)."""
+    return TensorDesc(TensorDataType[data_type], sizes, **others)
+
+
+def changed(desc: OperatorDesc, **changes: Any) -> OperatorDesc:
+    return replace(desc, **changes)
+
+
+QUANTIZE = ElementWiseQuantizeLinearOperatorDesc(
+    input_tensor=tensor("FLOAT32", 2, 3, 4, 5),
+    scale_tensor=tensor("FLOAT32", 2, 3, 4, 5, strides=(0, 1, 0, 0)),
+    zero_point_tensor=tensor("UINT8", 2, 3, 4, 5, strides=(0, 0, 0, 0)),
+    output_tensor=tensor("UINT8", 2, 3, 4, 5),
+)
+DEQUANTIZE = ElementWiseDequantizeLinearOperatorDesc(
+    input_tensor=tensor("UINT8", 2, 3, 4, 5),
+    scale_tensor=tensor("FLOAT32", 2, 3, 4, 5, strides=(0, 1, 0, 0)),
+    zero_point_tensor=tensor("UINT8", 2, 3, 4, 5, strides=(0, 0, 0, 0)),
+    output_tensor=tensor("FLOAT32", 2, 3, 4, 5),
+)
+ADD = ElementWiseQuantizedLinearAddOperatorDesc(
+    a_tensor=tensor("UINT8", 2, 3),
+    a_scale_tensor=tensor("FLOAT32", 1, 1),
+    a_zero_point_tensor=tensor("UINT8", 1, 1),
+    b_tensor=tensor("INT8", 2, 3),
+    b_scale_tensor=tensor("FLOAT32", 1, 1),
+    b_zero_point_tensor=tensor("INT8", 1, 1),
+    output_scale_tensor=tensor("FLOAT32", 1, 1),
+    output_zero_point_tensor=tensor("INT8", 1, 1),
+    output_tensor=tensor("INT8", 2, 3),
+)
+DYNAMIC = DynamicQuantizeLinearOperatorDesc(
+    input_tensor=tensor("FLOAT32", 4, 5),
+    output_tensor=tensor("UINT8", 4, 5),
+    output_scale_tensor=tensor("FLOAT32", 1, 1),
+    output_zero_point_tensor=tensor("UINT8", 1, 1),
+)
+CONVOLUTION = QuantizedLinearConvolutionOperatorDesc(
+    input_tensor=tensor("UINT8", 1, 6, 9, 8),
+    input_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+    input_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    filter_tensor=tensor("INT8", 4, 3, 3, 3),
+    filter_scale_tensor=tensor("FLOAT32", 1, 4, 1, 1),
+    filter_zero_point_tensor=tensor("INT8", 1, 4, 1, 1),
+    bias_tensor=tensor("INT32", 1, 4, 1, 1),
+    output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+    output_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    output_tensor=tensor("UINT8", 1, 4, 5, 6),
+    strides=(2, 1),
+    dilations=(1, 2),
+    start_padding=(1, 1),
+    end_padding=(1, 1),
+    group_count=2,
+)
+
+VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
+    desc.operator_type: desc for desc in (QUANTIZE, DEQUANTIZE, ADD, DYNAMIC, CONVOLUTION)
+}
+
+
+def desc_of(record: Mapping[str, Any]) -> OperatorDesc:
+    """The desc of a recorded line; golden/VALIDATION.md describes it."""
+    desc_type = type(VALID_DESCS[OperatorType[record["operator"]]])
+    attributes = {name: value for name, value in record.get("attributes", {}).items() if name != "dimension_count"}
+    return desc_type(**dict(_tensors_of(record)), **attributes)
+
+
+def _tensors_of(record: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | None]]:
+    for name, stored in record["tensors"].items():
+        others = {key: value for key, value in (stored or {}).items() if key not in ("data_type", "sizes")}
+        yield name, stored and tensor(stored["data_type"], *stored["sizes"], **others)
