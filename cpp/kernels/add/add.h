@@ -6,9 +6,9 @@
 // float32: the product of b is rounded, the product of a is fused into the sum, the quotient is the correctly rounded
 // one. rne rounds half to even; sat clamps to the output type and sends NaN to its lowest value.
 //
-// Every code passes through one exclusive or into the offset domain 0..255 (code minus the type's lowest value), so that
-// UINT8 and INT8 in any mix share a kernel: a flip is 0x00 for UINT8 and 0x80 for INT8, zero points are given in the
-// offset domain as integers of 0..255 held as floats. Differences are unchanged by the common offset.
+// Every code passes through one exclusive or into the offset domain 0..255 (code minus the type's lowest value), so
+// that UINT8 and INT8 in any mix share a kernel: a flip is 0x00 for UINT8 and 0x80 for INT8, zero points are given in
+// the offset domain as integers of 0..255 held as floats. Differences are unchanged by the common offset.
 //
 // Contract: count elements are read and written, nothing else; output may be exactly a or exactly b, and overlaps
 // neither otherwise; no alignment is assumed.

@@ -1,7 +1,7 @@
 // The sums of a depthwise convolution: each channel has its own small filter, so there is no matrix product to share.
 //
-// Taps are taken four at a time, as everywhere: four codes of one lane are neighbours in memory (pack/pack.h interleaves
-// them) and meet four filter codes in one 32-bit product step.
+// Taps are taken four at a time, as everywhere: four codes of one lane are neighbours in memory (pack/pack.h
+// interleaves them) and meet four filter codes in one 32-bit product step.
 //
 //   channel_lanes   sums[p][i] = sum over g of dot4(activations[p * pixel_step + offsets[g] + 4 * i], filter[g][i])
 //                   lanes are channels, one filter each:       {N, H, W, C} memory, p counts the pixels of a row

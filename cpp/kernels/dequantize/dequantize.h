@@ -2,15 +2,15 @@
 //
 //   output[i] = (f32(input[i]) - zero_point) * scale
 //
-// float32 throughout, each operation rounded on its own (never fused). 32-bit integers are converted to float32, half to
-// even, before the subtraction; the zero point arrives as the float32 of its integer. A FLOAT16 output is that float32
-// result rounded to nearest even.
+// float32 throughout, each operation rounded on its own (never fused). 32-bit integers are converted to float32, half
+// to even, before the subtraction; the zero point arrives as the float32 of its integer. A FLOAT16 output is that
+// float32 result rounded to nearest even.
 //
 // Contract: count elements are read and written, nothing else; input and output do not overlap; no alignment beyond the
 // element's own. scale and zero_point point at one value (per_element false) or at count values (true).
 //
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::dequantize, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
+// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::dequantize, a declaration goes to the
+// end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,92 @@
+#include "bindings/arrays.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+#include <vector>
+
+namespace py = pybind11;
+
+namespace dmlcpu {
+namespace {
+
+// numpy accepts this name of the half type; C++20 has no type to ask with.
+constexpr const char* kFloat16Name = "float16";
+
+// numpy says '=' for most dtypes of the machine's byte order, but spells it out for those of some buffers.
+constexpr char kNativeOrder = std::endian::native == std::endian::little ? '<' : '>';
+
+bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }
+
+bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::array& array) {
+  if (static_cast<std::size_t>(array.ndim()) != layout.rank) return false;
+  const py::ssize_t* shape = array.shape();
+  const py::ssize_t* strides = array.strides();
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    if (shape[axis] != layout.sizes[axis]) return false;
+    if (shape[axis] != 1 && strides[axis] != layout.strides[axis] * static_cast<py::ssize_t>(element_bytes))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+py::dtype numpy_dtype(DataType type) {
+  switch (type) {
+    case DataType::float32:
+      return py::dtype::of<float>();
+    case DataType::float16:
+      return py::dtype(kFloat16Name);
+    case DataType::uint32:
+      return py::dtype::of<std::uint32_t>();
+    case DataType::uint16:
+      return py::dtype::of<std::uint16_t>();
+    case DataType::uint8:
+      return py::dtype::of<std::uint8_t>();
+    case DataType::int32:
+      return py::dtype::of<std::int32_t>();
+    case DataType::int16:
+      return py::dtype::of<std::int16_t>();
+    case DataType::int8:
+      return py::dtype::of<std::int8_t>();
+    case DataType::unknown:
+      break;
+  }
+  throw std::invalid_argument("no numpy dtype for this data type");
+}
+
+ArrayRule::ArrayRule(const TensorLayout& tensor_layout)
+    : layout(tensor_layout),
+      element_bytes(element_size(layout.type)),
+      span_bytes(layout.span_bytes()),
+      element_count(layout.element_count()),
+      dtype_number(numpy_dtype(layout.type).num()) {}
+
+void* ArrayRule::accept(const py::array& array) const {
+  using Flags = py::detail::npy_api;
+  const py::dtype dtype = array.dtype();
+  const char order = dtype.byteorder();
+  if (dtype.num() != dtype_number || (order != '=' && order != '|' && order != kNativeOrder)) return nullptr;
+  if (!has_flag(array, Flags::NPY_ARRAY_ALIGNED_) || (layout.output && !array.writeable())) return nullptr;
+  const bool scalar = array.ndim() == 0 && element_count == 1;
+  const bool flat = array.ndim() == 1 && has_flag(array, Flags::NPY_ARRAY_C_CONTIGUOUS_) &&
+                    static_cast<std::size_t>(array.nbytes()) >= span_bytes;
+  if (!scalar && !flat && !is_shaped(layout, element_bytes, array)) return nullptr;
+  return const_cast<void*>(array.data());
+}
+
+py::array ArrayRule::allocate() const {
+  std::vector<py::ssize_t> shape(layout.rank), strides(layout.rank);
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    shape[axis] = layout.sizes[axis];
+    strides[axis] = layout.strides[axis] * static_cast<py::ssize_t>(element_bytes);
+  }
+  const py::dtype dtype = numpy_dtype(layout.type);
+  py::array owner(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes / element_bytes)});
+  auto* data = static_cast<std::uint8_t*>(owner.mutable_data());
+  if (layout.span() != element_count) std::fill_n(data, span_bytes, std::uint8_t{0});
+  return py::array(dtype, std::move(shape), std::move(strides), data, owner);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,222 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "bindings/register.h"
+#include "operators/operator.h"
+
+namespace py = pybind11;
+
+namespace dmlcpu {
+namespace {
+
+// (data_type, sizes, strides, owned, output)
+using TensorRow = std::tuple<int, std::vector<std::int64_t>, std::vector<std::int64_t>, bool, bool>;
+
+TensorLayout tensor_layout(const TensorRow& row) {
+  const auto& [type, sizes, strides, owned, output] = row;
+  if (sizes.size() != strides.size() || sizes.size() > kMaxRank)
+    throw std::invalid_argument("a tensor's rank is above 8");
+  TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size(), .owned = owned, .output = output};
+  std::copy(sizes.begin(), sizes.end(), layout.sizes.begin());
+  std::copy(strides.begin(), strides.end(), layout.strides.begin());
+  return layout;
+}
+
+// An operator with its bindings. The quick path accepts numpy arrays that fit as they are; everything else (other array
+// types, mistakes, outputs whose memory might overlap another tensor's) goes through `resolve`, a Python callable
+// (bindings, owned, initialized) -> tuple of arrays by tensor number, which converts what may be bound and raises
+// otherwise. It must not refer to the object that owns this one: the garbage collector cannot see such a cycle.
+class BoundOperator {
+ public:
+  BoundOperator(std::string type, const std::vector<std::string>& names,
+                const std::vector<std::optional<TensorRow>>& tensors,
+                std::map<std::string, std::vector<std::int64_t>> attributes, const std::string& isa, int num_threads,
+                py::function resolve, py::object result_type)
+      : resolve_(std::move(resolve)), result_type_(std::move(result_type)) {
+    const std::optional<Isa> row = isa_from_name(isa);
+    if (!row || !unavailable_reason(*row).empty() || num_threads < 1 || names.size() != tensors.size()) {
+      throw std::invalid_argument("an operator needs an available instruction set, a thread and a name a tensor");
+    }
+    OperatorDesc desc{.type = std::move(type), .tensors = {}, .attributes = std::move(attributes)};
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      desc.tensors.push_back(tensors[i] ? std::optional(tensor_layout(*tensors[i])) : std::nullopt);
+      rules_.push_back(desc.tensors[i] ? std::optional(ArrayRule(*desc.tensors[i])) : std::nullopt);
+      has_owned_ |= rules_[i] && rules_[i]->layout.owned;
+      names_.push_back(py::str(names[i]));
+      PyUnicode_InternInPlace(&names_[i].ptr());
+    }
+    operator_ = compile_operator(std::move(desc), {*row, num_threads});
+    state_ = has_owned_ ? State::fresh : State::ready;
+  }
+
+  const CompiledOperator& plan() const { return *operator_; }
+  bool ready() const { return state_.load(std::memory_order_acquire) == State::ready; }
+
+  // False if another call has initialized the operator, or is at it.
+  bool initialize(const py::dict& bindings) {
+    const py::tuple arrays = resolve_(bindings, true, ready());
+    State expected = State::fresh;
+    if (!state_.compare_exchange_strong(expected, State::initializing)) return false;
+    try {
+      const TensorPointers pointers = checked_pointers(arrays, true);
+      const py::gil_scoped_release release;
+      operator_->initialize(pointers);
+    } catch (...) {
+      state_ = State::fresh;
+      throw;
+    }
+    state_.store(State::ready, std::memory_order_release);
+    return true;
+  }
+
+  py::object dispatch(const py::dict& bindings) const {
+    Bound bound;
+    if (!ready() || !bind_quickly(bindings, bound)) {
+      const py::tuple arrays = resolve_(bindings, false, ready());
+      bound = Bound();
+      bind_resolved(bindings, arrays, bound);
+    }
+    {
+      const py::gil_scoped_release release;
+      operator_->dispatch(bound.pointers);
+    }
+    if (bound.output_count == 1) return std::move(bound.outputs[0]);
+    py::tuple results(bound.output_count);
+    for (std::size_t i = 0; i < bound.output_count; ++i) results[i] = std::move(bound.outputs[i]);
+    return result_type_(*results);
+  }
+
+ private:
+  enum class State : std::uint8_t { fresh, initializing, ready };
+
+  struct Bound {
+    TensorPointers pointers{};
+    std::array<py::object, kMaxTensors> held;     // arrays made on the way, kept alive during the call
+    std::array<py::object, kMaxTensors> outputs;  // what the caller gets back
+    std::size_t output_count = 0;
+  };
+
+  void allocate_output(std::size_t tensor, Bound& bound) const {
+    py::array array = rules_[tensor]->allocate();
+    bound.pointers[tensor] = array.mutable_data();
+    bound.outputs[bound.output_count++] = std::move(array);
+  }
+
+  // True if every binding is a numpy array or scalar that fits and no output's memory meets another tensor's. The
+  // caller keeps the bound arrays alive: they sit in its dictionary.
+  bool bind_quickly(const py::dict& bindings, Bound& bound) const {
+    Py_ssize_t used = 0;
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      PyObject* object = PyDict_GetItemWithError(bindings.ptr(), names_[i].ptr());
+      if (object == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+      if (object != nullptr) ++used;
+      if (!rules_[i] || rules_[i]->layout.owned) {
+        if (object != nullptr && object != Py_None) return false;
+        continue;
+      }
+      if (object == nullptr || object == Py_None) {
+        if (!rules_[i]->layout.output) return false;
+        allocate_output(i, bound);
+        continue;
+      }
+      if (!bind_object(object, i, bound)) return false;
+    }
+    return used == PyDict_Size(bindings.ptr()) && !outputs_may_overlap(bound.pointers);
+  }
+
+  bool bind_object(PyObject* object, std::size_t tensor, Bound& bound) const {
+    const ArrayRule& rule = *rules_[tensor];
+    if (py::isinstance<py::array>(object)) {
+      bound.pointers[tensor] = rule.accept(py::reinterpret_borrow<py::array>(object));
+      if (rule.layout.output) bound.outputs[bound.output_count++] = py::reinterpret_borrow<py::object>(object);
+    } else if (!rule.layout.output && PyObject_TypeCheck(object, numpy_scalar_type())) {
+      py::array array = py::array::ensure(object);
+      bound.pointers[tensor] = array ? rule.accept(array) : nullptr;
+      bound.held[tensor] = std::move(array);
+    }
+    return bound.pointers[tensor] != nullptr;
+  }
+
+  static PyTypeObject* numpy_scalar_type() {
+    static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
+    return reinterpret_cast<PyTypeObject*>(type.ptr());
+  }
+
+  // By the address ranges; gaps may make it a false alarm, which Python settles.
+  bool outputs_may_overlap(const TensorPointers& pointers) const {
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (!rules_[i] || !rules_[i]->layout.output) continue;
+      const auto* begin = static_cast<const std::uint8_t*>(pointers[i]);
+      for (std::size_t j = 0; j < rules_.size(); ++j) {
+        if (j == i || pointers[j] == nullptr) continue;
+        const auto* other = static_cast<const std::uint8_t*>(pointers[j]);
+        if (begin < other + rules_[j]->span_bytes && other < begin + rules_[i]->span_bytes) return true;
+      }
+    }
+    return false;
+  }
+
+  // The addresses of arrays that `resolve` has passed: checked again, since memory safety rests on it.
+  TensorPointers checked_pointers(const py::tuple& arrays, bool owned) const {
+    TensorPointers pointers{};
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (!rules_[i] || rules_[i]->layout.owned != owned || arrays[i].is_none()) continue;
+      if (py::isinstance<py::array>(arrays[i])) {
+        pointers[i] = rules_[i]->accept(py::reinterpret_borrow<py::array>(arrays[i]));
+      }
+      if (pointers[i] == nullptr) throw std::logic_error("a resolved binding does not fit its tensor");
+    }
+    return pointers;
+  }
+
+  void bind_resolved(const py::dict& bindings, const py::tuple& arrays, Bound& bound) const {
+    bound.pointers = checked_pointers(arrays, false);
+    bound.held[0] = arrays;
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      if (!rules_[i] || rules_[i]->layout.owned) continue;
+      if (!rules_[i]->layout.output) {
+        if (bound.pointers[i] == nullptr) throw std::logic_error("an input was not resolved");
+      } else if (bound.pointers[i] == nullptr) {
+        allocate_output(i, bound);
+      } else {
+        bound.outputs[bound.output_count++] = bindings[names_[i]];
+      }
+    }
+  }
+
+  std::unique_ptr<CompiledOperator> operator_;
+  std::vector<std::optional<ArrayRule>> rules_;
+  std::vector<py::str> names_;
+  py::function resolve_;
+  py::object result_type_;
+  bool has_owned_ = false;
+  std::atomic<State> state_{State::fresh};
+};
+
+}  // namespace
+
+void register_compiled_operator(py::module_& module) {
+  py::class_<BoundOperator>(module, "BoundOperator")
+      .def(py::init<std::string, const std::vector<std::string>&, const std::vector<std::optional<TensorRow>>&,
+                    std::map<std::string, std::vector<std::int64_t>>, const std::string&, int, py::function,
+                    py::object>(),
+           py::arg("type"), py::arg("names"), py::arg("tensors"), py::arg("attributes"), py::arg("isa"),
+           py::arg("num_threads"), py::arg("resolve"), py::arg("result_type"))
+      .def("initialize", &BoundOperator::initialize, py::arg("bindings"))
+      .def("dispatch", &BoundOperator::dispatch, py::arg("bindings"))
+      .def("describe", [](const BoundOperator& self) { return self.plan().describe(); })
+      .def_property_readonly("ready", &BoundOperator::ready)
+      .def_property_readonly("temporary_resource_size",
+                             [](const BoundOperator& self) { return self.plan().temporary_size(); })
+      .def_property_readonly("persistent_resource_size",
+                             [](const BoundOperator& self) { return self.plan().persistent_size(); });
+}
+
+}  // namespace dmlcpu

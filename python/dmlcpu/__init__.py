@@ -1,0 +1,90 @@
+"""DirectML's quantized operators on any CPU: the same descs, the same rules, the same bits.
+
+Objects, as in DirectML: a ``Device`` checks and compiles the desc of an operator; the compiled operator is given its
+constants once and dispatched into arrays of the caller. Functions: one call an operator, on numpy arrays.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version as _version
+
+from dmlcpu.descs import (
+    DynamicQuantizeLinearOperatorDesc,
+    ElementWiseDequantizeLinearOperatorDesc,
+    ElementWiseQuantizedLinearAddOperatorDesc,
+    ElementWiseQuantizeLinearOperatorDesc,
+    OperatorDesc,
+    QuantizedLinearConvolutionOperatorDesc,
+)
+from dmlcpu.device import (
+    BindingProperties,
+    CompiledOperator,
+    Device,
+    Operator,
+    available_isas,
+    default_device,
+)
+from dmlcpu.enums import (
+    ExecutionFlags,
+    FeatureLevel,
+    OperatorType,
+    QuantizationType,
+    TensorDataType,
+    TensorFlags,
+)
+from dmlcpu.errors import (
+    BindingError,
+    DmlError,
+    InvalidDescError,
+    InvalidModelError,
+    UnsupportedFeatureLevelError,
+    UnsupportedIsaError,
+)
+from dmlcpu.functions import (
+    dequantize_linear,
+    dynamic_quantize_linear,
+    quantize_linear,
+    quantized_linear_add,
+    quantized_linear_convolution,
+)
+from dmlcpu.machine import Info, info
+from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size
+
+__version__ = _version("dmlcpu")
+
+__all__ = [
+    "BindingError",
+    "BindingProperties",
+    "CompiledOperator",
+    "Device",
+    "DmlError",
+    "DynamicQuantizeLinearOperatorDesc",
+    "ElementWiseDequantizeLinearOperatorDesc",
+    "ElementWiseQuantizeLinearOperatorDesc",
+    "ElementWiseQuantizedLinearAddOperatorDesc",
+    "ExecutionFlags",
+    "FeatureLevel",
+    "Info",
+    "InvalidDescError",
+    "InvalidModelError",
+    "Operator",
+    "OperatorDesc",
+    "OperatorType",
+    "QuantizationType",
+    "QuantizedLinearConvolutionOperatorDesc",
+    "TensorDataType",
+    "TensorDesc",
+    "TensorFlags",
+    "UnsupportedFeatureLevelError",
+    "UnsupportedIsaError",
+    "__version__",
+    "available_isas",
+    "calc_buffer_tensor_size",
+    "default_device",
+    "dequantize_linear",
+    "dynamic_quantize_linear",
+    "info",
+    "quantize_linear",
+    "quantized_linear_add",
+    "quantized_linear_convolution",
+]

@@ -1,0 +1,339 @@
+"""One function for each operator, on numpy arrays.
+
+Each call describes its arrays, creates and compiles the operator (the last few hundred are kept) and dispatches it.
+What a device refuses, it refuses here with the same exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlcpu.descs import (
+    DynamicQuantizeLinearOperatorDesc,
+    ElementWiseDequantizeLinearOperatorDesc,
+    ElementWiseQuantizedLinearAddOperatorDesc,
+    ElementWiseQuantizeLinearOperatorDesc,
+    QuantizedLinearConvolutionOperatorDesc,
+)
+from dmlcpu.device import Device
+from dmlcpu.enums import TensorDataType
+from dmlcpu.errors import BindingError
+from dmlcpu.function_arguments import (
+    Array,
+    Layout,
+    axis_parameter,
+    channel_parameters,
+    new_array,
+    new_like,
+    one_element_output,
+    output_dtype_of,
+    per_axis,
+    run,
+    single_parameter,
+    to_array,
+)
+
+__all__ = [
+    "dequantize_linear",
+    "dynamic_quantize_linear",
+    "quantize_linear",
+    "quantized_linear_add",
+    "quantized_linear_convolution",
+]
+
+_FLOAT32 = np.dtype(np.float32)
+_INT32 = np.dtype(np.int32)
+
+
+def quantize_linear(
+    input: Any,
+    scale: Any,
+    zero_point: Any = None,
+    *,
+    axis: int = 1,
+    out: Array | None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | None = None,
+) -> Any:
+    """Return ``clamp(round(input / scale) + zero_point)`` (ELEMENT_WISE_QUANTIZE_LINEAR, from level 1_0).
+
+    Args:
+        input: FLOAT32, FLOAT16 or INT32 array of 1 to 8 dimensions.
+        scale: A number, or an array of the input's type (FLOAT32 for INT32): of one element, 1-D along ``axis``, or
+            broadcastable to the input.
+        zero_point: None for 0, a number, or an array of the output's type, shaped like a scale.
+        axis: The axis of 1-D parameters.
+        out: The array to write; by default a new one in the input's memory order.
+        device: Where it runs; by default ``default_device()``.
+        output_data_type: INT8 or UINT8; by default that of ``out``, else of ``zero_point``, else UINT8.
+
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
+        BindingError: An argument is no array, or a number does not fit its type.
+
+    >>> quantize_linear(np.float32([-1, 0, 0.25, 99]), 0.5, 128)
+    array([126, 128, 128, 255], dtype=uint8)
+    """
+    x = to_array("input", input)
+    dtype = output_dtype_of(output_data_type, {"out": out, "zero_point": zero_point}, _code_type(x))
+    arrays = {
+        "input_tensor": x,
+        "scale_tensor": axis_parameter("scale", scale, _FLOAT32 if x.dtype == _INT32 else x.dtype, x.shape, axis),
+        "zero_point_tensor": axis_parameter("zero_point", zero_point, dtype, x.shape, axis),
+        "output_tensor": new_like(x, dtype) if out is None else out,
+    }
+    output = run(ElementWiseQuantizeLinearOperatorDesc, device, arrays)
+    return output.reshape(x.shape) if out is None else out
+
+
+def dequantize_linear(
+    input: Any,
+    scale: Any,
+    zero_point: Any = None,
+    *,
+    axis: int = 1,
+    out: Array | None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | None = None,
+) -> Any:
+    """Return ``(input - zero_point) * scale`` (ELEMENT_WISE_DEQUANTIZE_LINEAR, from level 1_0).
+
+    Args:
+        input: Array of 8-, 16- or 32-bit integers, of 1 to 8 dimensions.
+        scale: A number, or an array of the output's type: of one element, 1-D along ``axis``, or broadcastable to the
+            input.
+        zero_point: None for 0, a number, or an array of the input's type, shaped like a scale.
+        axis: The axis of 1-D parameters.
+        out: The array to write; by default a new one in the input's memory order.
+        device: Where it runs; by default ``default_device()``.
+        output_data_type: FLOAT32 or FLOAT16; by default that of ``out``, else of ``scale``, else FLOAT32.
+
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
+        BindingError: An argument is no array, or a number does not fit its type.
+
+    >>> dequantize_linear(np.uint8([126, 128, 255]), 0.5, 128)
+    array([-1. ,  0. , 63.5], dtype=float32)
+    """
+    x = to_array("input", input)
+    dtype = output_dtype_of(output_data_type, {"out": out, "scale": scale}, _FLOAT32)
+    arrays = {
+        "input_tensor": x,
+        "scale_tensor": axis_parameter("scale", scale, dtype, x.shape, axis),
+        "zero_point_tensor": axis_parameter("zero_point", zero_point, x.dtype, x.shape, axis),
+        "output_tensor": new_like(x, dtype) if out is None else out,
+    }
+    output = run(ElementWiseDequantizeLinearOperatorDesc, device, arrays)
+    return output.reshape(x.shape) if out is None else out
+
+
+def dynamic_quantize_linear(
+    input: Any,
+    *,
+    out: tuple[Array | None, Array | None, Array | None] | None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | None = None,
+) -> Any:
+    """Return codes, scale and zero point that span the range of the input (DYNAMIC_QUANTIZE_LINEAR, from level 4_0).
+
+    Args:
+        input: FLOAT32 or FLOAT16 array of 1 to 8 dimensions.
+        out: Three arrays to write: codes, scale (FLOAT32, one element), zero point (one element); None for a new one.
+        device: Where it runs; by default ``default_device()``.
+        output_data_type: INT8 or UINT8; by default that of the codes or the zero point in ``out``, else UINT8.
+
+    Returns:
+        The codes in the input's shape and memory order, and 0-d arrays of scale and zero point.
+
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
+        BindingError: An argument is no array.
+
+    >>> codes, scale, zero_point = dynamic_quantize_linear(np.float32([-1, 0, 254]))
+    >>> codes, scale, zero_point
+    (array([  0,   1, 255], dtype=uint8), array(1., dtype=float32), array(1, dtype=uint8))
+    """
+    x = to_array("input", input)
+    given = (None, None, None) if out is None else out
+    if not isinstance(given, tuple | list) or len(given) != 3:
+        raise BindingError("out: expected three arrays, or None in their places", "out")
+    given_codes, given_scale, given_zero_point = given
+    dtype = output_dtype_of(output_data_type, {"out": given_codes, "out[2]": given_zero_point}, _code_type(x))
+    rank = max(x.ndim, 1)
+    arrays = {
+        "input_tensor": x,
+        "output_tensor": new_like(x, dtype) if given_codes is None else given_codes,
+        "output_scale_tensor": one_element_output("out[1]", given_scale, _FLOAT32, rank),
+        "output_zero_point_tensor": one_element_output("out[2]", given_zero_point, dtype, rank),
+    }
+    codes, scale, zero_point = run(DynamicQuantizeLinearOperatorDesc, device, arrays)
+    return (
+        codes.reshape(x.shape) if given_codes is None else given_codes,
+        scale.reshape(()) if given_scale is None else given_scale,
+        zero_point.reshape(()) if given_zero_point is None else given_zero_point,
+    )
+
+
+def quantized_linear_add(
+    a: Any,
+    a_scale: Any,
+    a_zero_point: Any,
+    b: Any,
+    b_scale: Any,
+    b_zero_point: Any,
+    output_scale: Any,
+    output_zero_point: Any,
+    *,
+    out: Array | None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | None = None,
+) -> Any:
+    """Return the quantized sum of two quantized tensors (ELEMENT_WISE_QUANTIZED_LINEAR_ADD, from level 4_0).
+
+    Args:
+        a, b: INT8 or UINT8 arrays of 1 to 8 dimensions; they broadcast against each other as in numpy.
+        a_scale, b_scale, output_scale: Numbers, or FLOAT32 arrays of one element.
+        a_zero_point, b_zero_point, output_zero_point: None for 0, numbers, or arrays of one element of the type of
+            ``a``, ``b`` and the output.
+        out: The array to write; by default a new one in the memory order of ``a``.
+        device: Where it runs; by default ``default_device()``.
+        output_data_type: INT8 or UINT8; by default that of ``out``, else of ``output_zero_point``, else of ``a``.
+
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
+        BindingError: An argument is no array, arrays do not broadcast, or a number does not fit its type.
+
+    >>> quantized_linear_add(np.uint8([10, 20]), 0.5, 0, np.uint8([1, 2]), 1.0, 0, 0.5, 128)
+    array([140, 152], dtype=uint8)
+    """
+    a_array, b_array = to_array("a", a), to_array("b", b)
+    try:
+        shape = np.broadcast_shapes(a_array.shape, b_array.shape)
+        a_array, b_array = np.broadcast_to(a_array, shape), np.broadcast_to(b_array, shape)
+    except ValueError:
+        raise BindingError(f"b: shape {b_array.shape} does not broadcast with a's {a_array.shape}", "b") from None
+    typed = {"out": out, "output_zero_point": output_zero_point}
+    dtype = output_dtype_of(output_data_type, typed, _code_type(a_array))
+    rank = max(len(shape), 1)
+    arrays = {
+        "a_tensor": a_array,
+        "a_scale_tensor": single_parameter("a_scale", a_scale, _FLOAT32, rank),
+        "a_zero_point_tensor": single_parameter("a_zero_point", a_zero_point, a_array.dtype, rank),
+        "b_tensor": b_array,
+        "b_scale_tensor": single_parameter("b_scale", b_scale, _FLOAT32, rank),
+        "b_zero_point_tensor": single_parameter("b_zero_point", b_zero_point, b_array.dtype, rank),
+        "output_scale_tensor": single_parameter("output_scale", output_scale, _FLOAT32, rank),
+        "output_zero_point_tensor": single_parameter("output_zero_point", output_zero_point, dtype, rank),
+        "output_tensor": new_like(a_array, dtype) if out is None else out,
+    }
+    output = run(ElementWiseQuantizedLinearAddOperatorDesc, device, arrays)
+    return output.reshape(shape) if out is None else out
+
+
+def quantized_linear_convolution(
+    input: Any,
+    input_scale: Any,
+    input_zero_point: Any,
+    filter: Any,
+    filter_scale: Any,
+    filter_zero_point: Any,
+    bias: Any,
+    output_scale: Any,
+    output_zero_point: Any,
+    *,
+    strides: int | Sequence[int] = 1,
+    dilations: int | Sequence[int] = 1,
+    start_padding: int | Sequence[int] = 0,
+    end_padding: int | Sequence[int] = 0,
+    group_count: int = 1,
+    out: Array | None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | None = None,
+) -> Any:
+    """Return the quantized convolution of quantized tensors (QUANTIZED_LINEAR_CONVOLUTION, from level 2_1).
+
+    Args:
+        input: INT8 or UINT8 array {N, C, H, W} or {N, C, W}, in any memory order.
+        input_scale, output_scale: Numbers, or FLOAT32 arrays of one element.
+        input_zero_point, output_zero_point: None for 0, numbers, or arrays of one element.
+        filter: INT8 or UINT8 array {output channels, C / group_count, kernel height, kernel width}.
+        filter_scale: A number, or a FLOAT32 array of one element, or 1-D with one for each output channel.
+        filter_zero_point: None for 0, a number, or an array of the filter's type, shaped like a filter scale.
+        bias: None, or INT32, 1-D with one for each output channel; its scale is input_scale * filter_scale.
+        strides, dilations: Of each spatial axis, or one number for all.
+        start_padding, end_padding: Elements of value 0 around each spatial axis, or one number for all.
+        group_count: Groups of channels; as many as input channels is a depthwise convolution.
+        out: The array to write; by default a new one in the input's memory order.
+        device: Where it runs; by default ``default_device()``.
+        output_data_type: INT8 or UINT8; by default that of ``out``, else of ``output_zero_point``, else of ``input``.
+
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
+        BindingError: An argument is no array, or a number does not fit its type.
+
+    >>> image = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
+    >>> box = np.ones((1, 1, 2, 2), np.int8)
+    >>> quantized_linear_convolution(image, 1.0, 0, box, 1.0, None, None, 2.0, 0)
+    array([[[[ 4,  6],
+             [10, 12]]]], dtype=uint8)
+    """
+    x, w = to_array("input", input), to_array("filter", filter)
+    rank, spatial = x.ndim, max(x.ndim - 2, 1)
+    windows = {
+        "strides": per_axis(strides, spatial),
+        "dilations": per_axis(dilations, spatial),
+        "start_padding": per_axis(start_padding, spatial),
+        "end_padding": per_axis(end_padding, spatial),
+    }
+    typed = {"out": out, "output_zero_point": output_zero_point}
+    dtype = output_dtype_of(output_data_type, typed, _code_type(x))
+    channels = w.shape[0] if w.ndim > 0 else 1
+    filter_scales, filter_zero_points = channel_parameters(
+        {"filter_scale": (filter_scale, _FLOAT32), "filter_zero_point": (filter_zero_point, w.dtype)}, channels, rank
+    )
+    (biases,) = channel_parameters({"bias": (bias, _INT32)}, channels, rank)
+    arrays = {
+        "input_tensor": x,
+        "input_scale_tensor": single_parameter("input_scale", input_scale, _FLOAT32, rank),
+        "input_zero_point_tensor": single_parameter("input_zero_point", input_zero_point, x.dtype, rank),
+        "filter_tensor": w,
+        "filter_scale_tensor": filter_scales,
+        "filter_zero_point_tensor": filter_zero_points,
+        "bias_tensor": biases,
+        "output_scale_tensor": single_parameter("output_scale", output_scale, _FLOAT32, rank),
+        "output_zero_point_tensor": single_parameter("output_zero_point", output_zero_point, dtype, rank),
+        "output_tensor": _convolution_output(x, w, windows, dtype) if out is None else out,
+    }
+    return run(QuantizedLinearConvolutionOperatorDesc, device, arrays, group_count=group_count, **windows)
+
+
+def _convolution_output(
+    input: Array, filter: Array, windows: Mapping[str, Sequence[int]], dtype: np.dtype[Any]
+) -> Layout:
+    """Return a new output in the input's memory order; of extent 1 where no size follows, for the checks to refuse."""
+    spatial = []
+    for axis in range(2, input.ndim):
+        step, dilation, start, end = (
+            _entry(windows[name], axis - 2) for name in ("strides", "dilations", "start_padding", "end_padding")
+        )
+        kernel = filter.shape[axis] if axis < filter.ndim else 1
+        room = input.shape[axis] + start + end - (kernel - 1) * dilation - 1
+        spatial.append(max(room // step + 1, 1) if step > 0 else 1)
+    batch, channels = (*input.shape, 1)[0], (*filter.shape, 1)[0]
+    shape = (batch, channels, *spatial)
+    channels_last = input.ndim > 2 and input.shape[1] > 1 and input.strides[1] == input.itemsize
+    return new_array(shape, dtype, (0, *range(2, len(shape)), 1) if channels_last else range(len(shape)))
+
+
+def _entry(values: Sequence[int], index: int) -> int:
+    """Return an attribute of one axis; 0 where there is none that could be computed with."""
+    value = values[index] if isinstance(values, tuple) and index < len(values) else 0
+    return value if type(value) is int and 0 <= value < 2**32 else 0
+
+
+def _code_type(array: Array) -> np.dtype[Any]:
+    """Return the type of quantized results where nothing else says it: the array's if it has 8 bits, else UINT8."""
+    return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)

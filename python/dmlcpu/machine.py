@@ -1,0 +1,70 @@
+"""What this build and this machine can do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from types import MappingProxyType
+
+from dmlcpu import _core
+from dmlcpu.device import Device
+
+__all__ = ["Info", "info"]
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """What ``dmlcpu.info()`` found; ``print`` shows it as a table.
+
+    Attributes:
+        version: Of dmlcpu.
+        isa: The instruction set of a default device.
+        isa_reason: Why this one.
+        num_threads: The threads of a default device.
+        unavailable_isas: The other instruction sets, each with the reason why it cannot run here.
+        kernels: For each kernel family, the instruction set whose kernel runs.
+        cache_sizes: Bytes of a core's data caches, levels 1 to 3.
+    """
+
+    version: str
+    isa: str
+    isa_reason: str
+    num_threads: int
+    unavailable_isas: Mapping[str, str]
+    kernels: Mapping[str, str]
+    cache_sizes: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        """Return one property a line."""
+        kernels = ", ".join(f"{family} {isa}" for family, isa in self.kernels.items())
+        caches = ", ".join(f"{size // 1024} KiB" for size in self.cache_sizes)
+        lines = [
+            f"dmlcpu       {self.version}",
+            f"isa          {self.isa} ({self.isa_reason})",
+            f"num_threads  {self.num_threads}",
+            f"kernels      {kernels}",
+            f"caches       {caches}",
+        ]
+        lines += [f"unavailable  {isa}: {reason}" for isa, reason in self.unavailable_isas.items()]
+        return "\n".join(lines)
+
+
+def info() -> Info:
+    """Return what a default device of this process would use, and why.
+
+    >>> info().isa in _core.available_isas()
+    True
+    """
+    device = Device()
+    reasons = {isa: _core.unavailable_reason(isa) for isa in _core.known_isas()}
+    return Info(
+        version=version("dmlcpu"),
+        isa=device.isa,
+        isa_reason="DMLCPU_ISA" if os.environ.get("DMLCPU_ISA") else "the best that this machine can run",
+        num_threads=device.num_threads,
+        unavailable_isas=MappingProxyType({isa: reason for isa, reason in reasons.items() if reason}),
+        kernels=MappingProxyType(_core.kernel_rows(device.isa)),
+        cache_sizes=_core.cache_sizes(),
+    )
