@@ -1,0 +1,38 @@
+"""The operators once more in numpy: slow, plain, and independent of the library under test.
+
+A module holds one operator. It is named after the operator without its ELEMENT_WISE_ prefix, and so is its function,
+whose arguments are the fields of the desc without their `_tensor` suffix: logical arrays with the sizes of the desc
+(None where an optional tensor is absent), then the attributes, then `output_data_type`. `OUTPUTS` names the fields
+that the function returns, in order; it returns a tuple where there are several.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from reference.arithmetic import SubnormalWatch
+
+__all__ = ["evaluate", "function_name", "output_fields"]
+
+
+def function_name(operator: str) -> str:
+    """The name of the module and of the function of an operator: QUANTIZED_LINEAR_ADD's is quantized_linear_add."""
+    return operator.removeprefix("ELEMENT_WISE_").lower()
+
+
+def output_fields(operator: str) -> tuple[str, ...]:
+    outputs: tuple[str, ...] = importlib.import_module(f"reference.{function_name(operator)}").OUTPUTS
+    return outputs
+
+
+def evaluate(operator: str, arguments: dict[str, Any], watch: SubnormalWatch | None = None) -> dict[str, NDArray[Any]]:
+    """Every output of the operator by its field."""
+    name = function_name(operator)
+    function: Callable[..., Any] = getattr(importlib.import_module(f"reference.{name}"), name)
+    results = function(**arguments, watch=watch)
+    fields = output_fields(operator)
+    return dict(zip(fields, results if len(fields) > 1 else (results,), strict=True))

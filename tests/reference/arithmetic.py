@@ -1,0 +1,106 @@
+"""float32 arithmetic shared by the reference operators: what IEEE 754 prescribes, denormals kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = [
+    "FloatArray",
+    "SubnormalWatch",
+    "fused_multiply_add",
+    "is_subnormal",
+    "narrow",
+    "quantized",
+    "saturate",
+    "widen",
+    "wrap_to_int32",
+    "zero_point_or_zero",
+]
+
+FloatArray = NDArray[np.float32]
+
+SMALLEST_NORMAL = np.finfo(np.float32).smallest_normal
+
+
+def widen(values: NDArray[Any]) -> FloatArray:
+    """To float32: exact for FLOAT16 and 8 and 16 bits, rounded half to even for 32-bit integers."""
+    return values.astype(np.float32)
+
+
+def zero_point_or_zero(zero_point: NDArray[Any] | None) -> FloatArray:
+    return np.zeros((), np.float32) if zero_point is None else widen(zero_point)
+
+
+@np.errstate(all="ignore")
+def narrow(values: FloatArray, data_type: DTypeLike) -> NDArray[Any]:
+    """A float32 result as the output's floating type, rounded half to even."""
+    return values.astype(data_type)
+
+
+@np.errstate(all="ignore")
+def fused_multiply_add(a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
+    """a * b + c with one rounding.
+
+    The product of two 24-bit significands has at most 48 bits and an exponent far inside float64's range, so it is
+    exact in float64. The sum is not: rounding it to float64 and then to float32 rounds twice, and the first rounding
+    can create or destroy a tie of the second. Knuth's two-sum gives the error of the first rounding exactly, and the
+    sum is then rounded to odd instead: of the two float64 neighbours around an inexact sum, the one with the odd
+    significand. That neighbour is never a float32 value nor the midpoint of two (both have many trailing zero bits
+    in float64, hence are even) and lies on the same side of each of them as the exact sum, so the final rounding
+    sees the exact sum's side of every tie. It holds for subnormal results as well, which keep fewer bits still.
+
+    Infinite and NaN sums have no error term and pass through; a float64 sum of finite operands cannot overflow.
+    """
+    product = np.asarray(a, np.float64) * np.asarray(b, np.float64)
+    addend = np.asarray(c, np.float64)
+    total = np.asarray(product + addend)
+    addend_part = total - product
+    error = (product - (total - addend_part)) + (addend - addend_part)
+    even = (total.view(np.int64) & 1) == 0
+    to_be_moved = np.isfinite(total) & (error != 0) & even
+    towards = np.where(error > 0, np.inf, -np.inf)
+    return np.where(to_be_moved, np.nextafter(total, towards), total).astype(np.float32)
+
+
+def saturate(values: FloatArray, data_type: DTypeLike) -> NDArray[Any]:
+    """Clamped to an 8-bit type; NaN becomes the type's lowest value. The values are whole numbers, NaN or infinite."""
+    limits = np.iinfo(data_type)
+    clamped = np.clip(values, np.float32(limits.min), np.float32(limits.max))
+    return np.where(np.isnan(values), np.float32(limits.min), clamped).astype(data_type)
+
+
+def quantized(values: FloatArray, zero_point: FloatArray, data_type: DTypeLike) -> NDArray[Any]:
+    """The way from a float32 value to a code: round half to even first, add the zero point after that, saturate."""
+    return saturate(np.rint(values) + zero_point, data_type)
+
+
+def wrap_to_int32(sums: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Reduced modulo 2^32 into the range of int32."""
+    return ((sums + 2**31) % 2**32 - 2**31).astype(np.int32)
+
+
+def is_subnormal(values: FloatArray) -> NDArray[np.bool_]:
+    subnormal: NDArray[np.bool_] = (values != 0) & (np.abs(values) < SMALLEST_NORMAL)
+    return subnormal
+
+
+class SubnormalWatch:
+    """Collects where the float values behind an output were subnormal, as a mask that broadcasts to the output.
+
+    A recording made on a device that flushes denormals says nothing about those elements.
+    """
+
+    def __init__(self) -> None:
+        self.mask: NDArray[np.bool_] = np.zeros((), np.bool_)
+
+    def see(self, *values: FloatArray) -> None:
+        """Values each of which concerns the output elements that it broadcasts to."""
+        for value in values:
+            self.mask = self.mask | is_subnormal(value)
+
+    def see_reduction_of(self, values: FloatArray) -> None:
+        """Values each of which concerns every output element."""
+        self.mask = self.mask | np.any(is_subnormal(values))

@@ -1,0 +1,217 @@
+"""QUANTIZED_LINEAR_CONVOLUTION on random layouts, tile edges and adversarial values, against the reference."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
+from dispatching import assert_matches_reference, difference
+from fills import INTEGERS, SCALES, Fill, highest_integers, lowest_integers
+from operator_case import OperatorCase
+from reference.quantized_linear_convolution import quantized_linear_convolution
+from strategies import (
+    BYTE_TYPES,
+    Run,
+    arrays,
+    input_tensors,
+    one_element_sizes,
+    optional_zero_points,
+    output_tensors,
+    runs,
+)
+from strided_tensor import NUMPY_TYPES, StridedTensor
+
+Devices = Mapping[str, dmlcpu.Device]
+
+EDGE_CHANNELS = (1, 3, 4, 15, 16, 17, 31, 32, 33, 63, 64, 65)
+EDGE_PIXELS = (1, 5, 7, 15, 16, 17, 33)
+ALL_TYPES = [ConvolutionTypes(*names) for names in itertools.product(BYTE_TYPES, repeat=3)]
+
+
+def square(kernel: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """A kernel and the padding that keeps the size."""
+    return (kernel, kernel), (kernel // 2, kernel // 2)
+
+
+def edge_shapes() -> list[ConvolutionShape]:
+    shapes = []
+    for size in (1, 3):
+        kernel, padding = square(size)
+        same: dict[str, Any] = {"kernel": kernel, "start_padding": padding, "end_padding": padding}
+        for channels in EDGE_CHANNELS:
+            shapes.append(ConvolutionShape(channels, 33, (3, 5), **same))
+            shapes.append(ConvolutionShape(16, channels, (3, 5), **same))
+        shapes += [ConvolutionShape(17, 16, (3, pixels), **same) for pixels in EDGE_PIXELS]
+        shapes += [ConvolutionShape(4, 17, (pixels, 2), batch=2, **same) for pixels in EDGE_PIXELS]
+    three: dict[str, Any] = {"kernel": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
+    for channels in EDGE_CHANNELS:
+        shapes.append(ConvolutionShape(1, 1, (5, 7), groups=channels, **three))
+    shapes += [ConvolutionShape(1, 2, (6, 17), groups=17, strides=(2, 2), **three)]
+    shapes += [ConvolutionShape(5, 3, (4, 17), groups=3, dilations=(2, 1), **three)]
+    shapes += [
+        ConvolutionShape(3, 64, (15, 17), (7, 7), strides=(2, 2), start_padding=(3, 3), end_padding=(3, 3)),
+        ConvolutionShape(3, 8, (2, 3), (3, 3), start_padding=(5, 7), end_padding=(6, 4)),
+        ConvolutionShape(3, 8, (2, 3), (2, 2), strides=(3, 2), start_padding=(4, 0), end_padding=(0, 9)),
+        ConvolutionShape(5, 6, (9, 8), (3, 2), batch=3, dilations=(2, 3), start_padding=(2, 0), end_padding=(0, 3)),
+        ConvolutionShape(64, 16, (7, 7), (1, 1), strides=(2, 2)),
+        ConvolutionShape(512, 5, (3, 3), (3, 3)),
+    ]
+    # More pixels and channels than one tile and one block hold.
+    shapes.append(ConvolutionShape(20, 150, (17, 19), **three))
+    for pixels in EDGE_PIXELS:
+        shapes.append(ConvolutionShape(7, 9, (pixels,), (3,), batch=2, start_padding=(1, 0), end_padding=(1, 0)))
+    return shapes
+
+
+def depthwise_shapes() -> list[ConvolutionShape]:
+    """Windows of one to several groups of four taps, in one row, one column or both; strips and bands of outputs."""
+    shapes = []
+    for kernel in ((1, 1), (1, 3), (1, 9), (3, 1), (9, 1), (2, 2), (4, 4), (5, 5), (6, 3), (7, 7)):
+        before, after = (kernel[0] // 2, kernel[1] // 2), ((kernel[0] - 1) // 2, (kernel[1] - 1) // 2)
+        shapes.append(ConvolutionShape(1, 1, (9, 21), kernel, groups=18, start_padding=before, end_padding=after))
+        for steps in ((2, 2), (1, 3), (3, 1)):
+            padding: dict[str, Any] = {"start_padding": (4, 2), "end_padding": (5, 7)}
+            shapes.append(ConvolutionShape(1, 1, (7, 16), kernel, groups=5, batch=2, strides=steps, **padding))
+            shapes.append(ConvolutionShape(1, 1, (16, 17), kernel, groups=3, strides=steps, dilations=(1, 1)))
+        shapes.append(ConvolutionShape(1, 1, (20, 26), kernel, groups=17, dilations=(2, 3)))
+        shapes.append(ConvolutionShape(1, 1, (20, 27), kernel, groups=17, dilations=(2, 3), strides=(2, 2)))
+    same: dict[str, Any] = {"kernel": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
+    shapes += [ConvolutionShape(1, 1, (35, 130), groups=70, **same)]
+    shapes += [ConvolutionShape(1, 1, (37, 133), groups=65, strides=(2, 2), **same)]
+    shapes += [ConvolutionShape(1, 1, (1, 1), (2, 2), groups=3, start_padding=(9, 9), end_padding=(8, 8))]
+    for kernel_1d in (1, 4, 5, 9):
+        shapes.append(ConvolutionShape(1, 1, (19,), (kernel_1d,), groups=18, strides=(2, 9), start_padding=(3, 9)))
+    return shapes
+
+
+@pytest.mark.parametrize("shape", edge_shapes() + depthwise_shapes(), ids=str)
+def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
+    for types, is_channels_last in itertools.product(ALL_TYPES[::3], (False, True)):
+        case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
+        constants = {"filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor"}
+        assert_matches_reference(devices, case, owned=constants)
+
+
+@pytest.mark.parametrize("types", ALL_TYPES, ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
+@pytest.mark.parametrize("fill", [highest_integers, lowest_integers], ids=["highest", "lowest"])
+def test_products_at_the_ends_of_the_range(
+    devices: Devices, random_numbers: np.random.Generator, types: ConvolutionTypes, fill: Fill
+) -> None:
+    """255 x 127 and -128 x -128 in every pair of taps: a sum that saturates in 16 bits fails here."""
+    for shape in (ConvolutionShape(64, 17, (4, 5), (3, 3)), ConvolutionShape(1, 1, (5, 9), (3, 3), groups=33)):
+        case = packed_case(shape, types, random_numbers, operand_fill=fill)
+        without_zero_points: dict[str, StridedTensor | None] = {
+            field: None if field in ("input_zero_point_tensor", "filter_zero_point_tensor") else tensor
+            for field, tensor in case.tensors.items()
+        }
+        assert_matches_reference(devices, case)
+        assert_matches_reference(devices, OperatorCase(case.operator, without_zero_points, case.attributes))
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> ConvolutionShape:
+    """Made from the output's sizes, so that every draw is a convolution."""
+    axes = draw(st.sampled_from((1, 2, 2, 2)))
+    lengths: dict[str, list[int]] = {"input": [], "kernel": [], "strides": [], "dilations": []}
+    start_padding, end_padding = [], []
+    for _ in range(axes):
+        kernel, stride, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        output, rest = draw(st.integers(1, 6)), draw(st.integers(0, stride - 1))
+        padded = (output - 1) * stride + (kernel - 1) * dilation + 1 + rest
+        start = draw(st.integers(0, min(5, padded - 1)))
+        end = draw(st.integers(0, min(5, padded - 1 - start)))
+        for name, value in zip(lengths, (padded - start - end, kernel, stride, dilation), strict=True):
+            lengths[name].append(value)
+        start_padding.append(start)
+        end_padding.append(end)
+    # Entries behind the last spatial axis are ignored; ones that would matter show it if they are not.
+    surplus = draw(st.sampled_from(((), (5,))))
+    is_depthwise = draw(st.booleans())
+    return ConvolutionShape(
+        channels_in=1 if is_depthwise else draw(st.integers(1, 20)),
+        channels_out=draw(st.integers(1, 2 if is_depthwise else 20)),
+        input=tuple(lengths["input"]),
+        kernel=tuple(lengths["kernel"]),
+        batch=draw(st.integers(1, 3)),
+        groups=draw(st.integers(1, 35 if is_depthwise else 3)),
+        strides=(*lengths["strides"], *surplus),
+        dilations=(*lengths["dilations"], *surplus),
+        start_padding=(*start_padding, *surplus),
+        end_padding=(*end_padding, *surplus),
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> OperatorCase:
+    shape, types = draw(shapes()), draw(st.sampled_from(ALL_TYPES))
+    channels = shape.filter_sizes[0]
+    input_ones, output_ones = draw(one_element_sizes(4)), draw(one_element_sizes(4))
+    per_channel = st.sampled_from(((1, channels), (1, channels, 1), (1, channels, 1, 1)))
+    filter_parameters = draw(per_channel | one_element_sizes(4))
+    bias_sizes = draw(st.sampled_from(((1, channels, 1), (1, channels, 1, 1))))
+    tensors = {
+        "input_tensor": draw(input_tensors(types.input, shape.input_sizes, INTEGERS)),
+        "input_scale_tensor": draw(input_tensors("FLOAT32", input_ones, SCALES)),
+        "input_zero_point_tensor": draw(optional_zero_points(types.input, input_ones)),
+        "filter_tensor": draw(input_tensors(types.filter, shape.filter_sizes, INTEGERS)),
+        "filter_scale_tensor": draw(input_tensors("FLOAT32", filter_parameters, SCALES)),
+        "filter_zero_point_tensor": draw(optional_zero_points(types.filter, filter_parameters)),
+        "bias_tensor": draw(st.none() | input_tensors("INT32", bias_sizes, INTEGERS)),
+        "output_scale_tensor": draw(input_tensors("FLOAT32", output_ones, SCALES)),
+        "output_zero_point_tensor": draw(optional_zero_points(types.output, output_ones)),
+        "output_tensor": draw(output_tensors(types.output, shape.output_sizes)),
+    }
+    return OperatorCase("QUANTIZED_LINEAR_CONVOLUTION", tensors, shape.attributes)
+
+
+@given(runs(cases()))
+def test_objects_equal_the_reference(devices: Devices, run: Run) -> None:
+    assert_matches_reference(devices, run.case, owned=run.owned, shaped=run.shaped)
+
+
+@given(st.data())
+def test_function_equals_the_reference(devices: Devices, data: st.DataObject) -> None:
+    """With filter parameters of one element or one for each output channel."""
+    shape, types = data.draw(shapes()), data.draw(st.sampled_from(ALL_TYPES))
+    input_type, filter_type, output_type = (NUMPY_TYPES[name] for name in (types.input, types.filter, types.output))
+    channels = shape.filter_sizes[0]
+    parameter_shape = data.draw(st.sampled_from([(1,), (channels,)]))
+    float32 = np.dtype(np.float32)
+    arguments: tuple[Any, ...] = (
+        data.draw(arrays(input_type, shape.input_sizes, INTEGERS)),
+        data.draw(arrays(float32, (1,), SCALES)),
+        data.draw(arrays(input_type, (1,), INTEGERS)),
+        data.draw(arrays(filter_type, shape.filter_sizes, INTEGERS)),
+        data.draw(arrays(float32, parameter_shape, SCALES)),
+        data.draw(arrays(filter_type, parameter_shape, INTEGERS)),
+        data.draw(st.none() | arrays(np.dtype(np.int32), (channels,), INTEGERS)),
+        data.draw(arrays(float32, (1,), SCALES)),
+        data.draw(arrays(output_type, (1,), INTEGERS)),
+    )
+    spatial = len(shape.input)
+    attributes: dict[str, Any] = {
+        name: value[:spatial] if isinstance(value, tuple) else value for name, value in shape.attributes.items()
+    }
+    expected = quantized_linear_convolution(*arguments, **attributes, output_data_type=output_type)
+    for label, device in devices.items():
+        result = dmlcpu.quantized_linear_convolution(*arguments, **attributes, device=device)
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+def test_rounding_ties_with_odd_zero_points(devices: Devices) -> None:
+    """A multiplier of one half makes every odd sum a tie."""
+    values = np.arange(256, dtype=np.uint8).reshape(1, 1, 16, 16)
+    for zero_point in (1, 127, 255):
+        arguments = (values, 0.5, np.uint8(128), np.ones((1, 1, 1, 1), np.int8), 1.0, None, None, 1.0)
+        halves = np.rint((values.astype(np.float32) - 128) / 2) + zero_point
+        for label, device in devices.items():
+            result = dmlcpu.quantized_linear_convolution(*arguments, np.uint8(zero_point), device=device)
+            assert result.tolist() == np.clip(halves, 0, 255).astype(np.uint8).tolist(), label
