@@ -1,0 +1,1 @@
+"""Measurements of dmlcpu; ``python -m bench --help`` lists them."""

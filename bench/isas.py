@@ -1,0 +1,106 @@
+"""Every operator on every instruction set of this machine, side by side, each checked against the scalar row first."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import dmlcpu
+from bench.timing import alternating_medians
+from dmlcpu import Device
+
+ABOUT = "every operator on every instruction set: time, and ratio over scalar"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a function on fixed arrays; operations are multiplications and additions, or elements."""
+
+    name: str
+    operations: int
+    call: Callable[[Device], Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add a filter by name."""
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print a line for each case: nanoseconds for a thousand operations on each row, and the ratio over scalar."""
+    devices = {isa: Device(isa=isa, num_threads=arguments.threads) for isa in dmlcpu.available_isas()}
+    print(f"{arguments.threads} threads; microseconds (ratio over scalar)")
+    print(f"{'':36}" + "".join(f"{isa:>20}" for isa in devices))
+    for case in _cases():
+        if arguments.only not in case.name:
+            continue
+        expected = case.call(devices["scalar"])
+        for isa, device in devices.items():
+            if not np.array_equal(case.call(device), expected):
+                raise SystemExit(f"{case.name}: {isa} differs from scalar")
+        seconds = alternating_medians({isa: _bound(case, device) for isa, device in devices.items()}, repeats=5)
+        columns = (f"{s * 1e6:11.1f} ({seconds['scalar'] / s:5.1f})" for s in seconds.values())
+        print(f"{case.name:36}" + "".join(f"{column:>20}" for column in columns))
+
+
+def _bound(case: Case, device: Device) -> Callable[[], object]:
+    return lambda: case.call(device)
+
+
+def _cases() -> list[Case]:
+    generator = np.random.default_rng(1)
+    elements = 1 << 18
+    floats = generator.normal(size=elements).astype(np.float32)
+    codes = generator.integers(0, 256, elements).astype(np.uint8)
+    others = generator.integers(-128, 128, elements).astype(np.int8)
+    code_output, float_output = np.empty_like(codes), np.empty_like(floats)
+    cases = [
+        Case(
+            "quantize_linear 256 Ki",
+            elements,
+            lambda device: dmlcpu.quantize_linear(floats, 0.02, 3, out=code_output, device=device),
+        ),
+        Case(
+            "dequantize_linear 256 Ki",
+            elements,
+            lambda device: dmlcpu.dequantize_linear(codes, 0.02, 3, out=float_output, device=device),
+        ),
+        Case(
+            "dynamic_quantize_linear 256 Ki",
+            elements,
+            lambda device: dmlcpu.dynamic_quantize_linear(floats, out=(code_output, None, None), device=device)[0],
+        ),
+        Case(
+            "quantized_linear_add 256 Ki",
+            elements,
+            lambda device: dmlcpu.quantized_linear_add(
+                codes, 0.02, 3, others, 0.03, 1, 0.04, 7, out=code_output, device=device
+            ),
+        ),
+    ]
+    for channels, side, outputs, kernel in ((64, 28, 64, 3), (256, 14, 256, 1), (3, 56, 32, 7)):
+        for order in ("NCHW", "NHWC"):
+            cases.append(_convolution(generator, channels, side, outputs, kernel, order))
+    return cases
+
+
+def _convolution(
+    generator: np.random.Generator, channels: int, side: int, outputs: int, kernel: int, order: str
+) -> Case:
+    image = generator.integers(0, 256, (1, channels, side, side)).astype(np.uint8)
+    if order == "NHWC":
+        image = np.moveaxis(np.ascontiguousarray(np.moveaxis(image, 1, -1)), -1, 1)
+    filters = generator.integers(-128, 128, (outputs, channels, kernel, kernel)).astype(np.int8)
+    scales = generator.uniform(1e-4, 2e-4, outputs).astype(np.float32)
+    pad = kernel // 2
+    return Case(
+        f"convolution {channels}x{side}x{side} {outputs}x{kernel}x{kernel} {order}",
+        2 * filters.size * side * side,
+        lambda device: dmlcpu.quantized_linear_convolution(
+            image, 0.02, 128, filters, scales, None, None, 0.1, 120, start_padding=pad, end_padding=pad, device=device
+        ),
+    )
