@@ -60,7 +60,7 @@ class ConvolutionAlgorithm {
 };
 
 std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
-                                                               const ExecutionTarget& target);
+                                                               std::uint8_t input_flip, const ExecutionTarget& target);
 // Whether every channel is a group of its own and the window is no larger than a strip of padded rows that is worth
 // keeping (32 MiB): everything else is a product.
 bool depthwise_applies(const ConvolutionGeometry& geometry);

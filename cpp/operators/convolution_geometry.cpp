@@ -80,6 +80,13 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
           .filter = plane_strides(filter)};
 }
 
+IndexRange indices_inside(std::int64_t start, std::int64_t step, std::int64_t limit, std::int64_t count) {
+  const std::int64_t below = start >= 0 ? 0 : (-start + step - 1) / step;              // indices before the range
+  const std::int64_t not_above = start >= limit ? 0 : (limit - 1 - start) / step + 1;  // indices up to its end
+  const std::int64_t begin = std::min(below, count);
+  return {begin, std::max(begin, std::min(not_above, count))};
+}
+
 bool channels_last(const ConvolutionGeometry& geometry) {
   const bool by_output = geometry.output_channels > 1 && (geometry.output.c == 1 || geometry.output.w == 1);
   return by_output ? geometry.output.c == 1 : geometry.input.c == 1 && geometry.input_channels > 1;

@@ -53,20 +53,28 @@ struct PixelRun {
   std::int64_t count;
 };
 
-// Calls body(offset, run) for the pixels [first, first + count), cut at the ends of output rows; offset counts pixels
-// from first.
+// Calls body(offset, run) for the output pixels among the positions [first, first + count), cut at the ends of output
+// rows; offset counts from first. A row takes row_positions positions, of which the first output_width are its pixels.
 template <class Body>
-void for_each_pixel_run(const ConvolutionGeometry& geometry, std::int64_t first, std::int64_t count, const Body& body) {
-  std::int64_t row = first / geometry.output_width;
-  std::int64_t column = first % geometry.output_width;
-  for (std::int64_t offset = 0; offset < count;) {
-    const std::int64_t length = std::min(count - offset, geometry.output_width - column);
-    body(offset, PixelRun{row / geometry.output_height, row % geometry.output_height, column, length});
-    offset += length;
-    column = 0;
-    ++row;
+void for_each_pixel_run(const ConvolutionGeometry& geometry, std::int64_t row_positions, std::int64_t first,
+                        std::int64_t count, const Body& body) {
+  std::int64_t row = first / row_positions;
+  std::int64_t column = first % row_positions;
+  for (std::int64_t offset = 0; offset < count; ++row, column = 0) {
+    const std::int64_t positions = std::min(count - offset, row_positions - column);
+    const std::int64_t pixels = std::min(positions, geometry.output_width - column);
+    if (pixels > 0) {
+      body(offset, PixelRun{row / geometry.output_height, row % geometry.output_height, column, pixels});
+    }
+    offset += positions;
   }
 }
+
+// The indices i of [0, count) with 0 <= start + i * step < limit; an empty range is begin == end.
+struct IndexRange {
+  std::int64_t begin, end;
+};
+IndexRange indices_inside(std::int64_t start, std::int64_t step, std::int64_t limit, std::int64_t count);
 
 // The distance between consecutive pixels of batch images of height x width, if it is the same throughout.
 std::optional<std::int64_t> uniform_pixel_stride(const PlaneStrides& strides, std::int64_t batch, std::int64_t height,

@@ -3,39 +3,18 @@
 #include <cstring>
 #include <new>
 
+#include "operators/sizes.h"
 #include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {
 namespace {
 
-std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
-
-// Bytes step apart, flipped; the kernel's contiguous copy where they are neighbours.
-void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
-                std::uint8_t flip, std::uint8_t* target) {
-  if (step == 1) {
-    kernels.copy(source, as_size(count), flip, target);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<std::uint8_t>(source[i * step] ^ flip);
-}
-
-// The indices i of [0, count) with 0 <= start + i * step < limit; an empty range is begin == end.
-struct IndexRange {
-  std::int64_t begin, end;
-};
-IndexRange inside(std::int64_t start, std::int64_t step, std::int64_t limit, std::int64_t count) {
-  const std::int64_t below = start >= 0 ? 0 : (-start + step - 1) / step;              // indices before the range
-  const std::int64_t not_above = start >= limit ? 0 : (limit - 1 - start) / step + 1;  // indices up to its end
-  const std::int64_t begin = std::min(below, count);
-  return {begin, std::max(begin, std::min(not_above, count))};
-}
-
 // One kernel row of one output pixel: kernel_width taps of channels codes each.
 void pack_kernel_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
                      const std::uint8_t* input_row, std::int64_t first_column, std::uint8_t* target) {
   const std::int64_t channels = geometry.group_input_channels();
-  const IndexRange taps = inside(first_column, geometry.dilation_width, geometry.input_width, geometry.kernel_width);
+  const IndexRange taps =
+      indices_inside(first_column, geometry.dilation_width, geometry.input_width, geometry.kernel_width);
   std::memset(target, source.zero_point, as_size(taps.begin * channels));
   std::memset(target + taps.end * channels, source.zero_point, as_size((geometry.kernel_width - taps.end) * channels));
   if (taps.begin == taps.end) return;
@@ -64,7 +43,7 @@ void pack_pixel_run(const ConvolutionGeometry& geometry, const PackKernels& kern
   }
   const std::int64_t column =
       run.column * geometry.stride_width - geometry.padding_left + kernel_column * geometry.dilation_width;
-  const IndexRange pixels = inside(column, geometry.stride_width, geometry.input_width, run.count);
+  const IndexRange pixels = indices_inside(column, geometry.stride_width, geometry.input_width, run.count);
   std::memset(target, source.zero_point, as_size(pixels.begin));
   std::memset(target + pixels.end, source.zero_point, as_size(run.count - pixels.end));
   if (pixels.begin == pixels.end) return;
@@ -76,13 +55,22 @@ void pack_pixel_run(const ConvolutionGeometry& geometry, const PackKernels& kern
 
 }  // namespace
 
+void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
+                std::uint8_t flip, std::uint8_t* target) {
+  if (step == 1) {
+    kernels.copy(source, as_size(count), flip, target);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<std::uint8_t>(source[i * step] ^ flip);
+}
+
 void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels& kernels,
                           const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
                           std::size_t k_padded, std::uint8_t* rows) {
   const std::int64_t row_bytes = geometry.kernel_width * geometry.group_input_channels();
   const std::size_t k = as_size(geometry.reduction());
   const std::uint8_t* data = source.data + group * geometry.group_input_channels() * geometry.input.c;
-  for_each_pixel_run(geometry, first, count, [&](std::int64_t offset, const PixelRun& run) {
+  for_each_pixel_run(geometry, geometry.output_width, first, count, [&](std::int64_t offset, const PixelRun& run) {
     for (std::int64_t i = 0; i < run.count; ++i) {
       std::uint8_t* target = rows + as_size(offset + i) * k_padded;
       std::memset(target + k, 0, k_padded - k);
@@ -105,53 +93,74 @@ void pack_activation_columns(const ConvolutionGeometry& geometry, const PackKern
                              const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
                              std::size_t nr, std::size_t k_padded, std::uint8_t* staging, std::uint8_t* panels) {
   const std::int64_t taps = geometry.kernel_height * geometry.kernel_width;
-  const std::size_t columns = round_up(as_size(count), nr);
   const std::int64_t image = first / geometry.image_pixels();
   const std::uint8_t* data =
       source.data + image * geometry.input.n + group * geometry.group_input_channels() * geometry.input.c;
-  // A pointwise convolution of one run of memory is read where it stands.
-  const bool in_place =
-      geometry.pointwise() && uniform_pixel_stride(geometry.input, 1, geometry.input_height, geometry.input_width) == 1;
   for (std::size_t k_group = 0; k_group < k_padded; k_group += 4) {
-    const std::uint8_t* rows[4];
-    std::uint8_t flip = in_place ? source.flip : 0;
+    InterleaveRun run = {.rows = {},
+                         .count = as_size(count),
+                         .flip = 0,
+                         .output = panels + k_group * nr,
+                         .run = nr,
+                         .run_bytes = k_padded * nr};
     for (std::size_t i = 0; i < 4; ++i) {
       const std::int64_t k = static_cast<std::int64_t>(k_group + i);
-      std::uint8_t* target = staging + i * columns;
-      rows[i] = target;
+      std::uint8_t* target = staging + i * as_size(count);
+      run.rows[i] = target;
       if (k >= geometry.reduction()) {
-        std::memset(target, flip, columns);  // 0 after the flip
-      } else if (in_place) {
-        rows[i] = data + k * geometry.input.c + (first - image * geometry.image_pixels());
-      } else {
-        const std::uint8_t* plane = data + k / taps * geometry.input.c;
-        for_each_pixel_run(geometry, first, count, [&](std::int64_t offset, const PixelRun& run) {
-          pack_pixel_run(geometry, kernels, source, plane, k % taps / geometry.kernel_width, k % geometry.kernel_width,
-                         run, target + offset);
-        });
+        std::memset(target, 0, as_size(count));
+        continue;
       }
+      const std::uint8_t* plane = data + k / taps * geometry.input.c;
+      for_each_pixel_run(geometry, geometry.output_width, first, count,
+                         [&](std::int64_t offset, const PixelRun& pixels) {
+                           pack_pixel_run(geometry, kernels, source, plane, k % taps / geometry.kernel_width,
+                                          k % geometry.kernel_width, pixels, target + offset);
+                         });
     }
-    for (std::size_t column = 0; column < as_size(count); column += nr) {
-      const std::uint8_t* panel_rows[4] = {rows[0] + column, rows[1] + column, rows[2] + column, rows[3] + column};
-      kernels.interleave(panel_rows, std::min(nr, as_size(count) - column), flip,
-                         panels + column * k_padded + k_group * nr);
-    }
+    kernels.interleave(run);
   }
 }
 
-PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, Arrangement arrangement) {
-  const std::size_t k_padded = round_up(as_size(geometry.reduction()), kernels.kr);
+void interleave_columns(const PackKernels& kernels, const std::uint8_t* data, std::size_t channels,
+                        std::size_t channel_bytes, const std::vector<std::size_t>& tap_offsets, std::uint8_t flip,
+                        std::size_t count, std::size_t nr, std::size_t k_padded, std::uint8_t* staging,
+                        std::uint8_t* panels) {
+  std::memset(staging, flip, count);  // codes from k on: 0 after the flip
+  const std::uint8_t* channel_data = data;
+  std::size_t channel = 0, tap = 0;
+  for (std::size_t k_group = 0; k_group < k_padded; k_group += 4) {
+    InterleaveRun run = {.rows = {},
+                         .count = count,
+                         .flip = flip,
+                         .output = panels + k_group * nr,
+                         .run = nr,
+                         .run_bytes = k_padded * nr};
+    for (const std::uint8_t*& row : run.rows) {
+      row = channel < channels ? channel_data + tap_offsets[tap] : staging;
+      if (++tap == tap_offsets.size()) {
+        tap = 0;
+        ++channel;
+        channel_data += channel_bytes;
+      }
+    }
+    kernels.interleave(run);
+  }
+}
+
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, Arrangement arrangement,
+                           const TermOrder& order) {
   const std::size_t channels = as_size(geometry.group_output_channels());
   const std::size_t lines = arrangement == Arrangement::pixel_rows ? round_up(channels, kernels.nr) : channels;
   const std::size_t groups = as_size(geometry.groups);
   std::size_t operand_size = 0, total = 0;
-  if (__builtin_mul_overflow(lines, k_padded, &operand_size) || __builtin_mul_overflow(operand_size, groups, &total) ||
+  if (__builtin_mul_overflow(lines, order.k(), &operand_size) || __builtin_mul_overflow(operand_size, groups, &total) ||
       total > PTRDIFF_MAX / 4) {
     throw std::bad_alloc();
   }
   return {.arrangement = arrangement,
+          .order = order,
           .nr = kernels.nr,
-          .k_padded = k_padded,
           .operand_size = operand_size,
           .groups = groups,
           .output_channels = as_size(geometry.output_channels)};
@@ -161,11 +170,14 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout
                  std::uint8_t flip, std::uint8_t* packed) {
   const bool pixel_rows = layout.arrangement == Arrangement::pixel_rows;
   const std::int64_t group_channels = geometry.group_output_channels();
-  const std::size_t taps = as_size(geometry.kernel_height * geometry.kernel_width);
-  // How far apart groups of four k of one output channel are, and by how much a step of either axis advances k.
+  const std::size_t channels = as_size(geometry.group_input_channels()), columns = as_size(geometry.kernel_width);
+  // How far apart groups of four k of one output channel are, and by how much a step of each axis advances k.
   const std::size_t group_distance = pixel_rows ? 4 * layout.nr : 4;
-  const std::size_t k_of_tap = pixel_rows ? as_size(geometry.group_input_channels()) : 1;
-  const std::size_t k_of_channel = pixel_rows ? 1 : taps;
+  const std::size_t k_of_row = !pixel_rows                 ? columns
+                               : layout.order.segments > 1 ? layout.order.segment_padded
+                                                           : columns * channels;
+  const std::size_t k_of_column = pixel_rows ? channels : 1;
+  const std::size_t k_of_channel = pixel_rows ? 1 : columns * as_size(geometry.kernel_height);
 
   std::memset(packed, 0, layout.sums_offset());
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
@@ -173,16 +185,15 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout
     const std::size_t line = as_size(channel % group_channels);
     const std::size_t panel = line / layout.nr * layout.nr;
     std::uint8_t* operand = packed + as_size(channel / group_channels) * layout.operand_size +
-                            (pixel_rows ? panel * layout.k_padded + (line - panel) * 4 : line * layout.k_padded);
+                            (pixel_rows ? panel * layout.order.k() + (line - panel) * 4 : line * layout.order.k());
     std::uint32_t sum = 0;
-    std::size_t tap = 0;
     for (std::int64_t row = 0; row < geometry.kernel_height; ++row) {
-      for (std::int64_t column = 0; column < geometry.kernel_width; ++column, ++tap) {
+      for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
         const std::uint8_t* source =
             filter + channel * geometry.filter.n + row * geometry.filter.h + column * geometry.filter.w;
-        std::size_t k = tap * k_of_tap;
-        for (std::int64_t c = 0; c < geometry.group_input_channels(); ++c, k += k_of_channel) {
-          const auto code = static_cast<std::uint8_t>(source[c * geometry.filter.c] ^ flip);
+        std::size_t k = as_size(row) * k_of_row + as_size(column) * k_of_column;
+        for (std::size_t c = 0; c < channels; ++c, k += k_of_channel, source += geometry.filter.c) {
+          const auto code = static_cast<std::uint8_t>(*source ^ flip);
           sum += static_cast<std::uint32_t>(static_cast<std::int8_t>(code));
           operand[k / 4 * group_distance + k % 4] = code;
         }

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/kernel_table.h"
 #include "operators/convolution_algorithm.h"
@@ -23,22 +24,42 @@ enum class Arrangement : std::uint8_t {
   channel_rows,  // rows of a are output channels, columns of b pixels: suits {N, C, H, W} output memory
 };
 
+// Codes step bytes apart, flipped; the kernel's contiguous copy where they are neighbours.
+void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
+                std::uint8_t flip, std::uint8_t* target);
+
 // count pixels from first on (in the order n, height, width) as rows of k_padded bytes; bytes from k on are 0.
 void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels& kernels,
                           const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
                           std::size_t k_padded, std::uint8_t* rows);
 
-// count pixels from first on, all of one image, as panels of nr columns. staging holds 4 * round_up(count, nr) bytes.
-// Columns from count on are undefined.
+// The same for count neighbouring positions whose codes stand in memory as they are, from data on: k is (channel, tap),
+// a tap's codes tap_offsets[tap] bytes away. staging holds count bytes. Columns from count on are undefined.
+void interleave_columns(const PackKernels& kernels, const std::uint8_t* data, std::size_t channels,
+                        std::size_t channel_bytes, const std::vector<std::size_t>& tap_offsets, std::uint8_t flip,
+                        std::size_t count, std::size_t nr, std::size_t k_padded, std::uint8_t* staging,
+                        std::uint8_t* panels);
+
+// count pixels from first on, all of one image, as panels of nr columns. staging holds 4 * count bytes. Columns from
+// count on are undefined.
 void pack_activation_columns(const ConvolutionGeometry& geometry, const PackKernels& kernels,
                              const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
                              std::size_t nr, std::size_t k_padded, std::uint8_t* staging, std::uint8_t* panels);
+
+// How the terms of a sum follow each other in k: segments that are each padded to whole steps of the kernel.
+struct TermOrder {
+  std::size_t segments;        // kernel rows, or 1
+  std::size_t segment_terms;   // codes of a segment
+  std::size_t segment_padded;  // the same, padded
+  std::size_t k() const { return segments * segment_padded; }
+};
 
 // The filter's place in memory once packed: per group an operand of operand_size bytes, then a sum of codes for each
 // output channel.
 struct PackedFilter {
   Arrangement arrangement;
-  std::size_t nr, k_padded;
+  TermOrder order;
+  std::size_t nr;
   std::size_t operand_size;  // bytes a group
   std::size_t groups, output_channels;
 
@@ -47,7 +68,8 @@ struct PackedFilter {
 };
 
 // The layout of a filter packed for these kernels. Throws std::bad_alloc if its size is beyond the address space.
-PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, Arrangement arrangement);
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, Arrangement arrangement,
+                           const TermOrder& order);
 
 // flip is 0x80 for UINT8 filters, which become signed.
 void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout, const std::uint8_t* filter,

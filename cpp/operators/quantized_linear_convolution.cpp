@@ -23,10 +23,10 @@ enum Tensor : std::size_t {
 };
 
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column.
-std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry,
+std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
   return depthwise_applies(geometry) ? make_depthwise_convolution(geometry, target)
-                                     : make_product_convolution(geometry, target);
+                                     : make_product_convolution(geometry, input_flip, target);
 }
 
 class QuantizedLinearConvolution final : public CompiledOperator {
@@ -34,7 +34,7 @@ class QuantizedLinearConvolution final : public CompiledOperator {
   QuantizedLinearConvolution(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
-        algorithm_(choose_algorithm(geometry_, target())) {
+        algorithm_(choose_algorithm(geometry_, offset_flip(desc().tensor(kInput).type), target())) {
     check_parameters();
     const auto channels = static_cast<std::size_t>(geometry_.output_channels);
     BufferLayout layout;

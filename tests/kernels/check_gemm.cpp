@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "check.h"
 #include "reference.h"
 
@@ -24,9 +26,13 @@ std::uint8_t draw(Check& check, Data data, bool is_signed) {
 
 void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
-  const std::size_t a_stride = product.k + product.a_gap, columns = round_up(product.n, gemm.nr);
+  const std::size_t k = product.k, segments = 1 + check.below(3);
+  std::vector<std::size_t> offsets(segments);
+  for (std::size_t& offset : offsets) offset = check.below(3 * k);
+  const std::size_t a_row = *std::max_element(offsets.begin(), offsets.end()) + k;
+  const std::size_t a_stride = k + product.a_gap, columns = round_up(product.n, gemm.nr);
   const std::size_t c_stride = columns + product.c_gap;
-  std::vector<std::uint8_t> a(product.m == 0 ? 0 : (product.m - 1) * a_stride + product.k), b(columns * product.k);
+  std::vector<std::uint8_t> a(product.m == 0 ? 0 : (product.m - 1) * a_stride + a_row), b(columns * segments * k);
   for (std::uint8_t& code : a) code = draw(check, product.data, product.a_signed);
   for (std::uint8_t& code : b) code = draw(check, product.data, !product.a_signed);
 
@@ -35,21 +41,23 @@ void check_product(Check& check, const Product& product, Edge edge) {
   const GemmFunction kernel = product.a_signed ? gemm.signed_by_unsigned : gemm.unsigned_by_signed;
   kernel({.a = guarded_a.data(),
           .a_row_stride = a_stride,
+          .a_offsets = offsets.data(),
+          .segments = segments,
           .b = guarded_b.data(),
           .c = c.data(),
           .c_row_stride = c_stride,
           .m = product.m,
           .n = product.n,
-          .k = product.k});
+          .k = k});
 
   std::vector<std::int32_t> expected = canaries<std::int32_t>(c.size());
   for (std::size_t row = 0; row < product.m; ++row) {
     for (std::size_t column = 0; column < product.n; ++column) {
-      const std::uint8_t* panel = b.data() + column / gemm.nr * gemm.nr * product.k + column % gemm.nr * 4;
+      const std::uint8_t* panel = b.data() + column / gemm.nr * gemm.nr * segments * k + column % gemm.nr * 4;
       std::int64_t sum = 0;
-      for (std::size_t k = 0; k < product.k; ++k) {
-        sum += value_of(a[row * a_stride + k], product.a_signed) *
-               value_of(panel[k / 4 * gemm.nr * 4 + k % 4], !product.a_signed);
+      for (std::size_t i = 0; i < segments * k; ++i) {
+        sum += value_of(a[row * a_stride + offsets[i / k] + i % k], product.a_signed) *
+               value_of(panel[i / 4 * gemm.nr * 4 + i % 4], !product.a_signed);
       }
       expected[row * c_stride + column] = reference_wrap(sum);
     }

@@ -24,19 +24,27 @@ void check_copy(Check& check, std::size_t count, Edge edge) {
   check.equal(output, expected);
 }
 
-void check_interleave(Check& check, std::size_t count, Edge edge) {
+void check_interleave(Check& check, std::size_t count, std::size_t run, Edge edge) {
   const std::array<std::vector<std::uint8_t>, 4> input = {draw_codes(check, count), draw_codes(check, count),
                                                           draw_codes(check, count), draw_codes(check, count)};
   const std::uint8_t flip = check.flip();
-  std::vector<std::uint8_t> expected(4 * count);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    expected[i] = static_cast<std::uint8_t>(input[i % 4][i / 4] ^ flip);
+  const std::size_t gap = run == kOneRun ? 0 : 4 * check.below(3), run_bytes = run * 4 + gap;
+  const std::size_t runs = count == 0 ? 0 : (count - 1) / run;
+  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(4 * count + runs * gap);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t r = 0; r < 4; ++r) {
+      expected[i / run * run_bytes + i % run * 4 + r] = static_cast<std::uint8_t>(input[r][i] ^ flip);
+    }
   }
   const GuardedBuffer<std::uint8_t> row0(input[0], edge), row1(input[1], edge), row2(input[2], edge),
-      row3(input[3], edge), output(4 * count, edge);
-  const std::uint8_t* const rows[] = {row0.data(), row1.data(), row2.data(), row3.data()};
-  describe_case("pack interleave, count %zu, edge %d", count, static_cast<int>(edge));
-  check.table.pack->interleave(rows, count, flip, output.data());
+      row3(input[3], edge), output(expected.size(), edge);
+  describe_case("pack interleave, count %zu, run %zu, gap %zu, edge %d", count, run, gap, static_cast<int>(edge));
+  check.table.pack->interleave({.rows = {row0.data(), row1.data(), row2.data(), row3.data()},
+                                .count = count,
+                                .flip = flip,
+                                .output = output.data(),
+                                .run = run,
+                                .run_bytes = run_bytes});
   check.equal(output, expected);
 }
 
@@ -90,7 +98,9 @@ void check_pack(Check& check) {
   for (const Edge edge : kEdges) {
     for (const std::size_t count : run_lengths()) {
       check_copy(check, count, edge);
-      check_interleave(check, count, edge);
+      for (const std::size_t run : {std::size_t{16}, std::size_t{32}, std::size_t{48}, kOneRun}) {
+        check_interleave(check, count, run, edge);
+      }
     }
     for (std::size_t k = 0; k <= 268; k += 4) {
       for (const std::size_t m : {0, 1, 2, 5}) check_sum_rows(check, m, k, k % 3, edge);

@@ -60,7 +60,7 @@ void configure(std::size_t top, std::size_t bottom) {
 
 template <bool a_signed, bool has_bottom>
 void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
-  const std::uint8_t* a_bottom = a + kTileRows * block.a_row_stride;
+  const std::size_t bottom = kTileRows * block.a_row_stride;
   constexpr std::size_t kGroupStride = kNr * 4;
   _tile_zero(0);
   _tile_zero(1);
@@ -68,16 +68,19 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
     _tile_zero(2);
     _tile_zero(3);
   }
-  for (std::size_t k = 0; k < block.k; k += kKr) {
-    _tile_loadd(6, b + k * kNr, kGroupStride);
-    _tile_loadd(4, a + k, block.a_row_stride);
-    DMLCPU_PRODUCT(0, 4, 6);
-    _tile_loadd(7, b + k * kNr + 64, kGroupStride);
-    DMLCPU_PRODUCT(1, 4, 7);
-    if constexpr (has_bottom) {
-      _tile_loadd(5, a_bottom + k, block.a_row_stride);
-      DMLCPU_PRODUCT(2, 5, 6);
-      DMLCPU_PRODUCT(3, 5, 7);
+  for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
+    const std::uint8_t* a_segment = a + block.a_offsets[segment];
+    for (std::size_t k = 0; k < block.k; k += kKr) {
+      _tile_loadd(6, b + k * kNr, kGroupStride);
+      _tile_loadd(4, a_segment + k, block.a_row_stride);
+      DMLCPU_PRODUCT(0, 4, 6);
+      _tile_loadd(7, b + k * kNr + 64, kGroupStride);
+      DMLCPU_PRODUCT(1, 4, 7);
+      if constexpr (has_bottom) {
+        _tile_loadd(5, a_segment + bottom + k, block.a_row_stride);
+        DMLCPU_PRODUCT(2, 5, 6);
+        DMLCPU_PRODUCT(3, 5, 7);
+      }
     }
   }
   const std::size_t stride_bytes = block.c_row_stride * sizeof(std::int32_t);
@@ -95,7 +98,8 @@ template <bool a_signed, bool has_bottom>
 void multiply_rows(const GemmBlock& block, std::size_t begin, std::size_t end) {
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
     for (std::size_t row = begin; row < end; row += kMr) {
-      multiply_tile<a_signed, has_bottom>(block, block.a + row * block.a_row_stride, block.b + panel * block.k,
+      multiply_tile<a_signed, has_bottom>(block, block.a + row * block.a_row_stride,
+                                          block.b + block.segments * block.k * panel,
                                           block.c + row * block.c_row_stride + panel);
     }
   }
@@ -121,7 +125,11 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels amx_int8::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .unsigned_by_signed = multiply<false>, .signed_by_unsigned = multiply<true>};
+constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
+                                              .nr = kNr,
+                                              .kr = kKr,
+                                              .products_per_cycle = 1024,
+                                              .unsigned_by_signed = multiply<false>,
+                                              .signed_by_unsigned = multiply<true>};
 
 }  // namespace dmlcpu

@@ -31,16 +31,19 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
   __m512i acc_i32x16[rows][2];
 #pragma GCC unroll 12
   for (std::size_t row = 0; row < rows; ++row) acc_i32x16[row][0] = acc_i32x16[row][1] = _mm512_setzero_si512();
-  for (std::size_t k = 0; k < block.k; k += 4) {
-    const __m512i b0_x64 = _mm512_load_si512(b + k * kNr);
-    const __m512i b1_x64 = _mm512_load_si512(b + k * kNr + 64);
+  for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
+    const std::uint8_t* a_segment = a + block.a_offsets[segment];
+    for (std::size_t k = 0; k < block.k; k += 4) {
+      const __m512i b0_x64 = _mm512_load_si512(b + k * kNr);
+      const __m512i b1_x64 = _mm512_load_si512(b + k * kNr + 64);
 #pragma GCC unroll 12
-    for (std::size_t row = 0; row < rows; ++row) {
-      int group;
-      __builtin_memcpy(&group, a + row * block.a_row_stride + k, sizeof(group));
-      const __m512i a_x64 = _mm512_set1_epi32(group);
-      acc_i32x16[row][0] = multiply_add<a_signed>(acc_i32x16[row][0], a_x64, b0_x64);
-      acc_i32x16[row][1] = multiply_add<a_signed>(acc_i32x16[row][1], a_x64, b1_x64);
+      for (std::size_t row = 0; row < rows; ++row) {
+        int group;
+        __builtin_memcpy(&group, a_segment + row * block.a_row_stride + k, sizeof(group));
+        const __m512i a_x64 = _mm512_set1_epi32(group);
+        acc_i32x16[row][0] = multiply_add<a_signed>(acc_i32x16[row][0], a_x64, b0_x64);
+        acc_i32x16[row][1] = multiply_add<a_signed>(acc_i32x16[row][1], a_x64, b1_x64);
+      }
     }
   }
 #pragma GCC unroll 12
@@ -62,7 +65,7 @@ std::size_t multiply_rows(const GemmBlock& block, const std::uint8_t* b, std::si
 template <bool a_signed>
 void multiply(const GemmBlock& block) noexcept {
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
-    const std::uint8_t* b = block.b + panel * block.k;
+    const std::uint8_t* b = block.b + block.segments * block.k * panel;
     std::size_t row = multiply_rows<a_signed, kMr>(block, b, panel, 0);
     row = multiply_rows<a_signed, 4>(block, b, panel, row);
     multiply_rows<a_signed, 1>(block, b, panel, row);
@@ -71,7 +74,11 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels avx512_vnni::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .unsigned_by_signed = multiply<false>, .signed_by_unsigned = multiply<true>};
+constinit const GemmKernels avx512_vnni::gemm = {.mr = kMr,
+                                                 .nr = kNr,
+                                                 .kr = kKr,
+                                                 .products_per_cycle = 128,
+                                                 .unsigned_by_signed = multiply<false>,
+                                                 .signed_by_unsigned = multiply<true>};
 
 }  // namespace dmlcpu

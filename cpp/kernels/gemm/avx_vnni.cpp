@@ -29,15 +29,18 @@ template <bool a_signed, std::size_t rows>
 void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
   __m256i acc_i32x8[rows][2];
   for (std::size_t row = 0; row < rows; ++row) acc_i32x8[row][0] = acc_i32x8[row][1] = _mm256_setzero_si256();
-  for (std::size_t k = 0; k < block.k; k += 4) {
-    const __m256i b0_x32 = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr));
-    const __m256i b1_x32 = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr + 32));
-    for (std::size_t row = 0; row < rows; ++row) {
-      int group;
-      __builtin_memcpy(&group, a + row * block.a_row_stride + k, sizeof(group));
-      const __m256i a_x32 = _mm256_set1_epi32(group);
-      acc_i32x8[row][0] = multiply_add<a_signed>(acc_i32x8[row][0], a_x32, b0_x32);
-      acc_i32x8[row][1] = multiply_add<a_signed>(acc_i32x8[row][1], a_x32, b1_x32);
+  for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
+    const std::uint8_t* a_segment = a + block.a_offsets[segment];
+    for (std::size_t k = 0; k < block.k; k += 4) {
+      const __m256i b0_x32 = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr));
+      const __m256i b1_x32 = _mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr + 32));
+      for (std::size_t row = 0; row < rows; ++row) {
+        int group;
+        __builtin_memcpy(&group, a_segment + row * block.a_row_stride + k, sizeof(group));
+        const __m256i a_x32 = _mm256_set1_epi32(group);
+        acc_i32x8[row][0] = multiply_add<a_signed>(acc_i32x8[row][0], a_x32, b0_x32);
+        acc_i32x8[row][1] = multiply_add<a_signed>(acc_i32x8[row][1], a_x32, b1_x32);
+      }
     }
   }
   for (std::size_t row = 0; row < rows; ++row) {
@@ -50,7 +53,7 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
 template <bool a_signed>
 void multiply(const GemmBlock& block) noexcept {
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
-    const std::uint8_t* b = block.b + panel * block.k;
+    const std::uint8_t* b = block.b + block.segments * block.k * panel;
     std::size_t row = 0;
     for (; row + kMr <= block.m; row += kMr) {
       multiply_tile<a_signed, kMr>(block, block.a + row * block.a_row_stride, b,
@@ -69,7 +72,11 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels avx_vnni::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .unsigned_by_signed = multiply<false>, .signed_by_unsigned = multiply<true>};
+constinit const GemmKernels avx_vnni::gemm = {.mr = kMr,
+                                              .nr = kNr,
+                                              .kr = kKr,
+                                              .products_per_cycle = 64,
+                                              .unsigned_by_signed = multiply<false>,
+                                              .signed_by_unsigned = multiply<true>};
 
 }  // namespace dmlcpu

@@ -41,12 +41,30 @@ void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::
   for (; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
 }
 
-void interleave(const std::uint8_t* const* rows, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept {
-  const std::uint8_t* const row[4] = {rows[0], rows[1], rows[2], rows[3]};
-  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
+// Where the next groups go: on through a run of columns, then to the next run.
+struct Cursor {
+  std::uint8_t* output;
+  std::size_t left, run, gap;
+
+  explicit Cursor(const InterleaveRun& r) noexcept
+      : output(r.output), left(r.run), run(r.run), gap(r.run_bytes - r.run * 4) {}
+  void advance(std::size_t groups) noexcept {
+    output += 4 * groups;
+    left -= groups;
+    if (left == 0) {
+      output += gap;
+      left = run;
+    }
+  }
+};
+
+void interleave(const InterleaveRun& run) noexcept {
+  const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.flip));
   const __m256i order_i32x8 = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+  Cursor cursor(run);
   std::size_t i = 0;
-  for (; i + 32 <= count; i += 32) {
+  for (; i + 32 <= run.count; i += 32) {
     __m256i row_u8x32[4];
     for (int r = 0; r < 4; ++r) {
       row_u8x32[r] = _mm256_permutevar8x32_epi32(_mm256_xor_si256(load(row[r] + i), flip_u8x32), order_i32x8);
@@ -55,13 +73,15 @@ void interleave(const std::uint8_t* const* rows, std::size_t count, std::uint8_t
     const __m256i low_23 = _mm256_unpacklo_epi8(row_u8x32[2], row_u8x32[3]);
     const __m256i high_01 = _mm256_unpackhi_epi8(row_u8x32[0], row_u8x32[1]);
     const __m256i high_23 = _mm256_unpackhi_epi8(row_u8x32[2], row_u8x32[3]);
-    store(output + 4 * i, _mm256_unpacklo_epi16(low_01, low_23));
-    store(output + 4 * i + 32, _mm256_unpackhi_epi16(low_01, low_23));
-    store(output + 4 * i + 64, _mm256_unpacklo_epi16(high_01, high_23));
-    store(output + 4 * i + 96, _mm256_unpackhi_epi16(high_01, high_23));
+    store(cursor.output, _mm256_unpacklo_epi16(low_01, low_23));
+    store(cursor.output + 32, _mm256_unpackhi_epi16(low_01, low_23));
+    cursor.advance(16);
+    store(cursor.output, _mm256_unpacklo_epi16(high_01, high_23));
+    store(cursor.output + 32, _mm256_unpackhi_epi16(high_01, high_23));
+    cursor.advance(16);
   }
-  for (; i < count; ++i) {
-    for (std::size_t r = 0; r < 4; ++r) output[4 * i + r] = static_cast<std::uint8_t>(row[r][i] ^ flip);
+  for (; i < run.count; ++i, cursor.advance(1)) {
+    for (std::size_t r = 0; r < 4; ++r) cursor.output[r] = static_cast<std::uint8_t>(row[r][i] ^ run.flip);
   }
 }
 
@@ -74,10 +94,11 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
     for (; i + 32 <= k; i += 32) {
       sum_u64x4 = _mm256_add_epi64(sum_u64x4, _mm256_sad_epu8(load(a + i), zero_u8x32));
     }
-    const __m256i last_u8x32 = load_groups(a + i, lane_mask((k - i) / 4));
-    sum_u64x4 = _mm256_add_epi64(sum_u64x4, _mm256_sad_epu8(last_u8x32, zero_u8x32));
+    std::int32_t last = 0;
+    for (; i < k; ++i) last += a[i];
     const __m128i sum_u64x2 = _mm_add_epi64(_mm256_castsi256_si128(sum_u64x4), _mm256_extracti128_si256(sum_u64x4, 1));
-    sums[row] = _mm_cvtsi128_si32(_mm_add_epi64(sum_u64x2, _mm_unpackhi_epi64(sum_u64x2, sum_u64x2)));
+    const __m128i sum_u64x1 = _mm_add_epi64(sum_u64x2, _mm_unpackhi_epi64(sum_u64x2, sum_u64x2));
+    sums[row] = _mm_cvtsi128_si32(_mm_add_epi32(sum_u64x1, _mm_cvtsi32_si128(last)));
   }
 }
 

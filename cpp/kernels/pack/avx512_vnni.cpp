@@ -56,17 +56,35 @@ inline Groups interleave_64(const std::uint8_t* const* rows, std::size_t i, __mm
            _mm512_unpacklo_epi16(high_01, high_23), _mm512_unpackhi_epi16(high_01, high_23)}};
 }
 
-void interleave(const std::uint8_t* const* rows, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept {
-  const std::uint8_t* const row[4] = {rows[0], rows[1], rows[2], rows[3]};
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
-  std::size_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    const Groups groups = interleave_64(row, i, kAllBytes, flip_u8x64);
-    for (std::size_t j = 0; j < 4; ++j) _mm512_storeu_si512(output + 4 * i + 64 * j, groups.u8x64[j]);
+// Where the next groups go: on through a run of columns, then to the next run.
+struct Cursor {
+  std::uint8_t* output;
+  std::size_t left, run, gap;
+
+  explicit Cursor(const InterleaveRun& r) noexcept
+      : output(r.output), left(r.run), run(r.run), gap(r.run_bytes - r.run * 4) {}
+  void advance(std::size_t groups) noexcept {
+    output += 4 * groups;
+    left -= groups;
+    if (left == 0) {
+      output += gap;
+      left = run;
+    }
   }
-  const Groups groups = interleave_64(row, i, byte_mask(count - i), flip_u8x64);
-  for (std::size_t j = 0; i < count; ++j, i += 16) {
-    _mm512_mask_storeu_epi32(output + 4 * i, lane_mask(count - i), groups.u8x64[j]);
+};
+
+void interleave(const InterleaveRun& run) noexcept {
+  const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
+  Cursor cursor(run);
+  std::size_t i = 0;
+  for (; i + 64 <= run.count; i += 64) {
+    const Groups groups = interleave_64(row, i, kAllBytes, flip_u8x64);
+    for (std::size_t j = 0; j < 4; ++j, cursor.advance(16)) _mm512_storeu_si512(cursor.output, groups.u8x64[j]);
+  }
+  const Groups groups = interleave_64(row, i, byte_mask(run.count - i), flip_u8x64);
+  for (std::size_t j = 0; i < run.count; ++j, i += 16, cursor.advance(16)) {
+    _mm512_mask_storeu_epi32(cursor.output, lane_mask(run.count - i), groups.u8x64[j]);
   }
 }
 

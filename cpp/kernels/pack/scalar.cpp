@@ -8,9 +8,10 @@ void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::
   for (std::size_t i = 0; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
 }
 
-void interleave(const std::uint8_t* const* rows, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t r = 0; r < 4; ++r) output[4 * i + r] = static_cast<std::uint8_t>(rows[r][i] ^ flip);
+void interleave(const InterleaveRun& run) noexcept {
+  for (std::size_t i = 0; i < run.count; ++i) {
+    std::uint8_t* group = run.output + i / run.run * run.run_bytes + i % run.run * 4;
+    for (std::size_t r = 0; r < 4; ++r) group[r] = static_cast<std::uint8_t>(run.rows[r][i] ^ run.flip);
   }
 }
 

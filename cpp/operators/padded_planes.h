@@ -1,0 +1,65 @@
+// A padded copy of a convolution's input in which every tap of the window is the same distance away for every output
+// pixel, so that products read it in place: an implicit im2col that writes each input code once instead of once a tap.
+//
+// Codes are unsigned (flip applied), the padding holds the zero point. With strides the rows of the copy are sorted by
+// their remainder, so that the rows that neighbouring output rows read are neighbours: for a stride of 2 and a tap in
+// padded row 3, output rows 0 1 2 read padded rows 3 5 7, which stand together among the odd ones.
+//
+//   channels last    image, row remainder, row, column, channel
+//                    position of an output pixel: row * row_positions + column, position_bytes = stride * channels
+//   channels first   image, channel, row remainder, column remainder, row, column
+//                    the same, position_bytes = 1
+//
+// Output pixels are counted by positions: those of one row follow each other, and row_positions - output_width
+// positions of no pixel follow each row (what the padding and the window add). Positions that belong to no pixel read
+// codes of the copy like any other; their results are dropped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/kernel_table.h"
+#include "operators/convolution_algorithm.h"
+#include "operators/convolution_geometry.h"
+
+namespace dmlcpu {
+
+class PaddedPlanes {
+ public:
+  PaddedPlanes(const ConvolutionGeometry& geometry, bool last);
+
+  // Whether the copy and the positions that it wastes are worth it: both at most about twice what there is.
+  static bool applies(const ConvolutionGeometry& geometry);
+
+  // With room behind the last code for a step of k that begins within the copy.
+  std::size_t size() const { return image_bytes_ * batch_ + kAlignment; }
+  std::int64_t row_positions() const { return row_positions_; }
+  std::size_t position_bytes() const { return position_bytes_; }
+
+  // From an output pixel's position to a tap's code of the first channel, or of the next channel.
+  std::size_t tap_offset(std::int64_t kernel_row, std::int64_t kernel_column) const;
+  std::size_t channel_bytes() const { return channel_bytes_; }
+  std::size_t image_bytes() const { return image_bytes_; }
+
+  void fill(const ActivationSource& source, const PackKernels& kernels, int num_threads, std::uint8_t* planes) const;
+
+ private:
+  void fill_row(const ActivationSource& source, const PackKernels& kernels, std::int64_t image, std::int64_t padded_row,
+                std::uint8_t* row) const;
+  void fill_channel(const ActivationSource& source, const PackKernels& kernels, std::int64_t image,
+                    std::int64_t channel, std::uint8_t* plane) const;
+
+  ConvolutionGeometry geometry_;
+  bool last_;
+  std::size_t batch_;
+  std::int64_t rows_;     // of one remainder
+  std::int64_t columns_;  // of one remainder (channels first) or of all (channels last)
+  std::int64_t row_positions_;
+  std::size_t row_bytes_, position_bytes_, channel_bytes_, image_bytes_;
+  // Where the rows (columns) of a remainder stand among those that some tap reads; -1 for those that none does.
+  std::vector<std::int64_t> row_remainder_, column_remainder_;
+  std::int64_t used_rows_, used_columns_;
+};
+
+}  // namespace dmlcpu
