@@ -37,8 +37,8 @@ class ChannelLanes final : public DepthwiseConvolution {
     participant_size_ = layout.size();
 
     for (const TapGroups::Group& group : taps_.groups) {
-      const std::int64_t column = group.column * geometry_.dilation_width;
-      offsets_.push_back(group.buffer * buffer_bytes_ + as_size(column) * channels_ * 4);
+      const std::int64_t column = group.taps[0].column - taps_.buffers[group.buffer].taps[0].column;
+      offsets_.push_back(group.buffer * buffer_bytes_ + as_size(column * geometry_.dilation_width) * channels_ * 4);
     }
   }
 

@@ -6,43 +6,50 @@
 
 namespace dmlcpu {
 
-TapGroups group_taps(const ConvolutionGeometry& geometry, std::int64_t phases) {
+namespace {
+
+// Taps of one kernel row, four columns at a time.
+TapGroups group_columns(const ConvolutionGeometry& geometry) {
   TapGroups result;
-  if (geometry.kernel_height == 1) {
-    for (std::int64_t column = 0; column < geometry.kernel_width; column += 4) {
-      TapGroups::Buffer buffer;
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(4, geometry.kernel_width - column); ++i) {
-        buffer.taps[i] = {0, column + i};
-      }
-      TapGroups::Group group{result.buffers.size(), 0, {}};
-      std::copy(std::begin(buffer.taps), std::end(buffer.taps), group.taps);
-      result.buffers.push_back(buffer);
-      result.groups.push_back(group);
+  for (std::int64_t column = 0; column < geometry.kernel_width; column += 4) {
+    TapGroups::Buffer buffer;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(4, geometry.kernel_width - column); ++i) {
+      buffer.taps[i] = {0, column + i};
     }
-    return result;
+    TapGroups::Group group{result.buffers.size(), {}};
+    std::copy(std::begin(buffer.taps), std::end(buffer.taps), group.taps);
+    result.buffers.push_back(buffer);
+    result.groups.push_back(group);
   }
-  std::vector<std::int64_t> buffer_of_phase(as_size(phases), -1);
+  return result;
+}
+
+}  // namespace
+
+TapGroups group_taps(const ConvolutionGeometry& geometry, std::int64_t phases) {
+  if (geometry.kernel_height == 1) return group_columns(geometry);
+  TapGroups result;
+  constexpr std::size_t kNone = ~std::size_t{0};
   for (std::int64_t row = 0; row < geometry.kernel_height; row += 4) {
-    std::fill(buffer_of_phase.begin(), buffer_of_phase.end(), -1);
+    std::vector<std::size_t> buffer_of_phase(as_size(phases), kNone);
     for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
-      TapGroups::Group group{0, column, {}};
       TapGroups::Buffer buffer;
-      const std::int64_t phase = column * geometry.dilation_width % phases;
       for (std::int64_t i = 0; i < std::min<std::int64_t>(4, geometry.kernel_height - row); ++i) {
-        group.taps[i] = {row + i, column};
-        buffer.taps[i] = {row + i, phase};
+        buffer.taps[i] = {row + i, column};
       }
-      std::int64_t& index = buffer_of_phase[as_size(phase)];
-      if (index < 0) {
-        index = static_cast<std::int64_t>(result.buffers.size());
+      std::size_t& index = buffer_of_phase[as_size(column * geometry.dilation_width % phases)];
+      if (index == kNone) {
+        index = result.buffers.size();
         result.buffers.push_back(buffer);
       }
-      group.buffer = as_size(index);
+      TapGroups::Group group{index, {}};
+      std::copy(std::begin(buffer.taps), std::end(buffer.taps), group.taps);
       result.groups.push_back(group);
     }
   }
   return result;
 }
+
 DepthwiseConvolution::DepthwiseConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target,
                                            bool channel_lanes, std::int64_t phases)
     : geometry_(geometry),

@@ -25,14 +25,14 @@ struct Tap {
   std::int64_t row = -1, column = 0;
 };
 
-// Interleaved buffers and the groups that read them.
+// Interleaved buffers and the groups that read them: a group whose taps stand in other kernel columns than its buffer's
+// reads it that many columns further on.
 struct TapGroups {
   struct Buffer {
     Tap taps[4];
   };
   struct Group {
     std::size_t buffer;
-    std::int64_t column;  // kernel column of its taps; 0 where the buffer's taps have columns of their own
     Tap taps[4];
   };
   std::vector<Buffer> buffers;

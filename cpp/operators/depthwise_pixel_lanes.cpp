@@ -1,9 +1,11 @@
-// Depthwise convolution with pixels as lanes: a band of rows of one channel, end to end, with the columns of a stride
-// split by their remainder, so that outputs of neighbours read neighbours.
+// Depthwise convolution with pixels as lanes: one channel of one image at a time, copied into padded planes in which
+// every tap is the same distance away for every output pixel (padded_planes.h), then in bands of output rows, end to
+// end.
 #include <algorithm>
 #include <cstring>
 
 #include "operators/depthwise_convolution.h"
+#include "operators/padded_planes.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -12,20 +14,17 @@ namespace {
 class PixelLanes final : public DepthwiseConvolution {
  public:
   PixelLanes(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
-      : DepthwiseConvolution(geometry, target, false, geometry.stride_width) {
-    phase_columns_ = divide_up(columns_read(geometry_.output_width), geometry_.stride_width);
-    band_rows_ = std::clamp<std::int64_t>(kInterleavedBytes / (phase_columns_ * 4), 1, geometry_.output_height);
-    bands_ = divide_up(geometry_.output_height, band_rows_);
-    const std::int64_t tasks = geometry_.batch * geometry_.output_channels * bands_;
-    participants_ = static_cast<int>(std::min<std::int64_t>(target.num_threads, tasks));
+      : DepthwiseConvolution(geometry, target, false, geometry.stride_width), planes_(geometry, false) {
+    row_positions_ = planes_.row_positions();
+    band_rows_ = std::clamp<std::int64_t>(kInterleavedBytes / (row_positions_ * 4), 1, geometry_.output_height);
+    participants_ =
+        static_cast<int>(std::min<std::int64_t>(target.num_threads, geometry_.batch * geometry_.output_channels));
 
-    const std::size_t lanes = round_up(as_size(band_rows_ * phase_columns_), kDepthwiseLanes);
-    row_planes_ = geometry_.kernel_height * geometry_.stride_width;
-    // A group's window may begin up to a row after the last lane.
-    plane_bytes_ = lanes + as_size(phase_columns_);
-    buffer_bytes_ = round_up(plane_bytes_ * 4, kAlignment);
+    const std::size_t lanes = round_up(as_size(band_rows_ * row_positions_), kDepthwiseLanes);
+    // Groups begin up to a row behind the first lane, and so do the taps of one kernel row in the plane.
+    buffer_bytes_ = round_up((lanes + as_size(row_positions_)) * 4, kAlignment);
     BufferLayout layout;
-    planes_ = layout.take(as_size(row_planes_) * plane_bytes_ + as_size(phase_columns_));
+    plane_ = layout.take(planes_.channel_bytes() + as_size(row_positions_));
     interleaved_ = layout.take(taps_.buffers.size(), buffer_bytes_);
     sums_ = layout.take(lanes, sizeof(std::int32_t));
     window_sums_ = layout.take(lanes, sizeof(std::int32_t));
@@ -33,19 +32,16 @@ class PixelLanes final : public DepthwiseConvolution {
     participant_size_ = layout.size();
 
     for (const TapGroups::Group& group : taps_.groups) {
-      const std::int64_t column = group.column * geometry_.dilation_width / geometry_.stride_width;
+      const std::int64_t column = position_of(group.taps[0]) - position_of(taps_.buffers[group.buffer].taps[0]);
       offsets_.push_back(group.buffer * buffer_bytes_ + as_size(column) * 4);
     }
   }
 
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
-    const std::size_t tasks = as_size(geometry_.batch * bands_) * channels_;
+    const std::size_t tasks = as_size(geometry_.batch) * channels_;
     parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
-      const auto index = static_cast<std::int64_t>(task);
-      const std::int64_t channel = index / bands_ % geometry_.output_channels;
-      const std::int64_t first_row = index % bands_ * band_rows_;
-      run_band(dispatch, index / bands_ / geometry_.output_channels, channel, first_row,
-               std::min(band_rows_, geometry_.output_height - first_row), scratch + as_size(slot) * participant_size_);
+      run_channel(dispatch, static_cast<std::int64_t>(task / channels_), static_cast<std::int64_t>(task % channels_),
+                  scratch + as_size(slot) * participant_size_);
     });
   }
 
@@ -56,67 +52,34 @@ class PixelLanes final : public DepthwiseConvolution {
   }
 
  private:
-  void run_band(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t channel, std::int64_t first_row,
-                std::int64_t rows, std::uint8_t* own) const {
-    for (std::int64_t kernel_row = 0; kernel_row < geometry_.kernel_height; ++kernel_row) {
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const std::int64_t input_row = (first_row + row) * geometry_.stride_height - geometry_.padding_top +
-                                       kernel_row * geometry_.dilation_height;
-        for (std::int64_t phase = 0; phase < geometry_.stride_width; ++phase) {
-          load_row(dispatch.source, image, channel, input_row, phase,
-                   plane(kernel_row, phase, own) + row * phase_columns_);
-        }
-      }
-    }
-    interleave(rows, own);
-    accumulate(dispatch, channel, rows, own);
-    store(dispatch, image, channel, first_row, rows, own);
+  // The column of a tap among those of its remainder of the stride.
+  std::int64_t position_of(const Tap& tap) const {
+    return tap.column * geometry_.dilation_width / geometry_.stride_width;
   }
 
-  // The codes of one kernel row and one remainder of the stride, for all rows of a band.
-  std::uint8_t* plane(std::int64_t kernel_row, std::int64_t phase, std::uint8_t* own) const {
-    return own + planes_ + as_size(kernel_row * geometry_.stride_width + phase) * plane_bytes_;
-  }
-
-  // Columns phase, phase + stride, ... of one padded input row.
-  void load_row(const ActivationSource& source, std::int64_t image, std::int64_t channel, std::int64_t row,
-                std::int64_t phase, std::uint8_t* target) const {
-    const std::int64_t step = geometry_.stride_width, column = phase - geometry_.padding_left;
-    std::int64_t begin = std::clamp<std::int64_t>(column >= 0 ? 0 : divide_up(-column, step), 0, phase_columns_);
-    std::int64_t end = std::clamp<std::int64_t>(
-        column >= geometry_.input_width ? 0 : divide_up(geometry_.input_width - column, step), begin, phase_columns_);
-    if (row < 0 || row >= geometry_.input_height) begin = end = phase_columns_;
-    std::memset(target, source.zero_point, as_size(begin));
-    std::memset(target + end, source.zero_point, as_size(phase_columns_ - end));
-    if (begin == end) return;
-    const std::uint8_t* first = source.data + image * geometry_.input.n + channel * geometry_.input.c +
-                                row * geometry_.input.h + (column + begin * step) * geometry_.input.w;
-    const std::int64_t distance = step * geometry_.input.w;
-    if (distance == 1) {
-      target_.kernels().pack->copy(first, as_size(end - begin), source.flip, target + begin);
-      return;
-    }
-    for (std::int64_t i = begin; i < end; ++i, first += distance) {
-      target[i] = static_cast<std::uint8_t>(*first ^ source.flip);
+  void run_channel(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t channel,
+                   std::uint8_t* own) const {
+    planes_.fill_channel(dispatch.source, *target_.kernels().pack, image, channel, own + plane_);
+    for (std::int64_t row = 0; row < geometry_.output_height; row += band_rows_) {
+      const std::int64_t rows = std::min(band_rows_, geometry_.output_height - row);
+      interleave(row, rows, own);
+      accumulate(dispatch, channel, rows, own);
+      store(dispatch, image, channel, row, rows, own);
     }
   }
 
-  void interleave(std::int64_t rows, std::uint8_t* own) const {
-    const std::size_t codes = as_size(rows * phase_columns_);
+  void interleave(std::int64_t first_row, std::int64_t rows, std::uint8_t* own) const {
+    const std::uint8_t* band = own + plane_ + as_size(first_row * row_positions_);
     for (std::size_t buffer = 0; buffer < taps_.buffers.size(); ++buffer) {
-      InterleaveRun run = interleaved_buffer(own + interleaved_ + buffer * buffer_bytes_, codes);
+      InterleaveRun run =
+          interleaved_buffer(own + interleaved_ + buffer * buffer_bytes_, as_size(rows * row_positions_));
       for (std::size_t i = 0; i < 4; ++i) {
         const Tap& tap = taps_.buffers[buffer].taps[i];
-        const std::int64_t column = tap.row < 0 ? 0 : tap.column * column_unit();
-        run.rows[i] = plane(std::max<std::int64_t>(tap.row, 0), column % geometry_.stride_width, own) +
-                      column / geometry_.stride_width;
+        run.rows[i] = tap.row < 0 ? band : band + planes_.tap_offset(tap.row, tap.column);
       }
       target_.kernels().pack->interleave(run);
     }
   }
-
-  // Buffers of several kernel rows count their column in remainders of the stride, those of one row in kernel columns.
-  std::int64_t column_unit() const { return geometry_.kernel_height == 1 ? geometry_.dilation_width : 1; }
 
   void accumulate(const ConvolutionDispatch& dispatch, std::int64_t channel, std::int64_t rows,
                   std::uint8_t* own) const {
@@ -131,7 +94,7 @@ class PixelLanes final : public DepthwiseConvolution {
                         .sums = sums,
                         .sums_row_stride = 0,
                         .pixels = 1,
-                        .lanes = as_size(rows * phase_columns_)};
+                        .lanes = as_size(rows * row_positions_)};
     target_.kernels().depthwise->pixel_lanes(run);
     if (dispatch.filter_zero_point == nullptr) return;
     run.filter = reinterpret_cast<const std::int8_t*>(ones_.data()) + filter;
@@ -148,7 +111,7 @@ class PixelLanes final : public DepthwiseConvolution {
                                                 .output = codes,
                                                 .output_row_stride = 0,
                                                 .rows = 1,
-                                                .columns = as_size(rows * phase_columns_),
+                                                .columns = as_size(rows * row_positions_),
                                                 .offset = dispatch.offset + channel,
                                                 .multiplier = dispatch.multiplier + channel,
                                                 .filter_zero_point = nullptr,
@@ -156,7 +119,7 @@ class PixelLanes final : public DepthwiseConvolution {
                                                 .output_zero_point = dispatch.output_zero_point,
                                                 .flip = dispatch.output_flip});
     const PlaneStrides& strides = geometry_.output;
-    for (std::int64_t row = 0; row < rows; ++row, codes += phase_columns_) {
+    for (std::int64_t row = 0; row < rows; ++row, codes += row_positions_) {
       std::uint8_t* output = dispatch.output + image * strides.n + channel * strides.c + (first_row + row) * strides.h;
       if (strides.w == 1 || geometry_.output_width == 1) {
         std::memcpy(output, codes, as_size(geometry_.output_width));
@@ -167,9 +130,10 @@ class PixelLanes final : public DepthwiseConvolution {
     }
   }
 
-  std::int64_t phase_columns_, band_rows_, bands_, row_planes_;
-  std::size_t plane_bytes_, buffer_bytes_;
-  std::size_t planes_, interleaved_, sums_, window_sums_, codes_;
+  PaddedPlanes planes_;
+  std::int64_t row_positions_, band_rows_;
+  std::size_t buffer_bytes_;
+  std::size_t plane_, interleaved_, sums_, window_sums_, codes_;
   std::vector<std::size_t> offsets_;
 };
 

@@ -43,12 +43,13 @@ class PaddedPlanes {
   std::size_t image_bytes() const { return image_bytes_; }
 
   void fill(const ActivationSource& source, const PackKernels& kernels, int num_threads, std::uint8_t* planes) const;
+  // One channel of one image, in the order of channels first.
+  void fill_channel(const ActivationSource& source, const PackKernels& kernels, std::int64_t image,
+                    std::int64_t channel, std::uint8_t* plane) const;
 
  private:
   void fill_row(const ActivationSource& source, const PackKernels& kernels, std::int64_t image, std::int64_t padded_row,
                 std::uint8_t* row) const;
-  void fill_channel(const ActivationSource& source, const PackKernels& kernels, std::int64_t image,
-                    std::int64_t channel, std::uint8_t* plane) const;
 
   ConvolutionGeometry geometry_;
   bool last_;
