@@ -61,8 +61,8 @@ class ConvolutionAlgorithm {
 
 std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);
-// Whether every channel is a group of its own and the window is no larger than a strip of padded rows that is worth
-// keeping (32 MiB): everything else is a product.
+// Whether every channel is a group of its own and what a thread copies of the input at a time (pixels together: a
+// channel; channels together: a strip of rows) is below 32 MiB: everything else is a product.
 bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  const ExecutionTarget& target);

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "operators/padded_planes.h"
+
 namespace dmlcpu {
 
 namespace {
@@ -113,14 +115,17 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
   constexpr std::int64_t kMostTaps = 4096;
   constexpr double kMostBytes = 1 << 25;
   if (geometry.reduction() > kMostTaps) return false;
+  if (!channels_last(geometry)) {
+    return PaddedPlanes::possible(geometry) && PaddedPlanes::channel_codes(geometry) < kMostBytes;
+  }
   // In floating point: sizes of absurd descs overflow integers.
   const double columns = static_cast<double>(std::min(kLeastStripColumns, geometry.output_width) - 1) *
                              static_cast<double>(geometry.stride_width) +
                          static_cast<double>(geometry.kernel_width) * static_cast<double>(geometry.dilation_width);
-  const double row = static_cast<double>(geometry.output_width) * static_cast<double>(geometry.stride_width) + columns;
   const double rows = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.dilation_height);
-  const double codes = channels_last(geometry) ? columns * static_cast<double>(geometry.output_channels) : row;
-  return codes * (rows + 4.0 * static_cast<double>(geometry.kernel_height + geometry.kernel_width)) < kMostBytes;
+  return columns * static_cast<double>(geometry.output_channels) *
+             (rows + 4.0 * static_cast<double>(geometry.kernel_height + geometry.kernel_width)) <
+         kMostBytes;
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,

@@ -15,6 +15,20 @@ std::int64_t extent(std::int64_t outputs, std::int64_t stride, std::int64_t kern
   return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
 }
 
+// The same of the geometry's rows and columns. In floating point: extents of absurd descs overflow integers.
+double padded(std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
+  return static_cast<double>(outputs - 1) * static_cast<double>(stride) +
+         static_cast<double>(kernel - 1) * static_cast<double>(dilation) + 1.0;
+}
+
+double padded_height(const ConvolutionGeometry& geometry) {
+  return padded(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height);
+}
+
+double padded_width(const ConvolutionGeometry& geometry) {
+  return padded(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width);
+}
+
 // Numbers the remainders of stride that some tap has, in the order of the taps; returns how many there are.
 std::int64_t number_remainders(std::int64_t stride, std::int64_t kernel, std::int64_t dilation,
                                std::vector<std::int64_t>& numbers) {
@@ -30,18 +44,18 @@ std::int64_t number_remainders(std::int64_t stride, std::int64_t kernel, std::in
 }  // namespace
 
 bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
-  // In floating point: extents of absurd descs overflow integers.
-  const auto padded = [](std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
-    return static_cast<double>(outputs - 1) * static_cast<double>(stride) +
-           static_cast<double>(kernel - 1) * static_cast<double>(dilation) + 1.0;
-  };
-  const double height =
-      padded(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height);
-  const double width =
-      padded(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width);
   const double pixels = static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);
-  return height * width <= 2.5 * pixels &&
-         width <= 1.6 * static_cast<double>(geometry.output_width) * static_cast<double>(geometry.stride_width);
+  return possible(geometry) && padded_height(geometry) * padded_width(geometry) <= 2.5 * pixels &&
+         padded_width(geometry) <=
+             1.6 * static_cast<double>(geometry.output_width) * static_cast<double>(geometry.stride_width);
+}
+
+double PaddedPlanes::channel_codes(const ConvolutionGeometry& geometry) {
+  const auto codes = [](double padded, std::int64_t stride, std::int64_t kernel) {
+    return (padded / static_cast<double>(stride) + 1.0) * static_cast<double>(std::min(stride, kernel));
+  };
+  return codes(padded_height(geometry), geometry.stride_height, geometry.kernel_height) *
+         codes(padded_width(geometry), geometry.stride_width, geometry.kernel_width);
 }
 
 PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, bool last)

@@ -29,8 +29,16 @@ class PaddedPlanes {
  public:
   PaddedPlanes(const ConvolutionGeometry& geometry, bool last);
 
-  // Whether the copy and the positions that it wastes are worth it: both at most about twice what there is.
+  // Whether the strides' tables of remainders are of any reasonable size.
+  static bool possible(const ConvolutionGeometry& geometry) {
+    constexpr std::int64_t kLargestStride = 1 << 16;
+    return geometry.stride_height <= kLargestStride && geometry.stride_width <= kLargestStride;
+  }
+  // Whether that holds, and the copy and the positions that it wastes are worth it: both at most about twice what there
+  // is.
   static bool applies(const ConvolutionGeometry& geometry);
+  // About how many codes one channel's copy has. In floating point: sizes of absurd descs overflow integers.
+  static double channel_codes(const ConvolutionGeometry& geometry);
 
   // With room behind the last code for a step of k that begins within the copy.
   std::size_t size() const { return image_bytes_ * batch_ + kAlignment; }
