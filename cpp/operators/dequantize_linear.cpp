@@ -35,7 +35,7 @@ class DequantizeLinear final : public CompiledOperator {
         kernel_(select_kernel(*target().kernels().dequantize, desc().tensor(0).type, desc().tensor(3).type)) {}
 
   std::string describe() const override {
-    return "algorithm: one pass over runs of equal parameters\nkernel: dequantize";
+    return "algorithm: one pass\nkernel: dequantize\n" + runs_.describe(target().num_threads);
   }
 
  protected:

@@ -55,7 +55,8 @@ class DynamicQuantizeLinear final : public CompiledOperator {
   }
 
   std::string describe() const override {
-    return "algorithm: one pass for the range, one for the codes\nkernel: range, quantize by the reciprocal";
+    return "algorithm: one pass for the range, one for the codes\nkernels: range, quantize by the reciprocal\n" +
+           runs_.describe(target().num_threads);
   }
 
   std::size_t temporary_size() const override { return sizeof(ThreadRange) * static_cast<std::size_t>(participants()); }
@@ -81,7 +82,7 @@ class DynamicQuantizeLinear final : public CompiledOperator {
   }
 
  private:
-  std::size_t tasks() const { return runs_.task_count(kElementsPerTask); }
+  std::size_t tasks() const { return runs_.task_count(); }
   int participants() const {
     return static_cast<int>(std::min(tasks(), static_cast<std::size_t>(target().num_threads)));
   }
@@ -106,7 +107,7 @@ class DynamicQuantizeLinear final : public CompiledOperator {
   void for_each_chunk(const TensorPointers& tensors, const Body& body) const {
     const bool whole_pieces = runs_.stride(0) == 1 && runs_.stride(1) == 1;
     parallel_for(tasks(), target().num_threads, [&](std::size_t task, int slot) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task, kElementsPerTask);
+      const StridedRuns::Piece piece = runs_.piece(task);
       const std::size_t chunk = whole_pieces ? piece.size : kChunk;
       ChunkBuffer buffer;
       for (std::size_t r = 0; r < piece.run_count; ++r) {

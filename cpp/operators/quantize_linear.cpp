@@ -29,7 +29,7 @@ class QuantizeLinear final : public CompiledOperator {
         kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
 
   std::string describe() const override {
-    return "algorithm: one pass over runs of equal parameters\nkernel: quantize, division";
+    return "algorithm: one pass\nkernel: quantize, division\n" + runs_.describe(target().num_threads);
   }
 
  protected:

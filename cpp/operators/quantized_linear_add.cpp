@@ -26,7 +26,9 @@ class QuantizedLinearAdd final : public CompiledOperator {
     for (const std::size_t scale : {kAScale, kBScale, kOutputScale}) desc().tensor(scale);
   }
 
-  std::string describe() const override { return "algorithm: one pass over joined runs\nkernel: add"; }
+  std::string describe() const override {
+    return "algorithm: one pass\nkernel: add\n" + runs_.describe(target().num_threads);
+  }
 
  protected:
   void run(const TensorPointers& tensors) const override {
@@ -35,8 +37,8 @@ class QuantizedLinearAdd final : public CompiledOperator {
     const AddOperand output = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint);
     const bool whole_pieces = runs_.stride(0) == 1 && runs_.stride(1) == 1 && runs_.stride(2) == 1;
 
-    parallel_for(runs_.task_count(kElementsPerTask), target().num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task, kElementsPerTask);
+    parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = runs_.piece(task);
       const std::size_t chunk = whole_pieces ? piece.size : kChunk;
       for (std::size_t r = 0; r < piece.run_count; ++r) {
         const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);

@@ -12,9 +12,6 @@
 
 namespace dmlcpu {
 
-// Elements of one task: enough that waking a worker (some 10 us) is a small part of the work.
-inline constexpr std::size_t kElementsPerTask = 65536;
-
 class ScaledRuns {
  public:
   // zero_point_offset is added to every zero point; an absent one is absent_zero_point before that.
@@ -30,8 +27,8 @@ class ScaledRuns {
   // kernel(input, output, count, scale, zero_point, per_element) on contiguous runs that cover the tensors.
   template <class Kernel>
   void run(const TensorPointers& tensors, int num_threads, const Kernel& kernel) const {
-    parallel_for(runs_.task_count(kElementsPerTask), num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task, kElementsPerTask);
+    parallel_for(runs_.task_count(), num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = runs_.piece(task);
       Parameters parameters;
       for (std::size_t r = 0; r < piece.run_count; ++r) {
         const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);
@@ -41,6 +38,11 @@ class ScaledRuns {
         }
       }
     });
+  }
+
+  std::string describe(int num_threads) const {
+    return std::string("parameters: ") + (per_element() ? "one for each element of a run" : "one for each run") + "\n" +
+           runs_.describe(num_threads);
   }
 
  private:

@@ -68,21 +68,29 @@ StridedRuns::Offsets StridedRuns::offsets(std::size_t run) const {
   return offsets;
 }
 
-std::size_t StridedRuns::task_count(std::size_t elements_per_task) const {
-  if (length() >= elements_per_task) return count_ * ((length() + elements_per_task - 1) / elements_per_task);
-  const std::size_t runs = elements_per_task / length();
+std::size_t StridedRuns::task_count() const {
+  if (length() >= kElementsPerTask) return count_ * pieces_of_run();
+  const std::size_t runs = kElementsPerTask / length();
   return (count_ + runs - 1) / runs;
 }
 
-StridedRuns::Piece StridedRuns::piece(std::size_t task, std::size_t elements_per_task) const {
-  if (length() >= elements_per_task) {
-    const std::size_t pieces = (length() + elements_per_task - 1) / elements_per_task;
-    const std::size_t begin = task % pieces * elements_per_task;
-    return {task / pieces, 1, begin, std::min(elements_per_task, length() - begin)};
+std::size_t StridedRuns::pieces_of_run() const { return (length() + kElementsPerTask - 1) / kElementsPerTask; }
+
+StridedRuns::Piece StridedRuns::piece(std::size_t task) const {
+  if (length() >= kElementsPerTask) {
+    const std::size_t begin = task % pieces_of_run() * kElementsPerTask;
+    return {task / pieces_of_run(), 1, begin, std::min(kElementsPerTask, length() - begin)};
   }
-  const std::size_t runs = elements_per_task / length();
+  const std::size_t runs = kElementsPerTask / length();
   const std::size_t first = task * runs;
   return {first, std::min(runs, count_ - first), 0, length()};
+}
+
+std::string StridedRuns::describe(int num_threads) const {
+  const std::size_t threads = std::min(task_count(), static_cast<std::size_t>(num_threads));
+  return "runs: " + std::to_string(count_) + " of " + std::to_string(length()) +
+         " elements (neighbouring axes joined where every tensor allows)\ntasks: " + std::to_string(task_count()) +
+         " of about " + std::to_string(kElementsPerTask) + " elements, on " + std::to_string(threads) + " threads";
 }
 
 }  // namespace dmlcpu

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "operators/operator.h"
 
@@ -21,6 +22,8 @@ namespace dmlcpu {
 class StridedRuns {
  public:
   static constexpr std::size_t kMaxOperands = 4;
+  // Elements of one task: enough that waking a worker (some 10 us) is a small part of the work.
+  static constexpr std::size_t kElementsPerTask = 65536;
   using Offsets = std::array<std::int64_t, kMaxOperands>;
 
   // At most kMaxOperands tensors of equal sizes; the first decides the order of the axes. Absent ones are null and stay
@@ -32,15 +35,20 @@ class StridedRuns {
   std::int64_t stride(std::size_t operand) const { return strides_[0][operand]; }  // within a run, in elements
   Offsets offsets(std::size_t run) const;                                          // of a run's first elements
 
+  // The runs in words, one property a line, for CompiledOperator::describe.
+  std::string describe(int num_threads) const;
+
   // The whole iteration cut into tasks of about equal work: a task is a range of runs, or a piece of one long run.
   struct Piece {
     std::size_t first_run, run_count;
     std::size_t begin, size;  // within each of those runs
   };
-  std::size_t task_count(std::size_t elements_per_task) const;
-  Piece piece(std::size_t task, std::size_t elements_per_task) const;
+  std::size_t task_count() const;
+  Piece piece(std::size_t task) const;
 
  private:
+  std::size_t pieces_of_run() const;
+
   // Axis 0 is the innermost here.
   std::size_t rank_ = 1;
   std::size_t count_ = 1;
