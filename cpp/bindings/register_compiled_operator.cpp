@@ -9,6 +9,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/register.h"
+#include "bindings/without_gil.h"
 #include "operators/operator.h"
 
 namespace py = pybind11;
@@ -66,8 +67,7 @@ class BoundOperator {
     if (!state_.compare_exchange_strong(expected, State::initializing)) return false;
     try {
       const TensorPointers pointers = checked_pointers(arrays, true);
-      const py::gil_scoped_release release;
-      operator_->initialize(pointers);
+      without_gil([&] { operator_->initialize(pointers); });
     } catch (...) {
       state_ = State::fresh;
       throw;
@@ -83,10 +83,7 @@ class BoundOperator {
       bound = Bound();
       bind_resolved(bindings, arrays, bound);
     }
-    {
-      const py::gil_scoped_release release;
-      operator_->dispatch(bound.pointers);
-    }
+    without_gil([&] { operator_->dispatch(bound.pointers); });
     if (bound.output_count == 1) return std::move(bound.outputs[0]);
     py::tuple results(bound.output_count);
     for (std::size_t i = 0; i < bound.output_count; ++i) results[i] = std::move(bound.outputs[i]);

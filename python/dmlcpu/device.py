@@ -48,7 +48,7 @@ def _choose_isa(isa: str | None) -> str:
 
 def _choose_num_threads(num_threads: int | None) -> int:
     if num_threads is not None:
-        source, count = f"num_threads={num_threads!r}", index(num_threads)
+        source, count = f"num_threads={num_threads!r}", _integer("num_threads", num_threads)
     elif text := os.environ.get("DMLCPU_NUM_THREADS"):
         is_number = text.strip().isdecimal() and len(text) < 20  # Python refuses to read thousands of digits
         source, count = f"DMLCPU_NUM_THREADS={text!r}", int(text) if is_number else 0
@@ -57,6 +57,13 @@ def _choose_num_threads(num_threads: int | None) -> int:
     if not 1 <= count <= _MAX_THREADS:
         raise ValueError(f"{source}; expected a number of threads from 1 to {_MAX_THREADS}")
     return count
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r}; expected an integer") from None
 
 
 # More than any machine has processors; each slot of a plan costs scratch memory.
@@ -75,7 +82,8 @@ class Device:
     Raises:
         UnsupportedFeatureLevelError: The feature level is unknown.
         UnsupportedIsaError: The instruction set is unknown, or this machine cannot run it.
-        ValueError: ``num_threads`` is below 1.
+        ValueError: ``num_threads`` is below 1 or above 1024.
+        TypeError: ``num_threads`` is no integer.
 
     >>> Device(isa="scalar", num_threads=1)
     Device(feature_level=FeatureLevel.LEVEL_6_4, num_threads=1, isa='scalar')
@@ -94,6 +102,19 @@ class Device:
             raise UnsupportedFeatureLevelError(f"feature_level={feature_level!r}; expected {known}") from None
         self._isa = _choose_isa(isa)
         self._num_threads = _choose_num_threads(num_threads)
+        self._key = (self._feature_level, self._num_threads, self._isa)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether operators compiled by the one could have been compiled by the other."""
+        return isinstance(other, Device) and self._key == other._key
+
+    def __hash__(self) -> int:
+        """Return equal values for equal devices."""
+        return hash(self._key)
+
+    def __reduce__(self) -> tuple[type[Device], tuple[FeatureLevel, int, str]]:
+        """Pickle as a call, so that a machine without the instruction set refuses it."""
+        return Device, self._key
 
     def __repr__(self) -> str:
         """Return the call that makes an equal device."""
@@ -125,11 +146,13 @@ class Device:
         >>> device.check_feature_levels([FeatureLevel.LEVEL_2_0, FeatureLevel.LEVEL_4_1, FeatureLevel.LEVEL_6_4])
         <FeatureLevel.LEVEL_4_1: 16640>
         """
-        known = [level for level in FeatureLevel if level in levels]
+        given = list(levels)
+        known = [level for level in FeatureLevel if level in given]
         supported = [level for level in known if level <= self._feature_level]
         if not supported:
             raise UnsupportedFeatureLevelError(
-                f"none of {list(levels)} is at most {self._feature_level.name}, the level of this device",
+                f"none of {', '.join(level.name for level in known) or given} is at most {self._feature_level.name}, "
+                "the level of this device",
                 required_level=min(known, default=None),
             )
         return max(supported)
@@ -146,7 +169,6 @@ class Device:
             UnsupportedFeatureLevelError: A higher feature level accepts it.
             TypeError: It is no operator's desc.
         """
-        validate(desc, self._feature_level)
         return Operator(self, desc)
 
     def compile_operator(self, operator: Operator, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledOperator:
@@ -160,9 +182,9 @@ class Device:
         """
         if not isinstance(operator, Operator):
             raise TypeError(f"expected an Operator, got an object of type {type(operator).__name__}")
-        if operator.device is not self:
-            raise DmlError(f"{operator.type.name}: the operator was created by another device")
-        if index(flags) & ~sum(ExecutionFlags):
+        if operator.device != self:
+            raise DmlError(f"{operator.type.name}: the operator was created by another device, {operator.device!r}")
+        if _integer("flags", flags) & ~sum(ExecutionFlags):
             raise ValueError(
                 f"flags={flags!r}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"
             )
@@ -178,6 +200,10 @@ class Operator:
 
     device: Device
     desc: OperatorDesc
+
+    def __post_init__(self) -> None:
+        """Check the desc, however the operator is made."""
+        validate(self.desc, self.device.feature_level)
 
     @property
     def type(self) -> OperatorType:
@@ -302,7 +328,14 @@ def _tensor_row(tensor: TensorBinding) -> tuple[int, Sequence[int], Sequence[int
 
 @cache
 def _result_type(name: str, fields: tuple[str, ...]) -> Any:
-    return namedtuple(name, fields)
+    """Return the class of an operator's several outputs; its values pickle by the names, not by a place in a module."""
+    outputs: Any = namedtuple(name, fields)  # type: ignore[misc]  # the names are data, known for each operator
+    members = {"__slots__": (), "__reduce__": lambda self: (_make_result, (name, fields, tuple(self)))}
+    return type(name, (outputs,), members)
+
+
+def _make_result(name: str, fields: tuple[str, ...], outputs: tuple[Any, ...]) -> Any:
+    return _result_type(name, fields)(*outputs)
 
 
 @cache

@@ -65,7 +65,9 @@ def to_array(name: str, value: Any) -> Array:
     """
     try:
         array = np.asarray(value)
-    except (OverflowError, TypeError, ValueError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # a foreign object may raise anything
         raise BindingError(f"{name}: an object of type {type(value).__name__} is no array ({error})", name) from error
     _data_type(name, array.dtype)
     whole = array.flags.aligned and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from types import MappingProxyType
 
 from dmlcpu import _core
 from dmlcpu.device import Device
@@ -14,7 +13,7 @@ from dmlcpu.device import Device
 __all__ = ["Info", "info"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Info:
     """What ``dmlcpu.info()`` found; ``print`` shows it as a table.
 
@@ -32,11 +31,11 @@ class Info:
     isa: str
     isa_reason: str
     num_threads: int
-    unavailable_isas: Mapping[str, str]
-    kernels: Mapping[str, str]
+    unavailable_isas: Mapping[str, str] = field(hash=False)
+    kernels: Mapping[str, str] = field(hash=False)
     cache_sizes: tuple[int, int, int]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return one property a line."""
         kernels = ", ".join(f"{family} {isa}" for family, isa in self.kernels.items())
         caches = ", ".join(f"{size // 1024} KiB" for size in self.cache_sizes)
@@ -57,14 +56,20 @@ def info() -> Info:
     >>> info().isa in _core.available_isas()
     True
     """
-    device = Device()
-    reasons = {isa: _core.unavailable_reason(isa) for isa in _core.known_isas()}
+    isa, num_threads = _core.available_isas()[-1], _core.usable_processor_count()
+    reason = "DMLCPU_ISA" if os.environ.get("DMLCPU_ISA") else "the best that this machine can run"
+    try:
+        device = Device()
+        isa, num_threads = device.isa, device.num_threads
+    except ValueError as error:  # a mistake in the environment, which is when one asks
+        reason = f"but Device() raises {type(error).__name__}: {error}"
+    reasons = {name: _core.unavailable_reason(name) for name in _core.known_isas()}
     return Info(
         version=version("dmlcpu"),
-        isa=device.isa,
-        isa_reason="DMLCPU_ISA" if os.environ.get("DMLCPU_ISA") else "the best that this machine can run",
-        num_threads=device.num_threads,
-        unavailable_isas=MappingProxyType({isa: reason for isa, reason in reasons.items() if reason}),
-        kernels=MappingProxyType(_core.kernel_rows(device.isa)),
+        isa=isa,
+        isa_reason=reason,
+        num_threads=num_threads,
+        unavailable_isas={name: why for name, why in reasons.items() if why},
+        kernels=_core.kernel_rows(isa),
         cache_sizes=_core.cache_sizes(),
     )
