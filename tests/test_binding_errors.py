@@ -1,0 +1,283 @@
+"""What may not be bound: every mistake is a BindingError that names the tensor, and nothing was written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from bound_arrays import (
+    blank_outputs,
+    compiled,
+    input_names,
+    is_blank,
+    output_names,
+    owning,
+    random_inputs,
+    same_bits,
+    shaped,
+    tensors_of,
+)
+from conftest import SEED
+from valid_descs import ADD, CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed
+
+each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
+
+DTYPES = [np.dtype(name) for name in ("float32", "float16", "uint32", "uint16", "uint8", "int32", "int16", "int8")]
+DTYPES += [
+    np.dtype(name) for name in ("float64", "uint64", "int64", "bool", "complex64", "O", "S1", "U1", "M8[s]", "V4")
+]
+DTYPES += [np.dtype([("code", "u1")]), np.dtype([("value", "f4")])]
+
+
+class Hostile:
+    """Raises whatever it is asked."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+class HostileDLPack:
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if isinstance(self.capsule, Exception):
+            raise self.capsule
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def no_arrays() -> Iterator[Any]:
+    """Nothing of this is converted."""
+    yield from (1, 1.0, True, 1j, "1", [1], (1,), {}, {1}, object(), np.ndarray, np.float32, range(3), iter([1]))
+    yield from ([[1, 2], [3, 4]], dmlcpu, Hostile(), memoryview(bytearray(8)).cast("c"), lambda: None)
+    yield from (HostileDLPack(RuntimeError("no")), HostileDLPack(BufferError("no")), HostileDLPack(None))
+    released = memoryview(b"1234")
+    released.release()
+    yield released
+
+
+def other_types(flat: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    for dtype in DTYPES:
+        if dtype != flat.dtype:
+            yield np.zeros(flat.shape, dtype)
+            if dtype.itemsize == flat.itemsize and not dtype.hasobject:
+                yield flat.view(dtype)
+    if flat.itemsize > 1:
+        yield flat.astype(flat.dtype.newbyteorder())
+
+
+def other_layouts(described: dmlcpu.TensorDesc, flat: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    yield flat[:-1]
+    yield flat[:0]
+    yield np.broadcast_to(flat[:1], (0, *described.sizes[1:]))
+    good = shaped(described, flat)
+    yield good[None]
+    yield good[..., None]
+    yield good.reshape(1, -1, *[1] * 9)
+    if good.size > 1:
+        yield flat[0].reshape(())
+        yield np.repeat(good, 2, axis=np.argmax(good.shape))
+        spread = np.repeat(good, 2, axis=-1)[..., ::2]
+        yield from (spread, spread[..., ::-1]) if good.shape[-1] > 1 else ()
+    if flat.size > 1:
+        yield flat[::-1]
+        yield np.repeat(flat, 2)[::2]
+    if good.ndim > 1 and good.shape != good.shape[::-1]:
+        yield good.T
+    if flat.itemsize > 1:
+        for shift in range(1, flat.itemsize):
+            bytes_ = bytearray(flat.nbytes + flat.itemsize)
+            yield np.frombuffer(bytes_, np.uint8)[shift : shift + flat.nbytes].view(flat.dtype)
+
+
+def read_only(described: dmlcpu.TensorDesc, flat: NDArray[Any]) -> Iterator[Any]:
+    frozen = flat.copy()
+    frozen.flags.writeable = False
+    yield frozen
+    yield shaped(described, frozen)
+    yield memoryview(frozen)
+    if flat.dtype == np.uint8:
+        yield flat.tobytes()
+    if flat.size == 1:
+        yield flat[0]
+        yield frozen.reshape(())
+
+
+class Caller:
+    """An operator with good bindings, to be called with bad ones."""
+
+    def __init__(self, desc: dmlcpu.OperatorDesc) -> None:
+        self.operator = compiled(dmlcpu.Device(), desc)
+        self.inputs = random_inputs(desc, np.random.default_rng(SEED))
+        self.outputs = blank_outputs(desc)
+
+    def flat(self, name: str) -> NDArray[Any]:
+        return {**self.inputs, **self.outputs}[name]
+
+    def assert_refused(self, field: str, **changes: Any) -> str:
+        """Returns the message."""
+        try:
+            result = self.operator.dispatch(**{**self.inputs, **self.outputs, **changes})
+        except dmlcpu.BindingError as error:
+            refusal = error
+        else:
+            raise AssertionError(f"accepted {changes}, and returned {result}")
+        assert isinstance(refusal, dmlcpu.DmlError)
+        assert isinstance(refusal, ValueError)
+        assert refusal.field == field
+        message = str(refusal)
+        assert message.startswith(f"{self.operator.desc.operator_type.name}: {field}: ")
+        assert "; expected " in message
+        assert is_blank(self.outputs)
+        return message
+
+
+FIELDS = [
+    pytest.param(desc, name, id=f"{desc.operator_type.name}-{name}")
+    for desc in VALID_DESCS.values()
+    for name in tensors_of(desc)
+]
+
+
+@pytest.mark.parametrize(("desc", "name"), FIELDS)
+def test_no_array(desc: dmlcpu.OperatorDesc, name: str) -> None:
+    caller = Caller(desc)
+    for value in no_arrays():
+        message = caller.assert_refused(name, **{name: value})
+        assert "nothing is converted" in message or "array of shape" in message
+    caller.assert_refused(name, **{name: caller.flat(name).tolist()})
+
+
+@pytest.mark.parametrize(("desc", "name"), FIELDS)
+def test_wrong_type(desc: dmlcpu.OperatorDesc, name: str) -> None:
+    caller = Caller(desc)
+    for value in other_types(caller.flat(name)):
+        message = caller.assert_refused(name, **{name: value})
+        assert f"a {value.dtype} array" in message
+        assert f"expected a {caller.flat(name).dtype} array" in message
+
+
+@pytest.mark.parametrize(("desc", "name"), FIELDS)
+def test_wrong_layout(desc: dmlcpu.OperatorDesc, name: str) -> None:
+    caller = Caller(desc)
+    described = tensors_of(desc)[name]
+    flat = caller.flat(name)
+    for value in other_layouts(described, flat):
+        message = caller.assert_refused(name, **{name: value})
+        assert f"of shape {value.shape}" in message
+        if value.flags.aligned:
+            assert f"at least {flat.size} elements" in message
+            assert f"of shape {described.sizes}" in message
+        else:
+            assert "not aligned" in message
+
+
+@pytest.mark.parametrize(("desc", "name"), [field for field in FIELDS if field.values[1].startswith("output")])
+def test_read_only(desc: dmlcpu.OperatorDesc, name: str) -> None:
+    caller = Caller(desc)
+    values = list(read_only(tensors_of(desc)[name], caller.flat(name)))
+    if name in caller.inputs:
+        expected = {output: content.copy() for output, content in caller.outputs.items()}
+        caller.operator.dispatch(**caller.inputs, **expected)
+        for value in values:
+            outputs = blank_outputs(desc)
+            caller.operator.dispatch(**{**caller.inputs, name: value}, **outputs)
+            assert same_bits(outputs, expected)
+        return
+    for value in values:
+        assert "read-only" in caller.assert_refused(name, **{name: value})
+        assert np.asarray(value).tobytes() == caller.flat(name).tobytes()
+
+
+@each_desc
+def test_missing_inputs(desc: dmlcpu.OperatorDesc) -> None:
+    caller = Caller(desc)
+    for name in input_names(desc):
+        assert "missing" in caller.assert_refused(name, **{name: None})
+        good = caller.inputs.pop(name)
+        assert "missing" in caller.assert_refused(name)
+        caller.inputs[name] = good
+    caller.inputs.clear()
+    caller.assert_refused(input_names(desc)[0])
+
+
+@each_desc
+def test_unknown_names(desc: dmlcpu.OperatorDesc) -> None:
+    caller = Caller(desc)
+    first = next(iter(caller.inputs.values()))
+    for name in ("input", "Input_tensor", "output_tensor ", "filter", "", "strides", "quantization_tensors", "\ud800"):
+        for value in (first, None, 1):
+            assert "no tensor has this name" in caller.assert_refused(name, **{name: value})
+
+
+def test_absent_tensors_cannot_be_bound() -> None:
+    for desc, name in ((QUANTIZE, "zero_point_tensor"), (ADD, "b_zero_point_tensor"), (CONVOLUTION, "bias_tensor")):
+        value = random_inputs(desc, np.random.default_rng(SEED))[name]
+        caller = Caller(changed(desc, **{name: None}))
+        for given in (value, 0, "0"):
+            assert "created without" in caller.assert_refused(name, **{name: given})
+
+
+@each_desc
+def test_owned_tensors_cannot_be_bound_at_dispatch(desc: dmlcpu.OperatorDesc) -> None:
+    for name in input_names(desc):
+        caller = Caller(owning(desc, [name]))
+        value = caller.inputs.pop(name)
+        caller.operator.initialize(**{name: value})
+        for given in (value, 0):
+            message = caller.assert_refused(name, **{name: given})
+            assert "initialize" in message
+            assert "OWNED_BY_DML" in message
+        caller.operator.dispatch(**caller.inputs, **{name: None})
+
+
+def test_the_first_wrong_tensor_of_the_desc_is_named() -> None:
+    """The order of the arguments does not count."""
+    caller = Caller(ADD)
+    caller.assert_refused("a_scale_tensor", output_tensor=1, b_tensor=2, a_scale_tensor=3)
+
+
+def test_an_array_of_ml_dtypes_is_another_type() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    for name in ("int4", "uint4", "bfloat16", "float8_e4m3fn"):
+        caller = Caller(QUANTIZE)
+        value = np.zeros(tensors_of(QUANTIZE)["output_tensor"].sizes, getattr(ml_dtypes, name))
+        caller.assert_refused("output_tensor", output_tensor=value)
+        caller.assert_refused("input_tensor", input_tensor=value)
+
+
+def test_good_bindings_after_bad_ones() -> None:
+    caller = Caller(DYNAMIC)
+    caller.assert_refused("input_tensor", input_tensor=1)
+    result = caller.operator.dispatch(**caller.inputs, **caller.outputs)
+    assert not is_blank(caller.outputs)
+    assert all(output is caller.outputs[name] for name, output in zip(output_names(DYNAMIC), result, strict=True))
+
+
+def test_a_message_in_full() -> None:
+    caller = Caller(ADD)
+    assert caller.assert_refused("b_tensor", b_tensor=np.zeros((2, 3), np.uint8)) == (
+        "ELEMENT_WISE_QUANTIZED_LINEAR_ADD: b_tensor: a uint8 array of shape (2, 3); expected a int8 array of shape "
+        "(2, 3), packed, or a contiguous 1-D one of at least 6 elements"
+    )
+
+
+def test_flat_arrays_are_as_long_as_the_span() -> None:
+    """One element fewer is too few, gaps included."""
+    strides = (500, 100, 9, 2)
+    span = 1 + 500 + 2 * 100 + 3 * 9 + 4 * 2
+    output = dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (2, 3, 4, 5), strides=strides)
+    caller = Caller(changed(QUANTIZE, output_tensor=output))
+    given = np.full(span, 7, np.uint8)
+    caller.assert_refused("output_tensor", output_tensor=given[:-1])
+    assert (given == 7).all()
+    caller.operator.dispatch(**caller.inputs, output_tensor=given)
+    assert not (shaped(output, given) == 7).all()

@@ -1,0 +1,140 @@
+"""The caller's floating-point modes change no result, and are as they were afterwards."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits
+from conftest import SEED
+from large_descs import LARGE_DESCS
+
+pytestmark = pytest.mark.skipif(
+    platform.machine() != "x86_64" or sys.platform != "linux", reason="the modes are set as x86-64 Linux does"
+)
+
+# Bits of the MXCSR register.
+FLUSH_TO_ZERO, DENORMALS_ARE_ZERO = 0x8000, 0x0040
+MODES = {
+    "toward minus infinity": 0x2000,
+    "toward plus infinity": 0x4000,
+    "toward zero": 0x6000,
+    "flush to zero": FLUSH_TO_ZERO | DENORMALS_ARE_ZERO,
+    "all at once": 0x6000 | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO,
+}
+MODE_BITS = 0x6000 | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO
+
+
+class Environment:
+    """The fenv_t of glibc: 28 bytes of the x87 unit, then MXCSR."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL(None)
+        self.content = (ctypes.c_uint32 * 8)()
+
+    def read(self) -> int:
+        assert self.library.fegetenv(self.content) == 0
+        return self.content[7]
+
+    def write(self, mxcsr: int) -> None:
+        self.content[7] = mxcsr
+        assert self.library.fesetenv(self.content) == 0
+
+
+@contextmanager
+def mode(bits: int) -> Iterator[None]:
+    """The caller's modes inside, which what runs inside must leave alone."""
+    environment = Environment()
+    before = environment.read()
+    environment.write(before & ~MODE_BITS | bits)
+    try:
+        yield
+        after = environment.read()
+    finally:
+        environment.write(before)
+    assert after & MODE_BITS == bits
+
+
+def inputs_of(desc: dmlcpu.OperatorDesc, factor: float) -> Arrays:
+    """A factor that makes subnormal numbers of scales, or of what is divided by them."""
+    inputs = random_inputs(desc, np.random.default_rng(SEED))
+    for name, content in inputs.items():
+        if content.dtype == np.float32 and name != "filter_scale_tensor":
+            content *= np.float32(factor)
+    return inputs
+
+
+each_mode = pytest.mark.parametrize("bits", MODES.values(), ids=list(MODES))
+
+
+@each_mode
+def test_the_modes_are_in_force(bits: int) -> None:
+    """Otherwise the tests below would say nothing."""
+    thirds = np.float32([1, -1, 2, -2])
+    tiny = np.float32([1e-30])
+    usual = (thirds / np.float32(3), tiny * np.float32(1e-12))
+    with mode(bits):
+        changed = (thirds / np.float32(3), tiny * np.float32(1e-12))
+    if bits & 0x6000:
+        assert (usual[0] != changed[0]).any()
+    if bits & FLUSH_TO_ZERO:
+        assert usual[1] != 0
+        assert changed[1] == 0
+
+
+@pytest.mark.parametrize("desc", LARGE_DESCS.values(), ids=lambda desc: desc.operator_type.name)
+@each_mode
+def test_results_do_not_follow_the_caller(desc: dmlcpu.OperatorDesc, bits: int, isa: str) -> None:
+    """Neither those of the thread that calls, nor those of the thread that helps it."""
+    device = dmlcpu.Device(isa=isa, num_threads=2)
+    owned = input_names(desc)[1:]
+    for factor in (1.0, 1e-39) if bits & FLUSH_TO_ZERO else (1.0,):
+        inputs = inputs_of(desc, factor)
+        expected = dispatched(compiled(device, desc), **inputs)
+        with mode(bits):
+            operator = compiled(device, owning(desc, owned))
+            if owned:
+                operator.initialize(**{name: inputs[name] for name in owned})
+            result = dispatched(operator, **{name: inputs[name] for name in inputs.keys() - set(owned)})
+        assert same_bits(result, expected)
+
+
+@each_mode
+def test_numbers_given_to_functions_are_converted_as_usual(bits: int) -> None:
+    codes = np.arange(256, dtype=np.uint8)
+    half = dmlcpu.TensorDataType.FLOAT16
+    for scale in (0.1, -0.1, 1 / 3, 1e-40, 16777217, -16777219, 65519.9, 1e-7):
+        expected = dmlcpu.dequantize_linear(codes, scale, 3)
+        expected_half = dmlcpu.dequantize_linear(codes, scale, 3, output_data_type=half)
+        with mode(bits):
+            result = dmlcpu.dequantize_linear(codes, scale, 3)
+            result_half = dmlcpu.dequantize_linear(codes, scale, 3, output_data_type=half)
+        assert same_bits({"": result}, {"": expected}), scale
+        assert same_bits({"": result_half}, {"": expected_half}), scale
+
+
+def test_exceptions_that_the_caller_unmasked_are_not_raised() -> None:
+    """Nor are their flags: what a dispatch divides by zero is no business of the caller."""
+    desc = LARGE_DESCS[dmlcpu.OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR]
+    operator = compiled(dmlcpu.Device(num_threads=2), desc)
+    inputs = inputs_of(desc, 1.0)
+    inputs["scale_tensor"][...] = [0.0, 1e-45, np.inf]
+    expected = dispatched(operator, **inputs)
+    environment = Environment()
+    before = environment.read()
+    # Inexact, invalid, division by zero, overflow, underflow and denormal operand, unmasked and with no flag up.
+    environment.write(before & ~0x1FBF)
+    try:
+        result = dispatched(operator, **inputs)
+        after = environment.read()
+    finally:
+        environment.write(before)
+    assert after == before & ~0x1FBF
+    assert same_bits(result, expected)

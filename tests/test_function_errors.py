@@ -1,0 +1,277 @@
+"""What the functions refuse: always an exception of dmlcpu that names what is wrong, and nothing is written."""
+
+from __future__ import annotations
+
+import decimal
+import fractions
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu import BindingError, InvalidDescError, TensorDataType
+
+
+class Hostile:
+    """Raises whatever it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    def __array__(self, *arguments: Any, **options: Any) -> Any:
+        raise RuntimeError("no")
+
+
+X = np.float32([[1, 2, 3], [4, 5, 6]])
+CODES = np.uint8([[1, 2, 3], [4, 5, 6]])
+IMAGE = np.arange(32, dtype=np.uint8).reshape(1, 2, 4, 4)
+FILTER = np.ones((3, 2, 2, 2), np.int8)
+READ_ONLY = np.zeros((2, 3), np.uint8)
+READ_ONLY.flags.writeable = False
+
+GOOD: dict[str, dict[str, Any]] = {
+    "quantize_linear": {"input": X, "scale": 0.5, "zero_point": 3},
+    "dequantize_linear": {"input": CODES, "scale": 0.5, "zero_point": 3},
+    "dynamic_quantize_linear": {"input": X},
+    "quantized_linear_add": {
+        **{"a": CODES, "a_scale": 0.5, "a_zero_point": 1, "b": CODES, "b_scale": 0.5, "b_zero_point": 2},
+        **{"output_scale": 0.5, "output_zero_point": 3},
+    },
+    "quantized_linear_convolution": {
+        **{"input": IMAGE, "input_scale": 0.5, "input_zero_point": 1, "filter": FILTER, "filter_scale": 0.5},
+        **{"filter_zero_point": 1, "bias": np.int32([1, 2, 3]), "output_scale": 9.0, "output_zero_point": 3},
+    },
+}
+
+
+def call(function: str, **changes: Any) -> Any:
+    return getattr(dmlcpu, function)(**{**GOOD[function], **changes})
+
+
+each_function = pytest.mark.parametrize("function", list(GOOD))
+
+
+@each_function
+def test_the_good_arguments_are_good(function: str) -> None:
+    call(function)
+
+
+WRONG: list[tuple[str, dict[str, Any], type[dmlcpu.DmlError], str]] = [
+    # No arrays.
+    ("quantize_linear", {"input": None}, BindingError, "input"),
+    ("quantize_linear", {"input": "1"}, BindingError, "input"),
+    ("quantize_linear", {"input": b"1"}, BindingError, "input"),
+    ("quantize_linear", {"input": [[1, 2], [3]]}, BindingError, "input"),
+    ("quantize_linear", {"input": X.astype(object)}, BindingError, "input"),
+    ("quantize_linear", {"input": X.astype(">f4")}, BindingError, "input"),
+    ("quantize_linear", {"input": X > 1}, BindingError, "input"),
+    ("quantize_linear", {"scale": X.astype(complex)}, BindingError, "scale"),
+    ("dequantize_linear", {"scale": 1j}, BindingError, "scale"),
+    ("dequantize_linear", {"scale": np.array(True)}, BindingError, "scale"),
+    ("dequantize_linear", {"zero_point": "3"}, BindingError, "zero_point"),
+    ("quantized_linear_add", {"b": {}}, BindingError, "b"),
+    ("quantized_linear_add", {"b_scale": decimal.Decimal("0.5")}, BindingError, "b_scale"),
+    ("quantized_linear_add", {"b_scale": fractions.Fraction(1, 2)}, BindingError, "b_scale"),
+    ("quantized_linear_convolution", {"bias": Hostile()}, BindingError, "bias"),
+    ("quantized_linear_convolution", {"filter": ["a"]}, BindingError, "filter"),
+    # Other types: nothing is cast.
+    ("quantize_linear", {"input": [[1.0, 2.0]]}, InvalidDescError, "input_tensor"),
+    ("quantize_linear", {"input": X.astype(np.float64)}, InvalidDescError, "input_tensor"),
+    ("quantize_linear", {"scale": np.float64(0.5)}, InvalidDescError, "scale_tensor"),
+    ("quantize_linear", {"scale": [0.5, 0.5, 0.5]}, InvalidDescError, "scale_tensor"),
+    ("quantize_linear", {"scale": np.float16([0.5])}, InvalidDescError, "scale_tensor"),
+    ("quantize_linear", {"zero_point": np.int16(3)}, InvalidDescError, "zero_point_tensor"),
+    ("dequantize_linear", {"input": X}, InvalidDescError, "input_tensor"),
+    ("dequantize_linear", {"scale": np.float64(0.5)}, InvalidDescError, "scale_tensor"),
+    ("dequantize_linear", {"zero_point": np.int8(3)}, InvalidDescError, "zero_point_tensor"),
+    ("dynamic_quantize_linear", {"input": CODES}, InvalidDescError, "input_tensor"),
+    ("quantized_linear_add", {"a": X}, InvalidDescError, "a_tensor"),
+    ("quantized_linear_add", {"a_zero_point": np.int8(1)}, InvalidDescError, "a_zero_point_tensor"),
+    ("quantized_linear_convolution", {"input": IMAGE.astype(np.int16)}, InvalidDescError, "input_tensor"),
+    ("quantized_linear_convolution", {"bias": np.float32([1, 2, 3])}, InvalidDescError, "bias_tensor"),
+    # Absent ones that are required.
+    ("quantize_linear", {"scale": None}, InvalidDescError, "scale_tensor"),
+    ("quantized_linear_add", {"output_scale": None}, InvalidDescError, "output_scale_tensor"),
+    ("quantized_linear_convolution", {"filter_scale": None}, InvalidDescError, "filter_scale_tensor"),
+    # Numbers out of range.
+    ("quantize_linear", {"zero_point": 256}, BindingError, "zero_point"),
+    ("quantize_linear", {"zero_point": -1}, BindingError, "zero_point"),
+    ("quantize_linear", {"zero_point": 3.0}, BindingError, "zero_point"),
+    ("quantize_linear", {"zero_point": float("nan")}, BindingError, "zero_point"),
+    ("quantize_linear", {"zero_point": float("inf")}, BindingError, "zero_point"),
+    ("quantize_linear", {"zero_point": 10**5000}, BindingError, "zero_point"),
+    ("quantize_linear", {"scale": 10**5000}, BindingError, "scale"),
+    ("dequantize_linear", {"zero_point": 256}, BindingError, "zero_point"),
+    ("quantized_linear_convolution", {"bias": 2**31}, BindingError, "bias"),
+    # Shapes.
+    ("quantize_linear", {"scale": np.float32([1, 2])}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.float32([1, 2, 3]), "axis": 0}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.float32([1, 2, 3]), "axis": 2}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.float32([1, 2, 3]), "axis": -3}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.float32([1, 2, 3]), "axis": "1"}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.float32([1, 2, 3]), "axis": 1.0}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.float32([1, 2, 3]), "axis": None}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.ones((2, 2), np.float32)}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.ones((1, 2, 3), np.float32)}, BindingError, "scale"),
+    ("quantize_linear", {"scale": np.ones((0,), np.float32)}, BindingError, "scale"),
+    ("quantize_linear", {"input": np.ones((2, 0), np.float32)}, InvalidDescError, "input_tensor"),
+    ("quantize_linear", {"input": np.ones((1,) * 9, np.float32)}, InvalidDescError, "input_tensor"),
+    ("dynamic_quantize_linear", {"input": np.ones((0,), np.float32)}, InvalidDescError, "input_tensor"),
+    ("dynamic_quantize_linear", {"input": np.ones((1,) * 9, np.float32)}, InvalidDescError, "input_tensor"),
+    ("quantized_linear_add", {"b": CODES[:, :2]}, BindingError, "b"),
+    ("quantized_linear_add", {"a_scale": np.float32([1, 2])}, BindingError, "a_scale"),
+    ("quantized_linear_add", {"output_zero_point": np.zeros((0,), np.uint8)}, BindingError, "output_zero_point"),
+    ("quantized_linear_convolution", {"input_scale": np.float32([1, 2])}, BindingError, "input_scale"),
+    ("quantized_linear_convolution", {"filter_scale": np.float32([1, 2])}, BindingError, "filter_scale"),
+    ("quantized_linear_convolution", {"filter_zero_point": np.int8([1, 2])}, BindingError, "filter_zero_point"),
+    ("quantized_linear_convolution", {"bias": np.int32([1, 2, 3, 4])}, BindingError, "bias"),
+    ("quantized_linear_convolution", {"bias": 5}, InvalidDescError, "bias_tensor"),
+    ("quantized_linear_convolution", {"input": CODES}, InvalidDescError, "input_tensor"),
+    ("quantized_linear_convolution", {"input": np.uint8(3)}, InvalidDescError, "input_tensor"),
+    ("quantized_linear_convolution", {"filter": FILTER[0], "bias": None}, InvalidDescError, "filter_tensor"),
+    (
+        "quantized_linear_convolution",
+        {"filter": np.ones((0, 2, 2, 2), np.int8), "bias": None},
+        InvalidDescError,
+        "filter_tensor",
+    ),
+    ("quantized_linear_convolution", {"filter": np.ones((3, 1, 2, 2), np.int8)}, InvalidDescError, "filter_tensor"),
+    ("quantized_linear_convolution", {"filter": np.ones((3, 2, 5, 2), np.int8)}, InvalidDescError, "filter_tensor"),
+    # Attributes.
+    ("quantized_linear_convolution", {"strides": 0}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": -1}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": (1,)}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": ()}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": None}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": 1.0}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": (1.0, 1.0)}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": "11"}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": {1}}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": itertools.repeat(1)}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"strides": (1, 1, 1)}, InvalidDescError, "dilations"),
+    ("quantized_linear_convolution", {"strides": ((1,), (1,))}, InvalidDescError, "strides"),
+    ("quantized_linear_convolution", {"dilations": 0}, InvalidDescError, "dilations"),
+    ("quantized_linear_convolution", {"dilations": 4}, InvalidDescError, "filter_tensor"),
+    ("quantized_linear_convolution", {"dilations": 2**32 - 1}, InvalidDescError, "filter_tensor"),
+    ("quantized_linear_convolution", {"start_padding": 2**32 - 1}, InvalidDescError, "output_tensor"),
+    ("quantized_linear_convolution", {"start_padding": 2**31}, InvalidDescError, "output_tensor"),
+    ("quantized_linear_convolution", {"start_padding": 2**32}, InvalidDescError, "start_padding"),
+    ("quantized_linear_convolution", {"end_padding": 10**5000}, InvalidDescError, "end_padding"),
+    ("quantized_linear_convolution", {"end_padding": -1}, InvalidDescError, "end_padding"),
+    ("quantized_linear_convolution", {"group_count": 0}, InvalidDescError, "group_count"),
+    ("quantized_linear_convolution", {"group_count": 2}, InvalidDescError, "group_count"),
+    ("quantized_linear_convolution", {"group_count": 1.0}, InvalidDescError, "group_count"),
+    ("quantized_linear_convolution", {"group_count": [1]}, InvalidDescError, "group_count"),
+    ("quantized_linear_convolution", {"group_count": {}}, InvalidDescError, "group_count"),
+    # The type of the output.
+    ("quantize_linear", {"output_data_type": TensorDataType.UNKNOWN}, InvalidDescError, "output_tensor"),
+    ("quantize_linear", {"output_data_type": TensorDataType.FLOAT32}, InvalidDescError, "zero_point_tensor"),
+    ("quantize_linear", {"output_data_type": 99}, InvalidDescError, "output_tensor"),
+    ("quantize_linear", {"output_data_type": "UINT8"}, InvalidDescError, "output_tensor"),
+    ("quantize_linear", {"output_data_type": np.uint8}, InvalidDescError, "output_tensor"),
+    ("quantize_linear", {"output_data_type": []}, InvalidDescError, "output_tensor"),
+    ("dequantize_linear", {"output_data_type": TensorDataType.FLOAT64}, InvalidDescError, "scale_tensor"),
+    ("dynamic_quantize_linear", {"output_data_type": TensorDataType.INT16}, InvalidDescError, "output_tensor"),
+    # Outputs.
+    ("quantize_linear", {"out": [[0] * 3] * 2}, BindingError, "output_tensor"),
+    ("quantize_linear", {"out": np.zeros((2, 3), np.int32)}, InvalidDescError, "zero_point_tensor"),
+    ("quantize_linear", {"out": np.zeros((3, 2), np.uint8)}, InvalidDescError, "output_tensor"),
+    ("quantize_linear", {"out": np.zeros((2, 3), np.uint8)[::-1]}, BindingError, "output_tensor"),
+    ("quantize_linear", {"out": np.broadcast_to(np.uint8(0), (2, 3))}, InvalidDescError, "output_tensor"),
+    ("quantize_linear", {"out": READ_ONLY}, BindingError, "output_tensor"),
+    ("quantize_linear", {"out": X.view(np.uint8)[:, :3]}, BindingError, "output_tensor"),
+    ("quantize_linear", {"out": CODES > 3}, BindingError, "out"),
+    ("dequantize_linear", {"out": 5}, BindingError, "output_tensor"),
+    ("dequantize_linear", {"out": np.zeros((2, 3), ">f4")}, BindingError, "out"),
+    (
+        "dequantize_linear",
+        {"out": np.zeros(25, np.uint8)[1:].view(np.float32).reshape(2, 3)},
+        BindingError,
+        "output_tensor",
+    ),
+    ("dynamic_quantize_linear", {"out": np.zeros((2, 3), np.uint8)}, BindingError, "out"),
+    ("dynamic_quantize_linear", {"out": 5}, BindingError, "out"),
+    ("dynamic_quantize_linear", {"out": (None, None)}, BindingError, "out"),
+    ("dynamic_quantize_linear", {"out": (None, 0.5, None)}, BindingError, "out[1]"),
+    ("dynamic_quantize_linear", {"out": (None, np.float32(0), None)}, BindingError, "out[1]"),
+    ("dynamic_quantize_linear", {"out": (None, np.zeros(2, np.float32), None)}, BindingError, "out[1]"),
+    ("dynamic_quantize_linear", {"out": (None, np.zeros(1), None)}, InvalidDescError, "output_scale_tensor"),
+    ("dynamic_quantize_linear", {"out": (None, None, READ_ONLY[:1, :1])}, BindingError, "output_zero_point_tensor"),
+    ("dynamic_quantize_linear", {"out": (None, None, [0])}, BindingError, "out[2]"),
+    ("dynamic_quantize_linear", {"out": (READ_ONLY, None, np.int8([0]))}, InvalidDescError, "output_zero_point_tensor"),
+    ("quantized_linear_convolution", {"out": 5}, BindingError, "output_tensor"),
+    ("quantized_linear_convolution", {"out": np.uint8(5)}, BindingError, "output_tensor"),
+    ("quantized_linear_convolution", {"out": np.zeros((1, 3, 4, 4), np.uint8)}, InvalidDescError, "output_tensor"),
+    ("quantized_linear_convolution", {"out": np.zeros((1, 2, 3, 3), np.uint8)}, InvalidDescError, "output_tensor"),
+    # Too large for any desc, and not allocated.
+    ("quantize_linear", {"input": np.broadcast_to(X[:1, :1], (2**20, 2**21))}, InvalidDescError, "input_tensor"),
+    ("dynamic_quantize_linear", {"input": np.broadcast_to(X[0, 0], (2**40,))}, InvalidDescError, "input_tensor"),
+    (
+        "quantized_linear_add",
+        {"a": np.broadcast_to(CODES[0, 0], (2**40, 1)), "b": np.broadcast_to(CODES[0, 0], (2**40,))},
+        *(BindingError, "b"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "changes", "error", "field"),
+    WRONG,
+    ids=[f"{number}-{function}-{'-'.join(changes)}" for number, (function, changes, *_) in enumerate(WRONG)],
+)
+def test_wrong_arguments(function: str, changes: dict[str, Any], error: type[dmlcpu.DmlError], field: str) -> None:
+    out = changes.get("out")
+    before = out.copy() if isinstance(out, np.ndarray) else None
+    # Twice: compiled operators are kept, refusals are not.
+    for _ in range(2):
+        with pytest.raises(error) as raised:
+            call(function, **changes)
+        assert type(raised.value) is error
+        assert raised.value.field == field  # type: ignore[attr-defined]
+        assert str(raised.value)
+    if before is not None:
+        assert (out == before).all()
+
+
+def anything() -> Iterator[Any]:
+    yield from (None, True, 0, 1, -1, 300, 2**31, 2**64, 0.0, 1.5, -0.0, float("nan"), float("inf"), 1e300, 1j)
+    yield from ("", "1", b"", b"12", (), [], {}, set(), [1], [1.5], [[1], [2]], [[1], [2, 3]], [None], range(3))
+    yield from (object(), int, np.ndarray, np, Hostile(), iter([1]), itertools.count(), Ellipsis, NotImplemented)
+    yield from (decimal.Decimal(1), fractions.Fraction(1, 2), memoryview(b"12"), bytearray(6), slice(1))
+    for dtype in (
+        "float32",
+        "float16",
+        "uint8",
+        "int8",
+        "int32",
+        "float64",
+        "int64",
+        "bool",
+        "O",
+        "U1",
+        ">i4",
+        "M8[D]",
+    ):
+        for shape in ((), (0,), (1,), (2,), (3,), (2, 3), (3, 2), (1, 2, 4, 4), (1,) * 9, (2, 3, 0)):
+            content = np.zeros(shape, dtype)
+            yield from (content, content[()], content[..., ::-1] if shape else content, content.T)
+    yield np.broadcast_to(np.uint8(1), (2**20, 2**20, 2**20))
+
+
+@each_function
+def test_anything_for_any_argument(function: str) -> None:
+    """It is accepted, or refused by an exception of dmlcpu; numpy's and Python's own never come out."""
+    names = [*GOOD[function], "out", "output_data_type"]
+    names += ["axis"] if function.startswith(("quantize_", "dequantize_")) else []
+    names += ["strides", "start_padding", "group_count"] if "convolution" in function else []
+    refusals = 0
+    for name in names:
+        for value in anything():
+            try:
+                call(function, **{name: value})
+            except dmlcpu.DmlError:
+                refusals += 1
+    assert refusals > 300 * len(GOOD[function])

@@ -1,0 +1,308 @@
+"""Threads: of one dispatch, of many callers at once, and of processes that fork."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits
+from conftest import SEED
+from large_descs import LARGE_DESCS
+from valid_descs import CONVOLUTION, VALID_DESCS, changed, tensor
+
+each_large_desc = pytest.mark.parametrize("desc", LARGE_DESCS.values(), ids=lambda desc: desc.operator_type.name)
+IS_SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+linux_only = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="threads are counted on Linux")
+
+
+def inputs_of(desc: dmlcpu.OperatorDesc, seed: int = SEED) -> Arrays:
+    return random_inputs(desc, np.random.default_rng(seed))
+
+
+def run_threads(count: int, body: Callable[[int], None]) -> None:
+    """Runs body(0) ... body(count - 1) at once, and raises what one of them raised."""
+    barrier = threading.Barrier(count)
+    failures: list[BaseException] = []
+
+    def guarded(index: int) -> None:
+        try:
+            barrier.wait()
+            body(index)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(index,)) for index in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+# --- one dispatch -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[dmlcpu.OperatorType, Arrays]:
+    device = dmlcpu.Device(isa="scalar", num_threads=1)
+    return {name: dispatched(compiled(device, desc), **inputs_of(desc)) for name, desc in LARGE_DESCS.items()}
+
+
+@each_large_desc
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_any_number_of_threads_gives_the_same_bits(
+    desc: dmlcpu.OperatorDesc, isa: str, count: int, expected: dict[dmlcpu.OperatorType, Arrays]
+) -> None:
+    operator = compiled(dmlcpu.Device(isa=isa, num_threads=count), desc)
+    for _ in range(3):
+        assert same_bits(dispatched(operator, **inputs_of(desc)), expected[desc.operator_type])
+
+
+def test_the_gil_is_released() -> None:
+    """A Python thread goes on while a dispatch lasts: it never waits for most of it."""
+    desc = changed(
+        CONVOLUTION,
+        **dict.fromkeys(("filter_zero_point_tensor", "bias_tensor")),
+        input_tensor=tensor("UINT8", 1, 128, 40, 40),
+        filter_tensor=tensor("INT8", 128, 128, 3, 3),
+        filter_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+        output_tensor=tensor("UINT8", 1, 128, 38, 38),
+        **dict.fromkeys(("strides", "dilations"), (1, 1)),
+        **dict.fromkeys(("start_padding", "end_padding"), (0, 0)),
+        group_count=1,
+    )
+    operator = compiled(dmlcpu.Device(isa="scalar", num_threads=1), desc)
+    inputs = inputs_of(desc)
+    dispatching, done = threading.Event(), threading.Event()
+
+    def dispatch() -> None:
+        dispatching.set()
+        operator.dispatch(**inputs)
+        done.set()
+
+    thread = threading.Thread(target=dispatch)
+    thread.start()
+    dispatching.wait()
+    times = [time.perf_counter()]
+    while not done.is_set():
+        times.append(time.perf_counter())
+    thread.join()
+    assert max(np.diff(times)) < (times[-1] - times[0]) / 2
+
+
+# --- many callers -----------------------------------------------------------------------------------------------
+
+
+@each_large_desc
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_callers_share_one_compiled_operator(desc: dmlcpu.OperatorDesc, count: int) -> None:
+    """Each with inputs of its own; a part of them is owned, and the same for all."""
+    owned = [name for name in input_names(desc) if name not in ("input_tensor", "a_tensor")]
+    shared = {name: inputs_of(desc)[name] for name in owned}
+    operator = compiled(dmlcpu.Device(num_threads=count), owning(desc, owned))
+    if owned:
+        operator.initialize(**shared)
+    alone = compiled(dmlcpu.Device(num_threads=1), desc)
+
+    def dispatch(index: int) -> None:
+        bound = {name: content for name, content in inputs_of(desc, SEED + index).items() if name not in owned}
+        wanted = dispatched(alone, **shared, **bound)
+        for _ in range(4):
+            assert same_bits(dispatched(operator, **bound), wanted), index
+
+    run_threads(6, dispatch)
+
+
+def test_callers_create_and_compile_at_once() -> None:
+    wanted = {
+        name: dispatched(compiled(dmlcpu.Device(num_threads=1), desc), **inputs_of(desc))
+        for name, desc in VALID_DESCS.items()
+    }
+
+    def work(index: int) -> None:
+        device = dmlcpu.Device(num_threads=1 + index % 3) if index % 2 else dmlcpu.default_device()
+        for _ in range(10):
+            for name, desc in VALID_DESCS.items():
+                operator = compiled(device, owning(desc, input_names(desc)[1:]))
+                inputs = inputs_of(desc)
+                first = inputs.pop(input_names(desc)[0])
+                if inputs:
+                    operator.initialize(**inputs)
+                assert same_bits(dispatched(operator, **{input_names(desc)[0]: first}), wanted[name]), name
+
+    run_threads(6, work)
+
+
+def test_callers_of_functions() -> None:
+    x = np.random.default_rng(SEED).normal(0, 1, (50, 60)).astype(np.float32)
+    wanted = [dmlcpu.quantize_linear(x[: 40 + index], 0.1, index) for index in range(6)]
+
+    def work(index: int) -> None:
+        for _ in range(30):
+            assert (dmlcpu.quantize_linear(x[: 40 + index], 0.1, index) == wanted[index]).all()
+
+    run_threads(6, work)
+
+
+@linux_only
+@pytest.mark.skipif(IS_SANITIZED, reason="the sanitizer keeps freed memory for a while")
+def test_threads_that_end_leave_no_memory_behind() -> None:
+    desc = LARGE_DESCS[dmlcpu.OperatorType.QUANTIZED_LINEAR_CONVOLUTION]
+    operator = compiled(dmlcpu.Device(num_threads=1), desc)
+    assert operator.binding_properties.temporary_resource_size > 100_000
+    inputs = inputs_of(desc)
+
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def dispatch(_: int) -> None:
+        operator.dispatch(**inputs)
+
+    for _ in range(20):
+        run_threads(1, dispatch)
+    before = resident_bytes()
+    for _ in range(300):
+        run_threads(1, dispatch)
+    assert resident_bytes() - before < 16 << 20
+
+
+# --- other processes --------------------------------------------------------------------------------------------
+
+PREAMBLE = """
+import multiprocessing, os, threading
+import numpy as np
+import dmlcpu
+
+device = dmlcpu.Device(num_threads=2)
+x = np.random.default_rng(1).normal(0, 3, 700_000).astype(np.float32)
+expected = dmlcpu.quantize_linear(x, 0.1, 128, device=dmlcpu.Device(num_threads=1))
+
+def is_right(_=None):
+    return bool((dmlcpu.quantize_linear(x, 0.1, 128, device=device) == expected).all())
+
+def child_is_right():
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if is_right() else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+def thread_count():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Threads:"))
+"""
+
+
+def run_script(body: str) -> str:
+    """What a process prints that is given a minute at most."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PREAMBLE + body]
+    # numpy's own threads come and go at a fork.
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+
+@forks
+def test_a_child_has_threads_of_its_own() -> None:
+    """The workers of the parent do not exist in the child."""
+    assert run_script("""
+assert is_right()
+before = thread_count()
+assert all(child_is_right() for _ in range(3))
+assert is_right() and thread_count() == before
+
+def child_of_a_child():
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if is_right() and child_is_right() and thread_count() == 2 else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+assert child_of_a_child()
+print("done")
+""")
+
+
+@forks
+def test_a_fork_amid_dispatches() -> None:
+    """Others dispatch while one forks: no lock is left taken in the child."""
+    assert run_script("""
+stop = threading.Event()
+outcomes = []
+
+def work():
+    while not stop.is_set():
+        outcomes.append(is_right())
+
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+assert all(child_is_right() for _ in range(15))
+stop.set()
+for thread in threads:
+    thread.join()
+assert outcomes and all(outcomes)
+print("done")
+""")
+
+
+@forks
+def test_a_pool_of_forked_processes() -> None:
+    assert run_script("""
+assert is_right()
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert all(pool.map(is_right, range(6)))
+print("done")
+""")
+
+
+@linux_only
+def test_workers_are_as_many_as_the_widest_dispatch_asks_for() -> None:
+    assert run_script("""
+before = thread_count()
+assert is_right()
+assert thread_count() == before + 1
+
+def work(device):
+    for _ in range(10):
+        dmlcpu.quantize_linear(x, 0.1, 128, device=device)
+
+devices = [dmlcpu.Device(num_threads=count) for count in (1, 2, 3, 5, 5, 5, 4, 2)]
+threads = [threading.Thread(target=work, args=(device,)) for device in devices]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert thread_count() == before + 4, (before, thread_count())
+print("done")
+""")
+
+
+@linux_only
+def test_a_device_of_one_thread_starts_none() -> None:
+    assert run_script("""
+before = thread_count()
+assert (dmlcpu.quantize_linear(x, 0.1, 128, device=dmlcpu.Device(num_threads=1)) == expected).all()
+assert thread_count() == before
+print("done")
+""")
+
+
+def test_a_process_ends_whatever_its_workers_do() -> None:
+    assert run_script("""
+threading.Thread(target=lambda: [is_right() for _ in range(20)], daemon=True).start()
+assert is_right()
+print("done")
+""")
