@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -98,6 +99,18 @@ def test_operands_of_add_broadcast(a_shape: tuple[int, ...], b_shape: tuple[int,
     assert result.shape == np.broadcast_shapes(a_shape, b_shape)
     assert result.flags.writeable
     assert_equal(result, expected_sum(arguments))
+
+
+def test_a_new_output_of_add_has_the_memory_order_of_its_operands() -> None:
+    arguments = addition()
+    a, b = arguments["a"], arguments["b"]
+    for given_a in (a, a.transpose(1, 2, 0).copy().transpose(2, 0, 1), np.broadcast_to(a[:, :1], a.shape), a[:1, :1]):
+        for given_b in (b, b.transpose(1, 2, 0).copy().transpose(2, 0, 1)):
+            like = np.add(given_a, given_b, dtype=np.int8, casting="unsafe")
+            result = dmlcpu.quantized_linear_add(**{**arguments, "a": given_a, "b": given_b})
+            if given_a.strides == given_b.strides or 0 in given_a.strides or given_a.size < b.size:
+                assert result.strides == like.strides
+            assert_equal(result, expected_sum({**arguments, "a": given_a, "b": given_b}))
 
 
 def test_operands_of_add_of_any_strides() -> None:
@@ -208,7 +221,12 @@ def test_parameters_of_convolution() -> None:
             assert_equal(dmlcpu.quantized_linear_convolution(**{**arguments, name: form}), expected, name)
     for name in ("filter_scale", "filter_zero_point", "bias"):
         line = arguments[name]
-        for form in (line[::-1].copy()[::-1], np.repeat(line, 3)[::3], line.reshape(1, 6, 1, 1), line.reshape(6, 1)):
+        for form in (
+            line[::-1].copy()[::-1],
+            np.repeat(line, 3)[::3],
+            line.reshape(1, 6, 1, 1),
+            line.reshape(6, 1, 1, 1),
+        ):
             assert_equal(dmlcpu.quantized_linear_convolution(**{**arguments, name: form}), expected, name)
 
 
@@ -261,6 +279,20 @@ def test_memory_order_of_convolution() -> None:
             assert (result.strides[1] == 1) is is_last
             assert np.moveaxis(result, 1, -1).flags.c_contiguous is is_last
             assert result.flags.c_contiguous is not is_last
+
+
+def test_memory_order_where_the_input_has_none() -> None:
+    """One pixel or one channel lies as any order has it: the output is packed {N, C, H, W}."""
+    arguments = {**convolution((1, 1)), "filter_zero_point": None}
+    for shape, padding in (((2, 4, 1, 1), 1), ((2, 1, 5, 6), 1)):
+        x = np.arange(math.prod(shape), dtype=np.uint8).reshape(shape)
+        filters = np.ones((6, shape[1], 3, 3), np.int8)
+        for given in (x, channels_last(x)):
+            case = {**arguments, "input": given, "filter": filters}
+            result = dmlcpu.quantized_linear_convolution(**case, start_padding=padding, end_padding=padding)
+            assert result.flags.c_contiguous
+            assert 0 not in result.strides
+            assert_equal(result, expected_convolution(case, start_padding=padding, end_padding=padding))
 
 
 def test_out_of_convolution() -> None:

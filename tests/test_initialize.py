@@ -141,7 +141,7 @@ def test_a_failed_initialize_may_be_repeated(convolution: dmlcpu.CompiledOperato
 
 def test_what_is_not_owned_is_bound_at_dispatch(convolution: dmlcpu.CompiledOperator) -> None:
     owned, bound = divided(inputs_of(CONVOLUTION), PARAMETERS)
-    with pytest.raises(dmlcpu.BindingError, match="not OWNED_BY_DML") as raised:
+    with pytest.raises(dmlcpu.BindingError, match="is not flagged OWNED_BY_DML") as raised:
         convolution.initialize(**owned, input_tensor=bound["input_tensor"])
     assert raised.value.field == "input_tensor"
     # None is nothing, wherever it stands.
@@ -154,7 +154,7 @@ def test_without_owned_tensors_initialize_may_be_called_once() -> None:
     operator = compiled(dmlcpu.Device(), ADD)
     expected = dispatched(operator, **inputs)
     for name, content in inputs.items():
-        with pytest.raises(dmlcpu.BindingError, match="not OWNED_BY_DML") as raised:
+        with pytest.raises(dmlcpu.BindingError, match="is not flagged OWNED_BY_DML") as raised:
             operator.initialize(**{name: content})
         assert raised.value.field == name
     with pytest.raises(dmlcpu.BindingError, match="nonsense"):

@@ -64,8 +64,8 @@ class TensorBinding:
         layout = "packed" if strides is None else f"strides {tuple(strides)} in elements"
         elements = span_in_elements(self.desc.sizes, strides)
         return (
-            f"a {dtype_of(self.desc.data_type).name} array of shape {shape}, {layout}, "
-            f"or a contiguous 1-D one of at least {elements} elements"
+            f"{dtype_of(self.desc.data_type).name} of shape {shape}, {layout}, "
+            f"or contiguous 1-D with at least {elements} element{'s' if elements != 1 else ''}"
         )
 
 
@@ -95,28 +95,29 @@ class BindingResolver:
         known = [tensor.name for tensor in self._tensors if tensor.desc is not None and tensor.owned == owned]
         for name in bindings:
             if all(tensor.name != name for tensor in self._tensors):
-                raise self._error(name, "no tensor has this name", f"one of {', '.join(known) or 'no tensor'}")
+                expected = f"one of {', '.join(known)}" if known else "no bindings at all"
+                raise self._error(name, "a binding, though no tensor has this name", expected)
         arrays = tuple(self._resolve(tensor, bindings.get(tensor.name), owned) for tensor in self._tensors)
         self._check_overlaps(arrays)
         return arrays
 
     def _error(self, name: str, got: str, expected: str) -> BindingError:
-        return BindingError(f"{self._operator_name}: {name}: {got}; expected {expected}", name)
+        return BindingError(f"{self._operator_name}: {name}: got {got}, expected {expected}", name)
 
     def _resolve(self, tensor: TensorBinding, value: Any, owned: bool) -> np.ndarray[Any, Any] | None:
         if tensor.desc is None:
             if value is not None:
-                raise self._error(tensor.name, "bound", "nothing: the operator was created without this tensor")
+                raise self._error(tensor.name, "a binding", "none: the operator was created without this tensor")
             return None
         if tensor.owned != owned:
             if value is not None:
-                other = ("initialize", "OWNED_BY_DML") if tensor.owned else ("dispatch", "not OWNED_BY_DML")
-                raise self._error(tensor.name, "bound", f"it bound at {other[0]} instead: its desc is {other[1]}")
+                call, flag = ("initialize", "is") if tensor.owned else ("dispatch", "is not")
+                raise self._error(tensor.name, "a binding", f"it at {call}: its desc {flag} flagged OWNED_BY_DML")
             return None
         if value is None:
             if tensor.output:
                 return None
-            raise self._error(tensor.name, "missing", tensor.expectation())
+            raise self._error(tensor.name, "no binding", tensor.expectation())
         array = self._view(tensor, value)
         self._check(tensor, array)
         return array
@@ -132,16 +133,16 @@ class BindingResolver:
 
     def _check(self, tensor: TensorBinding, array: np.ndarray[Any, Any]) -> None:
         assert tensor.desc is not None
-        got = f"a {array.dtype} array of shape {array.shape}"
+        got = f"{array.dtype} of shape {array.shape}"
         if array.dtype != dtype_of(tensor.desc.data_type):
             raise self._error(tensor.name, got, tensor.expectation())
         if not array.flags.aligned:
-            raise self._error(tensor.name, f"{got} that is not aligned", "elements aligned to their size")
+            raise self._error(tensor.name, f"{got} at an odd address", "elements aligned to their size")
         if not tensor.fits(array):
             got += f" and strides {array.strides} in bytes"
             raise self._error(tensor.name, got, tensor.expectation())
         if tensor.output and not array.flags.writeable:
-            raise self._error(tensor.name, f"{got} that is read-only", "an output that can be written")
+            raise self._error(tensor.name, f"{got}, read-only", "an array that can be written")
 
     def _check_overlaps(self, arrays: tuple[np.ndarray[Any, Any] | None, ...]) -> None:
         bound = [(tensor, array) for tensor, array in zip(self._tensors, arrays, strict=True) if array is not None]
@@ -162,7 +163,7 @@ class BindingResolver:
                         continue
                 except np.exceptions.TooHardError:
                     overlap = "may overlap"
-                raise self._error(tensor.name, f"its memory {overlap} {other.name}'s", "memory of its own")
+                raise self._error(tensor.name, f"memory that {overlap} {other.name}'s", "memory of its own")
 
 
 def _view_of(value: Any) -> np.ndarray[Any, Any]:

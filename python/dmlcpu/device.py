@@ -13,6 +13,7 @@ from typing import Any
 
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
+from dmlcpu.coercion import coerce_member
 from dmlcpu.descs import OperatorDesc
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import DmlError, UnsupportedFeatureLevelError, UnsupportedIsaError
@@ -158,8 +159,13 @@ class Device:
         return max(supported)
 
     def is_data_type_supported(self, data_type: TensorDataType) -> bool:
-        """Return whether some operator at this level uses the type (``DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT``)."""
-        return is_data_type_supported(self._feature_level, data_type)
+        """Return whether some operator at this level uses the type (``DML_FEATURE_TENSOR_DATA_TYPE_SUPPORT``).
+
+        Raises:
+            TypeError: It is no integer.
+        """
+        member = coerce_member(TensorDataType, _integer("data_type", data_type))
+        return is_data_type_supported(self._feature_level, member)
 
     def create_operator(self, desc: OperatorDesc) -> Operator:
         """Check a desc against every rule of this device's feature level (``IDMLDevice::CreateOperator``).

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dmlcpu import _core
-from dmlcpu.coercion import coerce_integer, coerce_sequence
+from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
 from dmlcpu.descs import OperatorDesc
 from dmlcpu.device import CompiledOperator, Device, default_device
-from dmlcpu.enums import TensorDataType
+from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
+from dmlcpu.feature_levels import OPERATORS
+from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import TensorDesc, data_type_of, dtype_of
 
-__all__ = [
-    "Array",
-    "Layout",
-    "axis_parameter",
-    "channel_parameters",
-    "new_array",
-    "new_like",
-    "one_element_output",
-    "output_dtype_of",
-    "per_axis",
-    "run",
-    "single_parameter",
-    "to_array",
-]
+__all__ = ["Array", "FunctionCall", "Layout", "memory_order", "new_array", "new_like", "per_axis"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,6 +34,31 @@ class Layout(NamedTuple):
     strides: tuple[int, ...]
 
 
+def memory_order(*arrays: Array) -> list[int]:
+    """Return the axes of arrays of one shape from the outermost in memory to the innermost, as numpy's order K.
+
+    Axes of length 1 and repeated ones lie nowhere in particular and stay where they are; where the arrays differ, one
+    in which an axis already stands right decides.
+
+    >>> memory_order(np.zeros((2, 3, 4)).transpose(1, 2, 0)), memory_order(np.broadcast_to(np.zeros(4), (2, 3, 4)))
+    ([2, 0, 1], [0, 1, 2])
+    """
+    shape = arrays[0].shape
+    strides = [[0 if size == 1 else step for size, step in zip(shape, a.strides, strict=True)] for a in arrays]
+    order: list[int] = []
+    for axis in range(len(shape)):
+        place = len(order)
+        for index in reversed(range(len(order))):
+            pairs = [(steps[order[index]], steps[axis]) for steps in strides]
+            outward = [outer >= inner for outer, inner in pairs if outer != 0 and inner != 0]
+            if any(outward):
+                break
+            if outward:
+                place = index
+        order.insert(place, axis)
+    return order
+
+
 def new_array(shape: Sequence[int], dtype: np.dtype[Any], order: Sequence[int]) -> Layout:
     """Return the layout of a packed array whose axes nest in this order, the last one innermost."""
     strides, step = [0] * len(shape), dtype.itemsize
@@ -52,70 +68,265 @@ def new_array(shape: Sequence[int], dtype: np.dtype[Any], order: Sequence[int]) 
     return Layout(dtype, tuple(shape), tuple(strides))
 
 
-def new_like(array: Array, dtype: np.dtype[Any]) -> Layout:
-    """Return the layout of a packed array of the shape and the memory order of another."""
-    return new_array(array.shape, dtype, sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+def new_like(dtype: np.dtype[Any], *arrays: Array) -> Layout:
+    """Return the layout of a packed array of the shape and the memory order of others, which have one shape."""
+    return new_array(arrays[0].shape, dtype, memory_order(*arrays))
 
 
-def to_array(name: str, value: Any) -> Array:
-    """Return an array whose strides a desc can hold: whole elements, forwards. Others are copied; nothing is cast.
+def per_axis(axes: int, **attributes: Any) -> dict[str, Any]:
+    """Return attributes of spatial axes as tuples of one length; what is neither number nor sequence stays as it is."""
+    entries = {name: coerce_sequence(coerce_integer(value)) for name, value in attributes.items()}
+    length = max([axes, *(len(value) for value in entries.values() if isinstance(value, tuple))])
+    return {name: (value,) * length if isinstance(value, int) else value for name, value in entries.items()}
 
-    Raises:
-        BindingError: The value is no array, or its elements are of no tensor data type.
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """One call of a function, for what it makes of its arguments and how it names them in errors.
+
+    Attributes:
+        function: Its name.
+        desc_type: The desc of its operator.
+        device: Where it runs; None for the default device.
     """
-    try:
-        array = np.asarray(value)
-    except MemoryError:
-        raise
-    except Exception as error:  # a foreign object may raise anything
-        raise BindingError(f"{name}: an object of type {type(value).__name__} is no array ({error})", name) from error
-    _data_type(name, array.dtype)
-    whole = array.flags.aligned and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
-    return array if whole else array.copy()
+
+    function: str
+    desc_type: type[OperatorDesc]
+    device: Device | None
+
+    def error(self, name: str, got: str, expected: str) -> BindingError:
+        """Return the exception for an argument that does not do."""
+        return BindingError(f"{self.function}: {name}: got {got}, expected {expected}", name)
+
+    def array(self, name: str, value: Any) -> Array:
+        """Return an array whose strides a desc can hold: whole elements, forwards. Others are copied; nothing is cast.
+
+        Raises:
+            BindingError: The value is no array, or its elements are of no tensor data type.
+        """
+        try:
+            array = np.asarray(value)
+        except MemoryError:
+            raise
+        except Exception as error:  # a foreign object may raise anything
+            got = f"an object of type {type(value).__name__} ({error})"
+            raise self.error(name, got, "an array") from error
+        self._data_type(name, array.dtype)
+        whole = array.flags.aligned and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
+        return array if whole else array.copy(order="K")
+
+    def _data_type(self, name: str, dtype: np.dtype[Any]) -> TensorDataType:
+        try:
+            return data_type_of(dtype)
+        except TypeError as error:
+            raise BindingError(f"{self.function}: {name}: {error}", name) from None
+
+    def output_dtype(
+        self, given: Any, outs: Mapping[str, Any], parameter: tuple[str, Any] | None, otherwise: np.dtype[Any]
+    ) -> np.dtype[Any]:
+        """Return the type of the operator's output: as given, else an out's, else a parameter's, else another.
+
+        Args:
+            given: The ``output_data_type``, or None.
+            outs: Arrays to write that have the output's type, by name, or None.
+            parameter: The name and value of a parameter that has it; a Python number says nothing.
+            otherwise: The type if none of them tells.
+
+        Raises:
+            BindingError: An array to write has another type than was given, or one that the operator does not have.
+            InvalidDescError: What was given is no data type of the operator's output.
+        """
+        allowed = _output_types(self.desc_type.operator_type)
+        arrays = {name: out for name, out in outs.items() if isinstance(out, np.ndarray | np.generic)}
+        for name, out in arrays.items():
+            self._data_type(name, out.dtype)
+        dtype: np.dtype[Any]
+        if given is not None:
+            dtype = self._given_dtype(given, allowed)
+            for name, out in arrays.items():
+                if out.dtype != dtype:
+                    raise self.error(name, f"a {out.dtype} array", f"{dtype}, the output_data_type")
+            return dtype
+        for name, out in arrays.items():
+            if out.dtype not in allowed:
+                raise self.error(name, f"a {out.dtype} array", " or ".join(sorted(str(known) for known in allowed)))
+            dtype = out.dtype
+            return dtype
+        if parameter is not None and parameter[1] is not None and not _is_number(parameter[1]):
+            dtype = self.array(*parameter).dtype
+            if dtype in allowed:  # else the parameter is what is wrong
+                return dtype
+        return otherwise
+
+    def _given_dtype(self, given: Any, allowed: Mapping[np.dtype[Any], TensorDataType]) -> np.dtype[Any]:
+        data_type = coerce_member(TensorDataType, given)
+        for dtype, known in allowed.items():
+            if known is data_type:
+                return dtype
+        got = data_type.name if isinstance(data_type, TensorDataType) else repr(given)
+        expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed.values())
+        message = f"{self.function}: output_data_type: got {got}, expected {expected}"
+        raise InvalidDescError(message, self.desc_type.operator_type, "output_tensor")
+
+    def _typed(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array | None:
+        """Return a parameter as an array; a Python number takes the type that the operator wants there."""
+        if value is None:
+            return None
+        if not _is_number(value):
+            array = self.array(name, value)
+            if isinstance(value, np.generic) and value.dtype != dtype:
+                number = "float" if dtype.kind == "f" else "int"
+                expected = f"{dtype.name}; {number}({name}) takes the type that is wanted"
+                raise self.error(name, f"a {value.dtype} number", expected)
+            return array
+        if dtype.kind in "iu" and not (isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max):
+            raise self.error(name, _shown(value), f"an integer that {dtype} holds")
+        try:
+            with np.errstate(over="ignore"):
+                typed: Array = _core.call_in_default_float_environment(np.asarray, value, dtype)
+        except (OverflowError, TypeError, ValueError):
+            raise self.error(name, _shown(value), f"a number that {dtype} holds") from None
+        if dtype.kind == "f" and math.isfinite(value) and not np.isfinite(typed):
+            raise self.error(name, _shown(value), f"a number that {dtype} holds, or an infinity")
+        return typed
+
+    def along_axis(
+        self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], axis: int
+    ) -> Array | None:
+        """Return a scale or zero point of an element-wise operator as a view of the input's shape, 0 strides and all.
+
+        Raises:
+            BindingError: Its shape neither broadcasts nor is 1-D along ``axis``.
+        """
+        array = self._typed(name, value, dtype)
+        if array is None:
+            return None
+        if array.size == 1:
+            array = array.reshape(())
+        elif array.ndim == 1 and len(shape) > 1:
+            axis = coerce_integer(axis)
+            if type(axis) is not int or not -len(shape) <= axis < len(shape) or array.size != shape[axis]:
+                expected = f"one, or one for each along axis {axis} of shape {shape}"
+                raise self.error(name, f"{array.size} elements", expected)
+            array = array.reshape([-1 if dimension == axis % len(shape) else 1 for dimension in range(len(shape))])
+        try:
+            return np.broadcast_to(array, shape)
+        except ValueError:
+            raise self.error(name, f"shape {array.shape}", f"one that broadcasts to the input's {shape}") from None
+
+    def single(self, name: str, value: Any, dtype: np.dtype[Any], rank: int) -> Array | None:
+        """Return a parameter of one element with ``rank`` axes.
+
+        Raises:
+            BindingError: It has several elements.
+        """
+        array = self._typed(name, value, dtype)
+        if array is None:
+            return None
+        if array.size != 1:
+            raise self.error(name, f"{array.size} elements", "one")
+        return array.reshape((1,) * rank)
+
+    def single_output(self, name: str, array: Any, dtype: np.dtype[Any], rank: int) -> Array | Layout:
+        """Return an output of one element as a view with ``rank`` axes, or the layout of a new one.
+
+        Raises:
+            BindingError: It is no array, or has several elements.
+        """
+        if array is None:
+            return new_array((1,) * rank, dtype, range(rank))
+        if not isinstance(array, np.ndarray) or array.size != 1:
+            got = (
+                f"shape {array.shape}" if isinstance(array, np.ndarray) else f"an object of type {type(array).__name__}"
+            )
+            raise self.error(name, got, "a numpy array of one element, or None")
+        return array.reshape((1,) * rank)
+
+    def by_channel(self, channels: int, rank: int, **parameters: tuple[Any, np.dtype[Any]]) -> list[Array | None]:
+        """Return filter parameters as {1, channels, 1, ...}; as {1, 1, 1, ...} if none has several elements.
+
+        Args:
+            channels: The output channels.
+            rank: The axes of the result.
+            parameters: By name, a value and the type that a Python number takes.
+
+        Raises:
+            BindingError: One has neither one element nor one for each channel.
+        """
+        arrays = {name: self._typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
+        lines = {
+            name: None if array is None else self._channel_line(name, array, channels, rank)
+            for name, array in arrays.items()
+        }
+        extent = max((line.size for line in lines.values() if line is not None), default=1)
+        # A single value beside parameters of channels repeats: stride 0.
+        return [
+            None if line is None else _on_channel_axis(np.broadcast_to(line, (extent,)), rank)
+            for line in lines.values()
+        ]
+
+    def bias(self, value: Any, channels: int, rank: int) -> Array | None:
+        """Return a bias as {1, channels, 1, ...}.
+
+        Raises:
+            BindingError: It has not one element for each channel.
+        """
+        array = self._typed("bias", value, np.dtype(np.int32))
+        if array is None:
+            return None
+        if array.size == 1 != channels:
+            raise self.error("bias", "one element", f"{channels}, one for each output channel")
+        return _on_channel_axis(self._channel_line("bias", array, channels, rank), rank)
+
+    def _channel_line(self, name: str, array: Array, channels: int, rank: int) -> Array:
+        ones = (1,) * (rank - 2)
+        if array.size != 1 and array.shape not in ((channels,), (1, channels, *ones), (channels, 1, *ones)):
+            expected = f"one element, or one for each output channel: {(channels,)} or {(1, channels, *ones)}"
+            raise self.error(name, f"shape {array.shape}", expected)
+        return array.reshape(-1)
+
+    def run(self, arrays: Mapping[str, Any], **attributes: Any) -> Any:
+        """Dispatch the operator on arrays, one for each tensor of its desc, outputs too; None where one is absent.
+
+        The operator is created and compiled once for arrays of these types and layouts, and found again afterwards.
+
+        Returns:
+            The output, or a named tuple of several. A new one that should have no axes has one of length 1.
+
+        Raises:
+            BindingError: An array is none, or lies in memory as no desc can say.
+            TypeError: The device is none.
+        """
+        layouts = tuple((name, None if array is None else self._layout(name, array)) for name, array in arrays.items())
+        device = default_device() if self.device is None else self.device
+        if not isinstance(device, Device):
+            got = f"an object of type {type(device).__name__}"
+            raise TypeError(f"{self.function}: device: got {got}, expected a dmlcpu.Device or None")
+        values = tuple((name, coerce_integer(value)) for name, value in attributes.items())
+        # Only integers may be looked up: 1.0, which the checks refuse, equals 1, which they may have accepted.
+        compile_operator = _compiled if all(_is_plain(value) for _, value in values) else _compile
+        compiled = compile_operator(device, self.desc_type, layouts, values)
+        return compiled.dispatch(
+            **{name: None if isinstance(array, Layout) else array for name, array in arrays.items()}
+        )
+
+    def _layout(self, name: str, array: Any) -> Layout:
+        if isinstance(array, Layout):
+            return array
+        argument = "out" if name == "output_tensor" else name
+        if not isinstance(array, np.ndarray):
+            raise self.error(argument, f"an object of type {type(array).__name__}", "a numpy array")
+        self._data_type(argument, array.dtype)
+        # The stride of an axis of length 1 is never applied; numpy may hold anything there.
+        steps = tuple(0 if size <= 1 else stride for size, stride in zip(array.shape, array.strides, strict=True))
+        if any(stride < 0 or stride % array.itemsize for stride in steps):
+            expected = f"multiples of {array.itemsize} that are not negative: outputs are never copied"
+            raise self.error(argument, f"strides of {array.strides} bytes", expected)
+        return Layout(array.dtype, array.shape, steps)
 
 
-def _data_type(name: str, dtype: np.dtype[Any]) -> TensorDataType:
-    try:
-        return data_type_of(dtype)
-    except TypeError as error:
-        raise BindingError(f"{name}: {error}", name) from None
-
-
-def output_dtype_of(given: TensorDataType | None, typed: Mapping[str, Any], otherwise: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of an output: as given, else of the first array among arguments by name, else another.
-
-    Raises:
-        BindingError: The first array is ``out`` and has another type than was given, or an array has no data type.
-        InvalidDescError: What was given is no data type.
-    """
-    arrays = {name: value for name, value in typed.items() if isinstance(value, np.ndarray | np.generic)}
-    for name, array in arrays.items():
-        _data_type(name, array.dtype)
-    if given is None:
-        return next((array.dtype for array in arrays.values()), otherwise)
-    try:
-        dtype = dtype_of(given)
-    except TypeError as error:
-        raise InvalidDescError(f"output_data_type: {error}", field="output_tensor") from None
-    if "out" in arrays and arrays["out"].dtype != dtype:
-        raise BindingError(f"out: got a {arrays['out'].dtype} array; expected {dtype}, the output_data_type", "out")
-    return dtype
-
-
-def _typed(name: str, value: Any, dtype: np.dtype[Any]) -> Array | None:
-    """Return a parameter as an array; a Python number takes the type that the operator wants there."""
-    if value is None:
-        return None
-    if isinstance(value, np.generic) or not isinstance(value, bool | int | float):
-        return to_array(name, value)
-    if dtype.kind in "iu" and not (isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max):
-        raise BindingError(f"{name}: got {_shown(value)}; expected an integer that {dtype} holds", name)
-    try:
-        with np.errstate(over="ignore"):
-            array: Array = _core.call_in_default_float_environment(np.asarray, value, dtype)
-    except (OverflowError, TypeError, ValueError):
-        raise BindingError(f"{name}: got {_shown(value)}; expected a number that {dtype} holds", name) from None
-    return array
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
 def _shown(number: int | float) -> str:
@@ -125,79 +336,8 @@ def _shown(number: int | float) -> str:
     return repr(number)
 
 
-def axis_parameter(name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], axis: int) -> Array | None:
-    """Return a scale or zero point of an element-wise operator as a view of the input's shape, 0 strides and all.
-
-    Raises:
-        BindingError: Its shape neither broadcasts nor is 1-D along ``axis``.
-    """
-    array = _typed(name, value, dtype)
-    if array is None:
-        return None
-    if array.size == 1:
-        array = array.reshape(())
-    elif array.ndim == 1 and len(shape) > 1:
-        axis = coerce_integer(axis)
-        if type(axis) is not int or not -len(shape) <= axis < len(shape) or array.size != shape[axis]:
-            expected = f"one element or one for each along axis {axis} of shape {shape}"
-            raise BindingError(f"{name}: got {array.size} elements; expected {expected}", name)
-        array = array.reshape([-1 if dimension == axis % len(shape) else 1 for dimension in range(len(shape))])
-    try:
-        return np.broadcast_to(array, shape)
-    except ValueError:
-        raise BindingError(f"{name}: shape {array.shape} does not broadcast to the input's {shape}", name) from None
-
-
-def single_parameter(name: str, value: Any, dtype: np.dtype[Any], rank: int) -> Array | None:
-    """Return a parameter of one element with ``rank`` axes.
-
-    Raises:
-        BindingError: It has several elements.
-    """
-    array = _typed(name, value, dtype)
-    if array is None:
-        return None
-    if array.size != 1:
-        raise BindingError(f"{name}: got {array.size} elements; expected 1", name)
-    return array.reshape((1,) * rank)
-
-
-def one_element_output(name: str, array: Array | None, dtype: np.dtype[Any], rank: int) -> Array | Layout:
-    """Return an output of one element as a view with ``rank`` axes, or the layout of a new one.
-
-    Raises:
-        BindingError: It is no array, or has several elements.
-    """
-    if array is None:
-        return new_array((1,) * rank, dtype, range(rank))
-    if not isinstance(array, np.ndarray) or array.size != 1:
-        got = f"{array.size} elements" if isinstance(array, np.ndarray) else f"an object of type {type(array).__name__}"
-        raise BindingError(f"{name}: got {got}; expected a numpy array of one element", name)
-    return array.reshape((1,) * rank)
-
-
-def channel_parameters(
-    parameters: Mapping[str, tuple[Any, np.dtype[Any]]], channels: int, rank: int
-) -> list[Array | None]:
-    """Return parameters of output channels as {1, channels, 1, ...}; as {1, 1, 1, ...} if none has several elements.
-
-    Args:
-        parameters: By name, a value and the type that a Python number takes.
-        channels: The output channels.
-        rank: The axes of the result.
-
-    Raises:
-        BindingError: One has neither one element nor one for each channel.
-    """
-    arrays = {name: _typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
-    for name, array in arrays.items():
-        if array is not None and array.size not in (1, channels):
-            expected = f"1 or {channels}, one for each output channel"
-            raise BindingError(f"{name}: got {array.size} elements; expected {expected}", name)
-    extent = max((array.size for array in arrays.values() if array is not None), default=1)
-    # A single value beside parameters of channels repeats: stride 0.
-    lines = (None if array is None else np.broadcast_to(array.reshape(-1), (extent,)) for array in arrays.values())
-    return [None if line is None else _on_channel_axis(line, rank) for line in lines]
+def _is_plain(value: Any) -> bool:
+    return all(type(entry) is int for entry in (value if type(value) is tuple else (value,)))
 
 
 def _on_channel_axis(line: Array, rank: int) -> Array:
@@ -205,70 +345,28 @@ def _on_channel_axis(line: Array, rank: int) -> Array:
     return as_strided(line, shape, (0, line.strides[0]) + (0,) * max(rank - 2, 0), writeable=False)
 
 
-def per_axis(value: int | Sequence[int], axes: int) -> tuple[int, ...]:
-    """Return an attribute of each spatial axis as a tuple; what is neither a number nor a sequence stays what it is."""
-    entries: tuple[int, ...] = coerce_sequence(coerce_integer(value))
-    return (entries,) * axes if isinstance(entries, int) else entries
-
-
-def run(
-    desc_type: type[OperatorDesc],
-    device: Device | None,
-    arrays: Mapping[str, Array | Layout | None],
-    **attributes: Any,
-) -> Any:
-    """Dispatch an operator on arrays, one for each tensor of its desc, outputs too; None where a tensor is absent.
-
-    The operator is created and compiled once for arrays of these types and layouts, and found again afterwards.
-
-    Returns:
-        The output, or a named tuple of several. A new one that should have no axes has one of length 1.
-
-    Raises:
-        BindingError: An array is none, or lies in memory as no desc can say.
-    """
-    layouts = tuple((name, None if array is None else _layout(name, array)) for name, array in arrays.items())
-    device = device or default_device()
-    values = tuple((name, coerce_integer(value)) for name, value in attributes.items())
-    # Only integers may be looked up: 1.0, which the checks refuse, equals 1, which they may have accepted.
-    if all(_is_plain(value) for _, value in values):
-        compiled = _compiled(device, cast(Hashable, desc_type), layouts, values)
-    else:
-        compiled = _compile(device, desc_type, layouts, values)
-    return compiled.dispatch(**{name: None if isinstance(array, Layout) else array for name, array in arrays.items()})
-
-
-def _is_plain(value: Any) -> bool:
-    return all(type(entry) is int for entry in (value if type(value) is tuple else (value,)))
-
-
-def _layout(name: str, array: Array | Layout) -> Layout:
-    if isinstance(array, Layout):
-        return array
-    if not isinstance(array, np.ndarray):
-        raise BindingError(f"{name}: got an object of type {type(array).__name__}; expected a numpy array", name)
-    return Layout(array.dtype, array.shape, array.strides)
+@lru_cache
+def _output_types(operator_type: OperatorType) -> Mapping[np.dtype[Any], TensorDataType]:
+    """Return the types that an operator's output may have at the highest level."""
+    fields = {field.name: field for field in OPERATORS[operator_type].tensors}
+    types = fields["output_tensor"].support_at(HIGHEST_FEATURE_LEVEL).data_types
+    return {dtype_of(data_type): data_type for data_type in sorted(types)}
 
 
 def _compile(
     device: Device,
-    desc_type: type[OperatorDesc],
+    desc_type: Any,
     layouts: tuple[tuple[str, Layout | None], ...],
     attributes: tuple[tuple[str, Any], ...],
 ) -> CompiledOperator:
-    tensors = {name: None if layout is None else _desc(name, *layout) for name, layout in layouts}
+    tensors = {name: None if layout is None else _desc(*layout) for name, layout in layouts}
     return device.compile_operator(device.create_operator(desc_type(**tensors, **dict(attributes))))
 
 
-_compiled = lru_cache(maxsize=1024)(_compile)
+_compiled: Callable[..., CompiledOperator] = lru_cache(maxsize=1024)(_compile)
 
 
-def _desc(name: str, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorDesc:
+def _desc(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorDesc:
     """Return the desc of an array as it lies in memory; a 0-d one counts as one of a single element."""
-    data_type = _data_type(name, dtype)
-    if any(stride < 0 or stride % dtype.itemsize for size, stride in zip(shape, strides, strict=True) if size > 1):
-        expected = f"strides that are whole elements of {dtype.itemsize}, forwards"
-        raise BindingError(f"{name}: got strides {strides} in bytes; expected {expected}", name)
-    # The stride of an axis of length 1 is never applied; numpy may hold anything there.
-    steps = [0 if size <= 1 else stride // dtype.itemsize for size, stride in zip(shape, strides, strict=True)]
-    return TensorDesc(data_type, shape or (1,), strides=steps or (1,))
+    steps = [stride // dtype.itemsize for stride in strides]
+    return TensorDesc(data_type_of(dtype), shape or (1,), strides=steps or (1,))

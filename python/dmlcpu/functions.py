@@ -7,9 +7,10 @@ What a device refuses, it refuses here with the same exceptions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dmlcpu.descs import (
     DynamicQuantizeLinearOperatorDesc,
@@ -20,21 +21,7 @@ from dmlcpu.descs import (
 )
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.errors import BindingError
-from dmlcpu.function_arguments import (
-    Array,
-    Layout,
-    axis_parameter,
-    channel_parameters,
-    new_array,
-    new_like,
-    one_element_output,
-    output_dtype_of,
-    per_axis,
-    run,
-    single_parameter,
-    to_array,
-)
+from dmlcpu.function_arguments import Array, FunctionCall, Layout, memory_order, new_array, new_like, per_axis
 
 __all__ = [
     "dequantize_linear",
@@ -47,17 +34,20 @@ __all__ = [
 _FLOAT32 = np.dtype(np.float32)
 _INT32 = np.dtype(np.int32)
 
+# A number, or any array or sequence of numbers; absent where the operator allows it.
+_Parameter: TypeAlias = ArrayLike | None
+
 
 def quantize_linear(
-    input: Any,
-    scale: Any,
-    zero_point: Any = None,
+    input: ArrayLike,
+    scale: _Parameter,
+    zero_point: _Parameter = None,
     *,
     axis: int = 1,
     out: Array | None = None,
     device: Device | None = None,
-    output_data_type: TensorDataType | None = None,
-) -> Any:
+    output_data_type: TensorDataType | int | None = None,
+) -> Array:
     """Return ``clamp(round(input / scale) + zero_point)`` (ELEMENT_WISE_QUANTIZE_LINEAR, from level 1_0).
 
     Args:
@@ -72,33 +62,34 @@ def quantize_linear(
 
     Raises:
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
-        BindingError: An argument is no array, or a number does not fit its type.
+        BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
 
     >>> quantize_linear(np.float32([-1, 0, 0.25, 99]), 0.5, 128)
     array([126, 128, 128, 255], dtype=uint8)
     """
-    x = to_array("input", input)
-    dtype = output_dtype_of(output_data_type, {"out": out, "zero_point": zero_point}, _code_type(x))
+    call = FunctionCall("quantize_linear", ElementWiseQuantizeLinearOperatorDesc, device)
+    x = call.array("input", input)
+    dtype = call.output_dtype(output_data_type, {"out": out}, ("zero_point", zero_point), _code_type(x))
     arrays = {
         "input_tensor": x,
-        "scale_tensor": axis_parameter("scale", scale, _FLOAT32 if x.dtype == _INT32 else x.dtype, x.shape, axis),
-        "zero_point_tensor": axis_parameter("zero_point", zero_point, dtype, x.shape, axis),
-        "output_tensor": new_like(x, dtype) if out is None else out,
+        "scale_tensor": call.along_axis("scale", scale, _FLOAT32 if x.dtype == _INT32 else x.dtype, x.shape, axis),
+        "zero_point_tensor": call.along_axis("zero_point", zero_point, dtype, x.shape, axis),
+        "output_tensor": new_like(dtype, x) if out is None else out,
     }
-    output = run(ElementWiseQuantizeLinearOperatorDesc, device, arrays)
+    output: Array = call.run(arrays)
     return output.reshape(x.shape) if out is None else out
 
 
 def dequantize_linear(
-    input: Any,
-    scale: Any,
-    zero_point: Any = None,
+    input: ArrayLike,
+    scale: _Parameter,
+    zero_point: _Parameter = None,
     *,
     axis: int = 1,
     out: Array | None = None,
     device: Device | None = None,
-    output_data_type: TensorDataType | None = None,
-) -> Any:
+    output_data_type: TensorDataType | int | None = None,
+) -> Array:
     """Return ``(input - zero_point) * scale`` (ELEMENT_WISE_DEQUANTIZE_LINEAR, from level 1_0).
 
     Args:
@@ -113,30 +104,31 @@ def dequantize_linear(
 
     Raises:
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
-        BindingError: An argument is no array, or a number does not fit its type.
+        BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
 
     >>> dequantize_linear(np.uint8([126, 128, 255]), 0.5, 128)
     array([-1. ,  0. , 63.5], dtype=float32)
     """
-    x = to_array("input", input)
-    dtype = output_dtype_of(output_data_type, {"out": out, "scale": scale}, _FLOAT32)
+    call = FunctionCall("dequantize_linear", ElementWiseDequantizeLinearOperatorDesc, device)
+    x = call.array("input", input)
+    dtype = call.output_dtype(output_data_type, {"out": out}, ("scale", scale), _FLOAT32)
     arrays = {
         "input_tensor": x,
-        "scale_tensor": axis_parameter("scale", scale, dtype, x.shape, axis),
-        "zero_point_tensor": axis_parameter("zero_point", zero_point, x.dtype, x.shape, axis),
-        "output_tensor": new_like(x, dtype) if out is None else out,
+        "scale_tensor": call.along_axis("scale", scale, dtype, x.shape, axis),
+        "zero_point_tensor": call.along_axis("zero_point", zero_point, x.dtype, x.shape, axis),
+        "output_tensor": new_like(dtype, x) if out is None else out,
     }
-    output = run(ElementWiseDequantizeLinearOperatorDesc, device, arrays)
+    output: Array = call.run(arrays)
     return output.reshape(x.shape) if out is None else out
 
 
 def dynamic_quantize_linear(
-    input: Any,
+    input: ArrayLike,
     *,
     out: tuple[Array | None, Array | None, Array | None] | None = None,
     device: Device | None = None,
-    output_data_type: TensorDataType | None = None,
-) -> Any:
+    output_data_type: TensorDataType | int | None = None,
+) -> tuple[Array, Array, Array]:
     """Return codes, scale and zero point that span the range of the input (DYNAMIC_QUANTIZE_LINEAR, from level 4_0).
 
     Args:
@@ -156,20 +148,23 @@ def dynamic_quantize_linear(
     >>> codes, scale, zero_point
     (array([  0,   1, 255], dtype=uint8), array(1., dtype=float32), array(1, dtype=uint8))
     """
-    x = to_array("input", input)
+    call = FunctionCall("dynamic_quantize_linear", DynamicQuantizeLinearOperatorDesc, device)
+    x = call.array("input", input)
     given = (None, None, None) if out is None else out
     if not isinstance(given, tuple | list) or len(given) != 3:
-        raise BindingError("out: expected three arrays, or None in their places", "out")
+        got = f"{len(given)} entries" if isinstance(given, tuple | list) else f"an object of type {type(out).__name__}"
+        raise call.error("out", got, "a tuple of three arrays, or None in their places")
     given_codes, given_scale, given_zero_point = given
-    dtype = output_dtype_of(output_data_type, {"out": given_codes, "out[2]": given_zero_point}, _code_type(x))
+    outs = {"out[0]": given_codes, "out[2]": given_zero_point}
+    dtype = call.output_dtype(output_data_type, outs, None, _code_type(x))
     rank = max(x.ndim, 1)
     arrays = {
         "input_tensor": x,
-        "output_tensor": new_like(x, dtype) if given_codes is None else given_codes,
-        "output_scale_tensor": one_element_output("out[1]", given_scale, _FLOAT32, rank),
-        "output_zero_point_tensor": one_element_output("out[2]", given_zero_point, dtype, rank),
+        "output_tensor": new_like(dtype, x) if given_codes is None else given_codes,
+        "output_scale_tensor": call.single_output("out[1]", given_scale, _FLOAT32, rank),
+        "output_zero_point_tensor": call.single_output("out[2]", given_zero_point, dtype, rank),
     }
-    codes, scale, zero_point = run(DynamicQuantizeLinearOperatorDesc, device, arrays)
+    codes, scale, zero_point = call.run(arrays)
     return (
         codes.reshape(x.shape) if given_codes is None else given_codes,
         scale.reshape(()) if given_scale is None else given_scale,
@@ -178,19 +173,19 @@ def dynamic_quantize_linear(
 
 
 def quantized_linear_add(
-    a: Any,
-    a_scale: Any,
-    a_zero_point: Any,
-    b: Any,
-    b_scale: Any,
-    b_zero_point: Any,
-    output_scale: Any,
-    output_zero_point: Any,
+    a: ArrayLike,
+    a_scale: _Parameter,
+    a_zero_point: _Parameter,
+    b: ArrayLike,
+    b_scale: _Parameter,
+    b_zero_point: _Parameter,
+    output_scale: _Parameter,
+    output_zero_point: _Parameter,
     *,
     out: Array | None = None,
     device: Device | None = None,
-    output_data_type: TensorDataType | None = None,
-) -> Any:
+    output_data_type: TensorDataType | int | None = None,
+) -> Array:
     """Return the quantized sum of two quantized tensors (ELEMENT_WISE_QUANTIZED_LINEAR_ADD, from level 4_0).
 
     Args:
@@ -198,7 +193,7 @@ def quantized_linear_add(
         a_scale, b_scale, output_scale: Numbers, or FLOAT32 arrays of one element.
         a_zero_point, b_zero_point, output_zero_point: None for 0, numbers, or arrays of one element of the type of
             ``a``, ``b`` and the output.
-        out: The array to write; by default a new one in the memory order of ``a``.
+        out: The array to write; by default a new one in the memory order of the operands.
         device: Where it runs; by default ``default_device()``.
         output_data_type: INT8 or UINT8; by default that of ``out``, else of ``output_zero_point``, else of ``a``.
 
@@ -209,40 +204,41 @@ def quantized_linear_add(
     >>> quantized_linear_add(np.uint8([10, 20]), 0.5, 0, np.uint8([1, 2]), 1.0, 0, 0.5, 128)
     array([140, 152], dtype=uint8)
     """
-    a_array, b_array = to_array("a", a), to_array("b", b)
+    call = FunctionCall("quantized_linear_add", ElementWiseQuantizedLinearAddOperatorDesc, device)
+    a_array, b_array = call.array("a", a), call.array("b", b)
     try:
         shape = np.broadcast_shapes(a_array.shape, b_array.shape)
         a_array, b_array = np.broadcast_to(a_array, shape), np.broadcast_to(b_array, shape)
     except ValueError:
-        raise BindingError(f"b: shape {b_array.shape} does not broadcast with a's {a_array.shape}", "b") from None
-    typed = {"out": out, "output_zero_point": output_zero_point}
-    dtype = output_dtype_of(output_data_type, typed, _code_type(a_array))
+        raise call.error("b", f"shape {b_array.shape}", f"one that broadcasts with a's {a_array.shape}") from None
+    parameter = ("output_zero_point", output_zero_point)
+    dtype = call.output_dtype(output_data_type, {"out": out}, parameter, _code_type(a_array))
     rank = max(len(shape), 1)
     arrays = {
         "a_tensor": a_array,
-        "a_scale_tensor": single_parameter("a_scale", a_scale, _FLOAT32, rank),
-        "a_zero_point_tensor": single_parameter("a_zero_point", a_zero_point, a_array.dtype, rank),
+        "a_scale_tensor": call.single("a_scale", a_scale, _FLOAT32, rank),
+        "a_zero_point_tensor": call.single("a_zero_point", a_zero_point, a_array.dtype, rank),
         "b_tensor": b_array,
-        "b_scale_tensor": single_parameter("b_scale", b_scale, _FLOAT32, rank),
-        "b_zero_point_tensor": single_parameter("b_zero_point", b_zero_point, b_array.dtype, rank),
-        "output_scale_tensor": single_parameter("output_scale", output_scale, _FLOAT32, rank),
-        "output_zero_point_tensor": single_parameter("output_zero_point", output_zero_point, dtype, rank),
-        "output_tensor": new_like(a_array, dtype) if out is None else out,
+        "b_scale_tensor": call.single("b_scale", b_scale, _FLOAT32, rank),
+        "b_zero_point_tensor": call.single("b_zero_point", b_zero_point, b_array.dtype, rank),
+        "output_scale_tensor": call.single("output_scale", output_scale, _FLOAT32, rank),
+        "output_zero_point_tensor": call.single("output_zero_point", output_zero_point, dtype, rank),
+        "output_tensor": new_like(dtype, a_array, b_array) if out is None else out,
     }
-    output = run(ElementWiseQuantizedLinearAddOperatorDesc, device, arrays)
+    output: Array = call.run(arrays)
     return output.reshape(shape) if out is None else out
 
 
 def quantized_linear_convolution(
-    input: Any,
-    input_scale: Any,
-    input_zero_point: Any,
-    filter: Any,
-    filter_scale: Any,
-    filter_zero_point: Any,
-    bias: Any,
-    output_scale: Any,
-    output_zero_point: Any,
+    input: ArrayLike,
+    input_scale: _Parameter,
+    input_zero_point: _Parameter,
+    filter: ArrayLike,
+    filter_scale: _Parameter,
+    filter_zero_point: _Parameter,
+    bias: _Parameter,
+    output_scale: _Parameter,
+    output_zero_point: _Parameter,
     *,
     strides: int | Sequence[int] = 1,
     dilations: int | Sequence[int] = 1,
@@ -251,8 +247,8 @@ def quantized_linear_convolution(
     group_count: int = 1,
     out: Array | None = None,
     device: Device | None = None,
-    output_data_type: TensorDataType | None = None,
-) -> Any:
+    output_data_type: TensorDataType | int | None = None,
+) -> Array:
     """Return the quantized convolution of quantized tensors (QUANTIZED_LINEAR_CONVOLUTION, from level 2_1).
 
     Args:
@@ -260,9 +256,10 @@ def quantized_linear_convolution(
         input_scale, output_scale: Numbers, or FLOAT32 arrays of one element.
         input_zero_point, output_zero_point: None for 0, numbers, or arrays of one element.
         filter: INT8 or UINT8 array {output channels, C / group_count, kernel height, kernel width}.
-        filter_scale: A number, or a FLOAT32 array of one element, or 1-D with one for each output channel.
+        filter_scale: A number, or a FLOAT32 array of one element, or of one for each output channel: 1-D, or along the
+            channels' axis of the filter or of the output.
         filter_zero_point: None for 0, a number, or an array of the filter's type, shaped like a filter scale.
-        bias: None, or INT32, 1-D with one for each output channel; its scale is input_scale * filter_scale.
+        bias: None, or INT32, one for each output channel; its scale is input_scale * filter_scale.
         strides, dilations: Of each spatial axis, or one number for all.
         start_padding, end_padding: Elements of value 0 around each spatial axis, or one number for all.
         group_count: Groups of channels; as many as input channels is a depthwise convolution.
@@ -272,7 +269,7 @@ def quantized_linear_convolution(
 
     Raises:
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
-        BindingError: An argument is no array, or a number does not fit its type.
+        BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
 
     >>> image = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     >>> box = np.ones((1, 1, 2, 2), np.int8)
@@ -280,34 +277,31 @@ def quantized_linear_convolution(
     array([[[[ 4,  6],
              [10, 12]]]], dtype=uint8)
     """
-    x, w = to_array("input", input), to_array("filter", filter)
-    rank, spatial = x.ndim, max(x.ndim - 2, 1)
-    windows = {
-        "strides": per_axis(strides, spatial),
-        "dilations": per_axis(dilations, spatial),
-        "start_padding": per_axis(start_padding, spatial),
-        "end_padding": per_axis(end_padding, spatial),
-    }
-    typed = {"out": out, "output_zero_point": output_zero_point}
-    dtype = output_dtype_of(output_data_type, typed, _code_type(x))
-    channels = w.shape[0] if w.ndim > 0 else 1
-    filter_scales, filter_zero_points = channel_parameters(
-        {"filter_scale": (filter_scale, _FLOAT32), "filter_zero_point": (filter_zero_point, w.dtype)}, channels, rank
+    call = FunctionCall("quantized_linear_convolution", QuantizedLinearConvolutionOperatorDesc, device)
+    x, w = call.array("input", input), call.array("filter", filter)
+    rank, channels = x.ndim, (*w.shape, 1)[0]
+    windows = per_axis(
+        max(rank - 2, 1), strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
     )
-    (biases,) = channel_parameters({"bias": (bias, _INT32)}, channels, rank)
+    parameter = ("output_zero_point", output_zero_point)
+    dtype = call.output_dtype(output_data_type, {"out": out}, parameter, _code_type(x))
+    filter_scales, filter_zero_points = call.by_channel(
+        channels, rank, filter_scale=(filter_scale, _FLOAT32), filter_zero_point=(filter_zero_point, w.dtype)
+    )
     arrays = {
         "input_tensor": x,
-        "input_scale_tensor": single_parameter("input_scale", input_scale, _FLOAT32, rank),
-        "input_zero_point_tensor": single_parameter("input_zero_point", input_zero_point, x.dtype, rank),
+        "input_scale_tensor": call.single("input_scale", input_scale, _FLOAT32, rank),
+        "input_zero_point_tensor": call.single("input_zero_point", input_zero_point, x.dtype, rank),
         "filter_tensor": w,
         "filter_scale_tensor": filter_scales,
         "filter_zero_point_tensor": filter_zero_points,
-        "bias_tensor": biases,
-        "output_scale_tensor": single_parameter("output_scale", output_scale, _FLOAT32, rank),
-        "output_zero_point_tensor": single_parameter("output_zero_point", output_zero_point, dtype, rank),
+        "bias_tensor": call.bias(bias, channels, rank),
+        "output_scale_tensor": call.single("output_scale", output_scale, _FLOAT32, rank),
+        "output_zero_point_tensor": call.single("output_zero_point", output_zero_point, dtype, rank),
         "output_tensor": _convolution_output(x, w, windows, dtype) if out is None else out,
     }
-    return run(QuantizedLinearConvolutionOperatorDesc, device, arrays, group_count=group_count, **windows)
+    result: Array = call.run(arrays, group_count=group_count, **windows)
+    return result
 
 
 def _convolution_output(
@@ -324,8 +318,7 @@ def _convolution_output(
         spatial.append(max(room // step + 1, 1) if step > 0 else 1)
     batch, channels = (*input.shape, 1)[0], (*filter.shape, 1)[0]
     shape = (batch, channels, *spatial)
-    channels_last = input.ndim > 2 and input.shape[1] > 1 and input.strides[1] == input.itemsize
-    return new_array(shape, dtype, (0, *range(2, len(shape)), 1) if channels_last else range(len(shape)))
+    return new_array(shape, dtype, memory_order(input) if len(shape) == input.ndim else range(len(shape)))
 
 
 def _entry(values: Sequence[int], index: int) -> int:

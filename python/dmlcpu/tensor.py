@@ -78,7 +78,7 @@ def calc_buffer_tensor_size(
         strides: The distance of neighbours on each axis in elements; None for packed row-major.
 
     Raises:
-        TypeError: A size or stride is not an integer.
+        TypeError: The data type, a size or a stride is not an integer.
         ValueError: A size or stride is negative, or there are not as many strides as sizes.
 
     >>> calc_buffer_tensor_size(TensorDataType.UINT8, (1, 3, 5, 7))
@@ -88,13 +88,14 @@ def calc_buffer_tensor_size(
     >>> calc_buffer_tensor_size(TensorDataType.FLOAT32, (1, 8, 28, 28), (8, 1, 0, 0))
     32
     """
+    member = coerce_member(TensorDataType, index(data_type))
     lengths = [index(size) for size in sizes]
     distances = None if strides is None else [index(stride) for stride in strides]
     if distances is not None and len(distances) != len(lengths):
         raise ValueError(f"{len(lengths)} sizes need as many strides, got {len(distances)}")
     if min((*lengths, *(distances or ())), default=0) < 0:
         raise ValueError("sizes and strides must not be negative")
-    bits = span_in_elements(lengths, distances) * ELEMENT_BITS.get(data_type, 0)
+    bits = span_in_elements(lengths, distances) * ELEMENT_BITS.get(member, 0)
     return (bits + 31) // 32 * 4
 
 
