@@ -178,12 +178,36 @@ def test_large_tensors_are_created_and_compiled_at_once() -> None:
         assert operator.describe()
 
 
-def point_convolution(input_sizes: tuple[int, ...], filter_size: int, output_size: int, **changes: Any) -> Any:
-    """One channel and one row; the input one code, repeated; the filter two codes at most."""
+@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("channels", [1, 2**24])
+def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int) -> None:
+    """A filter of billions of taps, a depthwise one of millions of channels: of one element in memory."""
+    size = (LARGEST - 1) // channels
+    zeros = {"strides": (0,) * 4}
+    last = (channels, 2, 1, 1) if order == "NCHW" else (channels, 1, channels, channels)
+    convolution = changed(
+        CONVOLUTION,
+        **dict.fromkeys(("filter_zero_point_tensor", "bias_tensor", "output_zero_point_tensor")),
+        input_tensor=tensor("UINT8", 1, channels, size, 1, **zeros),
+        filter_tensor=tensor("INT8", channels, 1, size, 1, **zeros),
+        filter_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+        output_tensor=tensor("UINT8", 1, channels, 1, 1, strides=last),
+        **dict.fromkeys(("strides", "dilations"), (1, 1)),
+        **dict.fromkeys(("start_padding", "end_padding"), (0, 0)),
+        group_count=channels,
+    )
+    with at_once():
+        assert compiled(dmlcpu.Device(num_threads=2), convolution).describe()
+
+
+def point_convolution(
+    input_sizes: tuple[int, ...], filter_size: int, output_size: int, *, step: int = 0, **changes: Any
+) -> Any:
+    """One channel and one row; the input one code, repeated or ``step`` apart; the filter two codes at most."""
     return changed(
         CONVOLUTION,
         **dict.fromkeys(("filter_zero_point_tensor", "bias_tensor", "output_zero_point_tensor")),
-        input_tensor=tensor("UINT8", *input_sizes, strides=(0,) * len(input_sizes)),
+        input_tensor=tensor("UINT8", *input_sizes, strides=(*(0,) * (len(input_sizes) - 1), step)),
         filter_tensor=tensor("INT8", 1, 1, filter_size),
         filter_scale_tensor=tensor("FLOAT32", 1),
         input_scale_tensor=tensor("FLOAT32", 1),
@@ -203,6 +227,9 @@ def point_convolution(input_sizes: tuple[int, ...], filter_size: int, output_siz
         # One window as wide as the padded input, its taps at both ends.
         (point_convolution((1, 1, 1), 2, 1, dilations=(LARGEST,), start_padding=(LARGEST,)), [21]),
         (point_convolution((1, 1, 1), 2, 1, dilations=(LARGEST,), end_padding=(LARGEST,)), [14]),
+        # The same where the input's stride is as large: no step of both is ever taken.
+        (point_convolution((1, 1, 1), 1, 2, step=LARGEST, strides=(LARGEST,), end_padding=(LARGEST,)), [14, 0]),
+        (point_convolution((1, 1, 1), 2, 1, step=LARGEST, dilations=(LARGEST,), end_padding=(LARGEST,)), [14]),
         # An input of billions of elements at one address.
         (point_convolution((1, 1, LARGEST), 1, 1, strides=(LARGEST,)), [14]),
         (point_convolution((1, 1, LARGEST), 2, 1, dilations=(LARGEST - 1,)), [35]),

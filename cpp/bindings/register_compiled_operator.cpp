@@ -95,7 +95,7 @@ class BoundOperator {
 
   struct Bound {
     TensorPointers pointers{};
-    std::array<py::object, kMaxTensors> held;     // arrays made on the way, kept alive during the call
+    std::array<py::object, kMaxTensors> held;     // the arrays, kept alive whatever the caller does meanwhile
     std::array<py::object, kMaxTensors> outputs;  // what the caller gets back
     std::size_t output_count = 0;
   };
@@ -106,8 +106,7 @@ class BoundOperator {
     bound.outputs[bound.output_count++] = std::move(array);
   }
 
-  // True if every binding is a numpy array or scalar that fits and no output's memory meets another tensor's. The
-  // caller keeps the bound arrays alive: they sit in its dictionary.
+  // True if every binding is a numpy array or scalar that fits and no output's memory meets another tensor's.
   bool bind_quickly(const py::dict& bindings, Bound& bound) const {
     Py_ssize_t used = 0;
     for (std::size_t i = 0; i < rules_.size(); ++i) {
@@ -131,8 +130,9 @@ class BoundOperator {
   bool bind_object(PyObject* object, std::size_t tensor, Bound& bound) const {
     const ArrayRule& rule = *rules_[tensor];
     if (py::isinstance<py::array>(object)) {
+      bound.held[tensor] = py::reinterpret_borrow<py::object>(object);
       bound.pointers[tensor] = rule.accept(py::reinterpret_borrow<py::array>(object));
-      if (rule.layout.output) bound.outputs[bound.output_count++] = py::reinterpret_borrow<py::object>(object);
+      if (rule.layout.output) bound.outputs[bound.output_count++] = bound.held[tensor];
     } else if (!rule.layout.output && PyObject_TypeCheck(object, numpy_scalar_type())) {
       py::array array = py::array::ensure(object);
       bound.pointers[tensor] = array ? rule.accept(array) : nullptr;

@@ -7,6 +7,7 @@
 #include "kernels/dispatch.h"
 #include "runtime/cpu_features.h"
 #include "runtime/float_environment.h"
+#include "runtime/thread_pool.h"
 
 namespace py = pybind11;
 
@@ -22,6 +23,7 @@ py::tuple names(const std::vector<Isa>& isas) {
 }  // namespace
 
 void register_machine(py::module_& module) {
+  create_thread_pool();
   module.def("known_isas", [] {
     std::vector<Isa> isas;
     for (std::size_t i = 0; i < kIsaCount; ++i) isas.push_back(static_cast<Isa>(i));

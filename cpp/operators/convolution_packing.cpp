@@ -19,15 +19,16 @@ void pack_kernel_row(const ConvolutionGeometry& geometry, const PackKernels& ker
   std::memset(target + taps.end * channels, source.zero_point, as_size((geometry.kernel_width - taps.end) * channels));
   if (taps.begin == taps.end) return;
   const std::uint8_t* tap_source = input_row + (first_column + taps.begin * geometry.dilation_width) * geometry.input.w;
-  const std::int64_t tap_step = geometry.dilation_width * geometry.input.w;
+  // A step that is never taken may be beyond 64 bits.
+  const std::int64_t tap_step = taps.end - taps.begin == 1 ? 0 : geometry.dilation_width * geometry.input.w;
   const bool dense_channels = geometry.input.c == 1 || channels == 1;
   if (dense_channels && tap_step == channels) {  // all taps are one run of memory
     kernels.copy(tap_source, as_size((taps.end - taps.begin) * channels), source.flip, target + taps.begin * channels);
     return;
   }
-  for (std::int64_t tap = taps.begin; tap < taps.end; ++tap, tap_source += tap_step) {
-    copy_codes(kernels, tap_source, dense_channels ? 1 : geometry.input.c, channels, source.flip,
-               target + tap * channels);
+  for (std::int64_t tap = taps.begin; tap < taps.end; ++tap) {
+    copy_codes(kernels, tap_source + (tap - taps.begin) * tap_step, dense_channels ? 1 : geometry.input.c, channels,
+               source.flip, target + tap * channels);
   }
 }
 
@@ -49,7 +50,8 @@ void pack_pixel_run(const ConvolutionGeometry& geometry, const PackKernels& kern
   if (pixels.begin == pixels.end) return;
   const std::uint8_t* first =
       channel_plane + row * geometry.input.h + (column + pixels.begin * geometry.stride_width) * geometry.input.w;
-  copy_codes(kernels, first, geometry.stride_width * geometry.input.w, pixels.end - pixels.begin, source.flip,
+  const std::int64_t count = pixels.end - pixels.begin;
+  copy_codes(kernels, first, count == 1 ? 1 : geometry.stride_width * geometry.input.w, count, source.flip,
              target + pixels.begin);
 }
 

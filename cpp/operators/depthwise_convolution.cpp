@@ -60,9 +60,9 @@ DepthwiseConvolution::DepthwiseConvolution(const ConvolutionGeometry& geometry, 
       channels_(as_size(geometry.output_channels)),
       padded_channels_(round_up(channels_, kDepthwiseLanes)),
       channel_lanes_(channel_lanes),
-      ones_(sums_offset()) {
+      ones_(channel_lanes ? sums_offset() : taps_.groups.size() * 4) {
   std::memset(ones_.data(), 0, ones_.size());
-  for (std::size_t channel = 0; channel < channels_; ++channel) {
+  for (std::size_t channel = 0; channel < (channel_lanes ? channels_ : 1); ++channel) {
     for (std::size_t group = 0; group < taps_.groups.size(); ++group) {
       for (std::size_t i = 0; i < 4; ++i) {
         if (taps_.groups[group].taps[i].row >= 0) ones_.data()[filter_index(group, channel) + i] = 1;
@@ -116,7 +116,12 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
   constexpr double kMostBytes = 1 << 25;
   if (geometry.reduction() > kMostTaps) return false;
   if (!channels_last(geometry)) {
-    return PaddedPlanes::possible(geometry) && PaddedPlanes::channel_codes(geometry) < kMostBytes;
+    // A plane that is mostly padding costs more than gathering the windows.
+    constexpr double kMostWaste = 64;
+    const double pixels = static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width) +
+                          static_cast<double>(geometry.output_height) * static_cast<double>(geometry.output_width);
+    const double codes = PaddedPlanes::possible(geometry) ? PaddedPlanes::channel_codes(geometry) : kMostBytes;
+    return codes < std::min(kMostBytes, kMostWaste * pixels);
   }
   // In floating point: sizes of absurd descs overflow integers.
   const double columns = static_cast<double>(std::min(kLeastStripColumns, geometry.output_width) - 1) *

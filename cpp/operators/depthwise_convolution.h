@@ -81,7 +81,8 @@ class DepthwiseConvolution : public ConvolutionAlgorithm {
   TapGroups taps_;
   std::size_t channels_, padded_channels_;
   bool channel_lanes_;
-  AlignedBuffer ones_;  // a filter of ones: its sums are those of the windows' codes
+  // A filter of ones, of one channel for all where lanes are pixels: its sums are those of the windows' codes.
+  AlignedBuffer ones_;
   int participants_ = 1;
   std::size_t participant_size_ = 0;
 };

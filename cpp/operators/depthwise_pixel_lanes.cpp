@@ -85,19 +85,19 @@ class PixelLanes final : public DepthwiseConvolution {
                   std::uint8_t* own) const {
     auto* sums = reinterpret_cast<std::int32_t*>(own + sums_);
     auto* window_sums = reinterpret_cast<std::int32_t*>(own + window_sums_);
-    const std::size_t filter = filter_index(0, as_size(channel));
-    DepthwiseRun run = {.activations = own + interleaved_,
-                        .pixel_step = 0,
-                        .offsets = offsets_.data(),
-                        .groups = taps_.groups.size(),
-                        .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter) + filter,
-                        .sums = sums,
-                        .sums_row_stride = 0,
-                        .pixels = 1,
-                        .lanes = as_size(rows * row_positions_)};
+    DepthwiseRun run = {
+        .activations = own + interleaved_,
+        .pixel_step = 0,
+        .offsets = offsets_.data(),
+        .groups = taps_.groups.size(),
+        .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter) + filter_index(0, as_size(channel)),
+        .sums = sums,
+        .sums_row_stride = 0,
+        .pixels = 1,
+        .lanes = as_size(rows * row_positions_)};
     target_.kernels().depthwise->pixel_lanes(run);
     if (dispatch.filter_zero_point == nullptr) return;
-    run.filter = reinterpret_cast<const std::int8_t*>(ones_.data()) + filter;
+    run.filter = reinterpret_cast<const std::int8_t*>(ones_.data());
     run.sums = window_sums;
     target_.kernels().depthwise->pixel_lanes(run);
     subtract_zero_points(sums, window_sums, dispatch.filter_zero_point + channel, 0, run.lanes);

@@ -23,7 +23,7 @@ DequantizeFunction select_kernel(const DequantizeKernels& kernels, DataType inpu
     case DataType::int32:
       return row.int32;
     default:
-      throw std::invalid_argument("ELEMENT_WISE_DEQUANTIZE_LINEAR: no kernel for this input type");
+      throw std::logic_error("ELEMENT_WISE_DEQUANTIZE_LINEAR: no kernel for this input type");
   }
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <stdexcept>
 
 #include "operators/operator.h"
 #include "operators/scaled_runs.h"
@@ -47,9 +46,6 @@ class DynamicQuantizeLinear final : public CompiledOperator {
                                                  : target().kernels().range->float32),
         quantize_kernel_(type_ == DataType::float16 ? target().kernels().quantize->multiply_float16
                                                     : target().kernels().quantize->multiply_float32) {
-    if (type_ != DataType::float16 && type_ != DataType::float32) {
-      throw std::invalid_argument("DYNAMIC_QUANTIZE_LINEAR: no kernel for this input type");
-    }
     desc().tensor(kOutputScale);
     desc().tensor(kOutputZeroPoint);
   }

@@ -82,35 +82,63 @@ namespace {
 
 using Factory = std::unique_ptr<CompiledOperator> (*)(OperatorDesc, ExecutionTarget);
 
+// A set of data types: bit t for the type of number t.
+using DataTypes = unsigned;
+
+template <class... Types>
+constexpr DataTypes set_of(Types... types) {
+  return ((1U << static_cast<unsigned>(types)) | ...);
+}
+
+constexpr DataTypes kFloat32 = set_of(DataType::float32), kInt32 = set_of(DataType::int32);
+constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
+constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
+constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
+
+// The operators, with the types that their kernels read and write as those of each tensor.
 struct FactoryRow {
   const char* type;
   Factory compile;
+  DataTypes tensors[kMaxTensors];
 };
 
 constexpr FactoryRow kFactories[] = {
-    {"ELEMENT_WISE_QUANTIZE_LINEAR", compile_quantize_linear},
-    {"ELEMENT_WISE_DEQUANTIZE_LINEAR", compile_dequantize_linear},
-    {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD", compile_quantized_linear_add},
-    {"DYNAMIC_QUANTIZE_LINEAR", compile_dynamic_quantize_linear},
-    {"QUANTIZED_LINEAR_CONVOLUTION", compile_quantized_linear_convolution},
+    {"ELEMENT_WISE_QUANTIZE_LINEAR", compile_quantize_linear, {kFloats | kInt32, kFloats, kCodes, kCodes}},
+    {"ELEMENT_WISE_DEQUANTIZE_LINEAR", compile_dequantize_linear, {kIntegers, kFloats, kIntegers, kFloats}},
+    {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+     compile_quantized_linear_add,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"DYNAMIC_QUANTIZE_LINEAR", compile_dynamic_quantize_linear, {kFloats, kCodes, kFloat32, kCodes}},
+    {"QUANTIZED_LINEAR_CONVOLUTION",
+     compile_quantized_linear_convolution,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
 };
+
+const FactoryRow& factory_of(const OperatorDesc& desc) {
+  for (const FactoryRow& row : kFactories) {
+    if (desc.type == row.type) return row;
+  }
+  throw std::invalid_argument("no operator is named " + desc.type);
+}
+
+void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataTypes types) {
+  if (layout.rank < 1 || layout.rank > kMaxRank) throw std::invalid_argument(desc.type + ": rank out of range");
+  if (element_size(layout.type) == 0 || (set_of(layout.type) & types) == 0) {
+    throw std::invalid_argument(desc.type + ": a tensor's data type is none of its kernels'");
+  }
+  layout.span();
+  layout.element_count();
+}
 
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target) {
   if (desc.tensors.size() > kMaxTensors) throw std::invalid_argument("an operator has at most 10 tensors");
-  for (const std::optional<TensorLayout>& layout : desc.tensors) {
-    if (!layout) continue;
-    if (layout->rank < 1 || layout->rank > kMaxRank || element_size(layout->type) == 0) {
-      throw std::invalid_argument(desc.type + ": a tensor's rank or data type is out of range");
-    }
-    layout->span();
-    layout->element_count();
+  const FactoryRow& factory = factory_of(desc);
+  for (std::size_t i = 0; i < desc.tensors.size(); ++i) {
+    if (desc.tensors[i]) check_layout(desc, *desc.tensors[i], factory.tensors[i]);
   }
-  for (const FactoryRow& row : kFactories) {
-    if (desc.type == row.type) return row.compile(std::move(desc), target);
-  }
-  throw std::invalid_argument("no operator is named " + desc.type);
+  return factory.compile(std::move(desc), target);
 }
 
 }  // namespace dmlcpu

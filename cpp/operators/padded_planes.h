@@ -29,10 +29,12 @@ class PaddedPlanes {
  public:
   PaddedPlanes(const ConvolutionGeometry& geometry, bool last);
 
-  // Whether the strides' tables of remainders are of any reasonable size.
+  // Whether the tables of a plan, of the taps and of the remainders of the strides, are of any reasonable size.
   static bool possible(const ConvolutionGeometry& geometry) {
-    constexpr std::int64_t kLargestStride = 1 << 16;
-    return geometry.stride_height <= kLargestStride && geometry.stride_width <= kLargestStride;
+    constexpr std::int64_t kLargestStride = 1 << 16, kMostTaps = 1 << 12;
+    return geometry.stride_height <= kLargestStride && geometry.stride_width <= kLargestStride &&
+           geometry.kernel_height <= kMostTaps && geometry.kernel_width <= kMostTaps &&
+           geometry.kernel_height * geometry.kernel_width <= kMostTaps;
   }
   // Whether that holds, and the copy and the positions that it wastes are worth it: both at most about twice what there
   // is.

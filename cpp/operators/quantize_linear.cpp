@@ -16,7 +16,7 @@ QuantizeFunction select_kernel(const QuantizeKernels& kernels, DataType input) {
     case DataType::int32:
       return kernels.divide_int32;
     default:
-      throw std::invalid_argument("ELEMENT_WISE_QUANTIZE_LINEAR: no kernel for this input type");
+      throw std::logic_error("ELEMENT_WISE_QUANTIZE_LINEAR: no kernel for this input type");
   }
 }
 

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #if defined(__unix__)
@@ -83,7 +83,7 @@ class Pool {
     while (workers_ < wanted) {
       try {
         std::thread([this] { worker_loop(); }).detach();
-      } catch (const std::system_error&) {
+      } catch (const std::exception&) {  // no thread, or no memory for one
         return;
       }
       ++workers_;
@@ -150,6 +150,8 @@ Pool& pool() {
 }
 
 }  // namespace
+
+void create_thread_pool() { pool(); }
 
 void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, void* argument) {
   const DefaultFloatEnvironment environment;

@@ -10,6 +10,10 @@
 
 namespace dmlcpu {
 
+// Creates the pool, without threads. Called while only one thread runs: a fork() amid the first job would find the pool
+// half made.
+void create_thread_pool();
+
 // A plain function and its argument rather than std::function: nothing is allocated a dispatch.
 // slot is the participant's number within the job, 0 for the caller, below the max_threads asked for.
 using TaskFunction = void (*)(void* argument, std::size_t task, int slot) noexcept;
