@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -247,7 +248,6 @@ def test_the_first_wrong_tensor_of_the_desc_is_named() -> None:
 
 
 def test_an_array_of_ml_dtypes_is_another_type() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     for name in ("int4", "uint4", "bfloat16", "float8_e4m3fn"):
         caller = Caller(QUANTIZE)
         value = np.zeros(tensors_of(QUANTIZE)["output_tensor"].sizes, getattr(ml_dtypes, name))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, fields
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -239,7 +240,6 @@ def test_every_data_type_but_the_4_bit_ones_is_a_dtype_of_numpy() -> None:
 
 @pytest.mark.parametrize("name", ["INT4", "UINT4"])
 def test_4_bit_types_are_those_of_ml_dtypes(name: str) -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     array = np.zeros((2, 3), getattr(ml_dtypes, name.lower()))
     assert TensorDesc.from_array(array[:, ::2]) == tensor(name, 2, 2, strides=(3, 2))
     assert dtype_of(TensorDataType[name]) == array.dtype

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlcpu.descs import OperatorDesc
+from dmlcpu.device import Device
 from dmlcpu.enums import FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS
@@ -74,6 +75,24 @@ def test_where_directml_faults_a_listed_field_is_absent(operator: OperatorType) 
         assert any(getattr(desc, name) is None for name in refusal.fields[operator])
         with pytest.raises(InvalidDescError):
             validate(desc, HIGHEST_FEATURE_LEVEL)
+
+
+def test_devices_create_and_compile_what_is_accepted(device: Device) -> None:
+    """No plan refuses what the rules accept; nothing is created of what they refuse."""
+    for desc, _ in recorded():
+        if find_violation(desc) is None:
+            assert device.compile_operator(device.create_operator(desc)).desc == desc
+        else:
+            with pytest.raises(InvalidDescError):
+                device.create_operator(desc)
+
+
+def test_a_desc_of_no_known_operator_is_a_type_error() -> None:
+    class QuantizeOperatorDesc(OperatorDesc):
+        operator_type = OperatorType.QUANTIZE
+
+    with pytest.raises(TypeError, match="QuantizeOperatorDesc"):
+        find_violation(QuantizeOperatorDesc())
 
 
 @pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)

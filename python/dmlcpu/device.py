@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from operator import index
+from threading import Lock
 from typing import Any
 
 from dmlcpu import _core
@@ -250,6 +251,7 @@ class CompiledOperator:
         outputs = [tensor.name for tensor in tensors if tensor.output and tensor.desc is not None]
         self._has_owned = any(tensor.owned for tensor in tensors)
         self._initialized_empty = False
+        self._initialize_lock = Lock()
         self._resolver = BindingResolver(operator.type.name, tensors)
         self._native = _core.BoundOperator(
             operator.type.name,
@@ -298,7 +300,8 @@ class CompiledOperator:
             initialized = not self._native.ready and self._native.initialize(owned)
         else:
             self._resolver(owned, True, True)
-            initialized, self._initialized_empty = not self._initialized_empty, True
+            with self._initialize_lock:
+                initialized, self._initialized_empty = not self._initialized_empty, True
         if not initialized:
             raise DmlError(f"{self._operator.type.name}: the operator is initialized already; compile another one")
 

@@ -368,5 +368,7 @@ _compiled: Callable[..., CompiledOperator] = lru_cache(maxsize=1024)(_compile)
 
 def _desc(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorDesc:
     """Return the desc of an array as it lies in memory; a 0-d one counts as one of a single element."""
-    steps = [stride // dtype.itemsize for stride in strides]
-    return TensorDesc(data_type_of(dtype), shape or (1,), strides=steps or (1,))
+    packed = new_array(shape, dtype, range(len(shape))).strides
+    if all(stride == step or size == 1 for size, stride, step in zip(shape, strides, packed, strict=True)):
+        return TensorDesc(data_type_of(dtype), shape or (1,))
+    return TensorDesc(data_type_of(dtype), shape, strides=[stride // dtype.itemsize for stride in strides])

@@ -76,7 +76,7 @@ def _data_types_at(level: FeatureLevel) -> frozenset[TensorDataType]:
 
 
 def _schema_of(desc: OperatorDesc) -> OperatorSchema:
-    if not isinstance(desc, OperatorDesc):
+    if not isinstance(desc, OperatorDesc) or desc.operator_type not in OPERATORS:
         raise TypeError(f"expected an operator's desc, got an object of type {type(desc).__name__}")
     return OPERATORS[desc.operator_type]
 
