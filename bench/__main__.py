@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
+import typer
 
-from bench import dispatch, isas
+from bench import convolution, dispatch, isas, kernels
 
-
-@dataclass(frozen=True)
-class Measurement:
-    """One subcommand: what it measures, its own arguments, and how it runs."""
-
-    about: str
-    add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], None]
-
-
-MEASUREMENTS = {
-    "dispatch": Measurement(dispatch.ABOUT, dispatch.add_arguments, dispatch.run),
-    "isas": Measurement(isas.ABOUT, isas.add_arguments, isas.run),
-}
-
-
-def main() -> None:
-    """Run the measurement that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    subparsers = parser.add_subparsers(required=True, metavar="MEASUREMENT")
-    for name, measurement in MEASUREMENTS.items():
-        subparser = subparsers.add_parser(name, help=measurement.about, description=measurement.about)
-        subparser.add_argument("--threads", type=int, default=1, help="threads of a dispatch; by default 1")
-        measurement.add_arguments(subparser)
-        subparser.set_defaults(run=measurement.run)
-    arguments = parser.parse_args()
-    arguments.run(arguments)
-
+application = typer.Typer(add_completion=False, no_args_is_help=True, help="Measure dmlcpu.", rich_markup_mode=None)
+application.command("conv")(convolution.command)
+application.command("kernels")(kernels.command)
+application.command("isas")(isas.command)
+application.command("dispatch")(dispatch.command)
 
 if __name__ == "__main__":
-    main()
+    application(prog_name="python -m bench")

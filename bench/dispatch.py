@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 import dmlcpu
 from bench.timing import alternating_medians
 from dmlcpu import TensorDataType, TensorDesc
 
-ABOUT = "cost of one dispatch from Python, on tensors of one element"
+__all__ = ["command"]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of the instruction set."""
-    parser.add_argument("--isa", help="instruction set; by default the best")
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Print microseconds for each operator, with the output passed and with the output allocated."""
-    device = dmlcpu.Device(isa=arguments.isa, num_threads=arguments.threads)
+def command(
+    isa: Annotated[str | None, typer.Option(help="instruction set; by default the best")] = None,
+    threads: Annotated[int, typer.Option(help="threads of a dispatch")] = 1,
+) -> None:
+    """Time one dispatch from Python on tensors of one element, with the output passed and with the output allocated."""
+    device = dmlcpu.Device(isa=isa, num_threads=threads)
     calls: dict[str, Callable[[], object]] = {}
     for desc in _descs():
         compiled = device.compile_operator(device.create_operator(desc))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 
 import dmlcpu
 from bench.timing import alternating_medians
 from dmlcpu import Device
 
-ABOUT = "every operator on every instruction set: time, and ratio over scalar"
+__all__ = ["command"]
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,16 @@ class Case:
     call: Callable[[Device], Any]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add a filter by name."""
-    parser.add_argument("--only", default="", help="cases whose name contains this")
-
-
-def run(arguments: argparse.Namespace) -> None:
-    """Print a line for each case: nanoseconds for a thousand operations on each row, and the ratio over scalar."""
-    devices = {isa: Device(isa=isa, num_threads=arguments.threads) for isa in dmlcpu.available_isas()}
-    print(f"{arguments.threads} threads; microseconds (ratio over scalar)")
+def command(
+    only: Annotated[str, typer.Option(help="cases whose name contains this")] = "",
+    threads: Annotated[int, typer.Option(help="threads of a dispatch")] = 1,
+) -> None:
+    """Time every operator on every instruction set, each result checked against the scalar row first."""
+    devices = {isa: Device(isa=isa, num_threads=threads) for isa in dmlcpu.available_isas()}
+    print(f"{threads} threads; microseconds (ratio over scalar)")
     print(f"{'':36}" + "".join(f"{isa:>20}" for isa in devices))
     for case in _cases():
-        if arguments.only not in case.name:
+        if only not in case.name:
             continue
         expected = case.call(devices["scalar"])
         for isa, device in devices.items():

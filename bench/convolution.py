@@ -1,0 +1,182 @@
+"""Quantized convolutions beside those of other libraries, in one process, results compared before they are timed."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, cast
+
+import numpy as np
+import typer
+
+import dmlcpu
+from bench import native
+from bench.convolution_case import CODE_TYPES, ConvolutionCase, Layout, PreparedCall
+from bench.peers import PEERS, Peer
+from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
+from bench.shapes import ConvolutionShape, available_shape_files, read_shapes
+from bench.timing import REPEATS, alternating_medians
+
+__all__ = ["command"]
+
+# Codes that a peer may be off by: it scales and rounds in another order.
+_TOLERANCE = 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """One convolution in one layout: seconds a call, and how dmlcpu stands."""
+
+    shape: str
+    layout: Layout
+    types: str
+    operations: int
+    seconds: float
+    fraction_of_limit: float | None
+    peer_seconds: Mapping[str, float]
+
+    def ratio(self, peer: str) -> float | None:
+        """How many times dmlcpu is as fast as a peer."""
+        return self.peer_seconds[peer] / self.seconds if peer in self.peer_seconds else None
+
+    @property
+    def ratio_over_best(self) -> float | None:
+        """The same over the fastest peer."""
+        return min(self.peer_seconds.values()) / self.seconds if self.peer_seconds else None
+
+
+def command(
+    peers: Annotated[str, typer.Option(help=f"libraries to compare with, of {', '.join(PEERS)}; none if empty")] = "",
+    shapes: Annotated[
+        str, typer.Option(help=f"networks, of {', '.join(available_shape_files())}, or files")
+    ] = "reference",
+    isa: Annotated[str, typer.Option(help="instruction sets, one run each; by default the best")] = "",
+    threads: Annotated[int, typer.Option(help="threads of a dispatch, of dmlcpu and of the peers")] = 1,
+    batch: Annotated[int, typer.Option(help="images")] = 1,
+    layouts: Annotated[str, typer.Option(help="NCHW, NHWC, of input and output memory")] = "NCHW,NHWC",
+    types: Annotated[str, typer.Option(help=f"of input and filter: {', '.join(CODE_TYPES)}")] = "u8s8",
+    only: Annotated[str, typer.Option(help="shapes whose line contains this")] = "",
+    repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
+    json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
+    plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
+) -> None:
+    """Time convolutions of networks on dmlcpu and on other libraries."""
+    isas = isa.split(",") if isa else [dmlcpu.Device().isa]
+    if len(isas) > 1:
+        # A peer holds to the instruction set that its process began with.
+        for name in isas:
+            subprocess.run(
+                [sys.executable, "-m", "bench", *_without_option(sys.argv[1:], "--isa"), "--isa", name], check=True
+            )
+        return
+    device = dmlcpu.Device(isa=isas[0], num_threads=threads)
+    chosen = [PEERS[name] for name in peers.split(",") if name]
+    versions = {peer.name: peer.version() for peer in chosen}
+    limit = _limit(device.isa) * threads
+    print(
+        f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads; limit {limit / 1e12:.2f} TOPS; {versions}"
+    )
+    cases = [
+        ConvolutionCase(shape, types_name)
+        for name in shapes.split(",")
+        for shape in read_shapes(name, batch)
+        for types_name in types.split(",")
+        if only in str(shape)
+    ]
+    rows = [
+        _measure(case, cast(Layout, layout), device, chosen, limit, repeats)
+        for case in _with_progress(cases)
+        for layout in layouts.split(",")
+    ]
+    _print(rows, versions)
+    if json is not None:
+        about = {
+            "isa": device.isa,
+            "threads": threads,
+            "limit": limit,
+            "versions": {"dmlcpu": dmlcpu.__version__, **versions},
+        }
+        write_json(json, about, [asdict(row) for row in rows])
+    if plot is not None:
+        labels = [f"{row.shape} {row.layout} {row.types}" for row in rows]
+        series = {name: [row.ratio(name) for row in rows] for name in versions}
+        plot_ratios(plot, f"dmlcpu ({device.isa}, {threads} threads): times as fast as", labels, series)
+
+
+def _without_option(arguments: Sequence[str], option: str) -> Iterator[str]:
+    """Leave out an option and its value, written as one argument or as two."""
+    skip = False
+    for argument in arguments:
+        if skip or argument.startswith(f"{option}="):
+            skip = False
+        elif argument == option:
+            skip = True
+        else:
+            yield argument
+
+
+def _with_progress(cases: Sequence[ConvolutionCase]) -> Iterator[ConvolutionCase]:
+    from rich.progress import track
+
+    return iter(track(cases, description="convolutions", transient=True))
+
+
+def _limit(isa: str) -> float:
+    """Return the multiplications and additions a second that one core can do; 0 where none is known."""
+    library = native.load("limits")
+    library.operations_per_second.restype = ctypes.c_double
+    return float(library.operations_per_second(isa.encode()))
+
+
+def _measure(
+    case: ConvolutionCase, layout: Layout, device: dmlcpu.Device, peers: Sequence[Peer], limit: float, repeats: int
+) -> Row:
+    ours = case.prepare(device, layout)
+    ours.run()
+    calls: dict[str, Callable[[], object]] = {"dmlcpu": ours.run}
+    for peer in peers:
+        if layout in peer.layouts and case.types in peer.code_types:
+            theirs = peer.prepare(case, device.num_threads, device.isa)
+            _compare(case.shape, peer.name, ours, theirs)
+            calls[peer.name] = theirs.run
+    seconds = alternating_medians(calls, repeats)
+    mine = seconds.pop("dmlcpu")
+    fraction = case.shape.operations / mine / limit if limit else None
+    return Row(str(case.shape), layout, case.types, case.shape.operations, mine, fraction, seconds)
+
+
+def _compare(shape: ConvolutionShape, peer: str, ours: PreparedCall, theirs: PreparedCall) -> None:
+    theirs.run()
+    difference = np.abs(ours.output.astype(np.int32) - theirs.output.astype(np.int32)).max()
+    if difference > _TOLERANCE:
+        raise SystemExit(f"{shape}: {peer} differs by up to {difference} codes")
+
+
+def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
+    columns = [
+        Column("convolution", lambda row: row.shape, left=True),
+        Column("memory", lambda row: row.layout),
+        Column("types", lambda row: row.types),
+        Column("us", lambda row: f"{row.seconds * 1e6:.1f}"),
+        Column("of limit", lambda row: "" if row.fraction_of_limit is None else f"{row.fraction_of_limit:.0%}"),
+    ]
+    for name in versions:
+        columns.append(Column(f"over {name}", lambda row, name=name: _ratio_text(row.ratio(name))))  # type: ignore[misc]
+    print_table(columns, rows)
+    for layout in dict.fromkeys(row.layout for row in rows):
+        of_layout = [row for row in rows if row.layout == layout]
+        for name in versions:
+            ratios = [ratio for row in of_layout if (ratio := row.ratio(name)) is not None]
+            if ratios:
+                print(f"{layout} over {name}: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
+        best = [row.ratio_over_best for row in of_layout if row.ratio_over_best is not None]
+        if best:
+            print(f"{layout} over the best of them: geometric mean {geometric_mean(best):.2f}, least {min(best):.2f}")
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"

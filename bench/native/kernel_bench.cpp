@@ -1,0 +1,195 @@
+// The kernels alone: every cell of the kernel table that this machine can run, on operands that stay in the caches.
+// Prints one line of JSON a measurement; bench/kernels.py makes a table of them.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "runtime/aligned_buffer.h"
+
+namespace dmlcpu {
+namespace {
+
+double seconds_of(const std::function<void()>& call, long count) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (long i = 0; i < count; ++i) call();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  return elapsed.count() / static_cast<double>(count);
+}
+
+// The median of nine repeats of about 5 ms.
+double median_seconds(const std::function<void()>& call) {
+  call();
+  const double once = seconds_of(call, 3);
+  const long count = std::max(1L, static_cast<long>(0.005 / std::max(once, 1e-9)));
+  std::vector<double> repeats;
+  for (int repeat = 0; repeat < 9; ++repeat) repeats.push_back(seconds_of(call, count));
+  std::nth_element(repeats.begin(), repeats.begin() + 4, repeats.end());
+  return repeats[4];
+}
+
+// One instruction set's kernels, all on the same operands.
+class KernelBench {
+ public:
+  explicit KernelBench(Isa isa)
+      : table_(kernel_table(isa)), isa_(isa_name(isa)), a_(kBytes), b_(kBytes), c_(kBytes), parameters_(kBytes) {
+    for (std::size_t i = 0; i < kBytes; ++i) {
+      a_.data()[i] = static_cast<std::uint8_t>(i * 131 >> 3);
+      b_.data()[i] = static_cast<std::uint8_t>(i * 197 >> 2);
+    }
+    std::fill_n(floats(parameters_), kBytes / sizeof(float), 0.01F);
+  }
+
+  void run() {
+    for (const std::size_t k : {64U, 576U, 2304U}) product(k);
+    depthwise();
+    pack();
+    requantize();
+    quantize();
+    dequantize();
+    report("add", kCount, "elements", [&] {
+      table_.add->run({.a = a_.data(),
+                       .b = b_.data(),
+                       .output = c_.data(),
+                       .count = kCount,
+                       .a_parameters = {0.02F, 128.0F, 0},
+                       .b_parameters = {0.03F, 127.0F, 0x80},
+                       .output_parameters = {0.04F, 100.0F, 0}});
+    });
+    Range range{};
+    report("range float32", kCount, "elements", [&] { table_.range->float32(parameters_.data(), kCount, range); });
+    report("range float16", kCount, "elements", [&] { table_.range->float16(parameters_.data(), kCount, range); });
+  }
+
+ private:
+  static constexpr std::size_t kBytes = 1 << 20, kCount = 16384;
+
+  static float* floats(AlignedBuffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
+  static std::int32_t* integers(AlignedBuffer& buffer) { return reinterpret_cast<std::int32_t*>(buffer.data()); }
+
+  void report(const std::string& name, std::size_t amount, const char* unit, const std::function<void()>& call) {
+    std::printf("{\"kernel\": \"%s\", \"isa\": \"%.*s\", \"amount\": %zu, \"unit\": \"%s\", \"seconds\": %.4g}\n",
+                name.c_str(), static_cast<int>(isa_.size()), isa_.data(), amount, unit, median_seconds(call));
+  }
+
+  void product(std::size_t k) {
+    static constexpr std::size_t kZero = 0, m = 96, n = 64;
+    const GemmBlock block = {.a = a_.data(),
+                             .a_row_stride = k,
+                             .a_offsets = &kZero,
+                             .segments = 1,
+                             .b = b_.data(),
+                             .c = integers(c_),
+                             .c_row_stride = n,
+                             .m = m,
+                             .n = n,
+                             .k = k};
+    const std::string size = " 96x64x" + std::to_string(k);
+    report("gemm unsigned by signed" + size, 2 * m * n * k, "operations",
+           [&] { table_.gemm->unsigned_by_signed(block); });
+    report("gemm signed by unsigned" + size, 2 * m * n * k, "operations",
+           [&] { table_.gemm->signed_by_unsigned(block); });
+  }
+
+  void depthwise() {
+    const std::size_t offsets[3] = {0, 256, 512};
+    DepthwiseRun run = {.activations = a_.data(),
+                        .pixel_step = 256,
+                        .offsets = offsets,
+                        .groups = 3,
+                        .filter = reinterpret_cast<const std::int8_t*>(b_.data()),
+                        .sums = integers(c_),
+                        .sums_row_stride = 64,
+                        .pixels = 28,
+                        .lanes = 64};
+    report("depthwise channel lanes 3x3", 2UL * 9 * 28 * 64, "operations",
+           [&] { table_.depthwise->channel_lanes(run); });
+    run.pixels = 1;
+    run.lanes = 1792;
+    report("depthwise pixel lanes 3x3", 2UL * 9 * 1792, "operations", [&] { table_.depthwise->pixel_lanes(run); });
+  }
+
+  void pack() {
+    report("pack copy", kCount, "elements", [&] { table_.pack->copy(a_.data(), kCount, 0x80, c_.data()); });
+    const InterleaveRun run = {.rows = {a_.data(), a_.data() + kCount, a_.data() + 2 * kCount, a_.data() + 3 * kCount},
+                               .count = kCount,
+                               .flip = 0x80,
+                               .output = c_.data(),
+                               .run = kOneRun,
+                               .run_bytes = 0};
+    report("pack interleave", 4 * kCount, "elements", [&] { table_.pack->interleave(run); });
+    report("pack sum rows", 64UL * 256, "elements",
+           [&] { table_.pack->sum_rows(a_.data(), 256, 64, 256, integers(c_)); });
+    report("pack sum columns", 32UL * 512, "elements",
+           [&] { table_.pack->sum_columns(a_.data(), 32, 512, integers(c_)); });
+  }
+
+  void requantize() {
+    RequantizeBlock block = {.accumulators = integers(a_),
+                             .accumulator_row_stride = 256,
+                             .output = c_.data(),
+                             .output_row_stride = 256,
+                             .rows = 64,
+                             .columns = 256,
+                             .offset = integers(b_),
+                             .multiplier = floats(parameters_),
+                             .filter_zero_point = nullptr,
+                             .activation_sum = nullptr,
+                             .output_zero_point = 100.0F,
+                             .flip = 0};
+    report("requantize pixel rows", kCount, "elements", [&] { table_.requantize->pixel_rows(block); });
+    report("requantize channel rows", kCount, "elements", [&] { table_.requantize->channel_rows(block); });
+    block.filter_zero_point = integers(b_);
+    block.activation_sum = integers(b_) + 1024;
+    report("requantize pixel rows, filter zero points", kCount, "elements",
+           [&] { table_.requantize->pixel_rows(block); });
+  }
+
+  void quantize() {
+    const float zero_point = 100.0F;
+    QuantizeRun run = {.input = parameters_.data(),
+                       .output = c_.data(),
+                       .count = kCount,
+                       .scale = floats(parameters_),
+                       .zero_point = &zero_point,
+                       .per_element = false,
+                       .flip = 0};
+    report("quantize float32", kCount, "elements", [&] { table_.quantize->divide_float32(run); });
+    report("quantize float16", kCount, "elements", [&] { table_.quantize->divide_float16(run); });
+    report("quantize int32", kCount, "elements", [&] { table_.quantize->divide_int32(run); });
+    report("quantize float32 by the reciprocal", kCount, "elements", [&] { table_.quantize->multiply_float32(run); });
+    run.per_element = true;
+    run.zero_point = floats(parameters_);
+    report("quantize float32, a scale an element", kCount, "elements", [&] { table_.quantize->divide_float32(run); });
+  }
+
+  void dequantize() {
+    const float zero_point = 100.0F;
+    const DequantizeRun run = {.input = a_.data(),
+                               .output = c_.data(),
+                               .count = kCount,
+                               .scale = floats(parameters_),
+                               .zero_point = &zero_point,
+                               .per_element = false};
+    report("dequantize uint8 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.uint8(run); });
+    report("dequantize int8 to float16", kCount, "elements", [&] { table_.dequantize->to_float16.int8(run); });
+    report("dequantize int16 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.int16(run); });
+    report("dequantize int32 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.int32(run); });
+    report("dequantize uint32 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.uint32(run); });
+  }
+
+  const KernelTable& table_;
+  std::string_view isa_;
+  AlignedBuffer a_, b_, c_, parameters_;
+};
+
+}  // namespace
+}  // namespace dmlcpu
+
+int main() {
+  for (const dmlcpu::Isa isa : dmlcpu::available_isas()) dmlcpu::KernelBench(isa).run();
+  return 0;
+}
