@@ -88,43 +88,43 @@ class KernelBench {
                              .n = n,
                              .k = k};
     const std::string size = " 96x64x" + std::to_string(k);
-    report("gemm unsigned by signed" + size, 2 * m * n * k, "operations",
-           [&] { table_.gemm->unsigned_by_signed(block); });
-    report("gemm signed by unsigned" + size, 2 * m * n * k, "operations",
-           [&] { table_.gemm->signed_by_unsigned(block); });
+    report("gemm" + size, 2 * m * n * k, "operations", [&] { table_.gemm->multiply(block); });
   }
 
   void depthwise() {
     const std::size_t offsets[3] = {0, 256, 512};
-    DepthwiseRun run = {.activations = a_.data(),
-                        .pixel_step = 256,
-                        .offsets = offsets,
-                        .groups = 3,
-                        .filter = reinterpret_cast<const std::int8_t*>(b_.data()),
-                        .sums = integers(c_),
-                        .sums_row_stride = 64,
-                        .pixels = 28,
-                        .lanes = 64};
-    report("depthwise channel lanes 3x3", 2UL * 9 * 28 * 64, "operations",
-           [&] { table_.depthwise->channel_lanes(run); });
-    run.pixels = 1;
-    run.lanes = 1792;
-    report("depthwise pixel lanes 3x3", 2UL * 9 * 1792, "operations", [&] { table_.depthwise->pixel_lanes(run); });
+    const DepthwiseRun run = {.activations = a_.data(),
+                              .pixel_step = 256,
+                              .offsets = offsets,
+                              .groups = 3,
+                              .filter = reinterpret_cast<const std::int8_t*>(b_.data()),
+                              .sums = integers(c_),
+                              .sums_row_stride = 64,
+                              .pixels = 28,
+                              .lanes = 64};
+    report("depthwise 3x3", 2UL * 9 * 28 * 64, "operations", [&] { table_.depthwise->accumulate(run); });
   }
 
   void pack() {
     report("pack copy", kCount, "elements", [&] { table_.pack->copy(a_.data(), kCount, 0x80, c_.data()); });
     const InterleaveRun run = {.rows = {a_.data(), a_.data() + kCount, a_.data() + 2 * kCount, a_.data() + 3 * kCount},
                                .count = kCount,
-                               .flip = 0x80,
-                               .output = c_.data(),
-                               .run = kOneRun,
-                               .run_bytes = 0};
+                               .output = c_.data()};
     report("pack interleave", 4 * kCount, "elements", [&] { table_.pack->interleave(run); });
+    for (const std::size_t rows : {3U, 64U, 96U}) {
+      const std::size_t columns = kCount / 64;
+      const TransposeBlock block = {.input = a_.data(),
+                                    .input_row_stride = 3136,
+                                    .rows = rows,
+                                    .columns = columns,
+                                    .flip = 0,
+                                    .output = c_.data(),
+                                    .output_row_stride = rows};
+      report("pack transpose " + std::to_string(rows) + " rows", rows * columns, "elements",
+             [&] { table_.pack->transpose(block); });
+    }
     report("pack sum rows", 64UL * 256, "elements",
            [&] { table_.pack->sum_rows(a_.data(), 256, 64, 256, integers(c_)); });
-    report("pack sum columns", 32UL * 512, "elements",
-           [&] { table_.pack->sum_columns(a_.data(), 32, 512, integers(c_)); });
   }
 
   void requantize() {
@@ -140,12 +140,10 @@ class KernelBench {
                              .activation_sum = nullptr,
                              .output_zero_point = 100.0F,
                              .flip = 0};
-    report("requantize pixel rows", kCount, "elements", [&] { table_.requantize->pixel_rows(block); });
-    report("requantize channel rows", kCount, "elements", [&] { table_.requantize->channel_rows(block); });
+    report("requantize", kCount, "elements", [&] { table_.requantize->run(block); });
     block.filter_zero_point = integers(b_);
     block.activation_sum = integers(b_) + 1024;
-    report("requantize pixel rows, filter zero points", kCount, "elements",
-           [&] { table_.requantize->pixel_rows(block); });
+    report("requantize, filter zero points", kCount, "elements", [&] { table_.requantize->run(block); });
   }
 
   void quantize() {

@@ -61,10 +61,11 @@ class ConvolutionAlgorithm {
 
 std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);
-// Whether every channel is a group of its own and what a thread copies of the input at a time (pixels together: a
-// channel; channels together: a strip of rows) is below 32 MiB: everything else is a product.
+// Whether every channel is a group of its own and the strip of rows that a thread keeps is below 32 MiB: everything
+// else is a product.
 bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
+                                                                 std::uint8_t input_flip,
                                                                  const ExecutionTarget& target);
 
 // Hands out consecutive 64-byte aligned parts of a buffer whose size is being counted. Throws std::bad_alloc where the

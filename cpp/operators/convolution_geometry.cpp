@@ -59,6 +59,10 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
       input.sizes[0] != output.sizes[0]) {
     throw std::invalid_argument(desc.type + ": batch, channels and groups do not fit together");
   }
+  // A single channel has no neighbours: any stride will do.
+  PlaneStrides input_strides = plane_strides(input), output_strides = plane_strides(output);
+  if (input.sizes[1] == 1) input_strides.c = 1;
+  if (output.sizes[1] == 1) output_strides.c = 1;
   return {.batch = input.sizes[0],
           .input_channels = input.sizes[1],
           .input_height = height(input),
@@ -75,8 +79,8 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
           .padding_top = vertical.padding,
           .padding_left = horizontal.padding,
           .groups = groups,
-          .input = plane_strides(input),
-          .output = plane_strides(output),
+          .input = input_strides,
+          .output = output_strides,
           .filter = plane_strides(filter)};
 }
 
@@ -85,11 +89,6 @@ IndexRange indices_inside(std::int64_t start, std::int64_t step, std::int64_t li
   const std::int64_t not_above = start >= limit ? 0 : (limit - 1 - start) / step + 1;  // indices up to its end
   const std::int64_t begin = std::min(below, count);
   return {begin, std::max(begin, std::min(not_above, count))};
-}
-
-bool channels_last(const ConvolutionGeometry& geometry) {
-  const bool by_output = geometry.output_channels > 1 && (geometry.output.c == 1 || geometry.output.w == 1);
-  return by_output ? geometry.output.c == 1 : geometry.input.c == 1 && geometry.input_channels > 1;
 }
 
 std::optional<std::int64_t> uniform_pixel_stride(const PlaneStrides& strides, std::int64_t batch, std::int64_t height,

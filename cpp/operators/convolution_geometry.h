@@ -43,10 +43,6 @@ struct ConvolutionGeometry {
 ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorLayout& input,
                                          const TensorLayout& filter, const TensorLayout& output);
 
-// Whether an algorithm should write the channels of a pixel as neighbours ({N, H, W, C} memory) rather than the pixels
-// of a channel: what the output's strides say, or the input's where the output's have neither as neighbours.
-bool channels_last(const ConvolutionGeometry& geometry);
-
 // Output pixels in the order n, height, width. A run of them along one row.
 struct PixelRun {
   std::int64_t n, row, column;

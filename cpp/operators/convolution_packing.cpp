@@ -32,29 +32,6 @@ void pack_kernel_row(const ConvolutionGeometry& geometry, const PackKernels& ker
   }
 }
 
-// One k of one run of output pixels: the same tap and channel for each.
-void pack_pixel_run(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
-                    const std::uint8_t* channel_plane, std::int64_t kernel_row, std::int64_t kernel_column,
-                    const PixelRun& run, std::uint8_t* target) {
-  const std::int64_t row =
-      run.row * geometry.stride_height - geometry.padding_top + kernel_row * geometry.dilation_height;
-  if (row < 0 || row >= geometry.input_height) {
-    std::memset(target, source.zero_point, as_size(run.count));
-    return;
-  }
-  const std::int64_t column =
-      run.column * geometry.stride_width - geometry.padding_left + kernel_column * geometry.dilation_width;
-  const IndexRange pixels = indices_inside(column, geometry.stride_width, geometry.input_width, run.count);
-  std::memset(target, source.zero_point, as_size(pixels.begin));
-  std::memset(target + pixels.end, source.zero_point, as_size(run.count - pixels.end));
-  if (pixels.begin == pixels.end) return;
-  const std::uint8_t* first =
-      channel_plane + row * geometry.input.h + (column + pixels.begin * geometry.stride_width) * geometry.input.w;
-  const std::int64_t count = pixels.end - pixels.begin;
-  copy_codes(kernels, first, count == 1 ? 1 : geometry.stride_width * geometry.input.w, count, source.flip,
-             target + pixels.begin);
-}
-
 }  // namespace
 
 void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
@@ -70,12 +47,41 @@ void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int
   for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<std::uint8_t>(source[i * step] ^ flip);
 }
 
+namespace {
+
+// Pixels of planes: each tile is a transposition, or one an image.
+void pack_pixels_of_planes(const ConvolutionGeometry& geometry, const PackKernels& kernels,
+                           const ActivationSource& source, const std::uint8_t* data, std::int64_t first,
+                           std::int64_t count, std::size_t k_padded, std::uint8_t* rows) {
+  const std::int64_t pixels = geometry.image_pixels();
+  for (std::int64_t end = first + count; first < end;) {
+    const std::int64_t image = first / pixels, pixel = first % pixels;
+    const std::int64_t of_image = std::min(end - first, pixels - pixel);
+    kernels.transpose({.input = data + image * geometry.input.n + pixel,
+                       .input_row_stride = as_size(geometry.input.c),
+                       .rows = as_size(geometry.group_input_channels()),
+                       .columns = as_size(of_image),
+                       .flip = source.flip,
+                       .output = rows,
+                       .output_row_stride = k_padded});
+    rows += as_size(of_image) * k_padded;
+    first += of_image;
+  }
+}
+
+}  // namespace
+
 void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels& kernels,
                           const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
                           std::size_t k_padded, std::uint8_t* rows) {
   const std::int64_t row_bytes = geometry.kernel_width * geometry.group_input_channels();
   const std::size_t k = as_size(geometry.reduction());
   const std::uint8_t* data = source.data + group * geometry.group_input_channels() * geometry.input.c;
+  if (geometry.pointwise() && geometry.input.c != 1 &&
+      uniform_pixel_stride(geometry.input, 1, geometry.input_height, geometry.input_width) == 1) {
+    pack_pixels_of_planes(geometry, kernels, source, data, first, count, k_padded, rows);
+    return;
+  }
   for_each_pixel_run(geometry, geometry.output_width, first, count, [&](std::int64_t offset, const PixelRun& run) {
     for (std::int64_t i = 0; i < run.count; ++i) {
       std::uint8_t* target = rows + as_size(offset + i) * k_padded;
@@ -95,77 +101,15 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
   });
 }
 
-void pack_activation_columns(const ConvolutionGeometry& geometry, const PackKernels& kernels,
-                             const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
-                             std::size_t nr, std::size_t k_padded, std::uint8_t* staging, std::uint8_t* panels) {
-  const std::int64_t taps = geometry.kernel_height * geometry.kernel_width;
-  const std::int64_t image = first / geometry.image_pixels();
-  const std::uint8_t* data =
-      source.data + image * geometry.input.n + group * geometry.group_input_channels() * geometry.input.c;
-  for (std::size_t k_group = 0; k_group < k_padded; k_group += 4) {
-    InterleaveRun run = {.rows = {},
-                         .count = as_size(count),
-                         .flip = 0,
-                         .output = panels + k_group * nr,
-                         .run = nr,
-                         .run_bytes = k_padded * nr};
-    for (std::size_t i = 0; i < 4; ++i) {
-      const std::int64_t k = static_cast<std::int64_t>(k_group + i);
-      std::uint8_t* target = staging + i * as_size(count);
-      run.rows[i] = target;
-      if (k >= geometry.reduction()) {
-        std::memset(target, 0, as_size(count));
-        continue;
-      }
-      const std::uint8_t* plane = data + k / taps * geometry.input.c;
-      for_each_pixel_run(geometry, geometry.output_width, first, count,
-                         [&](std::int64_t offset, const PixelRun& pixels) {
-                           pack_pixel_run(geometry, kernels, source, plane, k % taps / geometry.kernel_width,
-                                          k % geometry.kernel_width, pixels, target + offset);
-                         });
-    }
-    kernels.interleave(run);
-  }
-}
-
-void interleave_columns(const PackKernels& kernels, const std::uint8_t* data, std::size_t channels,
-                        std::size_t channel_bytes, const std::vector<std::size_t>& tap_offsets, std::uint8_t flip,
-                        std::size_t count, std::size_t nr, std::size_t k_padded, std::uint8_t* staging,
-                        std::uint8_t* panels) {
-  std::memset(staging, flip, count);  // codes from k on: 0 after the flip
-  const std::uint8_t* channel_data = data;
-  std::size_t channel = 0, tap = 0;
-  for (std::size_t k_group = 0; k_group < k_padded; k_group += 4) {
-    InterleaveRun run = {.rows = {},
-                         .count = count,
-                         .flip = flip,
-                         .output = panels + k_group * nr,
-                         .run = nr,
-                         .run_bytes = k_padded * nr};
-    for (const std::uint8_t*& row : run.rows) {
-      row = channel < channels ? channel_data + tap_offsets[tap] : staging;
-      if (++tap == tap_offsets.size()) {
-        tap = 0;
-        ++channel;
-        channel_data += channel_bytes;
-      }
-    }
-    kernels.interleave(run);
-  }
-}
-
-PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, Arrangement arrangement,
-                           const TermOrder& order) {
-  const std::size_t channels = as_size(geometry.group_output_channels());
-  const std::size_t lines = arrangement == Arrangement::pixel_rows ? round_up(channels, kernels.nr) : channels;
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order) {
+  const std::size_t columns = round_up(as_size(geometry.group_output_channels()), kernels.nr);
   const std::size_t groups = as_size(geometry.groups);
   std::size_t operand_size = 0, total = 0;
-  if (__builtin_mul_overflow(lines, order.k(), &operand_size) || __builtin_mul_overflow(operand_size, groups, &total) ||
-      total > PTRDIFF_MAX / 4) {
+  if (__builtin_mul_overflow(columns, order.k(), &operand_size) ||
+      __builtin_mul_overflow(operand_size, groups, &total) || total > PTRDIFF_MAX / 4) {
     throw std::bad_alloc();
   }
-  return {.arrangement = arrangement,
-          .order = order,
+  return {.order = order,
           .nr = kernels.nr,
           .operand_size = operand_size,
           .groups = groups,
@@ -174,16 +118,10 @@ PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernel
 
 void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout, const std::uint8_t* filter,
                  std::uint8_t flip, std::uint8_t* packed) {
-  const bool pixel_rows = layout.arrangement == Arrangement::pixel_rows;
   const std::int64_t group_channels = geometry.group_output_channels();
-  const std::size_t channels = as_size(geometry.group_input_channels()), columns = as_size(geometry.kernel_width);
-  // How far apart groups of four k of one output channel are, and by how much a step of each axis advances k.
-  const std::size_t group_distance = pixel_rows ? 4 * layout.nr : 4;
-  const std::size_t k_of_row = !pixel_rows                 ? columns
-                               : layout.order.segments > 1 ? layout.order.segment_padded
-                                                           : columns * channels;
-  const std::size_t k_of_column = pixel_rows ? channels : 1;
-  const std::size_t k_of_channel = pixel_rows ? 1 : columns * as_size(geometry.kernel_height);
+  const std::size_t channels = as_size(geometry.group_input_channels());
+  const std::size_t k_of_row =
+      layout.order.segments > 1 ? layout.order.segment_padded : as_size(geometry.kernel_width) * channels;
 
   std::memset(packed, 0, layout.sums_offset());
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
@@ -191,17 +129,17 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout
     const std::size_t line = as_size(channel % group_channels);
     const std::size_t panel = line / layout.nr * layout.nr;
     std::uint8_t* operand = packed + as_size(channel / group_channels) * layout.operand_size +
-                            (pixel_rows ? panel * layout.order.k() + (line - panel) * 4 : line * layout.order.k());
+                            panel * layout.order.k() + (line - panel) * 4;
     std::uint32_t sum = 0;
     for (std::int64_t row = 0; row < geometry.kernel_height; ++row) {
       for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
         const std::uint8_t* source =
             filter + channel * geometry.filter.n + row * geometry.filter.h + column * geometry.filter.w;
-        std::size_t k = as_size(row) * k_of_row + as_size(column) * k_of_column;
-        for (std::size_t c = 0; c < channels; ++c, k += k_of_channel, source += geometry.filter.c) {
+        std::size_t k = as_size(row) * k_of_row + as_size(column) * channels;
+        for (std::size_t c = 0; c < channels; ++c, ++k, source += geometry.filter.c) {
           const auto code = static_cast<std::uint8_t>(*source ^ flip);
           sum += static_cast<std::uint32_t>(static_cast<std::int8_t>(code));
-          operand[k / 4 * group_distance + k % 4] = code;
+          operand[k / 4 * 4 * layout.nr + k % 4] = code;
         }
       }
     }

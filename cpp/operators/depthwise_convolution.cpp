@@ -1,68 +1,108 @@
-#include "operators/depthwise_convolution.h"
-
+// Depthwise convolution of {N, H, W, C} memory: every channel is a group of its own, and channels are the lanes. A task
+// walks down a strip of output columns; the padded input rows of the window stand in a ring, each loaded once, and each
+// output row interleaves the rows of its window anew (operators/tap_groups.h).
 #include <algorithm>
 #include <cstring>
-#include <sstream>
+#include <string>
+#include <vector>
 
-#include "operators/padded_planes.h"
+#include "operators/convolution_algorithm.h"
+#include "operators/convolution_packing.h"
+#include "operators/sizes.h"
+#include "operators/tap_groups.h"
+#include "runtime/thread_pool.h"
 
 namespace dmlcpu {
-
 namespace {
 
-// Taps of one kernel row, four columns at a time.
-TapGroups group_columns(const ConvolutionGeometry& geometry) {
-  TapGroups result;
-  for (std::int64_t column = 0; column < geometry.kernel_width; column += 4) {
-    TapGroups::Buffer buffer;
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(4, geometry.kernel_width - column); ++i) {
-      buffer.taps[i] = {0, column + i};
+// Output rows of one task: few enough to share the work, many enough to reuse the ring.
+constexpr std::int64_t kRowsOfTask = 16;
+// Interleaved codes of a strip should stay in a level-1 cache together with their sums.
+constexpr std::int64_t kInterleavedBytes = 16384;
+// Output columns that a strip has at least, where there are as many.
+constexpr std::int64_t kLeastStripColumns = 8;
+
+class DepthwiseConvolution final : public ConvolutionAlgorithm {
+ public:
+  DepthwiseConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
+      : geometry_(geometry),
+        target_(target),
+        taps_(group_taps(geometry)),
+        channels_(as_size(geometry.output_channels)),
+        padded_channels_(round_up(channels_, kDepthwiseLanes)),
+        ones_(sums_offset()) {
+    fill_ones();
+    const std::int64_t bytes_of_output = geometry_.stride_width * geometry_.output_channels * 4;
+    strip_columns_ =
+        std::min(std::max(kInterleavedBytes / bytes_of_output, kLeastStripColumns), geometry_.output_width);
+    strips_ = divide_up(geometry_.output_width, strip_columns_);
+    bands_ = divide_up(geometry_.output_height, kRowsOfTask);
+    participants_ = static_cast<int>(std::min<std::int64_t>(target.num_threads, geometry_.batch * strips_ * bands_));
+    ring_rows_ = (geometry_.kernel_height - 1) * geometry_.dilation_height + 1;
+
+    row_bytes_ = as_size(columns_read(strip_columns_)) * channels_;
+    buffer_bytes_ = round_up(row_bytes_ * 4 + kDepthwiseLanes * 4, kAlignment);
+    BufferLayout layout;
+    rows_ = layout.take(as_size(ring_rows_), row_bytes_);
+    interleaved_ = layout.take(taps_.buffers.size(), buffer_bytes_);
+    sums_ = layout.take(as_size(strip_columns_) * padded_channels_, sizeof(std::int32_t));
+    window_sums_ = layout.take(as_size(strip_columns_) * padded_channels_, sizeof(std::int32_t));
+    participant_size_ = layout.size();
+
+    for (const TapGroups::Group& group : taps_.groups) {
+      const std::int64_t column = group.taps[0].column - taps_.buffers[group.buffer].taps[0].column;
+      offsets_.push_back(group.buffer * buffer_bytes_ + as_size(column * geometry_.dilation_width) * channels_ * 4);
     }
-    TapGroups::Group group{result.buffers.size(), {}};
-    std::copy(std::begin(buffer.taps), std::end(buffer.taps), group.taps);
-    result.buffers.push_back(buffer);
-    result.groups.push_back(group);
   }
-  return result;
-}
 
-}  // namespace
-
-TapGroups group_taps(const ConvolutionGeometry& geometry, std::int64_t phases) {
-  if (geometry.kernel_height == 1) return group_columns(geometry);
-  TapGroups result;
-  constexpr std::size_t kNone = ~std::size_t{0};
-  for (std::int64_t row = 0; row < geometry.kernel_height; row += 4) {
-    std::vector<std::size_t> buffer_of_phase(as_size(phases), kNone);
-    for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
-      TapGroups::Buffer buffer;
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(4, geometry.kernel_height - row); ++i) {
-        buffer.taps[i] = {row + i, column};
-      }
-      std::size_t& index = buffer_of_phase[as_size(column * geometry.dilation_width % phases)];
-      if (index == kNone) {
-        index = result.buffers.size();
-        result.buffers.push_back(buffer);
-      }
-      TapGroups::Group group{index, {}};
-      std::copy(std::begin(buffer.taps), std::end(buffer.taps), group.taps);
-      result.groups.push_back(group);
-    }
+  std::size_t packed_filter_size() const override { return sums_offset() + channels_ * sizeof(std::int32_t); }
+  const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
+    return reinterpret_cast<const std::int32_t*>(packed + sums_offset());
   }
-  return result;
-}
+  std::size_t scratch_size() const override { return as_size(participants_) * participant_size_; }
+  void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
+  void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
+  std::string describe() const override;
 
-DepthwiseConvolution::DepthwiseConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target,
-                                           bool channel_lanes, std::int64_t phases)
-    : geometry_(geometry),
-      target_(target),
-      taps_(group_taps(geometry, phases)),
-      channels_(as_size(geometry.output_channels)),
-      padded_channels_(round_up(channels_, kDepthwiseLanes)),
-      channel_lanes_(channel_lanes),
-      ones_(channel_lanes ? sums_offset() : taps_.groups.size() * 4) {
+ private:
+  // Columns of the padded input that count outputs of one row read.
+  std::int64_t columns_read(std::int64_t count) const {
+    return (count - 1) * geometry_.stride_width + (geometry_.kernel_width - 1) * geometry_.dilation_width + 1;
+  }
+  // The first byte of a group's four filter codes.
+  std::size_t filter_index(std::size_t group, std::size_t channel) const {
+    return (group * padded_channels_ + channel) * 4;
+  }
+  std::size_t sums_offset() const { return round_up(taps_.groups.size() * padded_channels_ * 4, kAlignment); }
+
+  void fill_ones();
+  void run_strip(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t first_column,
+                 std::int64_t first_row, std::int64_t end_row, std::uint8_t* own) const noexcept;
+  void load_row(const ActivationSource& source, std::int64_t image, std::int64_t padded_row, std::int64_t first_column,
+                std::int64_t outputs, std::uint8_t* target) const noexcept;
+  void interleave(std::int64_t top, std::int64_t outputs, std::uint8_t* own) const noexcept;
+  void accumulate(const ConvolutionDispatch& dispatch, std::int64_t columns, std::uint8_t* own) const noexcept;
+  void subtract_zero_points(const std::int32_t* zero_points, std::int64_t columns, std::int32_t* sums,
+                            const std::int32_t* window_sums) const noexcept;
+  void store(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t row, std::int64_t first_column,
+             std::int64_t columns, std::uint8_t* own) const noexcept;
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  TapGroups taps_;
+  std::size_t channels_, padded_channels_;
+  AlignedBuffer ones_;  // a filter of ones: its sums are those of the windows' codes
+  int participants_ = 1;
+  std::int64_t strip_columns_, strips_, bands_, ring_rows_;
+  std::size_t row_bytes_, buffer_bytes_;
+  // Offsets into a participant's scratch memory.
+  std::size_t rows_, interleaved_, sums_, window_sums_, participant_size_;
+  std::vector<std::size_t> offsets_;  // of each group, in the interleaved buffers
+};
+
+void DepthwiseConvolution::fill_ones() {
   std::memset(ones_.data(), 0, ones_.size());
-  for (std::size_t channel = 0; channel < (channel_lanes ? channels_ : 1); ++channel) {
+  for (std::size_t channel = 0; channel < channels_; ++channel) {
     for (std::size_t group = 0; group < taps_.groups.size(); ++group) {
       for (std::size_t i = 0; i < 4; ++i) {
         if (taps_.groups[group].taps[i].row >= 0) ones_.data()[filter_index(group, channel) + i] = 1;
@@ -75,14 +115,13 @@ void DepthwiseConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t 
   auto* sums = reinterpret_cast<std::int32_t*>(packed + sums_offset());
   std::memset(packed, 0, packed_filter_size());
   for (std::size_t channel = 0; channel < channels_; ++channel) {
+    const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
     for (std::size_t group = 0; group < taps_.groups.size(); ++group) {
       for (std::size_t i = 0; i < 4; ++i) {
         const Tap& tap = taps_.groups[group].taps[i];
         if (tap.row < 0) continue;
-        const auto code =
-            static_cast<std::uint8_t>(filter[static_cast<std::int64_t>(channel) * geometry_.filter.n +
-                                             tap.row * geometry_.filter.h + tap.column * geometry_.filter.w] ^
-                                      flip);
+        const auto code = static_cast<std::uint8_t>(
+            of_channel[tap.row * geometry_.filter.h + tap.column * geometry_.filter.w] ^ flip);
         packed[filter_index(group, channel) + i] = code;
         sums[channel] += static_cast<std::int8_t>(code);
       }
@@ -90,38 +129,141 @@ void DepthwiseConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t 
   }
 }
 
-std::string DepthwiseConvolution::describe_groups() const {
-  std::ostringstream text;
-  text << "\ntaps: " << geometry_.reduction() << " in " << taps_.groups.size() << " groups of four, from "
-       << taps_.buffers.size() << " interleaved buffers";
-  return text.str();
+void DepthwiseConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
+  const std::size_t tasks = as_size(geometry_.batch * strips_ * bands_);
+  parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
+    const auto index = static_cast<std::int64_t>(task);
+    const std::int64_t first_row = index % bands_ * kRowsOfTask;
+    run_strip(dispatch, index / bands_ / strips_, index / bands_ % strips_ * strip_columns_, first_row,
+              std::min(first_row + kRowsOfTask, geometry_.output_height), scratch + as_size(slot) * participant_size_);
+  });
 }
 
-void subtract_zero_points(std::int32_t* sums, const std::int32_t* window_sums, const std::int32_t* zero_points,
-                          std::size_t step, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    sums[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[i]) -
-                                        static_cast<std::uint32_t>(zero_points[i * step]) *
-                                            static_cast<std::uint32_t>(window_sums[i]));
+void DepthwiseConvolution::run_strip(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t first_column,
+                                     std::int64_t first_row, std::int64_t end_row, std::uint8_t* own) const noexcept {
+  const std::int64_t columns = std::min(strip_columns_, geometry_.output_width - first_column);
+  std::int64_t loaded = first_row * geometry_.stride_height;  // padded rows before this one are in the ring
+  for (std::int64_t row = first_row; row < end_row; ++row) {
+    const std::int64_t top = row * geometry_.stride_height;
+    for (loaded = std::max(loaded, top); loaded < top + ring_rows_; ++loaded) {
+      load_row(dispatch.source, image, loaded, first_column, columns,
+               own + rows_ + as_size(loaded % ring_rows_) * row_bytes_);
+    }
+    interleave(top, columns, own);
+    accumulate(dispatch, columns, own);
+    store(dispatch, image, row, first_column, columns, own);
   }
 }
 
-InterleaveRun interleaved_buffer(std::uint8_t* output, std::size_t count) {
-  return {.rows = {}, .count = count, .flip = 0, .output = output, .run = kOneRun, .run_bytes = 0};
+// One padded input row, the columns that the strip's outputs read, channels together, as unsigned codes.
+void DepthwiseConvolution::load_row(const ActivationSource& source, std::int64_t image, std::int64_t padded_row,
+                                    std::int64_t first_column, std::int64_t outputs,
+                                    std::uint8_t* target) const noexcept {
+  const std::int64_t channels = geometry_.output_channels, count = columns_read(outputs);
+  const std::int64_t row = padded_row - geometry_.padding_top;
+  const std::int64_t column = first_column * geometry_.stride_width - geometry_.padding_left;
+  std::int64_t begin = std::clamp<std::int64_t>(-column, 0, count);
+  std::int64_t end = std::clamp<std::int64_t>(geometry_.input_width - column, begin, count);
+  if (row < 0 || row >= geometry_.input_height) begin = end = count;
+  std::memset(target, source.zero_point, as_size(begin * channels));
+  std::memset(target + end * channels, source.zero_point, as_size((count - end) * channels));
+  if (begin == end) return;
+  const PackKernels& pack = *target_.kernels().pack;
+  const std::uint8_t* first =
+      source.data + image * geometry_.input.n + row * geometry_.input.h + (column + begin) * geometry_.input.w;
+  if (geometry_.input.c == 1 && geometry_.input.w == channels) {
+    pack.copy(first, as_size((end - begin) * channels), source.flip, target + begin * channels);
+    return;
+  }
+  for (std::int64_t i = begin; i < end; ++i) {
+    copy_codes(pack, first + (i - begin) * geometry_.input.w, geometry_.input.c, channels, source.flip,
+               target + i * channels);
+  }
 }
+
+void DepthwiseConvolution::interleave(std::int64_t top, std::int64_t outputs, std::uint8_t* own) const noexcept {
+  const std::int64_t columns = columns_read(outputs);
+  for (std::size_t buffer = 0; buffer < taps_.buffers.size(); ++buffer) {
+    InterleaveRun run = {.rows = {}, .count = 0, .output = own + interleaved_ + buffer * buffer_bytes_};
+    std::int64_t furthest = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const Tap& tap = taps_.buffers[buffer].taps[i];
+      const std::int64_t row = top + std::max<std::int64_t>(tap.row, 0) * geometry_.dilation_height;
+      const std::int64_t column = tap.row < 0 ? 0 : tap.column * geometry_.dilation_width;
+      run.rows[i] = own + rows_ + as_size(row % ring_rows_) * row_bytes_ + as_size(column) * channels_;
+      furthest = std::max(furthest, column);
+    }
+    run.count = as_size(columns - furthest) * channels_;
+    target_.kernels().pack->interleave(run);
+  }
+}
+
+void DepthwiseConvolution::accumulate(const ConvolutionDispatch& dispatch, std::int64_t columns,
+                                      std::uint8_t* own) const noexcept {
+  auto* sums = reinterpret_cast<std::int32_t*>(own + sums_);
+  auto* window_sums = reinterpret_cast<std::int32_t*>(own + window_sums_);
+  DepthwiseRun run = {.activations = own + interleaved_,
+                      .pixel_step = as_size(geometry_.stride_width) * channels_ * 4,
+                      .offsets = offsets_.data(),
+                      .groups = taps_.groups.size(),
+                      .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter),
+                      .sums = sums,
+                      .sums_row_stride = padded_channels_,
+                      .pixels = as_size(columns),
+                      .lanes = channels_};
+  target_.kernels().depthwise->accumulate(run);
+  if (dispatch.filter_zero_point == nullptr) return;
+  run.filter = reinterpret_cast<const std::int8_t*>(ones_.data());
+  run.sums = window_sums;
+  target_.kernels().depthwise->accumulate(run);
+  subtract_zero_points(dispatch.filter_zero_point, columns, sums, window_sums);
+}
+
+// sums -= zero point * (sum of the window's codes), for filters whose zero point is not 0.
+void DepthwiseConvolution::subtract_zero_points(const std::int32_t* zero_points, std::int64_t columns,
+                                                std::int32_t* sums, const std::int32_t* window_sums) const noexcept {
+  for (std::int64_t column = 0; column < columns; ++column, sums += padded_channels_, window_sums += padded_channels_) {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      sums[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[c]) -
+                                          static_cast<std::uint32_t>(zero_points[c]) *
+                                              static_cast<std::uint32_t>(window_sums[c]));
+    }
+  }
+}
+
+void DepthwiseConvolution::store(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t row,
+                                 std::int64_t first_column, std::int64_t columns, std::uint8_t* own) const noexcept {
+  const PlaneStrides& strides = geometry_.output;
+  target_.kernels().requantize->run(
+      {.accumulators = reinterpret_cast<const std::int32_t*>(own + sums_),
+       .accumulator_row_stride = padded_channels_,
+       .output = dispatch.output + image * strides.n + row * strides.h + first_column * strides.w,
+       .output_row_stride = as_size(strides.w),
+       .rows = as_size(columns),
+       .columns = channels_,
+       .offset = dispatch.offset,
+       .multiplier = dispatch.multiplier,
+       .filter_zero_point = nullptr,
+       .activation_sum = nullptr,
+       .output_zero_point = dispatch.output_zero_point,
+       .flip = dispatch.output_flip});
+}
+
+std::string DepthwiseConvolution::describe() const {
+  return "algorithm: depthwise, channels as lanes\ntaps: " + std::to_string(geometry_.reduction()) + " in " +
+         std::to_string(taps_.groups.size()) + " groups of four, from " + std::to_string(taps_.buffers.size()) +
+         " interleaved buffers\ntile: strips of " + std::to_string(strip_columns_) + " output columns, " +
+         std::to_string(kRowsOfTask) + " rows a task, on " + std::to_string(participants_) + " threads";
+}
+
+}  // namespace
 
 bool depthwise_applies(const ConvolutionGeometry& geometry) {
   if (geometry.group_input_channels() != 1 || geometry.group_output_channels() != 1) return false;
   constexpr std::int64_t kMostTaps = 4096;
   constexpr double kMostBytes = 1 << 25;
-  if (geometry.reduction() > kMostTaps) return false;
-  if (!channels_last(geometry)) {
-    // A plane that is mostly padding costs more than gathering the windows.
-    constexpr double kMostWaste = 64;
-    const double pixels = static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width) +
-                          static_cast<double>(geometry.output_height) * static_cast<double>(geometry.output_width);
-    const double codes = PaddedPlanes::possible(geometry) ? PaddedPlanes::channel_codes(geometry) : kMostBytes;
-    return codes < std::min(kMostBytes, kMostWaste * pixels);
+  if (geometry.kernel_height > kMostTaps || geometry.kernel_width > kMostTaps || geometry.reduction() > kMostTaps) {
+    return false;
   }
   // In floating point: sizes of absurd descs overflow integers.
   const double columns = static_cast<double>(std::min(kLeastStripColumns, geometry.output_width) - 1) *
@@ -133,10 +275,9 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
          kMostBytes;
 }
 
-std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry, std::uint8_t,
                                                                  const ExecutionTarget& target) {
-  return channels_last(geometry) ? make_depthwise_channel_lanes(geometry, target)
-                                 : make_depthwise_pixel_lanes(geometry, target);
+  return std::make_unique<DepthwiseConvolution>(geometry, target);
 }
 
 }  // namespace dmlcpu

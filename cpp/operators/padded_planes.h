@@ -5,10 +5,8 @@
 // their remainder, so that the rows that neighbouring output rows read are neighbours: for a stride of 2 and a tap in
 // padded row 3, output rows 0 1 2 read padded rows 3 5 7, which stand together among the odd ones.
 //
-//   channels last    image, row remainder, row, column, channel
-//                    position of an output pixel: row * row_positions + column, position_bytes = stride * channels
-//   channels first   image, channel, row remainder, column remainder, row, column
-//                    the same, position_bytes = 1
+//   image, row remainder, row, column, channel
+//   position of an output pixel: row * row_positions + column, position_bytes = stride * channels
 //
 // Output pixels are counted by positions: those of one row follow each other, and row_positions - output_width
 // positions of no pixel follow each row (what the padding and the window add). Positions that belong to no pixel read
@@ -27,7 +25,7 @@ namespace dmlcpu {
 
 class PaddedPlanes {
  public:
-  PaddedPlanes(const ConvolutionGeometry& geometry, bool last);
+  explicit PaddedPlanes(const ConvolutionGeometry& geometry);
 
   // Whether the tables of a plan, of the taps and of the remainders of the strides, are of any reasonable size.
   static bool possible(const ConvolutionGeometry& geometry) {
@@ -39,38 +37,31 @@ class PaddedPlanes {
   // Whether that holds, and the copy and the positions that it wastes are worth it: both at most about twice what there
   // is.
   static bool applies(const ConvolutionGeometry& geometry);
-  // About how many codes one channel's copy has. In floating point: sizes of absurd descs overflow integers.
-  static double channel_codes(const ConvolutionGeometry& geometry);
 
   // With room behind the last code for a step of k that begins within the copy.
   std::size_t size() const { return image_bytes_ * batch_ + kAlignment; }
   std::int64_t row_positions() const { return row_positions_; }
   std::size_t position_bytes() const { return position_bytes_; }
 
-  // From an output pixel's position to a tap's code of the first channel, or of the next channel.
-  std::size_t tap_offset(std::int64_t kernel_row, std::int64_t kernel_column) const;
-  std::size_t channel_bytes() const { return channel_bytes_; }
+  // From an output pixel's position to the first tap of a kernel row.
+  std::size_t row_offset(std::int64_t kernel_row) const;
   std::size_t image_bytes() const { return image_bytes_; }
 
   void fill(const ActivationSource& source, const PackKernels& kernels, int num_threads, std::uint8_t* planes) const;
-  // One channel of one image, in the order of channels first.
-  void fill_channel(const ActivationSource& source, const PackKernels& kernels, std::int64_t image,
-                    std::int64_t channel, std::uint8_t* plane) const;
 
  private:
   void fill_row(const ActivationSource& source, const PackKernels& kernels, std::int64_t image, std::int64_t padded_row,
                 std::uint8_t* row) const;
 
   ConvolutionGeometry geometry_;
-  bool last_;
   std::size_t batch_;
   std::int64_t rows_;     // of one remainder
-  std::int64_t columns_;  // of one remainder (channels first) or of all (channels last)
+  std::int64_t columns_;  // of all remainders
   std::int64_t row_positions_;
-  std::size_t row_bytes_, position_bytes_, channel_bytes_, image_bytes_;
-  // Where the rows (columns) of a remainder stand among those that some tap reads; -1 for those that none does.
-  std::vector<std::int64_t> row_remainder_, column_remainder_;
-  std::int64_t used_rows_, used_columns_;
+  std::size_t row_bytes_, position_bytes_, image_bytes_;
+  // Where the rows of a remainder stand among those that some tap reads; -1 for those that none does.
+  std::vector<std::int64_t> row_remainder_;
+  std::int64_t used_rows_;
 };
 
 }  // namespace dmlcpu

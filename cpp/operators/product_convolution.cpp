@@ -31,9 +31,8 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         target_(target),
         gemm_(*target.kernels().gemm),
         plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
-    position_bytes_ = as_size(readable_pixel_stride(geometry_, plan_.pixel_rows()).value_or(0));
-    channel_bytes_ = as_size(geometry_.input.c);
-    tap_offsets_ = {kNoOffset};
+    position_bytes_ = as_size(readable_pixel_stride(geometry_).value_or(0));
+    segment_offsets_ = {kNoOffset};
     if (plan_.source == ActivationsFrom::planes) use_planes();
   }
 
@@ -70,6 +69,8 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   void sum_activations(const Activations& activations, const Tile& tile, std::uint8_t* own) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                 std::uint8_t* own) const noexcept;
+  void spread_codes(const std::uint8_t* codes, std::int64_t pixels, std::int64_t channels, std::uint8_t* output,
+                    std::int64_t pixel_stride) const noexcept;
   void store(const ConvolutionDispatch& dispatch, const Tile& tile, std::int64_t channel, std::int64_t channels,
              std::uint8_t* own) const noexcept;
 
@@ -78,21 +79,36 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   const GemmKernels& gemm_;
   ProductPlan plan_;
   std::optional<PaddedPlanes> planes_;
-  // In the source: from a position to the next, from a channel to the next, and from a position to each tap.
-  std::size_t position_bytes_, channel_bytes_;
-  std::vector<std::size_t> tap_offsets_;
+  // In the source: from a position to the next, and from a position to each segment of its terms.
+  std::size_t position_bytes_;
+  std::vector<std::size_t> segment_offsets_;
 };
 
-void ProductConvolution::use_planes() {
-  planes_.emplace(geometry_, plan_.pixel_rows());
-  position_bytes_ = planes_->position_bytes();
-  channel_bytes_ = planes_->channel_bytes();
-  tap_offsets_.clear();
-  for (std::int64_t row = 0; row < geometry_.kernel_height; ++row) {
-    // Rows read in place take all columns from the first tap's.
-    const std::int64_t columns = plan_.in_place ? 1 : geometry_.kernel_width;
-    for (std::int64_t column = 0; column < columns; ++column) tap_offsets_.push_back(planes_->tap_offset(row, column));
+// Writes the codes of pixels whose channels follow each other to an output where they do not.
+void ProductConvolution::spread_codes(const std::uint8_t* codes, std::int64_t pixels, std::int64_t channels,
+                                      std::uint8_t* output, std::int64_t pixel_stride) const noexcept {
+  if (pixel_stride == 1) {
+    target_.kernels().pack->transpose({.input = codes,
+                                       .input_row_stride = as_size(channels),
+                                       .rows = as_size(pixels),
+                                       .columns = as_size(channels),
+                                       .flip = 0,
+                                       .output = output,
+                                       .output_row_stride = as_size(geometry_.output.c)});
+    return;
   }
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      output[pixel * pixel_stride + c * geometry_.output.c] = codes[pixel * channels + c];
+    }
+  }
+}
+
+void ProductConvolution::use_planes() {
+  planes_.emplace(geometry_);
+  position_bytes_ = planes_->position_bytes();
+  segment_offsets_.clear();
+  for (std::int64_t row = 0; row < geometry_.kernel_height; ++row) segment_offsets_.push_back(planes_->row_offset(row));
 }
 
 void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
@@ -120,37 +136,26 @@ const std::uint8_t* ProductConvolution::source_at(const ConvolutionDispatch& dis
                                                   const Tile& tile) const noexcept {
   const std::uint8_t* image = planes_ ? planes + as_size(tile.image) * planes_->image_bytes()
                                       : dispatch.source.data + tile.image * geometry_.input.n;
-  return image + as_size(tile.group * geometry_.group_input_channels()) * channel_bytes_ +
-         as_size(tile.first) * position_bytes_;
+  return image + as_size(tile.group * geometry_.group_input_channels()) + as_size(tile.first) * position_bytes_;
 }
 
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
                                                                         const std::uint8_t* planes, const Tile& tile,
                                                                         std::uint8_t* own) const noexcept {
-  const PackKernels& pack = *target_.kernels().pack;
   const TermOrder& order = plan_.filter.order;
-  const std::size_t k = order.k(), channels = as_size(geometry_.group_input_channels());
   if (plan_.in_place) {
     return {source_at(dispatch, planes, tile),
             position_bytes_,
-            tap_offsets_.data(),
+            segment_offsets_.data(),
             order.segments,
             order.segment_terms,
             order.segment_padded};
   }
+  const std::size_t k = order.k();
   std::uint8_t* packed = own + plan_.activations;
-  const std::int64_t first = tile.image * plan_.unit_distance + tile.first;
-  if (plan_.pixel_rows()) {
-    pack_activation_rows(geometry_, pack, dispatch.source, tile.group, first, tile.count, k, packed);
-  } else if (plan_.source == ActivationsFrom::pixels) {
-    pack_activation_columns(geometry_, pack, dispatch.source, tile.group, first, tile.count, gemm_.nr, k,
-                            own + plan_.staging, packed);
-  } else {
-    const std::uint8_t flip = planes_ ? std::uint8_t{0} : dispatch.source.flip;
-    interleave_columns(pack, source_at(dispatch, planes, tile), channels, channel_bytes_, tap_offsets_, flip,
-                       as_size(tile.count), gemm_.nr, k, own + plan_.staging, packed);
-  }
-  return {packed, k, &kNoOffset, 1, k, k};
+  pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group,
+                       tile.image * plan_.unit_distance + tile.first, tile.count, k, packed);
+  return {packed, k, &kNoOffset, 1, as_size(geometry_.reduction()), k};
 }
 
 // The sum of each position's window, which filters with zero points other than 0 need.
@@ -159,13 +164,7 @@ void ProductConvolution::sum_activations(const Activations& activations, const T
   const PackKernels& pack = *target_.kernels().pack;
   const std::size_t count = as_size(tile.count);
   auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.activation_sums);
-  if (!plan_.pixel_rows()) {
-    for (std::size_t column = 0; column < count; column += gemm_.nr) {
-      pack.sum_columns(activations.data + column * activations.k, gemm_.nr, activations.k, sums + column);
-    }
-    return;
-  }
-  std::int32_t* of_segment = sums + round_up(as_size(plan_.tile_positions), gemm_.nr);
+  std::int32_t* of_segment = sums + plan_.tile_positions;
   for (std::size_t segment = 0; segment < activations.segments; ++segment) {
     pack.sum_rows(activations.data + activations.offsets[segment], activations.row_stride, count, activations.terms,
                   segment == 0 ? sums : of_segment);
@@ -182,24 +181,20 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
   if (dispatch.filter_zero_point != nullptr) sum_activations(activations, tile, own);
 
   const std::size_t k = plan_.filter.order.k();
-  const bool pixel_rows = plan_.pixel_rows();
   const std::uint8_t* filter = dispatch.filter + as_size(tile.group) * plan_.filter.operand_size;
   for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
     const std::int64_t channel = block * plan_.block_channels;
     const std::int64_t channels = std::min(plan_.block_channels, geometry_.group_output_channels() - channel);
-    const std::uint8_t* filter_block = filter + as_size(channel) * k;
-    const std::size_t n = as_size(pixel_rows ? channels : tile.count);
-    const GemmBlock product = {.a = pixel_rows ? activations.data : filter_block,
-                               .a_row_stride = pixel_rows ? activations.row_stride : k,
-                               .a_offsets = pixel_rows ? activations.offsets : &kNoOffset,
-                               .segments = pixel_rows ? activations.segments : 1,
-                               .b = pixel_rows ? filter_block : activations.data,
-                               .c = reinterpret_cast<std::int32_t*>(own + plan_.accumulators),
-                               .c_row_stride = round_up(n, gemm_.nr),
-                               .m = as_size(pixel_rows ? tile.count : channels),
-                               .n = n,
-                               .k = pixel_rows ? activations.k : k};
-    (pixel_rows ? gemm_.unsigned_by_signed : gemm_.signed_by_unsigned)(product);
+    gemm_.multiply({.a = activations.data,
+                    .a_row_stride = activations.row_stride,
+                    .a_offsets = activations.offsets,
+                    .segments = activations.segments,
+                    .b = filter + as_size(channel) * k,
+                    .c = reinterpret_cast<std::int32_t*>(own + plan_.accumulators),
+                    .c_row_stride = round_up(as_size(channels), gemm_.nr),
+                    .m = as_size(tile.count),
+                    .n = as_size(channels),
+                    .k = activations.k});
     store(dispatch, tile, tile.group * geometry_.group_output_channels() + channel, channels, own);
   }
 }
@@ -208,40 +203,30 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
 // output rows where only those are, else through a buffer of codes.
 void ProductConvolution::store(const ConvolutionDispatch& dispatch, const Tile& tile, std::int64_t channel,
                                std::int64_t channels, std::uint8_t* own) const noexcept {
-  const bool pixel_rows = plan_.pixel_rows();
   const PlaneStrides& strides = geometry_.output;
-  const RequantizeKernels& kernels = *target_.kernels().requantize;
-  const RequantizeFunction requantize = pixel_rows ? kernels.pixel_rows : kernels.channel_rows;
   const auto* accumulators = reinterpret_cast<const std::int32_t*>(own + plan_.accumulators);
   const auto* sums = reinterpret_cast<const std::int32_t*>(own + plan_.activation_sums);
-  const std::size_t row_stride = round_up(as_size(pixel_rows ? channels : tile.count), gemm_.nr);
+  const std::size_t row_stride = round_up(as_size(channels), gemm_.nr);
 
   // Pixels [offset, offset + count) of the tile, pixel_stride apart in the output.
   const auto store_pixels = [&](std::int64_t offset, std::int64_t count, std::uint8_t* output,
                                 std::int64_t pixel_stride) {
-    const std::int64_t column_stride = pixel_rows ? strides.c : pixel_stride;
-    const std::int64_t output_row_stride = pixel_rows ? pixel_stride : strides.c;
-    const std::int64_t rows = pixel_rows ? count : channels, columns = pixel_rows ? channels : count;
-    const bool direct = column_stride == 1 || columns == 1;
+    const bool direct = strides.c == 1 || channels == 1;
     std::uint8_t* codes = own + plan_.codes;
-    requantize(
-        {.accumulators = accumulators + as_size(offset) * (pixel_rows ? row_stride : 1),
+    target_.kernels().requantize->run(
+        {.accumulators = accumulators + as_size(offset) * row_stride,
          .accumulator_row_stride = row_stride,
          .output = direct ? output : codes,
-         .output_row_stride = as_size(direct ? output_row_stride : columns),
-         .rows = as_size(rows),
-         .columns = as_size(columns),
+         .output_row_stride = as_size(direct ? pixel_stride : channels),
+         .rows = as_size(count),
+         .columns = as_size(channels),
          .offset = dispatch.offset + channel,
          .multiplier = dispatch.multiplier + channel,
          .filter_zero_point = dispatch.filter_zero_point == nullptr ? nullptr : dispatch.filter_zero_point + channel,
          .activation_sum = sums + offset,
          .output_zero_point = dispatch.output_zero_point,
          .flip = dispatch.output_flip});
-    for (std::int64_t row = 0; !direct && row < rows; ++row) {
-      for (std::int64_t column = 0; column < columns; ++column) {
-        output[row * output_row_stride + column * column_stride] = codes[row * columns + column];
-      }
-    }
+    if (!direct) spread_codes(codes, count, channels, output, pixel_stride);
   };
 
   const auto pixel_address = [&](std::int64_t n, std::int64_t row, std::int64_t column) {
@@ -263,10 +248,7 @@ void ProductConvolution::store(const ConvolutionDispatch& dispatch, const Tile& 
 std::string ProductConvolution::describe() const {
   std::ostringstream text;
   text << "algorithm: matrix product over an implicit im2col, requantized in the same pass\n"
-       << "arrangement: "
-       << (plan_.pixel_rows() ? "pixels as rows (the output's channels are neighbours)"
-                              : "channels as rows (the output's pixels are neighbours)")
-       << "\nactivations: "
+       << "activations: "
        << (plan_.source == ActivationsFrom::input    ? "the input itself"
            : plan_.source == ActivationsFrom::planes ? "a padded copy of the input"
                                                      : "windows gathered from the input")

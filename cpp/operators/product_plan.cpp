@@ -1,23 +1,21 @@
 #include "operators/product_plan.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "operators/padded_planes.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {
 
-std::optional<std::int64_t> readable_pixel_stride(const ConvolutionGeometry& geometry, bool pixel_rows) {
-  if (!geometry.pointwise()) return std::nullopt;
-  const auto stride = uniform_pixel_stride(geometry.input, pixel_rows ? geometry.batch : 1, geometry.input_height,
-                                           geometry.input_width);
-  const bool neighbours = pixel_rows ? geometry.input.c == 1 : stride == 1;
-  return neighbours ? stride : std::nullopt;
+std::optional<std::int64_t> readable_pixel_stride(const ConvolutionGeometry& geometry) {
+  if (!geometry.pointwise() || geometry.input.c != 1) return std::nullopt;
+  return uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
 }
 
 namespace {
 
-// Whether reading windows from padded planes beats gathering them, with pixels as rows. The positions that planes waste
+// Whether reading windows from padded planes beats gathering them. The positions that planes waste
 // cost products; gathering costs about a cycle for 16 codes, shared by all output channels.
 bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t row_positions) {
   const double waste = static_cast<double>(row_positions) / static_cast<double>(geometry.output_width) - 1.0;
@@ -26,17 +24,16 @@ bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
 
 // Rows of a product are read in place as whole kernel rows, whose columns must be neighbours, and as the unsigned codes
 // that they must be.
-ActivationsFrom choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
-                              bool pixel_rows) {
-  if (readable_pixel_stride(geometry, pixel_rows)) {
+ActivationsFrom choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip) {
+  if (geometry.pointwise()) {
     const bool whole_steps = as_size(geometry.group_input_channels()) % kernels.kr == 0;
-    return pixel_rows && (!whole_steps || flip != 0) ? ActivationsFrom::pixels : ActivationsFrom::input;
+    const bool readable = readable_pixel_stride(geometry).has_value();
+    return readable && whole_steps && flip == 0 ? ActivationsFrom::input : ActivationsFrom::pixels;
   }
-  if (!PaddedPlanes::applies(geometry)) return ActivationsFrom::pixels;
-  if (!pixel_rows) return ActivationsFrom::planes;
   const bool whole_rows = geometry.groups == 1 && geometry.dilation_width == 1;
-  const std::int64_t row_positions = PaddedPlanes(geometry, true).row_positions();
-  return whole_rows && planes_pay(geometry, kernels, row_positions) ? ActivationsFrom::planes : ActivationsFrom::pixels;
+  if (!whole_rows || !PaddedPlanes::applies(geometry)) return ActivationsFrom::pixels;
+  const std::int64_t row_positions = PaddedPlanes(geometry).row_positions();
+  return planes_pay(geometry, kernels, row_positions) ? ActivationsFrom::planes : ActivationsFrom::pixels;
 }
 
 TermOrder choose_order(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
@@ -51,15 +48,15 @@ TermOrder choose_order(const ConvolutionGeometry& geometry, const GemmKernels& k
 // blocks of a tile become tasks of their own.
 void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
                      ProductPlan& plan) {
-  const bool whole_batch = plan.pixel_rows() && plan.source != ActivationsFrom::planes;
+  const bool whole_batch = plan.source != ActivationsFrom::planes;
   plan.units = whole_batch ? 1 : geometry.batch;
   plan.unit_distance = geometry.output_height * plan.row_positions;
   plan.unit_positions =
       plan.unit_distance * (whole_batch ? geometry.batch : 1) - (plan.row_positions - geometry.output_width);
 
   constexpr std::int64_t kMaxBlockChannels = 128, kMaxTilePositions = 256, kTilesPerThread = 4;
-  const auto position_multiple = static_cast<std::int64_t>(plan.pixel_rows() ? kernels.mr : kernels.nr);
-  const auto channel_multiple = static_cast<std::int64_t>(plan.pixel_rows() ? kernels.nr : kernels.mr);
+  const auto position_multiple = static_cast<std::int64_t>(kernels.mr);
+  const auto channel_multiple = static_cast<std::int64_t>(kernels.nr);
   const std::int64_t channels = geometry.group_output_channels();
   plan.block_channels = std::min(divide_up(channels, channel_multiple) * channel_multiple,
                                  divide_up(kMaxBlockChannels, channel_multiple) * channel_multiple);
@@ -72,7 +69,12 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   if (num_threads > 1) {
     positions = std::min(positions, divide_up(plan.unit_positions * plan.units, num_threads * kTilesPerThread));
   }
-  positions = std::max(positions / position_multiple, std::int64_t{1}) * position_multiple;
+  // Tiles that are transposed on their way in or out are also whole cache lines of pixels, where that is possible.
+  constexpr std::int64_t kCacheLine = 64;
+  const std::int64_t line_multiple = std::lcm(position_multiple, kCacheLine);
+  const bool planes = geometry.input.c != 1 || geometry.output.c != 1;
+  const std::int64_t multiple = planes && positions >= line_multiple ? line_multiple : position_multiple;
+  positions = std::max(positions / multiple, std::int64_t{1}) * multiple;
   plan.tile_positions = std::min(positions, plan.unit_positions);
   plan.tiles_of_unit = divide_up(plan.unit_positions, plan.tile_positions);
 
@@ -83,15 +85,13 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
 
 void lay_out_scratch(const GemmKernels& kernels, std::size_t planes_size, ProductPlan& plan) {
   const std::size_t positions = as_size(plan.tile_positions);
-  const std::size_t columns = round_up(positions, kernels.nr);
   const std::size_t block = as_size(plan.block_channels);
 
   BufferLayout own;
-  plan.activations = own.take(plan.in_place ? 0 : plan.pixel_rows() ? positions : columns, plan.filter.order.k());
-  plan.staging = own.take(plan.pixel_rows() ? 0 : columns, 4);
-  plan.accumulators = own.take(round_up(block, kernels.nr) * columns, sizeof(std::int32_t));
-  plan.activation_sums = own.take(2 * columns, sizeof(std::int32_t));
-  plan.codes = own.take(block, columns);
+  plan.activations = own.take(plan.in_place ? 0 : positions, plan.filter.order.k());
+  plan.accumulators = own.take(round_up(block, kernels.nr) * positions, sizeof(std::int32_t));
+  plan.activation_sums = own.take(2 * positions, sizeof(std::int32_t));
+  plan.codes = own.take(block, positions);
   plan.participant_size = own.size();
 
   BufferLayout all;
@@ -105,13 +105,12 @@ void lay_out_scratch(const GemmKernels& kernels, std::size_t planes_size, Produc
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads) {
   ProductPlan plan{};
-  plan.arrangement = channels_last(geometry) ? Arrangement::pixel_rows : Arrangement::channel_rows;
-  plan.source = choose_source(geometry, kernels, input_flip, plan.pixel_rows());
-  plan.in_place = plan.pixel_rows() && plan.source != ActivationsFrom::pixels;
-  plan.filter = packed_filter(geometry, kernels, plan.arrangement, choose_order(geometry, kernels, plan));
+  plan.source = choose_source(geometry, kernels, input_flip);
+  plan.in_place = plan.source != ActivationsFrom::pixels;
+  plan.filter = packed_filter(geometry, kernels, choose_order(geometry, kernels, plan));
   const bool has_planes = plan.source == ActivationsFrom::planes;
   const std::optional<PaddedPlanes> planes =
-      has_planes ? std::optional<PaddedPlanes>(std::in_place, geometry, plan.pixel_rows()) : std::nullopt;
+      has_planes ? std::optional<PaddedPlanes>(std::in_place, geometry) : std::nullopt;
   plan.row_positions = has_planes ? planes->row_positions() : geometry.output_width;
   choose_blocking(geometry, kernels, num_threads, plan);
   lay_out_scratch(kernels, has_planes ? planes->size() : 0, plan);

@@ -1,5 +1,5 @@
-// How a convolution is cut up for a matrix product: what its rows are, where its activations come from, tiles, blocks
-// of channels, tasks and scratch memory, chosen once from the desc and the caches.
+// How a convolution is cut up for a matrix product: where its activations come from, tiles, blocks of channels, tasks
+// and scratch memory, chosen once from the desc and the caches.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,6 @@ enum class ActivationsFrom : std::uint8_t {
 // How a compiled convolution is cut up. Output pixels are counted by positions, see PaddedPlanes; where there are no
 // planes every position is a pixel.
 struct ProductPlan {
-  Arrangement arrangement;
   ActivationsFrom source;
   bool in_place;  // rows of the product are read where the source has them
   PackedFilter filter;
@@ -37,16 +36,15 @@ struct ProductPlan {
   int participants;
 
   std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
-  bool pixel_rows() const { return arrangement == Arrangement::pixel_rows; }
 
   // The scratch buffer is the planes, then one part for each participant; offsets into a part.
   std::size_t participants_offset, participant_size;
-  std::size_t activations, staging, accumulators, activation_sums, codes;
+  std::size_t activations, accumulators, activation_sums, codes;
   std::size_t scratch_size;
 };
 
 // The distance of the input's neighbouring pixels, where a pointwise convolution can read them as they stand.
-std::optional<std::int64_t> readable_pixel_stride(const ConvolutionGeometry& geometry, bool pixel_rows);
+std::optional<std::int64_t> readable_pixel_stride(const ConvolutionGeometry& geometry);
 
 // input_flip is 0x80 for INT8 input. Throws std::bad_alloc if a size is beyond the address space.
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,

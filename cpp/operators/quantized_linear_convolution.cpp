@@ -3,6 +3,7 @@
 
 #include "operators/convolution_algorithm.h"
 #include "operators/operator.h"
+#include "operators/staged_convolution.h"
 #include "operators/staging.h"
 #include "runtime/scratch.h"
 
@@ -23,10 +24,15 @@ enum Tensor : std::size_t {
 };
 
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column.
+// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in.
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
-  return depthwise_applies(geometry) ? make_depthwise_convolution(geometry, target)
-                                     : make_product_convolution(geometry, input_flip, target);
+  if (depthwise_applies(geometry)) {
+    return make_staged_convolution(geometry, {.input = true, .output = true}, input_flip, target,
+                                   make_depthwise_convolution);
+  }
+  const Staging staging = {.input = !geometry.pointwise() && reads_most(geometry), .output = false};
+  return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);
 }
 
 class QuantizedLinearConvolution final : public CompiledOperator {

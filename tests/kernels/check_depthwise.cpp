@@ -7,7 +7,6 @@ namespace dmlcpu::test {
 namespace {
 
 struct Sums {
-  bool one_filter;
   std::size_t groups, pixels, lanes, gap;
 };
 
@@ -18,23 +17,22 @@ void check_sums(Check& check, const Sums& shape, Edge edge) {
   for (std::size_t& offset : offsets) offset = 4 * check.below(2 * padded);
   const std::size_t furthest = *std::max_element(offsets.begin(), offsets.end());
   std::vector<std::uint8_t> activations(furthest + (shape.pixels - 1) * pixel_step + padded * 4);
-  std::vector<std::int8_t> filter(shape.groups * (shape.one_filter ? 1 : padded) * 4);
+  std::vector<std::int8_t> filter(shape.groups * padded * 4);
   for (std::uint8_t& code : activations) code = check.code();
   for (std::int8_t& code : filter) code = static_cast<std::int8_t>(check.code());
 
   const GuardedBuffer<std::uint8_t> guarded_activations(activations, edge);
   const GuardedBuffer<std::int8_t> guarded_filter(filter, edge);
   const GuardedBuffer<std::int32_t> sums(shape.pixels * row_stride - shape.gap, edge);
-  const DepthwiseKernels& kernels = *check.table.depthwise;
-  (shape.one_filter ? kernels.pixel_lanes : kernels.channel_lanes)({.activations = guarded_activations.data(),
-                                                                    .pixel_step = pixel_step,
-                                                                    .offsets = offsets.data(),
-                                                                    .groups = shape.groups,
-                                                                    .filter = guarded_filter.data(),
-                                                                    .sums = sums.data(),
-                                                                    .sums_row_stride = row_stride,
-                                                                    .pixels = shape.pixels,
-                                                                    .lanes = shape.lanes});
+  check.table.depthwise->accumulate({.activations = guarded_activations.data(),
+                                     .pixel_step = pixel_step,
+                                     .offsets = offsets.data(),
+                                     .groups = shape.groups,
+                                     .filter = guarded_filter.data(),
+                                     .sums = sums.data(),
+                                     .sums_row_stride = row_stride,
+                                     .pixels = shape.pixels,
+                                     .lanes = shape.lanes});
 
   std::vector<std::int32_t> expected = canaries<std::int32_t>(sums.size());
   for (std::size_t pixel = 0; pixel < shape.pixels; ++pixel) {
@@ -43,7 +41,7 @@ void check_sums(Check& check, const Sums& shape, Edge edge) {
       for (std::size_t group = 0; group < shape.groups; ++group) {
         for (std::size_t tap = 0; tap < 4; ++tap) {
           sum += activations[pixel * pixel_step + offsets[group] + lane * 4 + tap] *
-                 filter[(shape.one_filter ? group : group * padded + lane) * 4 + tap];
+                 filter[(group * padded + lane) * 4 + tap];
         }
       }
       expected[pixel * row_stride + lane] = reference_wrap(sum);
@@ -55,17 +53,14 @@ void check_sums(Check& check, const Sums& shape, Edge edge) {
 }  // namespace
 
 void check_depthwise(Check& check) {
-  for (const bool one_filter : {false, true}) {
-    for (const std::size_t groups : {1, 2, 3, 4, 5, 6, 10, 14}) {
-      for (const std::size_t lanes : {1, 15, 16, 17, 32, 48, 63, 64, 65, 128, 129, 144, 271}) {
-        for (const std::size_t pixels : {1, 2, 3, 4, 5, 9}) {
-          if (one_filter && pixels > 1) continue;
-          for (const Edge edge : kEdges) {
-            const Sums shape = {one_filter, groups, pixels, lanes, check.below(2) * 3};
-            describe_case("depthwise one_filter %d, groups %zu, pixels %zu, lanes %zu, gap %zu, edge %d", one_filter,
-                          groups, pixels, lanes, shape.gap, static_cast<int>(edge));
-            check_sums(check, shape, edge);
-          }
+  for (const std::size_t groups : {1, 2, 3, 4, 5, 6, 10, 14}) {
+    for (const std::size_t lanes : {1, 15, 16, 17, 32, 48, 63, 64, 65, 128, 129, 144, 271}) {
+      for (const std::size_t pixels : {1, 2, 3, 4, 5, 9}) {
+        for (const Edge edge : kEdges) {
+          const Sums shape = {groups, pixels, lanes, check.below(2) * 3};
+          describe_case("depthwise groups %zu, pixels %zu, lanes %zu, gap %zu, edge %d", groups, pixels, lanes,
+                        shape.gap, static_cast<int>(edge));
+          check_sums(check, shape, edge);
         }
       }
     }

@@ -9,14 +9,11 @@ namespace {
 enum class Data { random, most_positive, most_negative };
 
 struct Product {
-  bool a_signed;
   std::size_t m, n, k, a_gap, c_gap;
   Data data;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
-
-int value_of(std::uint8_t code, bool is_signed) { return is_signed ? static_cast<std::int8_t>(code) : code; }
 
 std::uint8_t draw(Check& check, Data data, bool is_signed) {
   if (data == Data::random) return check.code();
@@ -33,22 +30,21 @@ void check_product(Check& check, const Product& product, Edge edge) {
   const std::size_t a_stride = k + product.a_gap, columns = round_up(product.n, gemm.nr);
   const std::size_t c_stride = columns + product.c_gap;
   std::vector<std::uint8_t> a(product.m == 0 ? 0 : (product.m - 1) * a_stride + a_row), b(columns * segments * k);
-  for (std::uint8_t& code : a) code = draw(check, product.data, product.a_signed);
-  for (std::uint8_t& code : b) code = draw(check, product.data, !product.a_signed);
+  for (std::uint8_t& code : a) code = draw(check, product.data, false);
+  for (std::uint8_t& code : b) code = draw(check, product.data, true);
 
   const GuardedBuffer<std::uint8_t> guarded_a(a, edge), guarded_b(b, edge);
   const GuardedBuffer<std::int32_t> c(product.m == 0 ? 0 : product.m * c_stride - product.c_gap, edge);
-  const GemmFunction kernel = product.a_signed ? gemm.signed_by_unsigned : gemm.unsigned_by_signed;
-  kernel({.a = guarded_a.data(),
-          .a_row_stride = a_stride,
-          .a_offsets = offsets.data(),
-          .segments = segments,
-          .b = guarded_b.data(),
-          .c = c.data(),
-          .c_row_stride = c_stride,
-          .m = product.m,
-          .n = product.n,
-          .k = k});
+  gemm.multiply({.a = guarded_a.data(),
+                 .a_row_stride = a_stride,
+                 .a_offsets = offsets.data(),
+                 .segments = segments,
+                 .b = guarded_b.data(),
+                 .c = c.data(),
+                 .c_row_stride = c_stride,
+                 .m = product.m,
+                 .n = product.n,
+                 .k = k});
 
   std::vector<std::int32_t> expected = canaries<std::int32_t>(c.size());
   for (std::size_t row = 0; row < product.m; ++row) {
@@ -56,8 +52,8 @@ void check_product(Check& check, const Product& product, Edge edge) {
       const std::uint8_t* panel = b.data() + column / gemm.nr * gemm.nr * segments * k + column % gemm.nr * 4;
       std::int64_t sum = 0;
       for (std::size_t i = 0; i < segments * k; ++i) {
-        sum += value_of(a[row * a_stride + offsets[i / k] + i % k], product.a_signed) *
-               value_of(panel[i / 4 * gemm.nr * 4 + i % 4], !product.a_signed);
+        sum +=
+            a[row * a_stride + offsets[i / k] + i % k] * static_cast<std::int8_t>(panel[i / 4 * gemm.nr * 4 + i % 4]);
       }
       expected[row * c_stride + column] = reference_wrap(sum);
     }
@@ -71,9 +67,8 @@ void check_product(Check& check, const Product& product, Edge edge) {
 
 void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
-    describe_case("gemm a_signed %d, m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, edge %d", product.a_signed,
-                  product.m, product.n, product.k, product.a_gap, product.c_gap, static_cast<int>(product.data),
-                  static_cast<int>(edge));
+    describe_case("gemm m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, edge %d", product.m, product.n, product.k,
+                  product.a_gap, product.c_gap, static_cast<int>(product.data), static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -85,18 +80,18 @@ void check_gemm(Check& check) {
   const std::size_t mr = gemm.mr, nr = gemm.nr, kr = gemm.kr;
   describe_case("gemm: sizes of the tile");
   check.expect(mr >= 1 && kr % 4 == 0 && nr * kr % 64 == 0 && nr % 16 == 0);
-  for (const bool a_signed : {false, true}) {
+  {
     for (const std::size_t k : {kr, 2 * kr, 3 * kr, round_up(200, kr)}) {
       for (const std::size_t n : {std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
         for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
           const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
-          check_case(check, {a_signed, m, n, k, check.below(3) * 5, check.below(2) * 16, data});
+          check_case(check, {m, n, k, check.below(3) * 5, check.below(2) * 16, data});
         }
       }
     }
     // Sums beyond int32: 255 * 128 * k.
     for (const Data data : {Data::most_positive, Data::most_negative}) {
-      check_case(check, {a_signed, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data});
+      check_case(check, {mr + 1, nr + 1, round_up(70000, kr), 0, 0, data});
     }
   }
 }

@@ -63,7 +63,7 @@ void accumulate_any(const DepthwiseRun& run, std::size_t lane, std::size_t padde
   }
 }
 
-void channel_lanes(const DepthwiseRun& run) noexcept {
+void accumulate(const DepthwiseRun& run) noexcept {
   const std::size_t lanes = (run.lanes + kDepthwiseLanes - 1) / kDepthwiseLanes * kDepthwiseLanes;
   for (std::size_t lane = 0; lane < lanes; lane += 8) {
     switch (run.groups) {
@@ -82,32 +82,8 @@ void channel_lanes(const DepthwiseRun& run) noexcept {
   }
 }
 
-// 32 neighbouring pixels at a time, the last ones 8 at a time.
-template <std::size_t vectors>
-void accumulate_pixels(const DepthwiseRun& run, std::size_t lane) noexcept {
-  __m256i acc_i32x8[vectors];
-  for (std::size_t v = 0; v < vectors; ++v) acc_i32x8[v] = _mm256_setzero_si256();
-  for (std::size_t group = 0; group < run.groups; ++group) {
-    int taps;
-    __builtin_memcpy(&taps, run.filter + group * 4, sizeof(taps));
-    const Widened filter = widen_signed(_mm256_set1_epi32(taps));
-    const std::uint8_t* activations = run.activations + run.offsets[group] + lane * 4;
-    for (std::size_t v = 0; v < vectors; ++v) {
-      acc_i32x8[v] = multiply_add(acc_i32x8[v], load(activations + v * 32), filter);
-    }
-  }
-  for (std::size_t v = 0; v < vectors; ++v) store(run.sums + lane + v * 8, acc_i32x8[v]);
-}
-
-void pixel_lanes(const DepthwiseRun& run) noexcept {
-  const std::size_t lanes = (run.lanes + kDepthwiseLanes - 1) / kDepthwiseLanes * kDepthwiseLanes;
-  std::size_t lane = 0;
-  for (; lane + 32 <= lanes; lane += 32) accumulate_pixels<4>(run, lane);
-  for (; lane < lanes; lane += 8) accumulate_pixels<1>(run, lane);
-}
-
 }  // namespace
 
-constinit const DepthwiseKernels avx2::depthwise = {.channel_lanes = channel_lanes, .pixel_lanes = pixel_lanes};
+constinit const DepthwiseKernels avx2::depthwise = {.accumulate = accumulate};
 
 }  // namespace dmlcpu

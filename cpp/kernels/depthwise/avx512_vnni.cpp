@@ -68,7 +68,7 @@ void accumulate_lanes(const DepthwiseRun& run) noexcept {
   for (; lane < lanes; lane += 16) accumulate_held<groups, 1>(run, lane, lanes);
 }
 
-void channel_lanes(const DepthwiseRun& run) noexcept {
+void accumulate(const DepthwiseRun& run) noexcept {
   switch (run.groups) {
     case 1:
       return accumulate_lanes<1>(run);
@@ -85,32 +85,8 @@ void channel_lanes(const DepthwiseRun& run) noexcept {
   }
 }
 
-// vectors x 16 neighbouring pixels from lane on.
-template <std::size_t vectors>
-void accumulate_pixels(const DepthwiseRun& run, std::size_t lane) noexcept {
-  __m512i acc_i32x16[vectors];
-  for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[v] = _mm512_setzero_si512();
-  for (std::size_t group = 0; group < run.groups; ++group) {
-    int taps;
-    __builtin_memcpy(&taps, run.filter + group * 4, sizeof(taps));
-    const __m512i filter_x64 = _mm512_set1_epi32(taps);
-    const std::uint8_t* activations = run.activations + run.offsets[group] + lane * 4;
-    for (std::size_t v = 0; v < vectors; ++v) {
-      acc_i32x16[v] = _mm512_dpbusd_epi32(acc_i32x16[v], load(activations + v * 64), filter_x64);
-    }
-  }
-  for (std::size_t v = 0; v < vectors; ++v) _mm512_storeu_si512(run.sums + lane + v * 16, acc_i32x16[v]);
-}
-
-void pixel_lanes(const DepthwiseRun& run) noexcept {
-  const std::size_t lanes = (run.lanes + 15) / 16 * 16;
-  std::size_t lane = 0;
-  for (; lane + 128 <= lanes; lane += 128) accumulate_pixels<8>(run, lane);
-  for (; lane < lanes; lane += 16) accumulate_pixels<1>(run, lane);
-}
-
 }  // namespace
 
-constinit const DepthwiseKernels avx512_vnni::depthwise = {.channel_lanes = channel_lanes, .pixel_lanes = pixel_lanes};
+constinit const DepthwiseKernels avx512_vnni::depthwise = {.accumulate = accumulate};
 
 }  // namespace dmlcpu

@@ -3,17 +3,16 @@
 // Taps are taken four at a time, as everywhere: four codes of one lane are neighbours in memory (pack/pack.h
 // interleaves them) and meet four filter codes in one 32-bit product step.
 //
-//   channel_lanes   sums[p][i] = sum over g of dot4(activations[p * pixel_step + offsets[g] + 4 * i], filter[g][i])
-//                   lanes are channels, one filter each:       {N, H, W, C} memory, p counts the pixels of a row
-//   pixel_lanes     sums[0][i] = sum over g of dot4(activations[offsets[g] + 4 * i], filter[g][0])
-//                   lanes are pixels of one channel's plane:   {N, C, H, W} memory, one filter for all
+//   sums[p][i] = sum over g of dot4(activations[p * pixel_step + offsets[g] + 4 * i], filter[g][i])
+//
+// Lanes are channels, one filter each, so the memory is {N, H, W, C}; p counts the pixels of a row.
 //
 // dot4 multiplies four unsigned codes by four signed ones and adds. Sums are exact modulo 2^32; no step saturates. A
 // group whose taps are fewer than four has zeros in the filter, so the value of the activations there does not matter.
 //
 // Contract: lanes count in steps of kDepthwiseLanes: activations and filters are read, and sums are written, up to the
-// next multiple. filter holds groups x round_up(lanes, kDepthwiseLanes) x 4 codes (channel_lanes) or groups x 4
-// (pixel_lanes). Operands do not overlap; no alignment is assumed; pixels is 1 for pixel_lanes.
+// next multiple. filter holds groups x round_up(lanes, kDepthwiseLanes) x 4 codes. Operands do not overlap; no
+// alignment is assumed.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::depthwise, a declaration goes to the end
 // of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -41,8 +40,7 @@ struct DepthwiseRun {
 using DepthwiseFunction = void (*)(const DepthwiseRun& run) noexcept;
 
 struct DepthwiseKernels {
-  DepthwiseFunction channel_lanes;
-  DepthwiseFunction pixel_lanes;
+  DepthwiseFunction accumulate;
 };
 
 namespace scalar {

@@ -4,7 +4,6 @@
 namespace dmlcpu {
 namespace {
 
-template <bool one_filter>
 void accumulate(const DepthwiseRun& run) noexcept {
   const std::size_t lanes = (run.lanes + kDepthwiseLanes - 1) / kDepthwiseLanes * kDepthwiseLanes;
   for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
@@ -14,7 +13,7 @@ void accumulate(const DepthwiseRun& run) noexcept {
       std::uint32_t sum = 0;
       for (std::size_t group = 0; group < run.groups; ++group) {
         const std::uint8_t* codes = activations + run.offsets[group] + lane * 4;
-        const std::int8_t* filter = run.filter + (one_filter ? group : group * lanes + lane) * 4;
+        const std::int8_t* filter = run.filter + (group * lanes + lane) * 4;
         for (int tap = 0; tap < 4; ++tap) sum += static_cast<std::uint32_t>(codes[tap] * filter[tap]);
       }
       sums[lane] = static_cast<std::int32_t>(sum);
@@ -24,7 +23,6 @@ void accumulate(const DepthwiseRun& run) noexcept {
 
 }  // namespace
 
-constinit const DepthwiseKernels scalar::depthwise = {.channel_lanes = accumulate<false>,
-                                                      .pixel_lanes = accumulate<true>};
+constinit const DepthwiseKernels scalar::depthwise = {.accumulate = accumulate};
 
 }  // namespace dmlcpu

@@ -1,5 +1,5 @@
-// The product of gemm.h for AMX-INT8: a tile is 16 rows of 64 bytes; tdpbusd / tdpbsud multiply a tile of a (16 rows x
-// 64 k) by a tile of b (16 k groups x 16 columns) and add to a tile of 16 x 16 accumulators, without saturation.
+// The product of gemm.h for AMX-INT8: a tile is 16 rows of 64 bytes; tdpbusd multiplies a tile of a (16 rows x 64 k) by
+// a tile of b (16 k groups x 16 columns) and add to a tile of 16 x 16 accumulators, without saturation.
 //
 //            b left (6)  b right (7)
 //   a top (4)    0           1            a block of 32 x 32: 4 accumulator tiles, 4 tile loads for 4 products
@@ -49,16 +49,7 @@ void configure(std::size_t top, std::size_t bottom) {
   _tile_loadconfig(&tiles);
 }
 
-#define DMLCPU_PRODUCT(c, a, b) \
-  do {                          \
-    if constexpr (a_signed) {   \
-      _tile_dpbsud(c, a, b);    \
-    } else {                    \
-      _tile_dpbusd(c, a, b);    \
-    }                           \
-  } while (false)
-
-template <bool a_signed, bool has_bottom>
+template <bool has_bottom>
 void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
   const std::size_t bottom = kTileRows * block.a_row_stride;
   constexpr std::size_t kGroupStride = kNr * 4;
@@ -73,13 +64,13 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
     for (std::size_t k = 0; k < block.k; k += kKr) {
       _tile_loadd(6, b + k * kNr, kGroupStride);
       _tile_loadd(4, a_segment + k, block.a_row_stride);
-      DMLCPU_PRODUCT(0, 4, 6);
+      _tile_dpbusd(0, 4, 6);
       _tile_loadd(7, b + k * kNr + 64, kGroupStride);
-      DMLCPU_PRODUCT(1, 4, 7);
+      _tile_dpbusd(1, 4, 7);
       if constexpr (has_bottom) {
         _tile_loadd(5, a_segment + bottom + k, block.a_row_stride);
-        DMLCPU_PRODUCT(2, 5, 6);
-        DMLCPU_PRODUCT(3, 5, 7);
+        _tile_dpbusd(2, 5, 6);
+        _tile_dpbusd(3, 5, 7);
       }
     }
   }
@@ -92,44 +83,36 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
   }
 }
 
-#undef DMLCPU_PRODUCT
-
-template <bool a_signed, bool has_bottom>
+template <bool has_bottom>
 void multiply_rows(const GemmBlock& block, std::size_t begin, std::size_t end) {
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
     for (std::size_t row = begin; row < end; row += kMr) {
-      multiply_tile<a_signed, has_bottom>(block, block.a + row * block.a_row_stride,
-                                          block.b + block.segments * block.k * panel,
-                                          block.c + row * block.c_row_stride + panel);
+      multiply_tile<has_bottom>(block, block.a + row * block.a_row_stride, block.b + block.segments * block.k * panel,
+                                block.c + row * block.c_row_stride + panel);
     }
   }
 }
 
-template <bool a_signed>
 void multiply(const GemmBlock& block) noexcept {
   const std::size_t whole = block.m / kMr * kMr;
   const std::size_t rest = block.m - whole;
   if (whole != 0) {
     configure(kTileRows, kTileRows);
-    multiply_rows<a_signed, true>(block, 0, whole);
+    multiply_rows<true>(block, 0, whole);
   }
   if (rest > kTileRows) {
     configure(kTileRows, rest - kTileRows);
-    multiply_rows<a_signed, true>(block, whole, block.m);
+    multiply_rows<true>(block, whole, block.m);
   } else if (rest != 0) {
     configure(rest, 0);
-    multiply_rows<a_signed, false>(block, whole, block.m);
+    multiply_rows<false>(block, whole, block.m);
   }
   _tile_release();
 }
 
 }  // namespace
 
-constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
-                                              .nr = kNr,
-                                              .kr = kKr,
-                                              .products_per_cycle = 1024,
-                                              .unsigned_by_signed = multiply<false>,
-                                              .signed_by_unsigned = multiply<true>};
+constinit const GemmKernels amx_int8::gemm = {
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 1024, .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -25,13 +25,11 @@ struct Widened {
   __m256i even_i16x16, odd_i16x16;
 };
 
-template <bool is_signed>
-inline Widened widen(__m256i group_x32) {
-  if constexpr (is_signed) {
-    return {_mm256_srai_epi16(_mm256_slli_epi16(group_x32, 8), 8), _mm256_srai_epi16(group_x32, 8)};
-  } else {
-    return {_mm256_and_si256(group_x32, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(group_x32, 8)};
-  }
+inline Widened widen_signed(__m256i group_x32) {
+  return {_mm256_srai_epi16(_mm256_slli_epi16(group_x32, 8), 8), _mm256_srai_epi16(group_x32, 8)};
+}
+inline Widened widen_unsigned(__m256i group_x32) {
+  return {_mm256_and_si256(group_x32, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(group_x32, 8)};
 }
 
 inline __m256i multiply_add(__m256i acc_i32x8, const Widened& a, const Widened& b) {
@@ -40,19 +38,19 @@ inline __m256i multiply_add(__m256i acc_i32x8, const Widened& a, const Widened& 
   return _mm256_add_epi32(acc_i32x8, _mm256_add_epi32(even, odd));
 }
 
-template <bool a_signed, std::size_t rows>
+template <std::size_t rows>
 void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
   __m256i acc_i32x8[rows][2];
   for (std::size_t row = 0; row < rows; ++row) acc_i32x8[row][0] = acc_i32x8[row][1] = _mm256_setzero_si256();
   for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
     const std::uint8_t* a_segment = a + block.a_offsets[segment];
     for (std::size_t k = 0; k < block.k; k += 4) {
-      const Widened b0 = widen<!a_signed>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr)));
-      const Widened b1 = widen<!a_signed>(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr + 32)));
+      const Widened b0 = widen_signed(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr)));
+      const Widened b1 = widen_signed(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + k * kNr + 32)));
       for (std::size_t row = 0; row < rows; ++row) {
         int group;
         __builtin_memcpy(&group, a_segment + row * block.a_row_stride + k, sizeof(group));
-        const Widened a_row = widen<a_signed>(_mm256_set1_epi32(group));
+        const Widened a_row = widen_unsigned(_mm256_set1_epi32(group));
         acc_i32x8[row][0] = multiply_add(acc_i32x8[row][0], a_row, b0);
         acc_i32x8[row][1] = multiply_add(acc_i32x8[row][1], a_row, b1);
       }
@@ -65,29 +63,22 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
   }
 }
 
-template <bool a_signed>
 void multiply(const GemmBlock& block) noexcept {
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
     const std::uint8_t* b = block.b + block.segments * block.k * panel;
     std::size_t row = 0;
     for (; row + kMr <= block.m; row += kMr) {
-      multiply_tile<a_signed, kMr>(block, block.a + row * block.a_row_stride, b,
-                                   block.c + row * block.c_row_stride + panel);
+      multiply_tile<kMr>(block, block.a + row * block.a_row_stride, b, block.c + row * block.c_row_stride + panel);
     }
     for (; row < block.m; ++row) {
-      multiply_tile<a_signed, 1>(block, block.a + row * block.a_row_stride, b,
-                                 block.c + row * block.c_row_stride + panel);
+      multiply_tile<1>(block, block.a + row * block.a_row_stride, b, block.c + row * block.c_row_stride + panel);
     }
   }
 }
 
 }  // namespace
 
-constinit const GemmKernels avx2::gemm = {.mr = kMr,
-                                          .nr = kNr,
-                                          .kr = kKr,
-                                          .products_per_cycle = 32,
-                                          .unsigned_by_signed = multiply<false>,
-                                          .signed_by_unsigned = multiply<true>};
+constinit const GemmKernels avx2::gemm = {
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 32, .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -1,6 +1,5 @@
 // The product of gemm.h for AVX512-VNNI: vpdpbusd multiplies four unsigned by four signed bytes and adds them to a
-// 32-bit lane without saturation. Its operands are told apart by position, so the broadcast group of a is the unsigned
-// one in one entry point and the signed one in the other.
+// 32-bit lane without saturation.
 //
 // Tile 12 x 32: 24 accumulators, 2 vectors of b, 1 broadcast of a: 27 of 32 registers, and 14 loads for 24 products, so
 // bound by vpdpbusd and not by loads. The last rows use tiles of 4 and 1.
@@ -17,16 +16,7 @@ namespace {
 
 constexpr std::size_t kMr = 12, kNr = 32, kKr = 4;
 
-template <bool a_signed>
-inline __m512i multiply_add(__m512i acc_i32x16, __m512i a_x64, __m512i b_x64) {
-  if constexpr (a_signed) {
-    return _mm512_dpbusd_epi32(acc_i32x16, b_x64, a_x64);
-  } else {
-    return _mm512_dpbusd_epi32(acc_i32x16, a_x64, b_x64);
-  }
-}
-
-template <bool a_signed, std::size_t rows>
+template <std::size_t rows>
 void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
   __m512i acc_i32x16[rows][2];
 #pragma GCC unroll 12
@@ -41,8 +31,8 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
         int group;
         __builtin_memcpy(&group, a_segment + row * block.a_row_stride + k, sizeof(group));
         const __m512i a_x64 = _mm512_set1_epi32(group);
-        acc_i32x16[row][0] = multiply_add<a_signed>(acc_i32x16[row][0], a_x64, b0_x64);
-        acc_i32x16[row][1] = multiply_add<a_signed>(acc_i32x16[row][1], a_x64, b1_x64);
+        acc_i32x16[row][0] = _mm512_dpbusd_epi32(acc_i32x16[row][0], a_x64, b0_x64);
+        acc_i32x16[row][1] = _mm512_dpbusd_epi32(acc_i32x16[row][1], a_x64, b1_x64);
       }
     }
   }
@@ -53,32 +43,26 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
   }
 }
 
-template <bool a_signed, std::size_t rows>
+template <std::size_t rows>
 std::size_t multiply_rows(const GemmBlock& block, const std::uint8_t* b, std::size_t panel, std::size_t row) {
   for (; row + rows <= block.m; row += rows) {
-    multiply_tile<a_signed, rows>(block, block.a + row * block.a_row_stride, b,
-                                  block.c + row * block.c_row_stride + panel);
+    multiply_tile<rows>(block, block.a + row * block.a_row_stride, b, block.c + row * block.c_row_stride + panel);
   }
   return row;
 }
 
-template <bool a_signed>
 void multiply(const GemmBlock& block) noexcept {
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
     const std::uint8_t* b = block.b + block.segments * block.k * panel;
-    std::size_t row = multiply_rows<a_signed, kMr>(block, b, panel, 0);
-    row = multiply_rows<a_signed, 4>(block, b, panel, row);
-    multiply_rows<a_signed, 1>(block, b, panel, row);
+    std::size_t row = multiply_rows<kMr>(block, b, panel, 0);
+    row = multiply_rows<4>(block, b, panel, row);
+    multiply_rows<1>(block, b, panel, row);
   }
 }
 
 }  // namespace
 
-constinit const GemmKernels avx512_vnni::gemm = {.mr = kMr,
-                                                 .nr = kNr,
-                                                 .kr = kKr,
-                                                 .products_per_cycle = 128,
-                                                 .unsigned_by_signed = multiply<false>,
-                                                 .signed_by_unsigned = multiply<true>};
+constinit const GemmKernels avx512_vnni::gemm = {
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 128, .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -1,6 +1,5 @@
 // The product of gemm.h for AVX-VNNI: vpdpbusd multiplies four unsigned by four signed bytes and adds them to a 32-bit
-// lane without saturation. Its operands are told apart by position, so the broadcast group of a is the unsigned one in
-// one entry point and the signed one in the other.
+// lane without saturation.
 //
 // Tile 6 x 16: 12 accumulators, 2 vectors of b, 1 broadcast of a. Bound by vpdpbusd.
 #include <immintrin.h>
@@ -16,16 +15,7 @@ namespace {
 
 constexpr std::size_t kMr = 6, kNr = 16, kKr = 4;
 
-template <bool a_signed>
-inline __m256i multiply_add(__m256i acc_i32x8, __m256i a_x32, __m256i b_x32) {
-  if constexpr (a_signed) {
-    return _mm256_dpbusd_avx_epi32(acc_i32x8, b_x32, a_x32);
-  } else {
-    return _mm256_dpbusd_avx_epi32(acc_i32x8, a_x32, b_x32);
-  }
-}
-
-template <bool a_signed, std::size_t rows>
+template <std::size_t rows>
 void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
   __m256i acc_i32x8[rows][2];
   for (std::size_t row = 0; row < rows; ++row) acc_i32x8[row][0] = acc_i32x8[row][1] = _mm256_setzero_si256();
@@ -38,8 +28,8 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
         int group;
         __builtin_memcpy(&group, a_segment + row * block.a_row_stride + k, sizeof(group));
         const __m256i a_x32 = _mm256_set1_epi32(group);
-        acc_i32x8[row][0] = multiply_add<a_signed>(acc_i32x8[row][0], a_x32, b0_x32);
-        acc_i32x8[row][1] = multiply_add<a_signed>(acc_i32x8[row][1], a_x32, b1_x32);
+        acc_i32x8[row][0] = _mm256_dpbusd_avx_epi32(acc_i32x8[row][0], a_x32, b0_x32);
+        acc_i32x8[row][1] = _mm256_dpbusd_avx_epi32(acc_i32x8[row][1], a_x32, b1_x32);
       }
     }
   }
@@ -50,33 +40,25 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
   }
 }
 
-template <bool a_signed>
 void multiply(const GemmBlock& block) noexcept {
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
     const std::uint8_t* b = block.b + block.segments * block.k * panel;
     std::size_t row = 0;
     for (; row + kMr <= block.m; row += kMr) {
-      multiply_tile<a_signed, kMr>(block, block.a + row * block.a_row_stride, b,
-                                   block.c + row * block.c_row_stride + panel);
+      multiply_tile<kMr>(block, block.a + row * block.a_row_stride, b, block.c + row * block.c_row_stride + panel);
     }
     for (; row + 2 <= block.m; row += 2) {
-      multiply_tile<a_signed, 2>(block, block.a + row * block.a_row_stride, b,
-                                 block.c + row * block.c_row_stride + panel);
+      multiply_tile<2>(block, block.a + row * block.a_row_stride, b, block.c + row * block.c_row_stride + panel);
     }
     if (row < block.m) {
-      multiply_tile<a_signed, 1>(block, block.a + row * block.a_row_stride, b,
-                                 block.c + row * block.c_row_stride + panel);
+      multiply_tile<1>(block, block.a + row * block.a_row_stride, b, block.c + row * block.c_row_stride + panel);
     }
   }
 }
 
 }  // namespace
 
-constinit const GemmKernels avx_vnni::gemm = {.mr = kMr,
-                                              .nr = kNr,
-                                              .kr = kKr,
-                                              .products_per_cycle = 64,
-                                              .unsigned_by_signed = multiply<false>,
-                                              .signed_by_unsigned = multiply<true>};
+constinit const GemmKernels avx_vnni::gemm = {
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 64, .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -2,13 +2,13 @@
 //
 //   c[row][column] = sum over k of a[row][k] * b[k][column]        modulo 2^32
 //
-// One operand is unsigned and one is signed; the two entry points say which. Codes of the other signedness are moved
-// over by flipping their top bit while they are packed, and their zero point with them: (x ^ 0x80) - (z ^ 0x80) is
-// x - z read in the other type, so differences, and with them every result, are unchanged.
+// a is unsigned and b is signed. Codes of the other signedness are moved over by flipping their top bit while they are
+// packed, and their zero point with them: (x ^ 0x80) - (z ^ 0x80) is x - z read in the other type, so differences, and
+// with them every result, are unchanged.
 //
 // The sum runs over segments of k, one after the other, so that a convolution can read the taps of its window where
-// they stand. Operands, in units of the struct below (k is padded to a multiple of kr with zeros in the filter operand,
-// so the value of the other operand's padding does not matter; it only has to be readable):
+// they stand. Operands, in units of the struct below (k is padded to a multiple of kr with zeros in b, so the value of
+// a's padding does not matter; it only has to be readable):
 //
 //   a: m rows, a_row_stride bytes apart; a row is `segments` pieces of k bytes at the given offsets from its beginning
 //
@@ -58,8 +58,7 @@ struct GemmKernels {
   std::size_t nr;             // columns of a panel
   std::size_t kr;             // k is a multiple of it
   double products_per_cycle;  // multiplications and additions at best, for choices of algorithms
-  GemmFunction unsigned_by_signed;
-  GemmFunction signed_by_unsigned;
+  GemmFunction multiply;
 };
 
 namespace scalar {

@@ -4,9 +4,10 @@
 // 4j..4j+3 of half 0, then of half 1. So each row is permuted first, dword j of half h taking dword 2j + h: then output
 // j holds groups 8j..8j+7 in order.
 //
-// The sums of four bytes are exact: vpmaddubsw with ones makes pairs of at most 510, vpmaddwd with ones adds pairs into
-// 32 bits. vpsadbw sums into 64-bit lanes, of which the low half is the sum modulo 2^32.
+// vpsadbw sums into 64-bit lanes, of which the low half is the sum modulo 2^32.
 #include <immintrin.h>
+
+#include <cstring>
 
 #include "kernels/pack/pack.h"
 
@@ -25,15 +26,6 @@ inline void store(std::uint8_t* output, __m256i value_u8x32) noexcept {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(output), value_u8x32);
 }
 
-// All ones in the first count of eight lanes.
-inline __m256i lane_mask(std::size_t count) noexcept {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-inline __m256i load_groups(const std::uint8_t* input, __m256i mask_i32x8) noexcept {
-  return _mm256_maskload_epi32(reinterpret_cast<const int*>(input), mask_i32x8);
-}
-
 void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept {
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
   std::size_t i = 0;
@@ -41,47 +33,85 @@ void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::
   for (; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
 }
 
-// Where the next groups go: on through a run of columns, then to the next run.
-struct Cursor {
-  std::uint8_t* output;
-  std::size_t left, run, gap;
-
-  explicit Cursor(const InterleaveRun& r) noexcept
-      : output(r.output), left(r.run), run(r.run), gap(r.run_bytes - r.run * 4) {}
-  void advance(std::size_t groups) noexcept {
-    output += 4 * groups;
-    left -= groups;
-    if (left == 0) {
-      output += gap;
-      left = run;
-    }
-  }
-};
-
 void interleave(const InterleaveRun& run) noexcept {
   const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
-  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.flip));
   const __m256i order_i32x8 = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
-  Cursor cursor(run);
+  std::uint8_t* output = run.output;
   std::size_t i = 0;
-  for (; i + 32 <= run.count; i += 32) {
+  for (; i + 32 <= run.count; i += 32, output += 128) {
     __m256i row_u8x32[4];
-    for (int r = 0; r < 4; ++r) {
-      row_u8x32[r] = _mm256_permutevar8x32_epi32(_mm256_xor_si256(load(row[r] + i), flip_u8x32), order_i32x8);
-    }
+    for (int r = 0; r < 4; ++r) row_u8x32[r] = _mm256_permutevar8x32_epi32(load(row[r] + i), order_i32x8);
     const __m256i low_01 = _mm256_unpacklo_epi8(row_u8x32[0], row_u8x32[1]);
     const __m256i low_23 = _mm256_unpacklo_epi8(row_u8x32[2], row_u8x32[3]);
     const __m256i high_01 = _mm256_unpackhi_epi8(row_u8x32[0], row_u8x32[1]);
     const __m256i high_23 = _mm256_unpackhi_epi8(row_u8x32[2], row_u8x32[3]);
-    store(cursor.output, _mm256_unpacklo_epi16(low_01, low_23));
-    store(cursor.output + 32, _mm256_unpackhi_epi16(low_01, low_23));
-    cursor.advance(16);
-    store(cursor.output, _mm256_unpacklo_epi16(high_01, high_23));
-    store(cursor.output + 32, _mm256_unpackhi_epi16(high_01, high_23));
-    cursor.advance(16);
+    store(output, _mm256_unpacklo_epi16(low_01, low_23));
+    store(output + 32, _mm256_unpackhi_epi16(low_01, low_23));
+    store(output + 64, _mm256_unpacklo_epi16(high_01, high_23));
+    store(output + 96, _mm256_unpackhi_epi16(high_01, high_23));
   }
-  for (; i < run.count; ++i, cursor.advance(1)) {
-    for (std::size_t r = 0; r < 4; ++r) cursor.output[r] = static_cast<std::uint8_t>(row[r][i] ^ run.flip);
+  for (; i < run.count; ++i, output += 4) {
+    for (std::size_t r = 0; r < 4; ++r) output[r] = row[r][i];
+  }
+}
+
+// Two blocks of 16 x 16 bytes, one in each 128-bit half: interleaving the bytes of rows 8 apart, four times over,
+// brings byte c of row r to byte r of vector c.
+inline void transpose_halves(__m256i (&row_u8x32)[16]) noexcept {
+#pragma GCC unroll 4
+  for (int stage = 0; stage < 4; ++stage) {
+    __m256i result_u8x32[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      result_u8x32[2 * i] = _mm256_unpacklo_epi8(row_u8x32[i], row_u8x32[i + 8]);
+      result_u8x32[2 * i + 1] = _mm256_unpackhi_epi8(row_u8x32[i], row_u8x32[i + 8]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) row_u8x32[i] = result_u8x32[i];
+  }
+}
+
+// The first count bytes, at most 32, then zeros.
+inline __m256i load_first(const std::uint8_t* input, std::size_t count) noexcept {
+  if (count == 32) return load(input);
+  alignas(32) std::uint8_t bytes[32] = {};
+  std::memcpy(bytes, input, count);
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(bytes));
+}
+
+inline void store_first(std::uint8_t* output, std::size_t count, __m128i value_u8x16) noexcept {
+  if (count == 16) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(output), value_u8x16);
+    return;
+  }
+  alignas(16) std::uint8_t bytes[16];
+  _mm_store_si128(reinterpret_cast<__m128i*>(bytes), value_u8x16);
+  std::memcpy(output, bytes, count);
+}
+
+// 16 rows by 32 columns at a time.
+void transpose(const TransposeBlock& block) noexcept {
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
+  for (std::size_t column = 0; column < block.columns; column += 32) {
+    const std::size_t columns = block.columns - column < 32 ? block.columns - column : 32;
+    for (std::size_t row = 0; row < block.rows; row += 16) {
+      const std::size_t rows = block.rows - row < 16 ? block.rows - row : 16;
+      const std::uint8_t* input = block.input + row * block.input_row_stride + column;
+      __m256i row_u8x32[16];
+      for (std::size_t i = 0; i < 16; ++i) {
+        const __m256i codes_u8x32 =
+            i < rows ? load_first(input + i * block.input_row_stride, columns) : _mm256_setzero_si256();
+        row_u8x32[i] = _mm256_xor_si256(codes_u8x32, flip_u8x32);
+      }
+      transpose_halves(row_u8x32);
+      std::uint8_t* output = block.output + column * block.output_row_stride + row;
+      for (std::size_t i = 0; i < 16; ++i) {
+        if (i < columns) store_first(output + i * block.output_row_stride, rows, _mm256_castsi256_si128(row_u8x32[i]));
+        if (i + 16 < columns) {
+          store_first(output + (i + 16) * block.output_row_stride, rows, _mm256_extracti128_si256(row_u8x32[i], 1));
+        }
+      }
+    }
   }
 }
 
@@ -102,23 +132,9 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
   }
 }
 
-void sum_columns(const std::uint8_t* panel, std::size_t nr, std::size_t k, std::int32_t* sums) noexcept {
-  const __m256i ones_i8x32 = _mm256_set1_epi8(1), ones_i16x16 = _mm256_set1_epi16(1);
-  for (std::size_t column = 0; column < nr; column += 8) {
-    const __m256i mask_i32x8 = lane_mask(nr - column < 8 ? nr - column : 8);
-    __m256i sum_i32x8 = _mm256_setzero_si256();
-    for (std::size_t i = 0; i < k; i += 4) {
-      const __m256i group_u8x32 = load_groups(panel + i * nr + 4 * column, mask_i32x8);
-      const __m256i pairs_i16x16 = _mm256_maddubs_epi16(group_u8x32, ones_i8x32);
-      sum_i32x8 = _mm256_add_epi32(sum_i32x8, _mm256_madd_epi16(pairs_i16x16, ones_i16x16));
-    }
-    _mm256_maskstore_epi32(sums + column, mask_i32x8, sum_i32x8);
-  }
-}
-
 }  // namespace
 
 constinit const PackKernels avx2::pack = {
-    .copy = copy, .interleave = interleave, .sum_rows = sum_rows, .sum_columns = sum_columns};
+    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

@@ -4,7 +4,6 @@
 // groups 4j..4j+3 of quarter 0, of quarter 1, ... So each row is permuted first, dword j of quarter q taking dword
 // 4j + q: then output j holds groups 16j..16j+15 in order.
 //
-// The sums of four bytes fit their 32-bit lane (4 * 255), vpdpbusd with ones accumulates without saturation, and
 // vpsadbw sums into 64-bit lanes, of which the low half is the sum modulo 2^32.
 #include <immintrin.h>
 
@@ -40,13 +39,11 @@ struct Groups {
   __m512i u8x64[4];
 };
 
-inline Groups interleave_64(const std::uint8_t* const* rows, std::size_t i, __mmask64 mask,
-                            __m512i flip_u8x64) noexcept {
+inline Groups interleave_64(const std::uint8_t* const* rows, std::size_t i, __mmask64 mask) noexcept {
   const __m512i order_i32x16 = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   __m512i row_u8x64[4];
   for (int r = 0; r < 4; ++r) {
-    const __m512i codes_u8x64 = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, rows[r] + i), flip_u8x64);
-    row_u8x64[r] = _mm512_permutexvar_epi32(order_i32x16, codes_u8x64);
+    row_u8x64[r] = _mm512_permutexvar_epi32(order_i32x16, _mm512_maskz_loadu_epi8(mask, rows[r] + i));
   }
   const __m512i low_01 = _mm512_unpacklo_epi8(row_u8x64[0], row_u8x64[1]);
   const __m512i low_23 = _mm512_unpacklo_epi8(row_u8x64[2], row_u8x64[3]);
@@ -56,35 +53,112 @@ inline Groups interleave_64(const std::uint8_t* const* rows, std::size_t i, __mm
            _mm512_unpacklo_epi16(high_01, high_23), _mm512_unpackhi_epi16(high_01, high_23)}};
 }
 
-// Where the next groups go: on through a run of columns, then to the next run.
-struct Cursor {
-  std::uint8_t* output;
-  std::size_t left, run, gap;
-
-  explicit Cursor(const InterleaveRun& r) noexcept
-      : output(r.output), left(r.run), run(r.run), gap(r.run_bytes - r.run * 4) {}
-  void advance(std::size_t groups) noexcept {
-    output += 4 * groups;
-    left -= groups;
-    if (left == 0) {
-      output += gap;
-      left = run;
-    }
-  }
-};
-
 void interleave(const InterleaveRun& run) noexcept {
   const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
-  Cursor cursor(run);
+  std::uint8_t* output = run.output;
   std::size_t i = 0;
-  for (; i + 64 <= run.count; i += 64) {
-    const Groups groups = interleave_64(row, i, kAllBytes, flip_u8x64);
-    for (std::size_t j = 0; j < 4; ++j, cursor.advance(16)) _mm512_storeu_si512(cursor.output, groups.u8x64[j]);
+  for (; i + 64 <= run.count; i += 64, output += 256) {
+    const Groups groups = interleave_64(row, i, kAllBytes);
+    for (std::size_t j = 0; j < 4; ++j) _mm512_storeu_si512(output + j * 64, groups.u8x64[j]);
   }
-  const Groups groups = interleave_64(row, i, byte_mask(run.count - i), flip_u8x64);
-  for (std::size_t j = 0; i < run.count; ++j, i += 16, cursor.advance(16)) {
-    _mm512_mask_storeu_epi32(cursor.output, lane_mask(run.count - i), groups.u8x64[j]);
+  const Groups groups = interleave_64(row, i, byte_mask(run.count - i));
+  for (std::size_t j = 0; i < run.count; ++j, i += 16, output += 64) {
+    _mm512_mask_storeu_epi32(output, lane_mask(run.count - i), groups.u8x64[j]);
+  }
+}
+
+// Two blocks of 16 x 16 bytes, one in each 128-bit half: interleaving the bytes of rows 8 apart, four times over,
+// brings byte c of row r to byte r of vector c. In 256 bits, where two ports shuffle; in 512 it is one.
+inline void transpose_halves(__m256i (&row_u8x32)[16]) noexcept {
+#pragma GCC unroll 4
+  for (int stage = 0; stage < 4; ++stage) {
+    __m256i result_u8x32[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      result_u8x32[2 * i] = _mm256_unpacklo_epi8(row_u8x32[i], row_u8x32[i + 8]);
+      result_u8x32[2 * i + 1] = _mm256_unpackhi_epi8(row_u8x32[i], row_u8x32[i + 8]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) row_u8x32[i] = result_u8x32[i];
+  }
+}
+
+// At most 4 rows whose transposed codes follow each other, as those of an image's colours: groups of four bytes with
+// the last ones dropped.
+void transpose_few(const TransposeBlock& block) noexcept {
+  const std::size_t rows = block.rows;
+  const std::uint8_t* row[4];
+  for (std::size_t r = 0; r < 4; ++r) row[r] = block.input + (r < rows ? r : 0) * block.input_row_stride;
+  alignas(16) std::uint8_t order[16] = {};
+  for (std::size_t i = 0; i < 4 * rows; ++i) order[i] = static_cast<std::uint8_t>(i / rows * 4 + i % rows);
+  const __m512i order_u8x64 = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(order)));
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(block.flip));
+  std::uint8_t* output = block.output;
+  for (std::size_t i = 0; i < block.columns; i += 64) {
+    const Groups groups = interleave_64(row, i, byte_mask(block.columns - i));
+    for (std::size_t j = 0; j < 4; ++j) {
+      alignas(64) std::uint8_t quarters[64];
+      const __m512i codes_u8x64 = _mm512_xor_si512(groups.u8x64[j], flip_u8x64);
+      _mm512_store_si512(quarters, _mm512_shuffle_epi8(codes_u8x64, order_u8x64));
+      for (std::size_t quarter = 0; quarter < 4; ++quarter) {
+        const std::size_t column = i + j * 16 + quarter * 4;
+        const std::size_t left = column < block.columns ? block.columns - column : 0;
+        const auto mask = static_cast<__mmask16>((1U << (left < 4 ? left : 4) * rows) - 1);
+        const __m128i codes_u8x16 = _mm_load_si128(reinterpret_cast<const __m128i*>(quarters + 16 * quarter));
+        if (mask != 0) _mm_mask_storeu_epi8(output + column * rows, mask, codes_u8x16);
+      }
+    }
+  }
+}
+
+// rows <= 16 by columns <= 32, where whole says that they are 16 and 32.
+template <bool whole>
+inline void transpose_block(const std::uint8_t* input, std::size_t input_row_stride, std::size_t rows,
+                            std::size_t columns, __m256i flip_u8x32, std::uint8_t* output,
+                            std::size_t output_row_stride) noexcept {
+  const auto load_mask = static_cast<__mmask32>(byte_mask(columns));
+  const __mmask16 store_mask = lane_mask(rows);
+  __m256i row_u8x32[16];
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < 16; ++i) {
+    const bool inside = whole || i < rows;
+    const std::uint8_t* row = input + (inside ? i * input_row_stride : 0);
+    const __m256i codes_u8x32 = whole ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row))
+                                      : _mm256_maskz_loadu_epi8(inside ? load_mask : 0, row);
+    row_u8x32[i] = _mm256_xor_si256(codes_u8x32, flip_u8x32);
+  }
+  transpose_halves(row_u8x32);
+  const auto store = [&](std::size_t column, __m128i codes_u8x16) {
+    if constexpr (whole) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(output + column * output_row_stride), codes_u8x16);
+    } else if (column < columns) {
+      _mm_mask_storeu_epi8(output + column * output_row_stride, store_mask, codes_u8x16);
+    }
+  };
+#pragma GCC unroll 16
+  for (std::size_t i = 0; i < 16; ++i) {
+    store(i, _mm256_castsi256_si128(row_u8x32[i]));
+    store(16 + i, _mm256_extracti128_si256(row_u8x32[i], 1));
+  }
+}
+
+// 16 rows by 32 columns at a time.
+void transpose(const TransposeBlock& block) noexcept {
+  if (block.rows <= 4 && block.output_row_stride == block.rows) return transpose_few(block);
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
+  for (std::size_t column = 0; column < block.columns; column += 32) {
+    const std::size_t columns = block.columns - column;
+    for (std::size_t row = 0; row < block.rows; row += 16) {
+      const std::size_t rows = block.rows - row;
+      const std::uint8_t* input = block.input + row * block.input_row_stride + column;
+      std::uint8_t* output = block.output + column * block.output_row_stride + row;
+      if (rows >= 16 && columns >= 32) {
+        transpose_block<true>(input, block.input_row_stride, 16, 32, flip_u8x32, output, block.output_row_stride);
+      } else {
+        transpose_block<false>(input, block.input_row_stride, rows, columns, flip_u8x32, output,
+                               block.output_row_stride);
+      }
+    }
   }
 }
 
@@ -103,25 +177,9 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
   }
 }
 
-void sum_columns(const std::uint8_t* panel, std::size_t nr, std::size_t k, std::int32_t* sums) noexcept {
-  const __m512i ones_i8x64 = _mm512_set1_epi8(1);
-  for (std::size_t column = 0; column < nr; column += 16) {
-    const __mmask16 mask = lane_mask(nr - column);
-    const std::uint8_t* groups = panel + 4 * column;
-    __m512i sum_i32x16[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};  // two chains: vpdpbusd takes 5 cycles
-    std::size_t i = 0;
-    for (; i + 8 <= k; i += 8, groups += 8 * nr) {
-      sum_i32x16[0] = _mm512_dpbusd_epi32(sum_i32x16[0], _mm512_maskz_loadu_epi32(mask, groups), ones_i8x64);
-      sum_i32x16[1] = _mm512_dpbusd_epi32(sum_i32x16[1], _mm512_maskz_loadu_epi32(mask, groups + 4 * nr), ones_i8x64);
-    }
-    if (i < k) sum_i32x16[0] = _mm512_dpbusd_epi32(sum_i32x16[0], _mm512_maskz_loadu_epi32(mask, groups), ones_i8x64);
-    _mm512_mask_storeu_epi32(sums + column, mask, _mm512_add_epi32(sum_i32x16[0], sum_i32x16[1]));
-  }
-}
-
 }  // namespace
 
 constinit const PackKernels avx512_vnni::pack = {
-    .copy = copy, .interleave = interleave, .sum_rows = sum_rows, .sum_columns = sum_columns};
+    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

@@ -10,8 +10,16 @@ void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::
 
 void interleave(const InterleaveRun& run) noexcept {
   for (std::size_t i = 0; i < run.count; ++i) {
-    std::uint8_t* group = run.output + i / run.run * run.run_bytes + i % run.run * 4;
-    for (std::size_t r = 0; r < 4; ++r) group[r] = static_cast<std::uint8_t>(run.rows[r][i] ^ run.flip);
+    for (std::size_t r = 0; r < 4; ++r) run.output[i * 4 + r] = run.rows[r][i];
+  }
+}
+
+void transpose(const TransposeBlock& block) noexcept {
+  for (std::size_t row = 0; row < block.rows; ++row) {
+    for (std::size_t column = 0; column < block.columns; ++column) {
+      block.output[column * block.output_row_stride + row] =
+          static_cast<std::uint8_t>(block.input[row * block.input_row_stride + column] ^ block.flip);
+    }
   }
 }
 
@@ -24,17 +32,9 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
   }
 }
 
-void sum_columns(const std::uint8_t* panel, std::size_t nr, std::size_t k, std::int32_t* sums) noexcept {
-  for (std::size_t column = 0; column < nr; ++column) {
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < k; ++i) sum += panel[(i / 4 * nr + column) * 4 + i % 4];
-    sums[column] = static_cast<std::int32_t>(sum);
-  }
-}
-
 }  // namespace
 
 constinit const PackKernels scalar::pack = {
-    .copy = copy, .interleave = interleave, .sum_rows = sum_rows, .sum_columns = sum_columns};
+    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

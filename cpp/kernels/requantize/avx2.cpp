@@ -24,21 +24,11 @@ inline __m256 load(const float* values, std::size_t n) noexcept {
   return n == 8 ? _mm256_loadu_ps(values) : _mm256_maskload_ps(values, lane_mask(n));
 }
 
-// A parameter for n columns of one row: a vector of them, or the row's only one.
-inline __m256i spread(const std::int32_t* values, bool by_column, std::size_t row, std::size_t column,
-                      std::size_t n) noexcept {
-  return by_column ? load(values + column, n) : _mm256_set1_epi32(values[row]);
-}
-inline __m256 spread(const float* values, bool by_column, std::size_t row, std::size_t column, std::size_t n) noexcept {
-  return by_column ? load(values + column, n) : _mm256_set1_ps(values[row]);
-}
-
-template <bool row_is_pixel, bool filter_has_zero_point>
+template <bool filter_has_zero_point>
 void requantize_row(const RequantizeBlock& block, std::size_t row) noexcept {
   const std::int32_t* accumulators = block.accumulators + row * block.accumulator_row_stride;
   std::uint8_t* output = block.output + row * block.output_row_stride;
   const std::int32_t *offset = block.offset, *filter_zero_point = block.filter_zero_point;
-  const std::int32_t* activation_sum = block.activation_sum;
   const float* multiplier = block.multiplier;
   const std::size_t columns = block.columns;
   const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(block.output_zero_point));
@@ -46,13 +36,13 @@ void requantize_row(const RequantizeBlock& block, std::size_t row) noexcept {
 
   const auto unsaturated = [&](std::size_t column, std::size_t n) {
     const __m256i accumulator_i32x8 = load(accumulators + column, n);
-    __m256i sum_i32x8 = _mm256_add_epi32(accumulator_i32x8, spread(offset, row_is_pixel, row, column, n));
+    __m256i sum_i32x8 = _mm256_add_epi32(accumulator_i32x8, load(offset + column, n));
     if constexpr (filter_has_zero_point) {
-      const __m256i filter_i32x8 = spread(filter_zero_point, row_is_pixel, row, column, n);
-      const __m256i activation_i32x8 = spread(activation_sum, !row_is_pixel, row, column, n);
+      const __m256i filter_i32x8 = load(filter_zero_point + column, n);
+      const __m256i activation_i32x8 = _mm256_set1_epi32(block.activation_sum[row]);
       sum_i32x8 = _mm256_sub_epi32(sum_i32x8, _mm256_mullo_epi32(filter_i32x8, activation_i32x8));
     }
-    const __m256 multiplier_f32x8 = spread(multiplier, row_is_pixel, row, column, n);
+    const __m256 multiplier_f32x8 = load(multiplier + column, n);
     const __m256 scaled_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8);
     return to_unsaturated(bounded(scaled_f32x8), zero_point_i32x8);
   };
@@ -69,18 +59,16 @@ void requantize_row(const RequantizeBlock& block, std::size_t row) noexcept {
   }
 }
 
-template <bool row_is_pixel>
 void requantize_rows(const RequantizeBlock& block) noexcept {
   if (block.filter_zero_point != nullptr) {
-    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<row_is_pixel, true>(block, row);
+    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<true>(block, row);
   } else {
-    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<row_is_pixel, false>(block, row);
+    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<false>(block, row);
   }
 }
 
 }  // namespace
 
-constinit const RequantizeKernels avx2::requantize = {.pixel_rows = requantize_rows<true>,
-                                                      .channel_rows = requantize_rows<false>};
+constinit const RequantizeKernels avx2::requantize = {.run = requantize_rows};
 
 }  // namespace dmlcpu

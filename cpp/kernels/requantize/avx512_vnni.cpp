@@ -13,22 +13,11 @@ namespace {
 
 #include "kernels/codes/avx512_vnni.inl.h"
 
-// A parameter for the columns of one row: a vector of them, or the row's only one.
-inline __m512i spread(const std::int32_t* values, bool by_column, std::size_t row, std::size_t column,
-                      __mmask16 mask) noexcept {
-  return by_column ? _mm512_maskz_loadu_epi32(mask, values + column) : _mm512_set1_epi32(values[row]);
-}
-inline __m512 spread(const float* values, bool by_column, std::size_t row, std::size_t column,
-                     __mmask16 mask) noexcept {
-  return by_column ? _mm512_maskz_loadu_ps(mask, values + column) : _mm512_set1_ps(values[row]);
-}
-
-template <bool row_is_pixel, bool filter_has_zero_point>
+template <bool filter_has_zero_point>
 void requantize_row(const RequantizeBlock& block, std::size_t row) noexcept {
   const std::int32_t* accumulators = block.accumulators + row * block.accumulator_row_stride;
   std::uint8_t* output = block.output + row * block.output_row_stride;
   const std::int32_t *offset = block.offset, *filter_zero_point = block.filter_zero_point;
-  const std::int32_t* activation_sum = block.activation_sum;
   const float* multiplier = block.multiplier;
   const std::size_t columns = block.columns;
   const __m512i zero_point_i32x16 = _mm512_set1_epi32(static_cast<int>(block.output_zero_point));
@@ -36,13 +25,13 @@ void requantize_row(const RequantizeBlock& block, std::size_t row) noexcept {
 
   const auto unsaturated = [&](std::size_t column, __mmask16 mask) {
     const __m512i accumulator_i32x16 = _mm512_maskz_loadu_epi32(mask, accumulators + column);
-    __m512i sum_i32x16 = _mm512_add_epi32(accumulator_i32x16, spread(offset, row_is_pixel, row, column, mask));
+    __m512i sum_i32x16 = _mm512_add_epi32(accumulator_i32x16, _mm512_maskz_loadu_epi32(mask, offset + column));
     if constexpr (filter_has_zero_point) {
-      const __m512i filter_i32x16 = spread(filter_zero_point, row_is_pixel, row, column, mask);
-      const __m512i activation_i32x16 = spread(activation_sum, !row_is_pixel, row, column, mask);
+      const __m512i filter_i32x16 = _mm512_maskz_loadu_epi32(mask, filter_zero_point + column);
+      const __m512i activation_i32x16 = _mm512_set1_epi32(block.activation_sum[row]);
       sum_i32x16 = _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(filter_i32x16, activation_i32x16));
     }
-    const __m512 multiplier_f32x16 = spread(multiplier, row_is_pixel, row, column, mask);
+    const __m512 multiplier_f32x16 = _mm512_maskz_loadu_ps(mask, multiplier + column);
     const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16);
     return to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16);
   };
@@ -60,18 +49,16 @@ void requantize_row(const RequantizeBlock& block, std::size_t row) noexcept {
   }
 }
 
-template <bool row_is_pixel>
 void requantize_rows(const RequantizeBlock& block) noexcept {
   if (block.filter_zero_point != nullptr) {
-    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<row_is_pixel, true>(block, row);
+    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<true>(block, row);
   } else {
-    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<row_is_pixel, false>(block, row);
+    for (std::size_t row = 0; row < block.rows; ++row) requantize_row<false>(block, row);
   }
 }
 
 }  // namespace
 
-constinit const RequantizeKernels avx512_vnni::requantize = {.pixel_rows = requantize_rows<true>,
-                                                             .channel_rows = requantize_rows<false>};
+constinit const RequantizeKernels avx512_vnni::requantize = {.run = requantize_rows};
 
 }  // namespace dmlcpu

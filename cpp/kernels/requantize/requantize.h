@@ -1,7 +1,7 @@
 // From int32 accumulators to 8-bit codes, the last step of a quantized convolution or matrix product.
 //
-//   sum    = accumulators[row][column] + offset[channel] - filter_zero_point[channel] * activation_sum[pixel]
-//   output = sat(rne(f32(sum) * multiplier[channel]) + output_zero_point)
+//   sum                 = accumulators[row][column] + offset[column] - filter_zero_point[column] * activation_sum[row]
+//   output[row][column] = sat(rne(f32(sum) * multiplier[column]) + output_zero_point)
 //
 // sum wraps modulo 2^32; its conversion to float32 rounds to even above 2^24. rne rounds half to even; sat clamps to
 // the output type and sends NaN (0 * infinity) to its lowest value.
@@ -14,10 +14,7 @@
 // exclusive or: flip is 0x00 for UINT8 and 0x80 for INT8; output_zero_point is an integer of 0..255 in that domain,
 // held as a float. Clamping before rounding gives the same code as after it (see quantize/quantize.h).
 //
-// Two arrangements of a block of rows x columns accumulators:
-//
-//   pixel_rows     a row is a pixel, a column a channel      output of {N, H, W, C} memory
-//   channel_rows   a row is a channel, a column a pixel      output of {N, C, H, W} memory
+// A row is a pixel, a column a channel: {N, H, W, C} memory.
 //
 // Contract: reads rows x columns accumulators and the parameters, writes rows x columns codes, nothing else; rows are
 // accumulator_row_stride elements and output_row_stride bytes apart; operands do not overlap; no alignment is assumed.
@@ -49,8 +46,7 @@ struct RequantizeBlock {
 using RequantizeFunction = void (*)(const RequantizeBlock& block) noexcept;
 
 struct RequantizeKernels {
-  RequantizeFunction pixel_rows;
-  RequantizeFunction channel_rows;
+  RequantizeFunction run;
 };
 
 namespace scalar {

@@ -1,0 +1,42 @@
+// The taps of a depthwise convolution's window in groups of four.
+//
+// The codes of four taps are interleaved into groups of four neighbouring bytes, once for all outputs that use them,
+// and one product step then does four taps of many lanes (kernels/depthwise). With several kernel rows the four taps
+// are four rows of one column, so that one interleaved buffer serves every kernel column at another offset:
+//
+//   rows r0 r1 r2 of a 3x3 filter    buffer  [r0 r1 r2 -] [r0 r1 r2 -] [r0 r1 r2 -] [r0 r1 r2 -] ...
+//                                    column 0^             1^            2^             one group each: 3 products
+//
+// With one kernel row the four taps are four columns of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "operators/convolution_geometry.h"
+
+namespace dmlcpu {
+
+// A tap of the window, by kernel row and column; row -1 where a group has fewer than four.
+struct Tap {
+  std::int64_t row = -1, column = 0;
+};
+
+// Interleaved buffers and the groups that read them: a group whose taps stand in other kernel columns than its buffer's
+// reads it that many columns further on.
+struct TapGroups {
+  struct Buffer {
+    Tap taps[4];
+  };
+  struct Group {
+    std::size_t buffer;
+    Tap taps[4];
+  };
+  std::vector<Buffer> buffers;
+  std::vector<Group> groups;
+};
+
+TapGroups group_taps(const ConvolutionGeometry& geometry);
+
+}  // namespace dmlcpu
