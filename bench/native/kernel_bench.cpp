@@ -79,14 +79,23 @@ class KernelBench {
     static constexpr std::size_t kZero = 0, m = 96, n = 64;
     const GemmBlock block = {.a = a_.data(),
                              .a_row_stride = k,
+                             .a_run_stride = 0,
                              .a_offsets = &kZero,
                              .segments = 1,
                              .b = b_.data(),
-                             .c = integers(c_),
-                             .c_row_stride = n,
+                             .runs = 1,
                              .m = m,
                              .n = n,
-                             .k = k};
+                             .k = k,
+                             .offset = integers(a_),
+                             .multiplier = floats(parameters_),
+                             .filter_zero_point = nullptr,
+                             .activation_sum = nullptr,
+                             .output_zero_point = 100.0F,
+                             .flip = 0,
+                             .output = c_.data(),
+                             .output_row_stride = n,
+                             .output_run_stride = 0};
     const std::string size = " 96x64x" + std::to_string(k);
     report("gemm" + size, 2 * m * n * k, "operations", [&] { table_.gemm->multiply(block); });
   }

@@ -49,20 +49,16 @@ struct PixelRun {
   std::int64_t count;
 };
 
-// Calls body(offset, run) for the output pixels among the positions [first, first + count), cut at the ends of output
-// rows; offset counts from first. A row takes row_positions positions, of which the first output_width are its pixels.
+// Calls body(offset, run) for the output pixels [first, first + count), cut at the ends of output rows; offset counts
+// from first.
 template <class Body>
-void for_each_pixel_run(const ConvolutionGeometry& geometry, std::int64_t row_positions, std::int64_t first,
-                        std::int64_t count, const Body& body) {
-  std::int64_t row = first / row_positions;
-  std::int64_t column = first % row_positions;
+void for_each_pixel_run(const ConvolutionGeometry& geometry, std::int64_t first, std::int64_t count, const Body& body) {
+  std::int64_t row = first / geometry.output_width;
+  std::int64_t column = first % geometry.output_width;
   for (std::int64_t offset = 0; offset < count; ++row, column = 0) {
-    const std::int64_t positions = std::min(count - offset, row_positions - column);
-    const std::int64_t pixels = std::min(positions, geometry.output_width - column);
-    if (pixels > 0) {
-      body(offset, PixelRun{row / geometry.output_height, row % geometry.output_height, column, pixels});
-    }
-    offset += positions;
+    const std::int64_t pixels = std::min(count - offset, geometry.output_width - column);
+    body(offset, PixelRun{row / geometry.output_height, row % geometry.output_height, column, pixels});
+    offset += pixels;
   }
 }
 

@@ -49,23 +49,26 @@ void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int
 
 namespace {
 
-// Pixels of planes: each tile is a transposition, or one an image.
-void pack_pixels_of_planes(const ConvolutionGeometry& geometry, const PackKernels& kernels,
-                           const ActivationSource& source, const std::uint8_t* data, std::int64_t first,
-                           std::int64_t count, std::size_t k_padded, std::uint8_t* rows) {
-  const std::int64_t pixels = geometry.image_pixels();
-  for (std::int64_t end = first + count; first < end;) {
-    const std::int64_t image = first / pixels, pixel = first % pixels;
-    const std::int64_t of_image = std::min(end - first, pixels - pixel);
-    kernels.transpose({.input = data + image * geometry.input.n + pixel,
+// Pixels of one image that pixel_stride bytes follow each other: a copy, or of planes a transposition.
+void pack_pixels(const ConvolutionGeometry& geometry, const PackKernels& kernels, std::uint8_t flip,
+                 const std::uint8_t* data, std::int64_t pixel_stride, std::int64_t count, std::size_t k_padded,
+                 std::uint8_t* rows) {
+  const std::int64_t channels = geometry.group_input_channels();
+  if (geometry.input.c != 1) {
+    kernels.transpose({.input = data,
                        .input_row_stride = as_size(geometry.input.c),
-                       .rows = as_size(geometry.group_input_channels()),
-                       .columns = as_size(of_image),
-                       .flip = source.flip,
+                       .rows = as_size(channels),
+                       .columns = as_size(count),
+                       .flip = flip,
                        .output = rows,
                        .output_row_stride = k_padded});
-    rows += as_size(of_image) * k_padded;
-    first += of_image;
+  } else if (pixel_stride == channels && as_size(channels) == k_padded) {
+    kernels.copy(data, as_size(count * channels), flip, rows);
+  } else {
+    for (std::int64_t pixel = 0; pixel < count; ++pixel, rows += k_padded) {
+      kernels.copy(data + pixel * pixel_stride, as_size(channels), flip, rows);
+      std::memset(rows + channels, 0, k_padded - as_size(channels));
+    }
   }
 }
 
@@ -77,12 +80,20 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
   const std::int64_t row_bytes = geometry.kernel_width * geometry.group_input_channels();
   const std::size_t k = as_size(geometry.reduction());
   const std::uint8_t* data = source.data + group * geometry.group_input_channels() * geometry.input.c;
-  if (geometry.pointwise() && geometry.input.c != 1 &&
-      uniform_pixel_stride(geometry.input, 1, geometry.input_height, geometry.input_width) == 1) {
-    pack_pixels_of_planes(geometry, kernels, source, data, first, count, k_padded, rows);
+  const auto pixel_stride = uniform_pixel_stride(geometry.input, 1, geometry.input_height, geometry.input_width);
+  if (geometry.pointwise() && pixel_stride && (geometry.input.c == 1 || pixel_stride == 1)) {
+    const std::int64_t pixels = geometry.image_pixels();
+    for (const std::int64_t end = first + count; first < end;) {
+      const std::int64_t of_image = std::min(end - first, pixels - first % pixels);
+      pack_pixels(geometry, kernels, source.flip,
+                  data + first / pixels * geometry.input.n + first % pixels * *pixel_stride, *pixel_stride, of_image,
+                  k_padded, rows);
+      rows += as_size(of_image) * k_padded;
+      first += of_image;
+    }
     return;
   }
-  for_each_pixel_run(geometry, geometry.output_width, first, count, [&](std::int64_t offset, const PixelRun& run) {
+  for_each_pixel_run(geometry, first, count, [&](std::int64_t offset, const PixelRun& run) {
     for (std::int64_t i = 0; i < run.count; ++i) {
       std::uint8_t* target = rows + as_size(offset + i) * k_padded;
       std::memset(target + k, 0, k_padded - k);

@@ -16,7 +16,7 @@ namespace dmlcpu {
 namespace {
 
 // Output rows of one task: few enough to share the work, many enough to reuse the ring.
-constexpr std::int64_t kRowsOfTask = 16;
+constexpr std::int64_t kLeastRowsOfTask = 4, kMostRowsOfTask = 16, kTasksPerThread = 4;
 // Interleaved codes of a strip should stay in a level-1 cache together with their sums.
 constexpr std::int64_t kInterleavedBytes = 16384;
 // Output columns that a strip has at least, where there are as many.
@@ -36,7 +36,12 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     strip_columns_ =
         std::min(std::max(kInterleavedBytes / bytes_of_output, kLeastStripColumns), geometry_.output_width);
     strips_ = divide_up(geometry_.output_width, strip_columns_);
-    bands_ = divide_up(geometry_.output_height, kRowsOfTask);
+    const std::int64_t rows_for_all =
+        target.num_threads == 1
+            ? kMostRowsOfTask
+            : divide_up(geometry_.output_height * geometry_.batch * strips_, target.num_threads * kTasksPerThread);
+    rows_of_task_ = std::clamp(rows_for_all, kLeastRowsOfTask, kMostRowsOfTask);
+    bands_ = divide_up(geometry_.output_height, rows_of_task_);
     participants_ = static_cast<int>(std::min<std::int64_t>(target.num_threads, geometry_.batch * strips_ * bands_));
     ring_rows_ = (geometry_.kernel_height - 1) * geometry_.dilation_height + 1;
 
@@ -93,7 +98,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   std::size_t channels_, padded_channels_;
   AlignedBuffer ones_;  // a filter of ones: its sums are those of the windows' codes
   int participants_ = 1;
-  std::int64_t strip_columns_, strips_, bands_, ring_rows_;
+  std::int64_t strip_columns_, strips_, rows_of_task_, bands_, ring_rows_;
   std::size_t row_bytes_, buffer_bytes_;
   // Offsets into a participant's scratch memory.
   std::size_t rows_, interleaved_, sums_, window_sums_, participant_size_;
@@ -133,9 +138,10 @@ void DepthwiseConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t
   const std::size_t tasks = as_size(geometry_.batch * strips_ * bands_);
   parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
     const auto index = static_cast<std::int64_t>(task);
-    const std::int64_t first_row = index % bands_ * kRowsOfTask;
+    const std::int64_t first_row = index % bands_ * rows_of_task_;
     run_strip(dispatch, index / bands_ / strips_, index / bands_ % strips_ * strip_columns_, first_row,
-              std::min(first_row + kRowsOfTask, geometry_.output_height), scratch + as_size(slot) * participant_size_);
+              std::min(first_row + rows_of_task_, geometry_.output_height),
+              scratch + as_size(slot) * participant_size_);
   });
 }
 
@@ -253,7 +259,7 @@ std::string DepthwiseConvolution::describe() const {
   return "algorithm: depthwise, channels as lanes\ntaps: " + std::to_string(geometry_.reduction()) + " in " +
          std::to_string(taps_.groups.size()) + " groups of four, from " + std::to_string(taps_.buffers.size()) +
          " interleaved buffers\ntile: strips of " + std::to_string(strip_columns_) + " output columns, " +
-         std::to_string(kRowsOfTask) + " rows a task, on " + std::to_string(participants_) + " threads";
+         std::to_string(rows_of_task_) + " rows a task, on " + std::to_string(participants_) + " threads";
 }
 
 }  // namespace

@@ -11,75 +11,41 @@ namespace dmlcpu {
 namespace {
 
 // Padded rows (or columns) from the first that an output reads to the last.
-std::int64_t extent(std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
+template <class Number>
+Number extent(Number outputs, Number stride, Number kernel, Number dilation) {
   return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
-}
-
-// The same of the geometry's rows and columns. In floating point: extents of absurd descs overflow integers.
-double padded(std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation) {
-  return static_cast<double>(outputs - 1) * static_cast<double>(stride) +
-         static_cast<double>(kernel - 1) * static_cast<double>(dilation) + 1.0;
-}
-
-double padded_height(const ConvolutionGeometry& geometry) {
-  return padded(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height);
-}
-
-double padded_width(const ConvolutionGeometry& geometry) {
-  return padded(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width);
-}
-
-// Numbers the remainders of stride that some tap has, in the order of the taps; returns how many there are.
-std::int64_t number_remainders(std::int64_t stride, std::int64_t kernel, std::int64_t dilation,
-                               std::vector<std::int64_t>& numbers) {
-  std::int64_t used = 0;
-  numbers.assign(as_size(stride), -1);
-  for (std::int64_t tap = 0; tap < kernel; ++tap) {
-    std::int64_t& number = numbers[as_size(tap * dilation % stride)];
-    if (number < 0) number = used++;
-  }
-  return used;
 }
 
 }  // namespace
 
 bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
-  const double pixels = static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);
-  return possible(geometry) && padded_height(geometry) * padded_width(geometry) <= 2.5 * pixels &&
-         padded_width(geometry) <=
-             1.6 * static_cast<double>(geometry.output_width) * static_cast<double>(geometry.stride_width);
+  // A plan keeps a table of the kernel rows.
+  constexpr std::int64_t kMostKernelRows = 1 << 12;
+  if (geometry.kernel_height > kMostKernelRows) return false;
+  // In floating point: extents of absurd descs overflow integers.
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double height = extent(number(geometry.output_height), number(geometry.stride_height),
+                               number(geometry.kernel_height), number(geometry.dilation_height));
+  const double width = extent(number(geometry.output_width), number(geometry.stride_width),
+                              number(geometry.kernel_width), number(geometry.dilation_width));
+  const double taps = number(geometry.kernel_height) * number(geometry.kernel_width);
+  return taps > 1.0 && height * width <= number(geometry.output_height) * number(geometry.output_width) * taps;
 }
 
-PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry) : geometry_(geometry), batch_(as_size(geometry.batch)) {
-  rows_ = divide_up(
-      extent(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height),
-      geometry.stride_height);
-  row_positions_ =
-      divide_up(extent(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width),
-                geometry.stride_width);
-  used_rows_ =
-      number_remainders(geometry.stride_height, geometry.kernel_height, geometry.dilation_height, row_remainder_);
-  const std::size_t channels = as_size(geometry.input_channels);
-  columns_ = row_positions_ * geometry.stride_width;
-  position_bytes_ = as_size(geometry.stride_width) * channels;
-  row_bytes_ = as_size(columns_) * channels;
-  image_bytes_ = as_size(used_rows_ * rows_) * row_bytes_;
-}
-
-std::size_t PaddedPlanes::row_offset(std::int64_t kernel_row) const {
-  const std::int64_t row = kernel_row * geometry_.dilation_height;
-  const std::int64_t number = row_remainder_[as_size(row % geometry_.stride_height)];
-  return as_size(number * rows_ + row / geometry_.stride_height) * row_bytes_;
-}
+PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry)
+    : geometry_(geometry),
+      batch_(as_size(geometry.batch)),
+      rows_(extent(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height)),
+      columns_(extent(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width)),
+      row_bytes_(as_size(columns_ * geometry.input_channels)),
+      image_bytes_(as_size(rows_) * row_bytes_) {}
 
 void PaddedPlanes::fill(const ActivationSource& source, const PackKernels& kernels, int num_threads,
                         std::uint8_t* planes) const {
-  const std::size_t lines = as_size(used_rows_ * rows_);
-  parallel_for(batch_ * lines, num_threads, [&](std::size_t task, int) noexcept {
-    const auto image = static_cast<std::int64_t>(task / lines), line = static_cast<std::int64_t>(task % lines);
-    const auto remainder = std::find(row_remainder_.begin(), row_remainder_.end(), line / rows_);
-    const std::int64_t padded_row = (remainder - row_remainder_.begin()) + line % rows_ * geometry_.stride_height;
-    fill_row(source, kernels, image, padded_row, planes + task * row_bytes_);
+  const std::size_t rows = as_size(rows_);
+  parallel_for(batch_ * rows, num_threads, [&](std::size_t task, int) noexcept {
+    fill_row(source, kernels, static_cast<std::int64_t>(task / rows), static_cast<std::int64_t>(task % rows),
+             planes + task * row_bytes_);
   });
 }
 
@@ -99,8 +65,9 @@ void PaddedPlanes::fill_row(const ActivationSource& source, const PackKernels& k
     kernels.copy(first, as_size((end - begin) * channels), source.flip, target + begin * channels);
     return;
   }
-  for (std::int64_t column = begin; column < end; ++column, first += geometry_.input.w) {
-    copy_codes(kernels, first, geometry_.input.c, channels, source.flip, target + column * channels);
+  for (std::int64_t column = begin; column < end; ++column) {
+    copy_codes(kernels, first + (column - begin) * geometry_.input.w, geometry_.input.c, channels, source.flip,
+               target + column * channels);
   }
 }
 

@@ -2,96 +2,136 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "operators/padded_planes.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {
-
-std::optional<std::int64_t> readable_pixel_stride(const ConvolutionGeometry& geometry) {
-  if (!geometry.pointwise() || geometry.input.c != 1) return std::nullopt;
-  return uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
-}
-
 namespace {
 
-// Whether reading windows from padded planes beats gathering them. The positions that planes waste
-// cost products; gathering costs about a cycle for 16 codes, shared by all output channels.
-bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t row_positions) {
-  const double waste = static_cast<double>(row_positions) / static_cast<double>(geometry.output_width) - 1.0;
-  return waste * static_cast<double>(geometry.group_output_channels()) <= kernels.products_per_cycle / 16.0;
+// Whether no window reaches into the padding.
+bool windows_inside(const ConvolutionGeometry& geometry) {
+  const auto inside = [](std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation,
+                         std::int64_t padding, std::int64_t size) {
+    return padding == 0 && (outputs - 1) * stride + (kernel - 1) * dilation < size;
+  };
+  return inside(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height,
+                geometry.padding_top, geometry.input_height) &&
+         inside(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width,
+                geometry.padding_left, geometry.input_width);
 }
 
-// Rows of a product are read in place as whole kernel rows, whose columns must be neighbours, and as the unsigned codes
-// that they must be.
+// Whether the input has each kernel row of a window as whole steps of unsigned codes that are neighbours.
+bool readable_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip) {
+  const std::int64_t terms = geometry.kernel_width * geometry.group_input_channels();
+  const bool neighbours = geometry.kernel_width == 1 || (geometry.groups == 1 && geometry.dilation_width == 1 &&
+                                                         geometry.input.w == geometry.input_channels);
+  return flip == 0 && geometry.input.c == 1 && neighbours && as_size(terms) % kernels.kr == 0 &&
+         windows_inside(geometry);
+}
+
+// Whether reading windows from padded planes beats gathering them. Planes pad each kernel row to whole steps of k,
+// which costs products; gathering takes about 8 cycles for each stretch of neighbours and a cycle for 16 codes.
+bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  const std::size_t terms = as_size(geometry.kernel_width * geometry.group_input_channels());
+  const std::size_t rows = as_size(geometry.kernel_height);
+  const double surplus = static_cast<double>(rows * round_up(terms, kernels.kr) - round_up(rows * terms, kernels.kr));
+  const double products = 2.0 * surplus * static_cast<double>(geometry.group_output_channels());
+  const double gathering = 8.0 * static_cast<double>(rows) + static_cast<double>(rows * terms) / 16.0;
+  return products / kernels.products_per_cycle <= gathering;
+}
+
 ActivationsFrom choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip) {
-  if (geometry.pointwise()) {
-    const bool whole_steps = as_size(geometry.group_input_channels()) % kernels.kr == 0;
-    const bool readable = readable_pixel_stride(geometry).has_value();
-    return readable && whole_steps && flip == 0 ? ActivationsFrom::input : ActivationsFrom::pixels;
-  }
+  if (readable_in_place(geometry, kernels, flip)) return ActivationsFrom::input;
   const bool whole_rows = geometry.groups == 1 && geometry.dilation_width == 1;
-  if (!whole_rows || !PaddedPlanes::applies(geometry)) return ActivationsFrom::pixels;
-  const std::int64_t row_positions = PaddedPlanes(geometry).row_positions();
-  return planes_pay(geometry, kernels, row_positions) ? ActivationsFrom::planes : ActivationsFrom::pixels;
+  return whole_rows && PaddedPlanes::applies(geometry) && planes_pay(geometry, kernels) ? ActivationsFrom::planes
+                                                                                        : ActivationsFrom::pixels;
 }
 
-TermOrder choose_order(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
-  const bool by_rows = plan.in_place && plan.source == ActivationsFrom::planes;
-  const std::size_t segments = by_rows ? as_size(geometry.kernel_height) : 1;
+TermOrder choose_order(const ConvolutionGeometry& geometry, const GemmKernels& kernels, ActivationsFrom source) {
+  const std::size_t segments = source == ActivationsFrom::pixels ? 1 : as_size(geometry.kernel_height);
   const std::size_t terms = as_size(geometry.reduction()) / segments;
   return {.segments = segments, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
 }
 
-// A tile's packed activations and accumulators share half of the level-2 cache; the filter streams through the rest.
-// With several threads tiles shrink until each thread has four, and where even single tiles are too few, the channel
-// blocks of a tile become tasks of their own.
+// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
+bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
+  const auto flat = [&](const PlaneStrides& strides) {
+    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
+  };
+  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
+}
+
+void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
+  plan.bands =
+      plan.source == ActivationsFrom::planes || (plan.source == ActivationsFrom::input && !geometry.pointwise());
+  const std::int64_t image = geometry.image_pixels();
+  if (plan.bands) {
+    plan.unit_pixels = image;
+  } else if (uniform(geometry, plan.source, geometry.batch)) {
+    plan.unit_pixels = image * geometry.batch;
+  } else {
+    plan.unit_pixels = uniform(geometry, plan.source, 1) ? image : geometry.output_width;
+  }
+  plan.units = image * geometry.batch / plan.unit_pixels;
+}
+
+// How many parts more the pixels and the channels are divided into, for each thread to have four tasks. A task reads
+// its pixels' share of the activations and its channels' share of the filter, so the larger of the two is divided.
+struct Division {
+  std::int64_t pixels, channels;
+};
+
+Division divide_work(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads, std::int64_t tiles,
+                     std::int64_t panels) {
+  constexpr std::int64_t kTasksPerThread = 4;
+  const std::int64_t parts = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, tiles);
+  const double activations = static_cast<double>(geometry.batch * geometry.input_channels) *
+                             static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);
+  if (static_cast<double>(plan.filter.size()) < activations) return {parts, 1};
+  const std::int64_t channels = std::min(parts, panels);
+  return {divide_up(parts, channels), channels};
+}
+
+// Tiles are large enough to read the filter seldom and small enough to stay in the level-1 and level-2 caches.
 void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
                      ProductPlan& plan) {
-  const bool whole_batch = plan.source != ActivationsFrom::planes;
-  plan.units = whole_batch ? 1 : geometry.batch;
-  plan.unit_distance = geometry.output_height * plan.row_positions;
-  plan.unit_positions =
-      plan.unit_distance * (whole_batch ? geometry.batch : 1) - (plan.row_positions - geometry.output_width);
-
-  constexpr std::int64_t kMaxBlockChannels = 128, kMaxTilePositions = 256, kTilesPerThread = 4;
-  const auto position_multiple = static_cast<std::int64_t>(kernels.mr);
-  const auto channel_multiple = static_cast<std::int64_t>(kernels.nr);
-  const std::int64_t channels = geometry.group_output_channels();
-  plan.block_channels = std::min(divide_up(channels, channel_multiple) * channel_multiple,
-                                 divide_up(kMaxBlockChannels, channel_multiple) * channel_multiple);
-  plan.blocks = divide_up(channels, plan.block_channels);
-
+  constexpr std::int64_t kMostTilePixels = 256, kMostPlanarChannels = 128, kCacheLine = 64;
+  const std::int64_t channels = geometry.group_output_channels(), panel = static_cast<std::int64_t>(kernels.nr);
   const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
-  const std::int64_t bytes_per_position = static_cast<std::int64_t>(plan.filter.order.k()) +
-                                          plan.block_channels * static_cast<std::int64_t>(sizeof(std::int32_t));
-  std::int64_t positions = std::min(kMaxTilePositions, budget / bytes_per_position);
-  if (num_threads > 1) {
-    positions = std::min(positions, divide_up(plan.unit_positions * plan.units, num_threads * kTilesPerThread));
+  std::int64_t pixels = std::min(kMostTilePixels, budget / static_cast<std::int64_t>(plan.filter.order.k()));
+  pixels = std::clamp<std::int64_t>(pixels, 1, plan.unit_pixels);
+  const Division division = divide_work(geometry, plan, num_threads, plan.units * divide_up(plan.unit_pixels, pixels),
+                                        divide_up(channels, panel));
+  pixels = divide_up(pixels, division.pixels);
+  if (plan.bands) {
+    const std::int64_t rows = std::clamp<std::int64_t>(pixels / geometry.output_width, 1, geometry.output_height);
+    plan.tile_pixels = rows * geometry.output_width;
+  } else {
+    // Tiles that are transposed on their way in or out are whole cache lines of pixels, where that is possible.
+    const bool planar = geometry.input.c != 1 || geometry.output.c != 1;
+    const std::int64_t multiple = planar && pixels >= kCacheLine ? kCacheLine : static_cast<std::int64_t>(kernels.mr);
+    plan.tile_pixels = std::min(std::max(pixels / multiple, std::int64_t{1}) * multiple, plan.unit_pixels);
   }
-  // Tiles that are transposed on their way in or out are also whole cache lines of pixels, where that is possible.
-  constexpr std::int64_t kCacheLine = 64;
-  const std::int64_t line_multiple = std::lcm(position_multiple, kCacheLine);
-  const bool planes = geometry.input.c != 1 || geometry.output.c != 1;
-  const std::int64_t multiple = planes && positions >= line_multiple ? line_multiple : position_multiple;
-  positions = std::max(positions / multiple, std::int64_t{1}) * multiple;
-  plan.tile_positions = std::min(positions, plan.unit_positions);
-  plan.tiles_of_unit = divide_up(plan.unit_positions, plan.tile_positions);
+  plan.tiles_of_unit = divide_up(plan.unit_pixels, plan.tile_pixels);
 
   const std::int64_t tiles = plan.units * plan.tiles_of_unit;
-  plan.block_splits = std::clamp<std::int64_t>(divide_up(num_threads, tiles), 1, plan.blocks);
+  const std::int64_t splits = std::max(division.channels, divide_up(num_threads, tiles));
+  std::int64_t block = divide_up(channels, splits);
+  if (geometry.output.c != 1) block = std::min(block, kMostPlanarChannels);
+  plan.block_channels = divide_up(block, panel) * panel;
+  plan.blocks = divide_up(channels, plan.block_channels);
+  plan.block_splits = std::min(splits, plan.blocks);
   plan.participants = static_cast<int>(std::min<std::int64_t>(num_threads, tiles * plan.block_splits));
 }
 
-void lay_out_scratch(const GemmKernels& kernels, std::size_t planes_size, ProductPlan& plan) {
-  const std::size_t positions = as_size(plan.tile_positions);
-  const std::size_t block = as_size(plan.block_channels);
-
+void lay_out_scratch(const ConvolutionGeometry& geometry, std::size_t planes_size, ProductPlan& plan) {
+  const std::size_t pixels = as_size(plan.tile_pixels);
   BufferLayout own;
-  plan.activations = own.take(plan.in_place ? 0 : positions, plan.filter.order.k());
-  plan.accumulators = own.take(round_up(block, kernels.nr) * positions, sizeof(std::int32_t));
-  plan.activation_sums = own.take(2 * positions, sizeof(std::int32_t));
-  plan.codes = own.take(block, positions);
+  plan.activations = own.take(plan.source == ActivationsFrom::pixels ? pixels : 0, plan.filter.order.k());
+  plan.activation_sums = own.take(2 * pixels, sizeof(std::int32_t));
+  plan.codes = own.take(geometry.output.c != 1 ? as_size(plan.block_channels) : 0, pixels);
   plan.participant_size = own.size();
 
   BufferLayout all;
@@ -106,14 +146,10 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
                          int num_threads) {
   ProductPlan plan{};
   plan.source = choose_source(geometry, kernels, input_flip);
-  plan.in_place = plan.source != ActivationsFrom::pixels;
-  plan.filter = packed_filter(geometry, kernels, choose_order(geometry, kernels, plan));
-  const bool has_planes = plan.source == ActivationsFrom::planes;
-  const std::optional<PaddedPlanes> planes =
-      has_planes ? std::optional<PaddedPlanes>(std::in_place, geometry) : std::nullopt;
-  plan.row_positions = has_planes ? planes->row_positions() : geometry.output_width;
+  plan.filter = packed_filter(geometry, kernels, choose_order(geometry, kernels, plan.source));
+  choose_units(geometry, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
-  lay_out_scratch(kernels, has_planes ? planes->size() : 0, plan);
+  lay_out_scratch(geometry, plan.source == ActivationsFrom::planes ? PaddedPlanes(geometry).size() : 0, plan);
   return plan;
 }
 

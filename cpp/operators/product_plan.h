@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "operators/convolution_packing.h"
 #include "operators/sizes.h"
@@ -13,22 +12,20 @@ namespace dmlcpu {
 
 // Where a tile's activations come from.
 enum class ActivationsFrom : std::uint8_t {
-  input,   // the input itself: a pointwise convolution of one run of memory
-  planes,  // the padded copy
+  input,   // the input itself, whose windows are read where they stand
+  planes,  // the same of a padded copy
   pixels,  // each pixel's window, gathered tap by tap: what fits neither
 };
 
-// How a compiled convolution is cut up. Output pixels are counted by positions, see PaddedPlanes; where there are no
-// planes every position is a pixel.
+// Output pixels are rows of the product. A tile is either a band of whole output rows (runs of the product), or a flat
+// stretch of pixels whose rows follow each other without a seam, in the output and where the input is read in place.
 struct ProductPlan {
   ActivationsFrom source;
-  bool in_place;  // rows of the product are read where the source has them
+  bool bands;
   PackedFilter filter;
-  std::int64_t row_positions;
-  std::int64_t units;           // images, or 1 where positions run through the batch
-  std::int64_t unit_distance;   // positions from one image to the next
-  std::int64_t unit_positions;  // from the first pixel of a unit to its last
-  std::int64_t tile_positions;
+  std::int64_t unit_pixels;  // of what tiles do not cross: an image for bands; a row, an image or the batch if flat
+  std::int64_t units;
+  std::int64_t tile_pixels;  // for bands a multiple of the output's width
   std::int64_t tiles_of_unit;
   std::int64_t block_channels;  // output channels of one product, of one group
   std::int64_t blocks;          // of a group
@@ -39,12 +36,9 @@ struct ProductPlan {
 
   // The scratch buffer is the planes, then one part for each participant; offsets into a part.
   std::size_t participants_offset, participant_size;
-  std::size_t activations, accumulators, activation_sums, codes;
+  std::size_t activations, activation_sums, codes;
   std::size_t scratch_size;
 };
-
-// The distance of the input's neighbouring pixels, where a pointwise convolution can read them as they stand.
-std::optional<std::int64_t> readable_pixel_stride(const ConvolutionGeometry& geometry);
 
 // input_flip is 0x80 for INT8 input. Throws std::bad_alloc if a size is beyond the address space.
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,

@@ -1,4 +1,5 @@
 // QUANTIZED_LINEAR_CONVOLUTION: the parameters of a dispatch, for whichever algorithm was chosen.
+#include <algorithm>
 #include <stdexcept>
 
 #include "operators/convolution_algorithm.h"
@@ -45,9 +46,9 @@ class QuantizedLinearConvolution final : public CompiledOperator {
     const auto channels = static_cast<std::size_t>(geometry_.output_channels);
     BufferLayout layout;
     packed_filter_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
-    offset_ = layout.take(channels, sizeof(std::int32_t));
-    multiplier_ = layout.take(channels, sizeof(float));
-    filter_zero_point_ = layout.take(channels, sizeof(std::int32_t));
+    offset_ = layout.take(channels + panel(), sizeof(std::int32_t));
+    multiplier_ = layout.take(channels + panel(), sizeof(float));
+    filter_zero_point_ = layout.take(channels + panel(), sizeof(std::int32_t));
     algorithm_scratch_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
   }
@@ -84,6 +85,9 @@ class QuantizedLinearConvolution final : public CompiledOperator {
   std::uint8_t filter_flip() const {
     return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(kFilter).type));
   }
+
+  // Products read the parameters of channels up to the end of their last panel of columns.
+  std::size_t panel() const { return target().kernels().gemm->nr; }
 
   void check_parameters() const;
   ConvolutionDispatch prepare(const TensorPointers& tensors, const std::uint8_t* filter, std::uint8_t* scratch) const;
@@ -152,6 +156,11 @@ bool QuantizedLinearConvolution::prepare_channels(const TensorPointers& tensors,
   const auto input_zero_point = static_cast<std::uint32_t>(dispatch.source.zero_point);
   const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
 
+  // Any values would do behind the last channel, but the bits of some are denormal numbers, which take long to
+  // multiply.
+  std::fill_n(offset + geometry_.output_channels, panel(), 0);
+  std::fill_n(multiplier + geometry_.output_channels, panel(), 0.0F);
+  std::fill_n(filter_zero_point + geometry_.output_channels, panel(), 0);
   bool any_zero_point = false;
   for (std::int64_t c = 0; c < geometry_.output_channels; ++c) {
     // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.

@@ -9,8 +9,9 @@ namespace {
 enum class Data { random, most_positive, most_negative };
 
 struct Product {
-  std::size_t m, n, k, a_gap, c_gap;
+  std::size_t runs, m, n, k, a_gap, output_gap;
   Data data;
+  bool has_filter;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -21,54 +22,116 @@ std::uint8_t draw(Check& check, Data data, bool is_signed) {
   return data == Data::most_positive ? 127 : 128;
 }
 
+// What requantization takes, an element a column up to the end of the last panel, and one a row.
+struct Parameters {
+  std::vector<std::int32_t> offset, filter, activation;
+  std::vector<float> multiplier;
+  float zero_point;
+  std::uint8_t flip;
+
+  Parameters(Check& check, std::size_t columns, std::size_t rows)
+      : offset(columns),
+        filter(columns),
+        activation(rows),
+        multiplier(columns),
+        zero_point(check.zero_point()),
+        flip(check.flip()) {
+    for (std::int32_t& value : offset) value = static_cast<std::int32_t>(check.word() >> check.below(20));
+    for (std::int32_t& value : filter) value = static_cast<std::int8_t>(check.code());
+    for (std::int32_t& value : activation) value = static_cast<std::int32_t>(check.word() >> check.below(20));
+    // Sums of some thousands should mostly land inside the type.
+    for (float& value : multiplier)
+      value = check.one_in(4) ? check.scale() : 0.0001F * static_cast<float>(check.code());
+  }
+};
+
+// The operands of one product, between guard pages.
+struct Operands {
+  std::vector<std::size_t> offsets;
+  std::size_t a_stride, a_run_stride, output_stride, output_run_stride, columns;
+  std::vector<std::uint8_t> a, b;
+
+  Operands(Check& check, const GemmKernels& gemm, const Product& product) : offsets(1 + check.below(3)) {
+    const std::size_t k = product.k;
+    for (std::size_t& offset : offsets) offset = check.below(3 * k);
+    const std::size_t a_row = *std::max_element(offsets.begin(), offsets.end()) + k;
+    a_stride = k + product.a_gap;
+    a_run_stride = check.below(2 * product.m * a_stride + 1);
+    output_stride = product.n + product.output_gap;
+    output_run_stride = product.m * output_stride + product.output_gap;
+    columns = round_up(product.n, gemm.nr);
+    const bool empty = product.runs == 0 || product.m == 0;
+    a.resize(empty ? 0 : (product.runs - 1) * a_run_stride + (product.m - 1) * a_stride + a_row);
+    b.resize(columns * offsets.size() * k);
+    for (std::uint8_t& code : a) code = draw(check, product.data, false);
+    for (std::uint8_t& code : b) code = draw(check, product.data, true);
+  }
+
+  std::int64_t sum(const GemmKernels& gemm, std::size_t k, std::size_t run, std::size_t row, std::size_t column) const {
+    const std::uint8_t* panel = b.data() + column / gemm.nr * gemm.nr * offsets.size() * k + column % gemm.nr * 4;
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < offsets.size() * k; ++i) {
+      sum += a[run * a_run_stride + row * a_stride + offsets[i / k] + i % k] *
+             static_cast<std::int8_t>(panel[i / 4 * gemm.nr * 4 + i % 4]);
+    }
+    return sum;
+  }
+};
+
 void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
-  const std::size_t k = product.k, segments = 1 + check.below(3);
-  std::vector<std::size_t> offsets(segments);
-  for (std::size_t& offset : offsets) offset = check.below(3 * k);
-  const std::size_t a_row = *std::max_element(offsets.begin(), offsets.end()) + k;
-  const std::size_t a_stride = k + product.a_gap, columns = round_up(product.n, gemm.nr);
-  const std::size_t c_stride = columns + product.c_gap;
-  std::vector<std::uint8_t> a(product.m == 0 ? 0 : (product.m - 1) * a_stride + a_row), b(columns * segments * k);
-  for (std::uint8_t& code : a) code = draw(check, product.data, false);
-  for (std::uint8_t& code : b) code = draw(check, product.data, true);
+  const Operands operands(check, gemm, product);
+  const Parameters parameters(check, operands.columns, product.runs * product.m);
+  const bool empty = product.runs == 0 || product.m == 0;
+  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(
+      empty ? 0
+            : (product.runs - 1) * operands.output_run_stride + (product.m - 1) * operands.output_stride + product.n);
 
-  const GuardedBuffer<std::uint8_t> guarded_a(a, edge), guarded_b(b, edge);
-  const GuardedBuffer<std::int32_t> c(product.m == 0 ? 0 : product.m * c_stride - product.c_gap, edge);
-  gemm.multiply({.a = guarded_a.data(),
-                 .a_row_stride = a_stride,
-                 .a_offsets = offsets.data(),
-                 .segments = segments,
-                 .b = guarded_b.data(),
-                 .c = c.data(),
-                 .c_row_stride = c_stride,
+  const GuardedBuffer<std::uint8_t> a(operands.a, edge), b(operands.b, edge), output(expected.size(), edge);
+  const GuardedBuffer<std::int32_t> offset(parameters.offset, edge), filter(parameters.filter, edge),
+      activation(parameters.activation, edge);
+  const GuardedBuffer<float> multiplier(parameters.multiplier, edge);
+  gemm.multiply({.a = a.data(),
+                 .a_row_stride = operands.a_stride,
+                 .a_run_stride = operands.a_run_stride,
+                 .a_offsets = operands.offsets.data(),
+                 .segments = operands.offsets.size(),
+                 .b = b.data(),
+                 .runs = product.runs,
                  .m = product.m,
                  .n = product.n,
-                 .k = k});
+                 .k = product.k,
+                 .offset = offset.data(),
+                 .multiplier = multiplier.data(),
+                 .filter_zero_point = product.has_filter ? filter.data() : nullptr,
+                 .activation_sum = product.has_filter ? activation.data() : nullptr,
+                 .output_zero_point = parameters.zero_point,
+                 .flip = parameters.flip,
+                 .output = output.data(),
+                 .output_row_stride = operands.output_stride,
+                 .output_run_stride = operands.output_run_stride});
 
-  std::vector<std::int32_t> expected = canaries<std::int32_t>(c.size());
-  for (std::size_t row = 0; row < product.m; ++row) {
-    for (std::size_t column = 0; column < product.n; ++column) {
-      const std::uint8_t* panel = b.data() + column / gemm.nr * gemm.nr * segments * k + column % gemm.nr * 4;
-      std::int64_t sum = 0;
-      for (std::size_t i = 0; i < segments * k; ++i) {
-        sum +=
-            a[row * a_stride + offsets[i / k] + i % k] * static_cast<std::int8_t>(panel[i / 4 * gemm.nr * 4 + i % 4]);
+  for (std::size_t run = 0; run < product.runs; ++run) {
+    for (std::size_t row = 0; row < product.m; ++row) {
+      for (std::size_t column = 0; column < product.n; ++column) {
+        std::int64_t sum = operands.sum(gemm, product.k, run, row, column) + parameters.offset[column];
+        if (product.has_filter) {
+          sum -= std::int64_t{parameters.filter[column]} * parameters.activation[run * product.m + row];
+        }
+        const float scaled = static_cast<float>(reference_wrap(sum)) * parameters.multiplier[column];
+        expected[run * operands.output_run_stride + row * operands.output_stride + column] =
+            reference_code(scaled, parameters.zero_point, parameters.flip);
       }
-      expected[row * c_stride + column] = reference_wrap(sum);
-    }
-    // The columns up to the panel's end may hold anything.
-    for (std::size_t column = product.n; column < columns; ++column) {
-      expected[row * c_stride + column] = c.data()[row * c_stride + column];
     }
   }
-  check.equal(c, expected);
+  check.equal(output, expected);
 }
 
 void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
-    describe_case("gemm m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, edge %d", product.m, product.n, product.k,
-                  product.a_gap, product.c_gap, static_cast<int>(product.data), static_cast<int>(edge));
+    describe_case("gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, filter zero points %d, edge %d",
+                  product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap,
+                  static_cast<int>(product.data), product.has_filter, static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -80,19 +143,17 @@ void check_gemm(Check& check) {
   const std::size_t mr = gemm.mr, nr = gemm.nr, kr = gemm.kr;
   describe_case("gemm: sizes of the tile");
   check.expect(mr >= 1 && kr % 4 == 0 && nr * kr % 64 == 0 && nr % 16 == 0);
-  {
-    for (const std::size_t k : {kr, 2 * kr, 3 * kr, round_up(200, kr)}) {
-      for (const std::size_t n : {std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
-        for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
-          const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
-          check_case(check, {m, n, k, check.below(3) * 5, check.below(2) * 16, data});
-        }
+  for (const std::size_t k : {kr, 2 * kr, 3 * kr, round_up(200, kr)}) {
+    for (const std::size_t n : {std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
+      for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
+        const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
+        check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), data, check.one_in(2)});
       }
     }
-    // Sums beyond int32: 255 * 128 * k.
-    for (const Data data : {Data::most_positive, Data::most_negative}) {
-      check_case(check, {mr + 1, nr + 1, round_up(70000, kr), 0, 0, data});
-    }
+  }
+  // Sums beyond int32: 255 * 128 * k.
+  for (const Data data : {Data::most_positive, Data::most_negative}) {
+    check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true});
   }
 }
 

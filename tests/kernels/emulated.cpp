@@ -15,7 +15,7 @@ namespace dmlcpu::test {
 std::vector<EmulatedGemm> emulated_gemms() {
   std::vector<EmulatedGemm> gemms;
 #if defined(DMLCPU_EMULATED_KERNELS)
-  gemms.push_back({"amx_int8", &emulated_amx_int8::gemm});
+  if (unavailable_reason(Isa::avx512_vnni).empty()) gemms.push_back({"amx_int8", &emulated_amx_int8::gemm});
   if (unavailable_reason(Isa::avx2).empty()) gemms.push_back({"avx_vnni", &emulated_avx_vnni::gemm});
 #endif
   return gemms;

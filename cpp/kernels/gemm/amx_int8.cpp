@@ -1,13 +1,16 @@
 // The product of gemm.h for AMX-INT8: a tile is 16 rows of 64 bytes; tdpbusd multiplies a tile of a (16 rows x 64 k) by
-// a tile of b (16 k groups x 16 columns) and add to a tile of 16 x 16 accumulators, without saturation.
+// a tile of b (16 k groups x 16 columns) and adds to a tile of 16 x 16 accumulators, without saturation.
 //
 //            b left (6)  b right (7)
 //   a top (4)    0           1            a block of 32 x 32: 4 accumulator tiles, 4 tile loads for 4 products
 //   a bottom (5) 2           3
 //
 // A product takes 16 cycles in proportion to the rows of a, a tile load from L1 takes 8: with a in L1 and b streamed
-// the loads hide behind the products. The last rows run with tiles of exactly their height, configured once for the
-// call. Tiles are released before returning, so that a context switch saves nothing.
+// the loads hide behind the products. Runs are cut into equal parts of at most 16 rows, top and bottom may be parts of
+// different runs, and tiles are configured to exactly the rows of the parts: at most two heights, one after the other.
+//
+// Accumulators leave through a buffer in L1, from where the vector unit requantizes them while the next products run.
+// Tiles are released before returning, so that a context switch saves nothing.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -19,6 +22,10 @@
 namespace dmlcpu {
 namespace {
 
+#include "kernels/codes/avx512_vnni.inl.h"
+#include "kernels/gemm/block_tiles.inl.h"
+#include "kernels/gemm/requantize_avx512_vnni.inl.h"
+
 constexpr std::size_t kMr = 32, kNr = 32, kKr = 64;
 constexpr std::size_t kTileRows = 16;
 
@@ -28,30 +35,23 @@ struct alignas(64) TileConfiguration {
   std::uint8_t rows[16];
 };
 
-// Tiles of a block with top (1..16) and bottom (0..16) rows. A tile that is not used keeps one row: 0 would fault.
-void configure(std::size_t top, std::size_t bottom) {
+// The tiles of a and of the accumulators have 1 to 16 rows, those of b 16.
+void configure(std::size_t rows) noexcept {
   TileConfiguration tiles = {};
   tiles.palette = 1;
-  const std::uint8_t heights[8] = {static_cast<std::uint8_t>(top),
-                                   static_cast<std::uint8_t>(top),
-                                   static_cast<std::uint8_t>(bottom),
-                                   static_cast<std::uint8_t>(bottom),
-                                   static_cast<std::uint8_t>(top),
-                                   static_cast<std::uint8_t>(bottom),
-                                   kTileRows,
-                                   kTileRows};
   for (int tile = 0; tile < 8; ++tile) {
     tiles.row_bytes[tile] = 64;
-    tiles.rows[tile] = heights[tile] == 0 ? 1 : heights[tile];
+    tiles.rows[tile] = static_cast<std::uint8_t>(tile < 6 ? rows : kTileRows);
   }
   // GCC's intrinsic claims to read 8 of the 64 bytes; without this the stores to the others could be dropped.
   __asm__ volatile("" : : "r"(&tiles) : "memory");
   _tile_loadconfig(&tiles);
 }
 
+// Two parts of the same panel and of the same number of rows; both the same where only one is left.
 template <bool has_bottom>
-void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
-  const std::size_t bottom = kTileRows * block.a_row_stride;
+void multiply_parts(const GemmBlock& block, const Tile& top, const Tile& bottom,
+                    std::int32_t (&sums)[2][kTileRows][kNr]) noexcept {
   constexpr std::size_t kGroupStride = kNr * 4;
   _tile_zero(0);
   _tile_zero(1);
@@ -59,54 +59,74 @@ void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uin
     _tile_zero(2);
     _tile_zero(3);
   }
+  const std::uint8_t* b = top.b;
   for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
-    const std::uint8_t* a_segment = a + block.a_offsets[segment];
+    const std::size_t offset = block.a_offsets[segment];
     for (std::size_t k = 0; k < block.k; k += kKr) {
       _tile_loadd(6, b + k * kNr, kGroupStride);
-      _tile_loadd(4, a_segment + k, block.a_row_stride);
+      _tile_loadd(4, top.a + offset + k, block.a_row_stride);
       _tile_dpbusd(0, 4, 6);
       _tile_loadd(7, b + k * kNr + 64, kGroupStride);
       _tile_dpbusd(1, 4, 7);
       if constexpr (has_bottom) {
-        _tile_loadd(5, a_segment + bottom + k, block.a_row_stride);
+        _tile_loadd(5, bottom.a + offset + k, block.a_row_stride);
         _tile_dpbusd(2, 5, 6);
         _tile_dpbusd(3, 5, 7);
       }
     }
   }
-  const std::size_t stride_bytes = block.c_row_stride * sizeof(std::int32_t);
-  _tile_stored(0, c, stride_bytes);
-  _tile_stored(1, c + kTileRows, stride_bytes);
+  _tile_stored(0, sums[0][0], sizeof(sums[0][0]));
+  _tile_stored(1, sums[0][0] + 16, sizeof(sums[0][0]));
   if constexpr (has_bottom) {
-    _tile_stored(2, c + kTileRows * block.c_row_stride, stride_bytes);
-    _tile_stored(3, c + kTileRows * block.c_row_stride + kTileRows, stride_bytes);
+    _tile_stored(2, sums[1][0], sizeof(sums[1][0]));
+    _tile_stored(3, sums[1][0] + 16, sizeof(sums[1][0]));
   }
 }
 
-template <bool has_bottom>
-void multiply_rows(const GemmBlock& block, std::size_t begin, std::size_t end) {
+void requantize(const GemmBlock& block, const Tile& tile, const std::int32_t (&sums)[kTileRows][kNr]) noexcept {
+  const __m512i offset_i32x16[2] = {_mm512_loadu_si512(tile.offset), _mm512_loadu_si512(tile.offset + 16)};
+  const Requantizer requantizer(block, tile);
+  const auto sum = [&](std::size_t row, int half) {
+    return _mm512_add_epi32(_mm512_load_si512(sums[row] + 16 * half), offset_i32x16[half]);
+  };
+  std::size_t row = 0;
+  for (; row + 2 <= tile.rows; row += 2) {
+    requantizer.store_pair(row, sum(row, 0), sum(row, 1), sum(row + 1, 0), sum(row + 1, 1));
+  }
+  if (row < tile.rows) requantizer.store_last(row, sum(row, 0), sum(row, 1));
+}
+
+// All parts of one number of rows: of each run those from first_part on, parts_of_run of them.
+void multiply_height(const GemmBlock& block, const Parts& parts, std::size_t first_part,
+                     std::size_t parts_of_run) noexcept {
+  if (parts_of_run == 0) return;
+  const std::size_t rows = parts.rows_of(first_part), count = block.runs * parts_of_run;
+  alignas(64) std::int32_t sums[2][kTileRows][kNr];
+  configure(rows);
   for (std::size_t panel = 0; panel < block.n; panel += kNr) {
-    for (std::size_t row = begin; row < end; row += kMr) {
-      multiply_tile<has_bottom>(block, block.a + row * block.a_row_stride, block.b + block.segments * block.k * panel,
-                                block.c + row * block.c_row_stride + panel);
+    const auto part = [&](std::size_t index) {
+      const std::size_t first_row = parts.first_row(first_part + index % parts_of_run);
+      return tile_of(block, kNr, panel, index / parts_of_run, first_row, rows);
+    };
+    std::size_t index = 0;
+    for (; index + 2 <= count; index += 2) {
+      const Tile top = part(index), bottom = part(index + 1);
+      multiply_parts<true>(block, top, bottom, sums);
+      requantize(block, top, sums[0]);
+      requantize(block, bottom, sums[1]);
+    }
+    if (index < count) {
+      const Tile last = part(index);
+      multiply_parts<false>(block, last, last, sums);
+      requantize(block, last, sums[0]);
     }
   }
 }
 
 void multiply(const GemmBlock& block) noexcept {
-  const std::size_t whole = block.m / kMr * kMr;
-  const std::size_t rest = block.m - whole;
-  if (whole != 0) {
-    configure(kTileRows, kTileRows);
-    multiply_rows<true>(block, 0, whole);
-  }
-  if (rest > kTileRows) {
-    configure(kTileRows, rest - kTileRows);
-    multiply_rows<true>(block, whole, block.m);
-  } else if (rest != 0) {
-    configure(rest, 0);
-    multiply_rows<false>(block, whole, block.m);
-  }
+  const Parts parts(block.m, kTileRows);
+  multiply_height(block, parts, 0, parts.longer);
+  multiply_height(block, parts, parts.longer, parts.count - parts.longer);
   _tile_release();
 }
 

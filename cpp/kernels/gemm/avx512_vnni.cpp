@@ -1,8 +1,9 @@
 // The product of gemm.h for AVX512-VNNI: vpdpbusd multiplies four unsigned by four signed bytes and adds them to a
 // 32-bit lane without saturation.
 //
-// Tile 12 x 32: 24 accumulators, 2 vectors of b, 1 broadcast of a: 27 of 32 registers, and 14 loads for 24 products, so
-// bound by vpdpbusd and not by loads. The last rows use tiles of 4 and 1.
+// Tile of up to 14 x 32: 28 accumulators, which begin as the offsets, 2 vectors of b, 1 broadcast of a: 31 of 32
+// registers, and 16 loads for 28 products, so bound by vpdpbusd and not by loads. Tiles have any number of rows, since
+// runs are as long as rows of images are.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -14,50 +15,62 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::size_t kMr = 12, kNr = 32, kKr = 4;
+#include "kernels/codes/avx512_vnni.inl.h"
+#include "kernels/gemm/block_tiles.inl.h"
+#include "kernels/gemm/requantize_avx512_vnni.inl.h"
 
-template <std::size_t rows>
-void multiply_tile(const GemmBlock& block, const std::uint8_t* a, const std::uint8_t* b, std::int32_t* c) {
-  __m512i acc_i32x16[rows][2];
-#pragma GCC unroll 12
-  for (std::size_t row = 0; row < rows; ++row) acc_i32x16[row][0] = acc_i32x16[row][1] = _mm512_setzero_si512();
-  for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
-    const std::uint8_t* a_segment = a + block.a_offsets[segment];
-    for (std::size_t k = 0; k < block.k; k += 4) {
-      const __m512i b0_x64 = _mm512_load_si512(b + k * kNr);
-      const __m512i b1_x64 = _mm512_load_si512(b + k * kNr + 64);
-#pragma GCC unroll 12
+constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
+
+// A tile of up to 16 columns is one vector wide.
+template <std::size_t rows, std::size_t vectors>
+void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
+  __m512i acc_i32x16[rows][vectors];
+#pragma GCC unroll 14
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[row][v] = _mm512_loadu_si512(tile.offset + 16 * v);
+  }
+  const std::uint8_t* b = tile.b;
+  for (std::size_t segment = 0; segment < block.segments; ++segment) {
+    const std::uint8_t* a = tile.a + block.a_offsets[segment];
+    for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr, a += 4) {
+      __m512i b_x64[vectors];
+      for (std::size_t v = 0; v < vectors; ++v) b_x64[v] = _mm512_load_si512(b + 64 * v);
+#pragma GCC unroll 14
       for (std::size_t row = 0; row < rows; ++row) {
         int group;
-        __builtin_memcpy(&group, a_segment + row * block.a_row_stride + k, sizeof(group));
+        __builtin_memcpy(&group, a + row * block.a_row_stride, sizeof(group));
         const __m512i a_x64 = _mm512_set1_epi32(group);
-        acc_i32x16[row][0] = _mm512_dpbusd_epi32(acc_i32x16[row][0], a_x64, b0_x64);
-        acc_i32x16[row][1] = _mm512_dpbusd_epi32(acc_i32x16[row][1], a_x64, b1_x64);
+        for (std::size_t v = 0; v < vectors; ++v) {
+          acc_i32x16[row][v] = _mm512_dpbusd_epi32(acc_i32x16[row][v], a_x64, b_x64[v]);
+        }
       }
     }
   }
-#pragma GCC unroll 12
-  for (std::size_t row = 0; row < rows; ++row) {
-    _mm512_store_si512(c + row * block.c_row_stride, acc_i32x16[row][0]);
-    _mm512_store_si512(c + row * block.c_row_stride + 16, acc_i32x16[row][1]);
+  const Requantizer requantizer(block, tile);
+  constexpr std::size_t last = vectors - 1;  // what stands in for a second vector is masked out
+#pragma GCC unroll 7
+  for (std::size_t row = 0; row + 2 <= rows; row += 2) {
+    requantizer.store_pair(row, acc_i32x16[row][0], acc_i32x16[row][last], acc_i32x16[row + 1][0],
+                           acc_i32x16[row + 1][last]);
+  }
+  if constexpr (rows % 2 != 0) {
+    requantizer.store_last(rows - 1, acc_i32x16[rows - 1][0], acc_i32x16[rows - 1][last]);
   }
 }
 
-template <std::size_t rows>
-std::size_t multiply_rows(const GemmBlock& block, const std::uint8_t* b, std::size_t panel, std::size_t row) {
-  for (; row + rows <= block.m; row += rows) {
-    multiply_tile<rows>(block, block.a + row * block.a_row_stride, b, block.c + row * block.c_row_stride + panel);
-  }
-  return row;
-}
+using TileFunction = void (*)(const GemmBlock& block, const Tile& tile) noexcept;
+
+template <std::size_t vectors>
+constexpr TileFunction kTileFunctions[kMr] = {
+    multiply_tile<1, vectors>,  multiply_tile<2, vectors>,  multiply_tile<3, vectors>,  multiply_tile<4, vectors>,
+    multiply_tile<5, vectors>,  multiply_tile<6, vectors>,  multiply_tile<7, vectors>,  multiply_tile<8, vectors>,
+    multiply_tile<9, vectors>,  multiply_tile<10, vectors>, multiply_tile<11, vectors>, multiply_tile<12, vectors>,
+    multiply_tile<13, vectors>, multiply_tile<14, vectors>};
 
 void multiply(const GemmBlock& block) noexcept {
-  for (std::size_t panel = 0; panel < block.n; panel += kNr) {
-    const std::uint8_t* b = block.b + block.segments * block.k * panel;
-    std::size_t row = multiply_rows<kMr>(block, b, panel, 0);
-    row = multiply_rows<4>(block, b, panel, row);
-    multiply_rows<1>(block, b, panel, row);
-  }
+  for_each_tile(block, kMr, kNr, [&](const Tile& tile) noexcept {
+    (tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>)[tile.rows - 1](block, tile);
+  });
 }
 
 }  // namespace

@@ -1,34 +1,46 @@
-// The normative product of gemm.h: plain C++, one accumulator at a time, sums modulo 2^32.
+// The normative arithmetic of gemm.h in plain C++. Sums are taken in uint32, which wraps.
 #include "kernels/gemm/gemm.h"
 
 namespace dmlcpu {
 namespace {
 
-constexpr std::size_t kMr = 1, kNr = 16, kKr = 4;
+#include "kernels/codes/scalar.inl.h"
+#include "kernels/gemm/block_tiles.inl.h"
 
-void add_segment(const std::uint8_t* a, const std::uint8_t* b, std::size_t count, std::uint32_t* sums) noexcept {
-  for (std::size_t k = 0; k < count; ++k) {
-    const int a_value = static_cast<std::uint8_t>(a[k]);
-    const std::uint8_t* group = b + k / 4 * 4 * kNr + k % 4;
+constexpr std::size_t kMr = 4, kNr = 16, kKr = 4;
+
+// One piece of k of one row, added to its sums of a whole panel.
+void add_segment(const std::uint8_t* a, const std::uint8_t* b, std::size_t k, std::uint32_t (&sums)[kNr]) noexcept {
+  for (std::size_t i = 0; i < k; ++i) {
+    const auto a_value = std::int32_t{a[i]};
+    const std::uint8_t* group = b + i / 4 * 4 * kNr + i % 4;
     for (std::size_t column = 0; column < kNr; ++column) {
       sums[column] += static_cast<std::uint32_t>(a_value * static_cast<std::int8_t>(group[column * 4]));
     }
   }
 }
 
-void multiply(const GemmBlock& block) noexcept {
-  for (std::size_t panel = 0; panel < block.n; panel += kNr) {
-    const std::uint8_t* b = block.b + block.segments * block.k * panel;
-    for (std::size_t row = 0; row < block.m; ++row) {
+void multiply(const GemmBlock& operands) noexcept {
+  const GemmBlock block = operands;  // a copy: bytes of output could alias the original
+  for_each_tile(block, kMr, kNr, [&](const Tile& tile) noexcept {
+    for (std::size_t row = 0; row < tile.rows; ++row) {
       std::uint32_t sums[kNr] = {};
       for (std::size_t segment = 0; segment < block.segments; ++segment) {
-        add_segment(block.a + row * block.a_row_stride + block.a_offsets[segment], b + segment * block.k * kNr, block.k,
-                    sums);
+        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], tile.b + segment * block.k * kNr,
+                    block.k, sums);
       }
-      std::int32_t* c = block.c + row * block.c_row_stride + panel;
-      for (std::size_t column = 0; column < kNr; ++column) c[column] = static_cast<std::int32_t>(sums[column]);
+      std::uint8_t* output = tile.output + row * block.output_row_stride;
+      for (std::size_t column = 0; column < tile.columns; ++column) {
+        std::uint32_t sum = sums[column] + static_cast<std::uint32_t>(tile.offset[column]);
+        if (tile.filter_zero_point != nullptr) {
+          sum -= static_cast<std::uint32_t>(tile.filter_zero_point[column]) *
+                 static_cast<std::uint32_t>(tile.activation_sum[row]);
+        }
+        const float scaled = static_cast<float>(static_cast<std::int32_t>(sum)) * tile.multiplier[column];
+        output[column] = to_code(scaled, block.output_zero_point, block.flip);
+      }
     }
-  }
+  });
 }
 
 }  // namespace

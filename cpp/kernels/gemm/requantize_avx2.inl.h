@@ -1,0 +1,78 @@
+// The second half of gemm.h for a tile of 16 columns, its sums in two vectors a row, the offsets already added.
+// Included inside the unnamed namespace of a kernel file, after codes/avx2.inl.h and block_tiles.inl.h.
+
+inline __m256i load(const std::int32_t* values) noexcept {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
+}
+
+class Requantizer {
+ public:
+  Requantizer(const GemmBlock& block, const Tile& tile) noexcept
+      : multiplier_f32x8_{_mm256_loadu_ps(tile.multiplier), _mm256_loadu_ps(tile.multiplier + 8)},
+        zero_point_i32x8_(_mm256_set1_epi32(static_cast<int>(block.output_zero_point))),
+        flip_u8x32_(_mm256_set1_epi8(static_cast<char>(block.flip))),
+        columns_(tile.columns),
+        filter_zero_point_(tile.filter_zero_point),
+        activation_sum_(tile.activation_sum),
+        output_(tile.output),
+        output_row_stride_(block.output_row_stride) {}
+
+  // Rows row and row + 1.
+  void store_pair(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
+                  __m256i b1_i32x8) const noexcept {
+    const __m256i codes_u8x32 = codes(row, row + 1, a0_i32x8, a1_i32x8, b0_i32x8, b1_i32x8);
+    store(row, _mm256_castsi256_si128(codes_u8x32));
+    store(row + 1, _mm256_extracti128_si256(codes_u8x32, 1));
+  }
+
+  void store_last(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8) const noexcept {
+    store(row, _mm256_castsi256_si128(codes(row, row, a0_i32x8, a1_i32x8, a0_i32x8, a1_i32x8)));
+  }
+
+ private:
+  __m256i codes(std::size_t a_row, std::size_t b_row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
+                __m256i b1_i32x8) const noexcept {
+    return _mm256_xor_si256(saturate_in_order(unsaturated<0>(a_row, a0_i32x8), unsaturated<1>(a_row, a1_i32x8),
+                                              unsaturated<0>(b_row, b0_i32x8), unsaturated<1>(b_row, b1_i32x8)),
+                            flip_u8x32_);
+  }
+
+  template <int half>
+  __m256i unsaturated(std::size_t row, __m256i sum_i32x8) const noexcept {
+    if (filter_zero_point_ != nullptr) {
+      const __m256i filter_i32x8 = load(filter_zero_point_ + 8 * half);
+      const __m256i activation_i32x8 = _mm256_set1_epi32(activation_sum_[row]);
+      sum_i32x8 = _mm256_sub_epi32(sum_i32x8, _mm256_mullo_epi32(filter_i32x8, activation_i32x8));
+    }
+    const __m256 scaled_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8_[half]);
+    return to_unsaturated(bounded(scaled_f32x8), zero_point_i32x8_);
+  }
+
+  void store(std::size_t row, __m128i codes_u8x16) const noexcept {
+    std::uint8_t* output = output_ + row * output_row_stride_;
+    if (columns_ == 16) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(output), codes_u8x16);
+    } else {
+      std::uint8_t codes[16];
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), codes_u8x16);
+      std::memcpy(output, codes, columns_);
+    }
+  }
+
+  __m256 multiplier_f32x8_[2];
+  __m256i zero_point_i32x8_, flip_u8x32_;
+  std::size_t columns_;
+  const std::int32_t *filter_zero_point_, *activation_sum_;
+  std::uint8_t* output_;
+  std::size_t output_row_stride_;
+};
+
+// The rows of a tile two by two.
+template <std::size_t rows>
+inline void store_rows(const GemmBlock& block, const Tile& tile, const __m256i (&sum_i32x8)[rows][2]) noexcept {
+  const Requantizer requantizer(block, tile);
+  for (std::size_t row = 0; row + 2 <= rows; row += 2) {
+    requantizer.store_pair(row, sum_i32x8[row][0], sum_i32x8[row][1], sum_i32x8[row + 1][0], sum_i32x8[row + 1][1]);
+  }
+  if constexpr (rows % 2 != 0) requantizer.store_last(rows - 1, sum_i32x8[rows - 1][0], sum_i32x8[rows - 1][1]);
+}

@@ -1,0 +1,57 @@
+// The second half of gemm.h for a tile of 32 columns, its sums in two vectors a row, the offsets already added.
+// Included inside the unnamed namespace of a kernel file, after codes/avx512_vnni.inl.h and block_tiles.inl.h.
+
+class Requantizer {
+ public:
+  Requantizer(const GemmBlock& block, const Tile& tile) noexcept
+      : multiplier_f32x16_{_mm512_loadu_ps(tile.multiplier), _mm512_loadu_ps(tile.multiplier + 16)},
+        zero_point_i32x16_(_mm512_set1_epi32(static_cast<int>(block.output_zero_point))),
+        flip_u8x64_(_mm512_set1_epi8(static_cast<char>(block.flip))),
+        mask_(tile.columns >= 32 ? ~__mmask32{0} : (__mmask32{1} << tile.columns) - 1),
+        filter_zero_point_(tile.filter_zero_point),
+        activation_sum_(tile.activation_sum),
+        output_(tile.output),
+        output_row_stride_(block.output_row_stride) {}
+
+  // Rows row and row + 1.
+  void store_pair(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16, __m512i b0_i32x16,
+                  __m512i b1_i32x16) const noexcept {
+    const __m512i codes_u8x64 = codes(row, row + 1, a0_i32x16, a1_i32x16, b0_i32x16, b1_i32x16);
+    store(row, _mm512_castsi512_si256(codes_u8x64));
+    store(row + 1, _mm512_extracti64x4_epi64(codes_u8x64, 1));
+  }
+
+  void store_last(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16) const noexcept {
+    store(row, _mm512_castsi512_si256(codes(row, row, a0_i32x16, a1_i32x16, a0_i32x16, a1_i32x16)));
+  }
+
+ private:
+  __m512i codes(std::size_t a_row, std::size_t b_row, __m512i a0_i32x16, __m512i a1_i32x16, __m512i b0_i32x16,
+                __m512i b1_i32x16) const noexcept {
+    return _mm512_xor_si512(saturate_in_order(unsaturated<0>(a_row, a0_i32x16), unsaturated<1>(a_row, a1_i32x16),
+                                              unsaturated<0>(b_row, b0_i32x16), unsaturated<1>(b_row, b1_i32x16)),
+                            flip_u8x64_);
+  }
+
+  template <int half>
+  __m512i unsaturated(std::size_t row, __m512i sum_i32x16) const noexcept {
+    if (filter_zero_point_ != nullptr) {
+      const __m512i filter_i32x16 = _mm512_loadu_si512(filter_zero_point_ + 16 * half);
+      const __m512i activation_i32x16 = _mm512_set1_epi32(activation_sum_[row]);
+      sum_i32x16 = _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(filter_i32x16, activation_i32x16));
+    }
+    const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16_[half]);
+    return to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16_);
+  }
+
+  void store(std::size_t row, __m256i codes_u8x32) const noexcept {
+    _mm256_mask_storeu_epi8(output_ + row * output_row_stride_, mask_, codes_u8x32);
+  }
+
+  __m512 multiplier_f32x16_[2];
+  __m512i zero_point_i32x16_, flip_u8x64_;
+  __mmask32 mask_;
+  const std::int32_t *filter_zero_point_, *activation_sum_;
+  std::uint8_t* output_;
+  std::size_t output_row_stride_;
+};
