@@ -179,22 +179,23 @@ def test_large_tensors_are_created_and_compiled_at_once() -> None:
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("channels", [1, 2**24])
-def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int) -> None:
+@pytest.mark.parametrize(("channels", "groups"), [(1, 1), (64, 1), (2**24, 2**24)])
+def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int, groups: int) -> None:
     """A filter of billions of taps, a depthwise one of millions of channels: of one element in memory."""
-    size = (LARGEST - 1) // channels
+    inputs = channels // groups
+    size = (LARGEST - 1) // (channels * inputs)
     zeros = {"strides": (0,) * 4}
     last = (channels, 2, 1, 1) if order == "NCHW" else (channels, 1, channels, channels)
     convolution = changed(
         CONVOLUTION,
         **dict.fromkeys(("filter_zero_point_tensor", "bias_tensor", "output_zero_point_tensor")),
-        input_tensor=tensor("UINT8", 1, channels, size, 1, **zeros),
-        filter_tensor=tensor("INT8", channels, 1, size, 1, **zeros),
+        input_tensor=tensor("UINT8", 1, channels, size, 1, strides=(0, 1, 0, 0) if inputs > 1 else (0,) * 4),
+        filter_tensor=tensor("INT8", channels, inputs, size, 1, **zeros),
         filter_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
         output_tensor=tensor("UINT8", 1, channels, 1, 1, strides=last),
         **dict.fromkeys(("strides", "dilations"), (1, 1)),
         **dict.fromkeys(("start_padding", "end_padding"), (0, 0)),
-        group_count=channels,
+        group_count=groups,
     )
     with at_once():
         assert compiled(dmlcpu.Device(num_threads=2), convolution).describe()

@@ -131,8 +131,12 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout
                  std::uint8_t flip, std::uint8_t* packed) {
   const std::int64_t group_channels = geometry.group_output_channels();
   const std::size_t channels = as_size(geometry.group_input_channels());
+  // A kernel row may be a segment, each of its taps, or a part of the only one.
+  const std::size_t columns = as_size(geometry.kernel_width), rows = as_size(geometry.kernel_height);
+  const bool by_tap = layout.order.segment_terms == channels;
+  const std::size_t k_of_column = by_tap ? layout.order.segment_padded : channels;
   const std::size_t k_of_row =
-      layout.order.segments > 1 ? layout.order.segment_padded : as_size(geometry.kernel_width) * channels;
+      !by_tap && layout.order.segments == rows ? layout.order.segment_padded : columns * k_of_column;
 
   std::memset(packed, 0, layout.sums_offset());
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
@@ -146,7 +150,7 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout
       for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
         const std::uint8_t* source =
             filter + channel * geometry.filter.n + row * geometry.filter.h + column * geometry.filter.w;
-        std::size_t k = as_size(row) * k_of_row + as_size(column) * channels;
+        std::size_t k = as_size(row) * k_of_row + as_size(column) * k_of_column;
         for (std::size_t c = 0; c < channels; ++c, ++k, source += geometry.filter.c) {
           const auto code = static_cast<std::uint8_t>(*source ^ flip);
           sum += static_cast<std::uint32_t>(static_cast<std::int8_t>(code));

@@ -19,9 +19,6 @@ Number extent(Number outputs, Number stride, Number kernel, Number dilation) {
 }  // namespace
 
 bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
-  // A plan keeps a table of the kernel rows.
-  constexpr std::int64_t kMostKernelRows = 1 << 12;
-  if (geometry.kernel_height > kMostKernelRows) return false;
   // In floating point: extents of absurd descs overflow integers.
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const double height = extent(number(geometry.output_height), number(geometry.stride_height),

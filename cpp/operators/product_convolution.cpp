@@ -100,8 +100,13 @@ void ProductConvolution::find_strides() {
                                                  : flat_stride(geometry_.input);
   pixel_bytes_ = as_size(geometry_.stride_width) * as_size(pixel_bytes);
   segment_offsets_.clear();
+  const std::size_t tap_bytes =
+      as_size(geometry_.dilation_width) * as_size(planes_ ? geometry_.input_channels : geometry_.input.w);
+  const std::int64_t columns = static_cast<std::int64_t>(plan_.filter.order.segments) / geometry_.kernel_height;
   for (std::int64_t row = 0; row < geometry_.kernel_height; ++row) {
-    segment_offsets_.push_back(as_size(row * geometry_.dilation_height) * row_bytes);
+    for (std::int64_t column = 0; column < columns; ++column) {
+      segment_offsets_.push_back(as_size(row * geometry_.dilation_height) * row_bytes + as_size(column) * tap_bytes);
+    }
   }
 }
 

@@ -22,37 +22,54 @@ bool windows_inside(const ConvolutionGeometry& geometry) {
                 geometry.padding_left, geometry.input_width);
 }
 
-// Whether the input has each kernel row of a window as whole steps of unsigned codes that are neighbours.
-bool readable_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip) {
-  const std::int64_t terms = geometry.kernel_width * geometry.group_input_channels();
-  const bool neighbours = geometry.kernel_width == 1 || (geometry.groups == 1 && geometry.dilation_width == 1 &&
-                                                         geometry.input.w == geometry.input_channels);
-  return flip == 0 && geometry.input.c == 1 && neighbours && as_size(terms) % kernels.kr == 0 &&
-         windows_inside(geometry);
+// The order of terms that are read in place: kernel rows whose codes are neighbours, or taps where those of a row are
+// not.
+TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  const bool by_tap = geometry.groups > 1 || geometry.dilation_width > 1;
+  const std::int64_t segments = geometry.kernel_height * (by_tap ? geometry.kernel_width : 1);
+  const std::size_t terms = as_size(geometry.reduction() / segments);
+  return {.segments = as_size(segments), .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
 }
 
-// Whether reading windows from padded planes beats gathering them. Planes pad each kernel row to whole steps of k,
-// which costs products; gathering takes about 8 cycles for each stretch of neighbours and a cycle for 16 codes.
-bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const std::size_t terms = as_size(geometry.kernel_width * geometry.group_input_channels());
-  const std::size_t rows = as_size(geometry.kernel_height);
-  const double surplus = static_cast<double>(rows * round_up(terms, kernels.kr) - round_up(rows * terms, kernels.kr));
+// A plan keeps a table of the segments.
+constexpr std::size_t kMostSegments = 1 << 12;
+
+TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  const std::size_t terms = as_size(geometry.reduction());
+  return {.segments = 1, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
+}
+
+// Whether the input has the segments of every window as whole steps of unsigned codes that are neighbours.
+bool readable_in_place(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
+  const bool by_tap = order.segment_terms == as_size(geometry.group_input_channels());
+  const bool neighbours = by_tap || geometry.input.w == geometry.input_channels;
+  return order.segments <= kMostSegments && flip == 0 && geometry.input.c == 1 && neighbours &&
+         order.segment_terms == order.segment_padded && windows_inside(geometry);
+}
+
+// Whether reading windows from padded planes beats gathering them. Planes pad each segment to whole steps of k, which
+// costs products; gathering takes about 8 cycles for each stretch of neighbours and a cycle for 16 codes.
+bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
+  if (in_place.segments > kMostSegments || !PaddedPlanes::applies(geometry)) return false;
+  const std::size_t gathered = order_gathered(geometry, kernels).k();
+  const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
   const double products = 2.0 * surplus * static_cast<double>(geometry.group_output_channels());
-  const double gathering = 8.0 * static_cast<double>(rows) + static_cast<double>(rows * terms) / 16.0;
+  const double gathering = 8.0 * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
   return products / kernels.products_per_cycle <= gathering;
 }
 
-ActivationsFrom choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip) {
-  if (readable_in_place(geometry, kernels, flip)) return ActivationsFrom::input;
-  const bool whole_rows = geometry.groups == 1 && geometry.dilation_width == 1;
-  return whole_rows && PaddedPlanes::applies(geometry) && planes_pay(geometry, kernels) ? ActivationsFrom::planes
-                                                                                        : ActivationsFrom::pixels;
-}
-
-TermOrder choose_order(const ConvolutionGeometry& geometry, const GemmKernels& kernels, ActivationsFrom source) {
-  const std::size_t segments = source == ActivationsFrom::pixels ? 1 : as_size(geometry.kernel_height);
-  const std::size_t terms = as_size(geometry.reduction()) / segments;
-  return {.segments = segments, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
+void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
+                   ProductPlan& plan) {
+  TermOrder order = order_in_place(geometry, kernels);
+  if (readable_in_place(geometry, order, flip)) {
+    plan.source = ActivationsFrom::input;
+  } else if (planes_pay(geometry, kernels, order)) {
+    plan.source = ActivationsFrom::planes;
+  } else {
+    plan.source = ActivationsFrom::pixels;
+    order = order_gathered(geometry, kernels);
+  }
+  plan.filter = packed_filter(geometry, kernels, order);
 }
 
 // Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
@@ -145,8 +162,7 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, std::size_t planes_siz
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads) {
   ProductPlan plan{};
-  plan.source = choose_source(geometry, kernels, input_flip);
-  plan.filter = packed_filter(geometry, kernels, choose_order(geometry, kernels, plan.source));
+  choose_source(geometry, kernels, input_flip, plan);
   choose_units(geometry, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   lay_out_scratch(geometry, plan.source == ActivationsFrom::planes ? PaddedPlanes(geometry).size() : 0, plan);
