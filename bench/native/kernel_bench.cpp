@@ -47,7 +47,6 @@ class KernelBench {
     for (const std::size_t k : {64U, 576U, 2304U}) product(k);
     depthwise();
     pack();
-    requantize();
     quantize();
     dequantize();
     report("add", kCount, "elements", [&] {
@@ -107,11 +106,17 @@ class KernelBench {
                               .offsets = offsets,
                               .groups = 3,
                               .filter = reinterpret_cast<const std::int8_t*>(b_.data()),
-                              .sums = integers(c_),
-                              .sums_row_stride = 64,
+                              .taps = reinterpret_cast<const std::int8_t*>(b_.data()),
                               .pixels = 28,
-                              .lanes = 64};
-    report("depthwise 3x3", 2UL * 9 * 28 * 64, "operations", [&] { table_.depthwise->accumulate(run); });
+                              .channels = 64,
+                              .offset = integers(a_),
+                              .multiplier = floats(parameters_),
+                              .filter_zero_point = nullptr,
+                              .output_zero_point = 100.0F,
+                              .flip = 0,
+                              .output = c_.data(),
+                              .output_pixel_stride = 64};
+    report("depthwise 3x3", 2UL * 9 * 28 * 64, "operations", [&] { table_.depthwise->convolve(run); });
   }
 
   void pack() {
@@ -134,25 +139,6 @@ class KernelBench {
     }
     report("pack sum rows", 64UL * 256, "elements",
            [&] { table_.pack->sum_rows(a_.data(), 256, 64, 256, integers(c_)); });
-  }
-
-  void requantize() {
-    RequantizeBlock block = {.accumulators = integers(a_),
-                             .accumulator_row_stride = 256,
-                             .output = c_.data(),
-                             .output_row_stride = 256,
-                             .rows = 64,
-                             .columns = 256,
-                             .offset = integers(b_),
-                             .multiplier = floats(parameters_),
-                             .filter_zero_point = nullptr,
-                             .activation_sum = nullptr,
-                             .output_zero_point = 100.0F,
-                             .flip = 0};
-    report("requantize", kCount, "elements", [&] { table_.requantize->run(block); });
-    block.filter_zero_point = integers(b_);
-    block.activation_sum = integers(b_) + 1024;
-    report("requantize, filter zero points", kCount, "elements", [&] { table_.requantize->run(block); });
   }
 
   void quantize() {

@@ -18,7 +18,6 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &scalar::gemm,
      .depthwise = &scalar::depthwise,
      .pack = &scalar::pack,
-     .requantize = &scalar::requantize,
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
      .add = &scalar::add,
@@ -28,7 +27,6 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &avx2::gemm,
      .depthwise = &avx2::depthwise,
      .pack = &avx2::pack,
-     .requantize = &avx2::requantize,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
@@ -37,7 +35,6 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
      .pack = &avx2::pack,
-     .requantize = &avx2::requantize,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
@@ -46,7 +43,6 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
      .pack = &avx512_vnni::pack,
-     .requantize = &avx512_vnni::requantize,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
@@ -55,7 +51,6 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
      .pack = &avx512_vnni::pack,
-     .requantize = &avx512_vnni::requantize,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
@@ -88,10 +83,13 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
     }
     return KernelOrigin{family, isa};
   };
-  return {origin("gemm", &KernelTable::gemm),         origin("depthwise", &KernelTable::depthwise),
-          origin("pack", &KernelTable::pack),         origin("requantize", &KernelTable::requantize),
-          origin("quantize", &KernelTable::quantize), origin("dequantize", &KernelTable::dequantize),
-          origin("add", &KernelTable::add),           origin("range", &KernelTable::range)};
+  return {origin("gemm", &KernelTable::gemm),
+          origin("depthwise", &KernelTable::depthwise),
+          origin("pack", &KernelTable::pack),
+          origin("quantize", &KernelTable::quantize),
+          origin("dequantize", &KernelTable::dequantize),
+          origin("add", &KernelTable::add),
+          origin("range", &KernelTable::range)};
 }
 
 std::vector<Isa> available_isas() {

@@ -9,7 +9,6 @@
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
-#include "kernels/requantize/requantize.h"
 #include "runtime/isa.h"
 
 namespace dmlcpu {
@@ -19,7 +18,6 @@ struct KernelTable {
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
   const PackKernels* pack;
-  const RequantizeKernels* requantize;
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;
   const AddKernels* add;

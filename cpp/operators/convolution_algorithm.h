@@ -30,7 +30,7 @@ struct ConvolutionDispatch {
   const std::int32_t* offset;             // of each output channel
   const float* multiplier;                // of each output channel
   const std::int32_t* filter_zero_point;  // of each output channel; null where all are 0
-  float output_zero_point;                // in the offset domain, see requantize/requantize.h
+  float output_zero_point;                // in the offset domain, see kernels/gemm/gemm.h
   std::uint8_t output_flip;
   std::uint8_t* output;
 };

@@ -1,6 +1,7 @@
 // Depthwise convolution of {N, H, W, C} memory: every channel is a group of its own, and channels are the lanes. A task
-// walks down a strip of output columns; the padded input rows of the window stand in a ring, each loaded once, and each
-// output row interleaves the rows of its window anew (operators/tap_groups.h).
+// walks down a strip of output columns; the padded input rows of the window stand in a ring, each loaded once, and are
+// interleaved for each output row (operators/tap_groups.h), or for two: four rows of codes serve a 3x3 filter on rows
+// 0, 1, 2 and, with the filter's bytes moved by one, the next output row's on 1, 2, 3.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -29,9 +30,10 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
         target_(target),
         taps_(group_taps(geometry)),
         channels_(as_size(geometry.output_channels)),
-        padded_channels_(round_up(channels_, kDepthwiseLanes)),
-        ones_(sums_offset()) {
-    fill_ones();
+        padded_channels_(round_up(channels_, kDepthwiseLanes)) {
+    const bool shared = geometry_.stride_height == 1 && geometry_.dilation_height == 1 && geometry_.kernel_height > 1;
+    buffer_rows_ = shared ? std::clamp<std::int64_t>(5 - geometry_.kernel_height, 1, geometry_.output_height) : 1;
+    mark_taps();
     const std::int64_t bytes_of_output = geometry_.stride_width * geometry_.output_channels * 4;
     strip_columns_ =
         std::min(std::max(kInterleavedBytes / bytes_of_output, kLeastStripColumns), geometry_.output_width);
@@ -43,15 +45,13 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
     rows_of_task_ = std::clamp(rows_for_all, kLeastRowsOfTask, kMostRowsOfTask);
     bands_ = divide_up(geometry_.output_height, rows_of_task_);
     participants_ = static_cast<int>(std::min<std::int64_t>(target.num_threads, geometry_.batch * strips_ * bands_));
-    ring_rows_ = (geometry_.kernel_height - 1) * geometry_.dilation_height + 1;
+    ring_rows_ = (geometry_.kernel_height - 1) * geometry_.dilation_height + buffer_rows_;
 
     row_bytes_ = as_size(columns_read(strip_columns_)) * channels_;
     buffer_bytes_ = round_up(row_bytes_ * 4 + kDepthwiseLanes * 4, kAlignment);
     BufferLayout layout;
     rows_ = layout.take(as_size(ring_rows_), row_bytes_);
     interleaved_ = layout.take(taps_.buffers.size(), buffer_bytes_);
-    sums_ = layout.take(as_size(strip_columns_) * padded_channels_, sizeof(std::int32_t));
-    window_sums_ = layout.take(as_size(strip_columns_) * padded_channels_, sizeof(std::int32_t));
     participant_size_ = layout.size();
 
     for (const TapGroups::Group& group : taps_.groups) {
@@ -74,43 +74,40 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   std::int64_t columns_read(std::int64_t count) const {
     return (count - 1) * geometry_.stride_width + (geometry_.kernel_width - 1) * geometry_.dilation_width + 1;
   }
-  // The first byte of a group's four filter codes.
-  std::size_t filter_index(std::size_t group, std::size_t channel) const {
-    return (group * padded_channels_ + channel) * 4;
-  }
-  std::size_t sums_offset() const { return round_up(taps_.groups.size() * padded_channels_ * 4, kAlignment); }
+  // The filter of each output row of a buffer: groups of four codes for each channel.
+  std::size_t filter_bytes() const { return taps_.groups.size() * padded_channels_ * 4; }
+  std::size_t sums_offset() const { return round_up(as_size(buffer_rows_) * filter_bytes(), kAlignment); }
 
-  void fill_ones();
+  void mark_taps();
   void run_strip(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t first_column,
                  std::int64_t first_row, std::int64_t end_row, std::uint8_t* own) const noexcept;
   void load_row(const ActivationSource& source, std::int64_t image, std::int64_t padded_row, std::int64_t first_column,
                 std::int64_t outputs, std::uint8_t* target) const noexcept;
   void interleave(std::int64_t top, std::int64_t outputs, std::uint8_t* own) const noexcept;
-  void accumulate(const ConvolutionDispatch& dispatch, std::int64_t columns, std::uint8_t* own) const noexcept;
-  void subtract_zero_points(const std::int32_t* zero_points, std::int64_t columns, std::int32_t* sums,
-                            const std::int32_t* window_sums) const noexcept;
-  void store(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t row, std::int64_t first_column,
-             std::int64_t columns, std::uint8_t* own) const noexcept;
+  void convolve(const ConvolutionDispatch& dispatch, std::int64_t row_of_buffer, std::int64_t columns,
+                const std::uint8_t* own, std::uint8_t* output) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
   TapGroups taps_;
   std::size_t channels_, padded_channels_;
-  AlignedBuffer ones_;  // a filter of ones: its sums are those of the windows' codes
+  std::int64_t buffer_rows_;            // output rows that interleaved buffers serve
+  std::vector<std::int8_t> tap_marks_;  // of each of them, 1 for each byte of a group that is a tap
   int participants_ = 1;
   std::int64_t strip_columns_, strips_, rows_of_task_, bands_, ring_rows_;
   std::size_t row_bytes_, buffer_bytes_;
   // Offsets into a participant's scratch memory.
-  std::size_t rows_, interleaved_, sums_, window_sums_, participant_size_;
+  std::size_t rows_, interleaved_, participant_size_;
   std::vector<std::size_t> offsets_;  // of each group, in the interleaved buffers
 };
 
-void DepthwiseConvolution::fill_ones() {
-  std::memset(ones_.data(), 0, ones_.size());
-  for (std::size_t channel = 0; channel < channels_; ++channel) {
-    for (std::size_t group = 0; group < taps_.groups.size(); ++group) {
-      for (std::size_t i = 0; i < 4; ++i) {
-        if (taps_.groups[group].taps[i].row >= 0) ones_.data()[filter_index(group, channel) + i] = 1;
+void DepthwiseConvolution::mark_taps() {
+  const std::size_t groups = taps_.groups.size();
+  tap_marks_.assign(as_size(buffer_rows_) * groups * 4, 0);
+  for (std::size_t row = 0; row < as_size(buffer_rows_); ++row) {
+    for (std::size_t group = 0; group < groups; ++group) {
+      for (std::size_t i = 0; i + row < 4; ++i) {
+        if (taps_.groups[group].taps[i].row >= 0) tap_marks_[(row * groups + group) * 4 + i + row] = 1;
       }
     }
   }
@@ -122,12 +119,13 @@ void DepthwiseConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t 
   for (std::size_t channel = 0; channel < channels_; ++channel) {
     const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
     for (std::size_t group = 0; group < taps_.groups.size(); ++group) {
+      std::uint8_t* codes = packed + (group * padded_channels_ + channel) * 4;
       for (std::size_t i = 0; i < 4; ++i) {
         const Tap& tap = taps_.groups[group].taps[i];
         if (tap.row < 0) continue;
         const auto code = static_cast<std::uint8_t>(
             of_channel[tap.row * geometry_.filter.h + tap.column * geometry_.filter.w] ^ flip);
-        packed[filter_index(group, channel) + i] = code;
+        for (std::size_t row = 0; row < as_size(buffer_rows_); ++row) codes[row * filter_bytes() + i + row] = code;
         sums[channel] += static_cast<std::int8_t>(code);
       }
     }
@@ -149,15 +147,18 @@ void DepthwiseConvolution::run_strip(const ConvolutionDispatch& dispatch, std::i
                                      std::int64_t first_row, std::int64_t end_row, std::uint8_t* own) const noexcept {
   const std::int64_t columns = std::min(strip_columns_, geometry_.output_width - first_column);
   std::int64_t loaded = first_row * geometry_.stride_height;  // padded rows before this one are in the ring
-  for (std::int64_t row = first_row; row < end_row; ++row) {
+  const PlaneStrides& strides = geometry_.output;
+  for (std::int64_t row = first_row; row < end_row; row += buffer_rows_) {
     const std::int64_t top = row * geometry_.stride_height;
     for (loaded = std::max(loaded, top); loaded < top + ring_rows_; ++loaded) {
       load_row(dispatch.source, image, loaded, first_column, columns,
                own + rows_ + as_size(loaded % ring_rows_) * row_bytes_);
     }
     interleave(top, columns, own);
-    accumulate(dispatch, columns, own);
-    store(dispatch, image, row, first_column, columns, own);
+    for (std::int64_t i = 0; i < std::min(buffer_rows_, end_row - row); ++i) {
+      convolve(dispatch, i, columns, own,
+               dispatch.output + image * strides.n + (row + i) * strides.h + first_column * strides.w);
+    }
   }
 }
 
@@ -194,7 +195,10 @@ void DepthwiseConvolution::interleave(std::int64_t top, std::int64_t outputs, st
     std::int64_t furthest = 0;
     for (std::size_t i = 0; i < 4; ++i) {
       const Tap& tap = taps_.buffers[buffer].taps[i];
-      const std::int64_t row = top + std::max<std::int64_t>(tap.row, 0) * geometry_.dilation_height;
+      // A row that is no tap of the first output row may be one of the next: rows follow each other there.
+      const std::int64_t next =
+          buffer_rows_ > 1 ? std::min<std::int64_t>(static_cast<std::int64_t>(i), ring_rows_ - 1) : 0;
+      const std::int64_t row = top + (tap.row >= 0 ? tap.row * geometry_.dilation_height : next);
       const std::int64_t column = tap.row < 0 ? 0 : tap.column * geometry_.dilation_width;
       run.rows[i] = own + rows_ + as_size(row % ring_rows_) * row_bytes_ + as_size(column) * channels_;
       furthest = std::max(furthest, column);
@@ -204,55 +208,26 @@ void DepthwiseConvolution::interleave(std::int64_t top, std::int64_t outputs, st
   }
 }
 
-void DepthwiseConvolution::accumulate(const ConvolutionDispatch& dispatch, std::int64_t columns,
-                                      std::uint8_t* own) const noexcept {
-  auto* sums = reinterpret_cast<std::int32_t*>(own + sums_);
-  auto* window_sums = reinterpret_cast<std::int32_t*>(own + window_sums_);
-  DepthwiseRun run = {.activations = own + interleaved_,
-                      .pixel_step = as_size(geometry_.stride_width) * channels_ * 4,
-                      .offsets = offsets_.data(),
-                      .groups = taps_.groups.size(),
-                      .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter),
-                      .sums = sums,
-                      .sums_row_stride = padded_channels_,
-                      .pixels = as_size(columns),
-                      .lanes = channels_};
-  target_.kernels().depthwise->accumulate(run);
-  if (dispatch.filter_zero_point == nullptr) return;
-  run.filter = reinterpret_cast<const std::int8_t*>(ones_.data());
-  run.sums = window_sums;
-  target_.kernels().depthwise->accumulate(run);
-  subtract_zero_points(dispatch.filter_zero_point, columns, sums, window_sums);
-}
-
-// sums -= zero point * (sum of the window's codes), for filters whose zero point is not 0.
-void DepthwiseConvolution::subtract_zero_points(const std::int32_t* zero_points, std::int64_t columns,
-                                                std::int32_t* sums, const std::int32_t* window_sums) const noexcept {
-  for (std::int64_t column = 0; column < columns; ++column, sums += padded_channels_, window_sums += padded_channels_) {
-    for (std::size_t c = 0; c < channels_; ++c) {
-      sums[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[c]) -
-                                          static_cast<std::uint32_t>(zero_points[c]) *
-                                              static_cast<std::uint32_t>(window_sums[c]));
-    }
-  }
-}
-
-void DepthwiseConvolution::store(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t row,
-                                 std::int64_t first_column, std::int64_t columns, std::uint8_t* own) const noexcept {
-  const PlaneStrides& strides = geometry_.output;
-  target_.kernels().requantize->run(
-      {.accumulators = reinterpret_cast<const std::int32_t*>(own + sums_),
-       .accumulator_row_stride = padded_channels_,
-       .output = dispatch.output + image * strides.n + row * strides.h + first_column * strides.w,
-       .output_row_stride = as_size(strides.w),
-       .rows = as_size(columns),
-       .columns = channels_,
+void DepthwiseConvolution::convolve(const ConvolutionDispatch& dispatch, std::int64_t row_of_buffer,
+                                    std::int64_t columns, const std::uint8_t* own,
+                                    std::uint8_t* output) const noexcept {
+  const std::size_t groups = taps_.groups.size(), row = as_size(row_of_buffer);
+  target_.kernels().depthwise->convolve(
+      {.activations = own + interleaved_,
+       .pixel_step = as_size(geometry_.stride_width) * channels_ * 4,
+       .offsets = offsets_.data(),
+       .groups = groups,
+       .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter) + row * filter_bytes(),
+       .taps = tap_marks_.data() + row * groups * 4,
+       .pixels = as_size(columns),
+       .channels = channels_,
        .offset = dispatch.offset,
        .multiplier = dispatch.multiplier,
-       .filter_zero_point = nullptr,
-       .activation_sum = nullptr,
+       .filter_zero_point = dispatch.filter_zero_point,
        .output_zero_point = dispatch.output_zero_point,
-       .flip = dispatch.output_flip});
+       .flip = dispatch.output_flip,
+       .output = output,
+       .output_pixel_stride = as_size(geometry_.output.w)});
 }
 
 std::string DepthwiseConvolution::describe() const {

@@ -84,6 +84,5 @@ void check_gemm(Check& check);
 void check_pack(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);
-void check_requantize(Check& check);
 
 }  // namespace dmlcpu::test

@@ -6,61 +6,89 @@
 namespace dmlcpu::test {
 namespace {
 
-struct Sums {
-  std::size_t groups, pixels, lanes, gap;
+struct Shape {
+  std::size_t groups, pixels, channels, gap;
+  bool has_filter;
 };
 
-void check_sums(Check& check, const Sums& shape, Edge edge) {
-  const std::size_t padded = (shape.lanes + kDepthwiseLanes - 1) / kDepthwiseLanes * kDepthwiseLanes;
-  const std::size_t pixel_step = 4 * check.below(3 * padded), row_stride = padded + shape.gap;
+template <class T>
+std::vector<T> draw(Check& check, std::size_t count, T (*value)(Check&)) {
+  std::vector<T> values(count);
+  for (T& element : values) element = value(check);
+  return values;
+}
+
+void check_run(Check& check, const Shape& shape, Edge edge) {
+  const std::size_t padded = (shape.channels + kDepthwiseLanes - 1) / kDepthwiseLanes * kDepthwiseLanes;
+  const std::size_t pixel_step = 4 * check.below(3 * padded), stride = shape.channels + shape.gap;
   std::vector<std::size_t> offsets(shape.groups);
   for (std::size_t& offset : offsets) offset = 4 * check.below(2 * padded);
   const std::size_t furthest = *std::max_element(offsets.begin(), offsets.end());
-  std::vector<std::uint8_t> activations(furthest + (shape.pixels - 1) * pixel_step + padded * 4);
-  std::vector<std::int8_t> filter(shape.groups * padded * 4);
-  for (std::uint8_t& code : activations) code = check.code();
-  for (std::int8_t& code : filter) code = static_cast<std::int8_t>(check.code());
 
-  const GuardedBuffer<std::uint8_t> guarded_activations(activations, edge);
-  const GuardedBuffer<std::int8_t> guarded_filter(filter, edge);
-  const GuardedBuffer<std::int32_t> sums(shape.pixels * row_stride - shape.gap, edge);
-  check.table.depthwise->accumulate({.activations = guarded_activations.data(),
-                                     .pixel_step = pixel_step,
-                                     .offsets = offsets.data(),
-                                     .groups = shape.groups,
-                                     .filter = guarded_filter.data(),
-                                     .sums = sums.data(),
-                                     .sums_row_stride = row_stride,
-                                     .pixels = shape.pixels,
-                                     .lanes = shape.lanes});
+  const auto activations = draw<std::uint8_t>(check, furthest + (shape.pixels - 1) * pixel_step + padded * 4,
+                                              [](Check& c) { return c.code(); });
+  const auto filter =
+      draw<std::int8_t>(check, shape.groups * padded * 4, [](Check& c) { return static_cast<std::int8_t>(c.code()); });
+  const auto taps = draw<std::int8_t>(check, shape.groups * 4,
+                                      [](Check& c) { return static_cast<std::int8_t>(c.one_in(4) ? 0 : 1); });
+  const auto offset =
+      draw<std::int32_t>(check, padded, [](Check& c) { return static_cast<std::int32_t>(c.word() >> c.below(24)); });
+  const auto zero_point =
+      draw<std::int32_t>(check, padded, [](Check& c) { return std::int32_t{static_cast<std::int8_t>(c.code())}; });
+  const auto multiplier = draw<float>(
+      check, padded, [](Check& c) { return c.one_in(4) ? c.scale() : 0.0001F * static_cast<float>(c.code()); });
+  const float output_zero_point = check.zero_point();
+  const std::uint8_t flip = check.flip();
 
-  std::vector<std::int32_t> expected = canaries<std::int32_t>(sums.size());
+  const GuardedBuffer<std::uint8_t> guarded_activations(activations, edge),
+      output((shape.pixels - 1) * stride + shape.channels, edge);
+  const GuardedBuffer<std::int8_t> guarded_filter(filter, edge), guarded_taps(taps, edge);
+  const GuardedBuffer<std::int32_t> guarded_offset(offset, edge), guarded_zero_point(zero_point, edge);
+  const GuardedBuffer<float> guarded_multiplier(multiplier, edge);
+  check.table.depthwise->convolve({.activations = guarded_activations.data(),
+                                   .pixel_step = pixel_step,
+                                   .offsets = offsets.data(),
+                                   .groups = shape.groups,
+                                   .filter = guarded_filter.data(),
+                                   .taps = guarded_taps.data(),
+                                   .pixels = shape.pixels,
+                                   .channels = shape.channels,
+                                   .offset = guarded_offset.data(),
+                                   .multiplier = guarded_multiplier.data(),
+                                   .filter_zero_point = shape.has_filter ? guarded_zero_point.data() : nullptr,
+                                   .output_zero_point = output_zero_point,
+                                   .flip = flip,
+                                   .output = output.data(),
+                                   .output_pixel_stride = stride});
+
+  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(output.size());
   for (std::size_t pixel = 0; pixel < shape.pixels; ++pixel) {
-    for (std::size_t lane = 0; lane < padded; ++lane) {
-      std::int64_t sum = 0;
-      for (std::size_t group = 0; group < shape.groups; ++group) {
-        for (std::size_t tap = 0; tap < 4; ++tap) {
-          sum += activations[pixel * pixel_step + offsets[group] + lane * 4 + tap] *
-                 filter[(group * padded + lane) * 4 + tap];
-        }
+    for (std::size_t channel = 0; channel < shape.channels; ++channel) {
+      std::int64_t sum = offset[channel], window = 0;
+      for (std::size_t i = 0; i < shape.groups * 4; ++i) {
+        const std::int64_t code = activations[pixel * pixel_step + offsets[i / 4] + channel * 4 + i % 4];
+        sum += code * filter[(i / 4 * padded + channel) * 4 + i % 4];
+        window += code * taps[i];
       }
-      expected[pixel * row_stride + lane] = reference_wrap(sum);
+      if (shape.has_filter) sum -= zero_point[channel] * window;
+      const float scaled = static_cast<float>(reference_wrap(sum)) * multiplier[channel];
+      expected[pixel * stride + channel] = reference_code(scaled, output_zero_point, flip);
     }
   }
-  check.equal(sums, expected);
+  check.equal(output, expected);
 }
 
 }  // namespace
 
 void check_depthwise(Check& check) {
   for (const std::size_t groups : {1, 2, 3, 4, 5, 6, 10, 14}) {
-    for (const std::size_t lanes : {1, 15, 16, 17, 32, 48, 63, 64, 65, 128, 129, 144, 271}) {
+    for (const std::size_t channels : {1, 7, 8, 9, 15, 16, 17, 32, 48, 63, 64, 65, 96, 97, 128, 129, 271}) {
       for (const std::size_t pixels : {1, 2, 3, 4, 5, 9}) {
         for (const Edge edge : kEdges) {
-          const Sums shape = {groups, pixels, lanes, check.below(2) * 3};
-          describe_case("depthwise groups %zu, pixels %zu, lanes %zu, gap %zu, edge %d", groups, pixels, lanes,
-                        shape.gap, static_cast<int>(edge));
-          check_sums(check, shape, edge);
+          const Shape shape = {groups, pixels, channels, check.below(2) * 3, check.one_in(2)};
+          describe_case("depthwise groups %zu, pixels %zu, channels %zu, gap %zu, filter zero points %d, edge %d",
+                        groups, pixels, channels, shape.gap, shape.has_filter, static_cast<int>(edge));
+          check_run(check, shape, edge);
         }
       }
     }

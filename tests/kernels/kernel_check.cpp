@@ -27,10 +27,9 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemm", check_gemm},         {"depthwise", check_depthwise},
-    {"pack", check_pack},         {"requantize", check_requantize},
-    {"quantize", check_quantize}, {"dequantize", check_dequantize},
-    {"add", check_add},           {"range", check_range},
+    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack},
+    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
+    {"range", check_range},
 };
 
 struct sigaction fault_action_before;

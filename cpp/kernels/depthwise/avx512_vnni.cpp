@@ -1,6 +1,6 @@
-// depthwise.h for AVX512-VNNI: one vpdpbusd for four taps of 16 lanes, its activations straight from memory. Blocks of
-// 64 lanes, filters in registers where there are up to five groups (a 3x3 or 3x5 filter has 3 or 5), so that a pixel
-// costs a load and a product for each group and vector. Bound by loads.
+// depthwise.h for AVX512-VNNI: one vpdpbusd for four taps of 16 channels, its activations straight from memory. Four
+// vectors of sums at a time, which become one of codes: of 64, 32 or 16 channels and as many pixels. Filters stay in
+// registers where they are few, so that a pixel costs a load and a product for each group and vector.
 #include <immintrin.h>
 
 #include "kernels/depthwise/depthwise.h"
@@ -12,81 +12,153 @@
 namespace dmlcpu {
 namespace {
 
+#include "kernels/codes/avx512_vnni.inl.h"
+
 inline __m512i load(const void* bytes) noexcept { return _mm512_loadu_si512(bytes); }
 
-// vectors x 16 lanes of every pixel, with the filters of exactly `groups` groups held in registers.
-template <std::size_t groups, std::size_t vectors>
-void accumulate_held(const DepthwiseRun& run, std::size_t lane, std::size_t padded_lanes) noexcept {
-  __m512i filter_x64[groups][vectors];
-  for (std::size_t group = 0; group < groups; ++group) {
+// All pixels of `vectors` x 16 channels from channel on; filters are held in registers if there are held_groups.
+template <std::size_t held_groups, std::size_t vectors, bool filter_has_zero_point>
+class Strip {
+ public:
+  Strip(const DepthwiseRun& run, std::size_t channel) noexcept
+      : run_(run),
+        channel_(channel),
+        lanes_((run.channels + 15) / 16 * 16),
+        groups_(held_groups == 0 ? run.groups : held_groups),
+        zero_point_i32x16_(_mm512_set1_epi32(static_cast<int>(run.output_zero_point))),
+        flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.flip))) {
     for (std::size_t v = 0; v < vectors; ++v) {
-      filter_x64[group][v] = load(run.filter + (group * padded_lanes + lane + v * 16) * 4);
+      offset_i32x16_[v] = load(run.offset + channel + 16 * v);
+      multiplier_f32x16_[v] = _mm512_loadu_ps(run.multiplier + channel + 16 * v);
+      for (std::size_t group = 0; group < held_groups; ++group) held_x64_[group][v] = load(filter_at(group, v));
     }
   }
-  for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
-    const std::uint8_t* activations = run.activations + pixel * run.pixel_step + lane * 4;
-    std::int32_t* sums = run.sums + pixel * run.sums_row_stride + lane;
-    __m512i acc_i32x16[vectors];
-    for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[v] = _mm512_setzero_si512();
-    for (std::size_t group = 0; group < groups; ++group) {
+
+  void convolve() const noexcept {
+    const std::size_t left = run_.channels - channel_;
+    const __mmask64 mask = left >= 16 * vectors ? ~__mmask64{0} >> (64 - 16 * vectors) : (__mmask64{1} << left) - 1;
+    for (std::size_t pixel = 0; pixel < run_.pixels; pixel += kPixels) {
+      const std::size_t pixels = run_.pixels - pixel < kPixels ? run_.pixels - pixel : kPixels;
+      store(pixel, pixels, mask, codes(pixel, pixels));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kPixels = 4 / vectors;
+
+  const std::int8_t* filter_at(std::size_t group, std::size_t v) const noexcept {
+    return run_.filter + (group * lanes_ + channel_ + 16 * v) * 4;
+  }
+
+  __m512i codes(std::size_t pixel, std::size_t pixels) const noexcept {
+    const std::uint8_t* activations[kPixels];
+    for (std::size_t p = 0; p < kPixels; ++p) {
+      // The last pixels of a row repeat the last one rather than read beyond it.
+      activations[p] = run_.activations + (pixel + (p < pixels ? p : pixels - 1)) * run_.pixel_step + channel_ * 4;
+    }
+    __m512i sum_i32x16[kPixels][vectors], window_i32x16[kPixels][vectors];
+    for (std::size_t p = 0; p < kPixels; ++p) {
       for (std::size_t v = 0; v < vectors; ++v) {
-        const __m512i codes_x64 = load(activations + run.offsets[group] + v * 64);
-        acc_i32x16[v] = _mm512_dpbusd_epi32(acc_i32x16[v], codes_x64, filter_x64[group][v]);
+        sum_i32x16[p][v] = offset_i32x16_[v];
+        window_i32x16[p][v] = _mm512_setzero_si512();
       }
     }
-    for (std::size_t v = 0; v < vectors; ++v) _mm512_storeu_si512(sums + v * 16, acc_i32x16[v]);
+    for (std::size_t group = 0; group < groups_; ++group) {
+      int taps;
+      __builtin_memcpy(&taps, run_.taps + group * 4, sizeof(taps));
+      for (std::size_t v = 0; v < vectors; ++v) {
+        const __m512i filter_x64 = held_groups == 0 ? load(filter_at(group, v)) : held_x64_[group][v];
+        for (std::size_t p = 0; p < kPixels; ++p) {
+          const __m512i codes_x64 = load(activations[p] + run_.offsets[group] + v * 64);
+          sum_i32x16[p][v] = _mm512_dpbusd_epi32(sum_i32x16[p][v], codes_x64, filter_x64);
+          if constexpr (filter_has_zero_point) {
+            window_i32x16[p][v] = _mm512_dpbusd_epi32(window_i32x16[p][v], codes_x64, _mm512_set1_epi32(taps));
+          }
+        }
+      }
+    }
+    __m512i unsaturated_i32x16[4];
+    for (std::size_t p = 0; p < kPixels; ++p) {
+      for (std::size_t v = 0; v < vectors; ++v) {
+        if constexpr (filter_has_zero_point) {
+          const __m512i filter_i32x16 = load(run_.filter_zero_point + channel_ + 16 * v);
+          sum_i32x16[p][v] = _mm512_sub_epi32(sum_i32x16[p][v], _mm512_mullo_epi32(filter_i32x16, window_i32x16[p][v]));
+        }
+        const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16[p][v]), multiplier_f32x16_[v]);
+        unsaturated_i32x16[p * vectors + v] = to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16_);
+      }
+    }
+    return _mm512_xor_si512(
+        saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]),
+        flip_u8x64_);
+  }
+
+  // 16 * vectors codes for each pixel.
+  void store(std::size_t pixel, std::size_t pixels, __mmask64 mask, __m512i codes_u8x64) const noexcept {
+    std::uint8_t* output = run_.output + pixel * run_.output_pixel_stride + channel_;
+    if constexpr (vectors == 4) {
+      _mm512_mask_storeu_epi8(output, mask, codes_u8x64);
+    } else if constexpr (vectors == 2) {
+      const auto half_mask = static_cast<__mmask32>(mask);
+      _mm256_mask_storeu_epi8(output, half_mask, _mm512_castsi512_si256(codes_u8x64));
+      if (pixels > 1) {
+        _mm256_mask_storeu_epi8(output + run_.output_pixel_stride, half_mask,
+                                _mm512_extracti64x4_epi64(codes_u8x64, 1));
+      }
+    } else {
+      const auto quarter_mask = static_cast<__mmask16>(mask);
+      const __m128i quarter_u8x16[4] = {_mm512_castsi512_si128(codes_u8x64), _mm512_extracti32x4_epi32(codes_u8x64, 1),
+                                        _mm512_extracti32x4_epi32(codes_u8x64, 2),
+                                        _mm512_extracti32x4_epi32(codes_u8x64, 3)};
+      for (std::size_t p = 0; p < pixels; ++p, output += run_.output_pixel_stride) {
+        _mm_mask_storeu_epi8(output, quarter_mask, quarter_u8x16[p]);
+      }
+    }
+  }
+
+  const DepthwiseRun& run_;
+  std::size_t channel_, lanes_, groups_;
+  __m512i zero_point_i32x16_, flip_u8x64_;
+  __m512i offset_i32x16_[vectors], held_x64_[held_groups == 0 ? 1 : held_groups][vectors];
+  __m512 multiplier_f32x16_[vectors];
+};
+
+template <std::size_t held_groups, bool filter_has_zero_point>
+void convolve_strips(const DepthwiseRun& run) noexcept {
+  std::size_t channel = 0;
+  if constexpr (held_groups != 0) {  // where filters are not held, four pixels share the loads of one
+    for (; channel + 64 <= run.channels; channel += 64) {
+      Strip<held_groups, 4, filter_has_zero_point>(run, channel).convolve();
+    }
+    for (; channel + 32 <= run.channels; channel += 32) {
+      Strip<held_groups, 2, filter_has_zero_point>(run, channel).convolve();
+    }
+  }
+  for (; channel < run.channels; channel += 16) {
+    Strip<held_groups, 1, filter_has_zero_point>(run, channel).convolve();
   }
 }
 
-// 16 lanes of every pixel, four pixels at a time for each load of a filter.
-void accumulate_any(const DepthwiseRun& run, std::size_t lane, std::size_t padded_lanes) noexcept {
-  constexpr std::size_t kPixels = 4;
-  for (std::size_t first = 0; first < run.pixels; first += kPixels) {
-    const std::size_t pixels = run.pixels - first < kPixels ? run.pixels - first : kPixels;
-    __m512i acc_i32x16[kPixels];
-    for (std::size_t p = 0; p < kPixels; ++p) acc_i32x16[p] = _mm512_setzero_si512();
-    for (std::size_t group = 0; group < run.groups; ++group) {
-      const __m512i filter_x64 = load(run.filter + (group * padded_lanes + lane) * 4);
-      const std::uint8_t* activations = run.activations + first * run.pixel_step + run.offsets[group] + lane * 4;
-      for (std::size_t p = 0; p < kPixels; ++p) {
-        // The last pixels of a row repeat the last one rather than read beyond it.
-        const std::size_t pixel = p < pixels ? p : pixels - 1;
-        acc_i32x16[p] = _mm512_dpbusd_epi32(acc_i32x16[p], load(activations + pixel * run.pixel_step), filter_x64);
-      }
-    }
-    for (std::size_t p = 0; p < pixels; ++p) {
-      _mm512_storeu_si512(run.sums + (first + p) * run.sums_row_stride + lane, acc_i32x16[p]);
-    }
-  }
-}
-
-template <std::size_t groups>
-void accumulate_lanes(const DepthwiseRun& run) noexcept {
-  const std::size_t lanes = (run.lanes + 15) / 16 * 16;
-  std::size_t lane = 0;
-  for (; lane + 64 <= lanes; lane += 64) accumulate_held<groups, 4>(run, lane, lanes);
-  for (; lane < lanes; lane += 16) accumulate_held<groups, 1>(run, lane, lanes);
-}
-
-void accumulate(const DepthwiseRun& run) noexcept {
+template <bool filter_has_zero_point>
+void convolve_groups(const DepthwiseRun& run) noexcept {
   switch (run.groups) {
     case 1:
-      return accumulate_lanes<1>(run);
+      return convolve_strips<1, filter_has_zero_point>(run);
     case 2:
-      return accumulate_lanes<2>(run);
+      return convolve_strips<2, filter_has_zero_point>(run);
     case 3:
-      return accumulate_lanes<3>(run);
-    case 5:
-      return accumulate_lanes<5>(run);
-    default: {
-      const std::size_t lanes = (run.lanes + 15) / 16 * 16;
-      for (std::size_t lane = 0; lane < lanes; lane += 16) accumulate_any(run, lane, lanes);
-    }
+      return convolve_strips<3, filter_has_zero_point>(run);
+    default:
+      return convolve_strips<0, filter_has_zero_point>(run);
   }
+}
+
+void convolve(const DepthwiseRun& run) noexcept {
+  (run.filter_zero_point != nullptr ? convolve_groups<true> : convolve_groups<false>)(run);
 }
 
 }  // namespace
 
-constinit const DepthwiseKernels avx512_vnni::depthwise = {.accumulate = accumulate};
+constinit const DepthwiseKernels avx512_vnni::depthwise = {.convolve = convolve};
 
 }  // namespace dmlcpu

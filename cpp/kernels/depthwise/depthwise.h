@@ -1,18 +1,20 @@
-// The sums of a depthwise convolution: each channel has its own small filter, so there is no matrix product to share.
+// A depthwise convolution of {N, H, W, C} memory: each channel has its own small filter, so there is no matrix product
+// to share. Taps are taken four at a time: four codes of one channel are neighbours in memory (pack/pack.h interleaves
+// them) and meet four filter codes in one 32-bit product step.
 //
-// Taps are taken four at a time, as everywhere: four codes of one lane are neighbours in memory (pack/pack.h
-// interleaves them) and meet four filter codes in one 32-bit product step.
+//   sum[p][c]    = sum over g of dot4(codes(p, g, c), filter[g][c]) + offset[c]
+//                  - filter_zero_point[c] * sum over g of dot4(codes(p, g, c), taps[g])              modulo 2^32
+//   output[p][c] = sat(rne(f32(sum) * multiplier[c]) + output_zero_point)
 //
-//   sums[p][i] = sum over g of dot4(activations[p * pixel_step + offsets[g] + 4 * i], filter[g][i])
+// codes(p, g, c) stand at activations[p * pixel_step + offsets[g] + 4 * c]; p counts the pixels of a row, c channels.
+// dot4 multiplies four unsigned codes by four signed ones and adds. A group that has fewer than four taps has zeros in
+// the filter and in taps, which is 1 elsewhere. The second line is gemm/gemm.h's, and so are flip, the domain of
+// output_zero_point and a null filter_zero_point. Sums are exact modulo 2^32; no step saturates.
 //
-// Lanes are channels, one filter each, so the memory is {N, H, W, C}; p counts the pixels of a row.
-//
-// dot4 multiplies four unsigned codes by four signed ones and adds. Sums are exact modulo 2^32; no step saturates. A
-// group whose taps are fewer than four has zeros in the filter, so the value of the activations there does not matter.
-//
-// Contract: lanes count in steps of kDepthwiseLanes: activations and filters are read, and sums are written, up to the
-// next multiple. filter holds groups x round_up(lanes, kDepthwiseLanes) x 4 codes. Operands do not overlap; no
-// alignment is assumed.
+// Contract: channels count in steps of kDepthwiseLanes: activations, filters and the parameters of channels are read up
+// to the next multiple; filter holds groups x round_up(channels, kDepthwiseLanes) x 4 codes, taps groups x 4. Writes
+// the codes of each pixel, output_pixel_stride bytes apart, nothing else. Output overlaps no operand; no alignment is
+// assumed.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::depthwise, a declaration goes to the end
 // of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -31,16 +33,22 @@ struct DepthwiseRun {
   const std::size_t* offsets;  // bytes, one for each group
   std::size_t groups;
   const std::int8_t* filter;
-  std::int32_t* sums;
-  std::size_t sums_row_stride;  // elements, at least round_up(lanes, kDepthwiseLanes)
+  const std::int8_t* taps;
   std::size_t pixels;
-  std::size_t lanes;
+  std::size_t channels;
+  const std::int32_t* offset;
+  const float* multiplier;
+  const std::int32_t* filter_zero_point;
+  float output_zero_point;
+  std::uint8_t flip;
+  std::uint8_t* output;
+  std::size_t output_pixel_stride;
 };
 
 using DepthwiseFunction = void (*)(const DepthwiseRun& run) noexcept;
 
 struct DepthwiseKernels {
-  DepthwiseFunction accumulate;
+  DepthwiseFunction convolve;
 };
 
 namespace scalar {

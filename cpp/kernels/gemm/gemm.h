@@ -6,8 +6,15 @@
 //
 // a is unsigned and b is signed. Codes of the other signedness are moved over by flipping their top bit while they are
 // packed, and their zero point with them: (x ^ 0x80) - (z ^ 0x80) is x - z read in the other type, so differences, and
-// with them every result, are unchanged. The second line is that of requantize/requantize.h, which tells about flip,
-// output_zero_point and a null filter_zero_point.
+// with them every result, are unchanged.
+//
+// The sum's conversion to float32 rounds to even above 2^24. rne rounds half to even; sat clamps to the output type and
+// sends NaN (0 * infinity) to its lowest value. Output codes are produced in the offset domain 0..255 (code minus the
+// type's lowest value) and leave through one exclusive or: flip is 0x00 for UINT8 and 0x80 for INT8; output_zero_point
+// is an integer of 0..255 in that domain, held as a float. Clamping before rounding gives the same code as after it
+// (see quantize/quantize.h). offset carries the bias, the input zero point's share (-input_zero_point * sum of the
+// column's filter) and the product of both zero points. filter_zero_point may be null: then the filter's zero points
+// are all 0 and activation_sum is not read.
 //
 // Rows come in runs, as the pixels of an image come in rows, and the sum runs over segments of k, one after the other,
 // so that a convolution can read the taps of its windows where they stand. Operands, in units of the struct below (k is
