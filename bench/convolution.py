@@ -18,7 +18,7 @@ from bench import native
 from bench.convolution_case import CODE_TYPES, ConvolutionCase, Layout, PreparedCall
 from bench.peers import PEERS, Peer
 from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
-from bench.shapes import ConvolutionShape, available_shape_files, read_shapes
+from bench.shapes import available_shape_files, read_shapes
 from bench.timing import REPEATS, alternating_medians
 
 __all__ = ["command"]
@@ -59,6 +59,7 @@ def command(
     batch: Annotated[int, typer.Option(help="images")] = 1,
     layouts: Annotated[str, typer.Option(help="NCHW, NHWC, of input and output memory")] = "NCHW,NHWC",
     types: Annotated[str, typer.Option(help=f"of input and filter: {', '.join(CODE_TYPES)}")] = "u8s8",
+    filter_bits: Annotated[int, typer.Option(help="8, or 7 for peers whose sums saturate", min=7, max=8)] = 8,
     only: Annotated[str, typer.Option(help="shapes whose line contains this")] = "",
     repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
     json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
@@ -81,7 +82,7 @@ def command(
         f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads; limit {limit / 1e12:.2f} TOPS; {versions}"
     )
     cases = [
-        ConvolutionCase(shape, types_name)
+        ConvolutionCase(shape, types_name, filter_bits)
         for name in shapes.split(",")
         for shape in read_shapes(name, batch)
         for types_name in types.split(",")
@@ -141,19 +142,20 @@ def _measure(
     for peer in peers:
         if layout in peer.layouts and case.types in peer.code_types:
             theirs = peer.prepare(case, device.num_threads, device.isa)
-            _compare(case.shape, peer.name, ours, theirs)
-            calls[peer.name] = theirs.run
+            difference = _largest_difference(ours, theirs)
+            if difference <= _TOLERANCE:
+                calls[peer.name] = theirs.run
+            else:
+                print(f"{case.shape} {layout}: {peer.name} is not timed, it differs by up to {difference} codes")
     seconds = alternating_medians(calls, repeats)
     mine = seconds.pop("dmlcpu")
     fraction = case.shape.operations / mine / limit if limit else None
     return Row(str(case.shape), layout, case.types, case.shape.operations, mine, fraction, seconds)
 
 
-def _compare(shape: ConvolutionShape, peer: str, ours: PreparedCall, theirs: PreparedCall) -> None:
+def _largest_difference(ours: PreparedCall, theirs: PreparedCall) -> int:
     theirs.run()
-    difference = np.abs(ours.output.astype(np.int32) - theirs.output.astype(np.int32)).max()
-    if difference > _TOLERANCE:
-        raise SystemExit(f"{shape}: {peer} differs by up to {difference} codes")
+    return int(np.abs(ours.output.astype(np.int32) - theirs.output.astype(np.int32)).max())
 
 
 def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:

@@ -39,11 +39,13 @@ class ConvolutionCase:
 
     The output has the input's type. Scales are one for each output channel, such that the output's codes spread over
     their range; the bias is one for each channel; zero points are in the middle of unsigned types and 0 of signed ones,
-    but for the input's and the output's, which are off it.
+    but for the input's and the output's, which are off it. Filters of 7 bits have codes from -64 to 63 around their
+    zero point: what libraries whose sums saturate without VNNI ask of their users.
     """
 
     shape: ConvolutionShape
     types: str
+    filter_bits: int = 8
     seed: int = 1
 
     @property
@@ -65,7 +67,9 @@ class ConvolutionCase:
     def filter(self) -> NDArray[Any]:
         """Codes, {filters, C / groups, kernel height, kernel width}."""
         channels = self.shape.channels // self.shape.groups
-        return self._codes(self.filter_type, (self.shape.filters, channels, *self.shape.kernel), 1)
+        codes = self._codes(self.filter_type, (self.shape.filters, channels, *self.shape.kernel), 1)
+        middle = self.filter_zero_point
+        return codes if self.filter_bits == 8 else ((codes.astype(np.int16) - middle) // 2 + middle).astype(codes.dtype)
 
     def _codes(self, dtype: np.dtype[Any], sizes: tuple[int, ...], stream: int) -> NDArray[Any]:
         limits = np.iinfo(dtype)
@@ -93,7 +97,8 @@ class ConvolutionCase:
     def filter_scale(self) -> NDArray[np.float32]:
         """Such that an output is off its zero point by about 40 codes."""
         terms = self.filter[0].size
-        deviation = 74.0 * 74.0 * np.sqrt(terms) * float(self.input_scale) / float(self.output_scale)
+        filter_deviation = 74.0 / 2 ** (8 - self.filter_bits)
+        deviation = 74.0 * filter_deviation * np.sqrt(terms) * float(self.input_scale) / float(self.output_scale)
         spread = np.random.default_rng((self.seed, 2)).uniform(0.7, 1.3, self.shape.filters)
         scales: NDArray[np.float32] = (spread * 40.0 / deviation).astype(np.float32)
         return scales
