@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "operators/sizes.h"
 #include "runtime/aligned_buffer.h"
@@ -127,38 +128,72 @@ PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernel
           .output_channels = as_size(geometry.output_channels)};
 }
 
-void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout, const std::uint8_t* filter,
-                 std::uint8_t flip, std::uint8_t* packed) {
-  const std::int64_t group_channels = geometry.group_output_channels();
-  const std::size_t channels = as_size(geometry.group_input_channels());
-  // A kernel row may be a segment, each of its taps, or a part of the only one.
-  const std::size_t columns = as_size(geometry.kernel_width), rows = as_size(geometry.kernel_height);
-  const bool by_tap = layout.order.segment_terms == channels;
-  const std::size_t k_of_column = by_tap ? layout.order.segment_padded : channels;
-  const std::size_t k_of_row =
-      !by_tap && layout.order.segments == rows ? layout.order.segment_padded : columns * k_of_column;
+namespace {
 
-  std::memset(packed, 0, layout.sums_offset());
+// The codes of one output channel in the order of k, flipped; what pads the segments is left as it is.
+void gather_terms(const ConvolutionGeometry& geometry, const PackKernels& kernels, const TermOrder& order,
+                  const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* terms) {
+  const std::int64_t columns = geometry.kernel_width, channels = geometry.group_input_channels();
+  // A kernel row may be a segment, each of its taps, or a part of the only one.
+  const bool by_tap = order.segment_terms == as_size(channels);
+  const bool by_row = !by_tap && order.segments == as_size(geometry.kernel_height);
+  const std::size_t k_of_column = by_tap ? order.segment_padded : as_size(channels);
+  const std::size_t k_of_row = by_row ? order.segment_padded : as_size(columns) * k_of_column;
+  const auto transpose = [&](std::int64_t taps) {
+    kernels.transpose({.input = filter,
+                       .input_row_stride = as_size(geometry.filter.c),
+                       .rows = as_size(channels),
+                       .columns = as_size(taps),
+                       .flip = flip,
+                       .output = terms,
+                       .output_row_stride = k_of_column});
+  };
+  if (columns > 1 && geometry.filter.w == 1 && geometry.filter.h == columns &&
+      k_of_row == as_size(columns) * k_of_column) {
+    transpose(geometry.kernel_height * columns);
+    return;
+  }
+  for (std::int64_t row = 0; row < geometry.kernel_height; ++row, filter += geometry.filter.h, terms += k_of_row) {
+    if (geometry.filter.w == 1 && columns > 1) {
+      transpose(columns);
+      continue;
+    }
+    for (std::int64_t column = 0; column < columns; ++column) {
+      copy_codes(kernels, filter + column * geometry.filter.w, geometry.filter.c, channels, flip,
+                 terms + as_size(column) * k_of_column);
+    }
+  }
+}
+
+std::int32_t sum_of_codes(const std::uint8_t* codes, std::size_t count) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += static_cast<std::uint32_t>(static_cast<std::int8_t>(codes[i]));
+  return static_cast<std::int32_t>(sum);
+}
+
+}  // namespace
+
+void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels, const PackedFilter& layout,
+                 const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) {
+  const std::size_t k = layout.order.k(), nr = layout.nr, channels = as_size(geometry.group_output_channels());
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
-  for (std::int64_t channel = 0; channel < geometry.output_channels; ++channel) {
-    const std::size_t line = as_size(channel % group_channels);
-    const std::size_t panel = line / layout.nr * layout.nr;
-    std::uint8_t* operand = packed + as_size(channel / group_channels) * layout.operand_size +
-                            panel * layout.order.k() + (line - panel) * 4;
-    std::uint32_t sum = 0;
-    for (std::int64_t row = 0; row < geometry.kernel_height; ++row) {
-      for (std::int64_t column = 0; column < geometry.kernel_width; ++column) {
-        const std::uint8_t* source =
-            filter + channel * geometry.filter.n + row * geometry.filter.h + column * geometry.filter.w;
-        std::size_t k = as_size(row) * k_of_row + as_size(column) * k_of_column;
-        for (std::size_t c = 0; c < channels; ++c, ++k, source += geometry.filter.c) {
-          const auto code = static_cast<std::uint8_t>(*source ^ flip);
-          sum += static_cast<std::uint32_t>(static_cast<std::int8_t>(code));
-          operand[k / 4 * 4 * layout.nr + k % 4] = code;
+  std::vector<std::uint8_t> terms(nr * k, 0);  // of the channels of one panel
+  for (std::size_t first = 0; first < layout.output_channels; first += channels) {
+    for (std::size_t panel = 0; panel < channels; panel += nr, packed += nr * k) {
+      const std::size_t count = std::min(nr, channels - panel);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t channel = first + panel + i;
+        gather_terms(geometry, kernels, layout.order, filter + static_cast<std::int64_t>(channel) * geometry.filter.n,
+                     flip, terms.data() + i * k);
+        sums[channel] = sum_of_codes(terms.data() + i * k, k);
+      }
+      std::memset(terms.data() + count * k, 0, (nr - count) * k);
+      for (std::size_t group = 0; group < k; group += 4) {
+        for (std::size_t i = 0; i < nr; ++i) {
+          std::memcpy(packed + group * nr + i * 4, terms.data() + i * k + group, 4);
         }
       }
     }
-    sums[channel] = static_cast<std::int32_t>(sum);
   }
 }
 

@@ -50,7 +50,7 @@ struct PackedFilter {
 PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order);
 
 // flip is 0x80 for UINT8 filters, which become signed.
-void pack_filter(const ConvolutionGeometry& geometry, const PackedFilter& layout, const std::uint8_t* filter,
-                 std::uint8_t flip, std::uint8_t* packed);
+void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels, const PackedFilter& layout,
+                 const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed);
 
 }  // namespace dmlcpu

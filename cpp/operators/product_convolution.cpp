@@ -34,7 +34,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
 
   std::size_t packed_filter_size() const override { return plan_.filter.size(); }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
-    dmlcpu::pack_filter(geometry_, plan_.filter, filter, flip, packed);
+    dmlcpu::pack_filter(geometry_, *target_.kernels().pack, plan_.filter, filter, flip, packed);
   }
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
     return reinterpret_cast<const std::int32_t*>(packed + plan_.filter.sums_offset());
