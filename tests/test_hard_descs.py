@@ -201,6 +201,48 @@ def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int, gro
         assert compiled(dmlcpu.Device(num_threads=2), convolution).describe()
 
 
+@pytest.mark.parametrize(
+    ("sizes", "filter_sizes", "output_sizes", "windows"),
+    [
+        # Rows of a window a million apart: the strip between them is not kept.
+        ((1, 1, 1, 4096), (1, 1, 2, 1), (1, 1, 1, 4096), {"dilations": (1500000, 1), "start_padding": (1500000, 0)}),
+        ((100, 1, 1, 8), (1, 1, 2, 1), (100, 1, 1, 8), {"dilations": (2000000, 1), "start_padding": (2000000, 0)}),
+        # Corners of a repeated element, of two channels.
+        ((1, 2, 32768, 32768), (2, 1, 1, 1), (1, 2, 2, 2), {"strides": (32767, 32767), "group_count": 2}),
+        # A padded copy of 2**64 codes.
+        (
+            *((1, 2**31 - 4, 1, 1), (1, 2**31 - 4, 1, 2), (1, 1, 1, LARGEST - 4)),
+            {"strides": (1, 2), "start_padding": (0, LARGEST), "end_padding": (0, LARGEST - 9)},
+        ),
+    ],
+)
+def test_scratch_memory_of_convolutions_far_apart(
+    sizes: tuple[int, ...], filter_sizes: tuple[int, ...], output_sizes: tuple[int, ...], windows: dict[str, Any]
+) -> None:
+    steps = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0), "group_count": 1}
+    convolution = changed(
+        CONVOLUTION,
+        **dict.fromkeys(("filter_zero_point_tensor", "bias_tensor", "output_zero_point_tensor")),
+        input_tensor=tensor("UINT8", *sizes, strides=(0,) * 4),
+        filter_tensor=tensor("INT8", *filter_sizes, strides=(0,) * 4),
+        filter_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+        output_tensor=tensor("UINT8", *output_sizes),
+        **{**steps, **windows},
+    )
+    numbers = {f"{name}_scale_tensor": np.float32(1) for name in ("input", "filter", "output")}
+    inputs = {"input_tensor": np.uint8([1]), "input_zero_point_tensor": np.uint8(0), "filter_tensor": np.int8([1])}
+    try:
+        with at_once():
+            operator = compiled(dmlcpu.Device(num_threads=2), convolution)
+    except MemoryError:
+        assert math.prod(sizes) > 2**31
+        return
+    if math.prod(output_sizes) < 2**16:
+        assert operator.binding_properties.temporary_resource_size < 1 << 26
+        with at_once():
+            operator.dispatch(**inputs, **numbers)
+
+
 def point_convolution(
     input_sizes: tuple[int, ...], filter_size: int, output_size: int, *, step: int = 0, **changes: Any
 ) -> Any:

@@ -61,8 +61,8 @@ class ConvolutionAlgorithm {
 
 std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);
-// Whether every channel is a group of its own and the strip of rows that a thread keeps is below 32 MiB: everything
-// else is a product.
+// Whether every channel is a group of its own, the strip of rows that a thread keeps is below 32 MiB, and what it reads
+// is mostly taps: everything else is a product.
 bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  std::uint8_t input_flip,

@@ -1,6 +1,7 @@
 #include "operators/convolution_geometry.h"
 
 #include <stdexcept>
+#include <utility>
 
 namespace dmlcpu {
 namespace {
@@ -37,6 +38,18 @@ SpatialAxis spatial_axis(const OperatorDesc& desc, std::size_t index, std::int64
   return {output == 1 ? 1 : axis.stride, kernel == 1 ? 1 : axis.dilation, axis.padding};
 }
 
+void swap_axes(ConvolutionGeometry& geometry) {
+  std::swap(geometry.input_height, geometry.input_width);
+  std::swap(geometry.output_height, geometry.output_width);
+  std::swap(geometry.kernel_height, geometry.kernel_width);
+  std::swap(geometry.stride_height, geometry.stride_width);
+  std::swap(geometry.dilation_height, geometry.dilation_width);
+  std::swap(geometry.padding_top, geometry.padding_left);
+  for (PlaneStrides* strides : {&geometry.input, &geometry.output, &geometry.filter}) {
+    std::swap(strides->h, strides->w);
+  }
+}
+
 }  // namespace
 
 ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorLayout& input,
@@ -63,25 +76,28 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
   PlaneStrides input_strides = plane_strides(input), output_strides = plane_strides(output);
   if (input.sizes[1] == 1) input_strides.c = 1;
   if (output.sizes[1] == 1) output_strides.c = 1;
-  return {.batch = input.sizes[0],
-          .input_channels = input.sizes[1],
-          .input_height = height(input),
-          .input_width = width(input),
-          .output_channels = output.sizes[1],
-          .output_height = height(output),
-          .output_width = width(output),
-          .kernel_height = height(filter),
-          .kernel_width = width(filter),
-          .stride_height = vertical.stride,
-          .stride_width = horizontal.stride,
-          .dilation_height = vertical.dilation,
-          .dilation_width = horizontal.dilation,
-          .padding_top = vertical.padding,
-          .padding_left = horizontal.padding,
-          .groups = groups,
-          .input = input_strides,
-          .output = output_strides,
-          .filter = plane_strides(filter)};
+  ConvolutionGeometry geometry = {.batch = input.sizes[0],
+                                  .input_channels = input.sizes[1],
+                                  .input_height = height(input),
+                                  .input_width = width(input),
+                                  .output_channels = output.sizes[1],
+                                  .output_height = height(output),
+                                  .output_width = width(output),
+                                  .kernel_height = height(filter),
+                                  .kernel_width = width(filter),
+                                  .stride_height = vertical.stride,
+                                  .stride_width = horizontal.stride,
+                                  .dilation_height = vertical.dilation,
+                                  .dilation_width = horizontal.dilation,
+                                  .padding_top = vertical.padding,
+                                  .padding_left = horizontal.padding,
+                                  .groups = groups,
+                                  .input = input_strides,
+                                  .output = output_strides,
+                                  .filter = plane_strides(filter)};
+  // Columns of one pixel are rows as well, which algorithms take many pixels of at a time.
+  if (geometry.input_width == 1 && geometry.kernel_width == 1 && geometry.output_width == 1) swap_axes(geometry);
+  return geometry;
 }
 
 IndexRange indices_inside(std::int64_t start, std::int64_t step, std::int64_t limit, std::int64_t count) {

@@ -242,18 +242,32 @@ std::string DepthwiseConvolution::describe() const {
 bool depthwise_applies(const ConvolutionGeometry& geometry) {
   if (geometry.group_input_channels() != 1 || geometry.group_output_channels() != 1) return false;
   constexpr std::int64_t kMostTaps = 4096;
-  constexpr double kMostBytes = 1 << 25;
   if (geometry.kernel_height > kMostTaps || geometry.kernel_width > kMostTaps || geometry.reduction() > kMostTaps) {
     return false;
   }
   // In floating point: sizes of absurd descs overflow integers.
-  const double columns = static_cast<double>(std::min(kLeastStripColumns, geometry.output_width) - 1) *
-                             static_cast<double>(geometry.stride_width) +
-                         static_cast<double>(geometry.kernel_width) * static_cast<double>(geometry.dilation_width);
-  const double rows = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.dilation_height);
-  return columns * static_cast<double>(geometry.output_channels) *
-             (rows + 4.0 * static_cast<double>(geometry.kernel_height + geometry.kernel_width)) <
-         kMostBytes;
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const auto extent = [](double outputs, double stride, double kernel, double dilation) {
+    return (outputs - 1.0) * stride + (kernel - 1.0) * dilation + 1.0;
+  };
+  const double kernel_height = number(geometry.kernel_height), kernel_width = number(geometry.kernel_width);
+  const double stride_width = number(geometry.stride_width), dilation_width = number(geometry.dilation_width);
+  const double dilation_height = number(geometry.dilation_height), output_width = number(geometry.output_width);
+  const double channels = number(geometry.output_channels);
+
+  // The rows of a strip and their interleaved copies.
+  constexpr double kMostBytes = 1 << 25;
+  const double strip = std::min(
+      std::max(number(kInterleavedBytes) / (stride_width * channels * 4.0), number(kLeastStripColumns)), output_width);
+  const double rows = extent(1.0, 1.0, kernel_height, dilation_height) + 3.0 + 4.0 * (kernel_height + kernel_width);
+  if (extent(strip, stride_width, kernel_width, dilation_width) * channels * rows >= kMostBytes) return false;
+
+  // Codes between the taps of windows far apart are loaded as well.
+  constexpr double kMostWaste = 16.0;
+  const double read =
+      extent(number(geometry.output_height), number(geometry.stride_height), kernel_height, dilation_height) *
+      extent(output_width, stride_width, kernel_width, dilation_width);
+  return read <= kMostWaste * number(geometry.image_pixels()) * kernel_height * kernel_width;
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry, std::uint8_t,

@@ -25,6 +25,8 @@ bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
                                number(geometry.kernel_height), number(geometry.dilation_height));
   const double width = extent(number(geometry.output_width), number(geometry.stride_width),
                               number(geometry.kernel_width), number(geometry.dilation_width));
+  constexpr double kMostBytes = 1e14;  // beyond any memory, and far below overflow
+  if (height * width * number(geometry.input_channels) * number(geometry.batch) > kMostBytes) return false;
   const double taps = number(geometry.kernel_height) * number(geometry.kernel_width);
   return taps > 1.0 && height * width <= number(geometry.output_height) * number(geometry.output_width) * taps;
 }

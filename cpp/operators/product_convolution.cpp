@@ -90,14 +90,14 @@ void ProductConvolution::find_strides() {
   const auto flat_stride = [&](const PlaneStrides& strides) {
     return uniform_pixel_stride(strides, 1, geometry_.output_height, geometry_.output_width).value_or(strides.w);
   };
-  output_pixel_stride_ = plan_.bands ? geometry_.output.w : flat_stride(geometry_.output);
+  output_pixel_stride_ = plan_.by_rows ? geometry_.output.w : flat_stride(geometry_.output);
   if (plan_.source == ActivationsFrom::pixels) return;
   const std::size_t row_bytes = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
   image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
   run_bytes_ = as_size(geometry_.stride_height) * row_bytes;
-  const std::int64_t pixel_bytes = planes_       ? geometry_.input_channels
-                                   : plan_.bands ? geometry_.input.w
-                                                 : flat_stride(geometry_.input);
+  const std::int64_t pixel_bytes = planes_         ? geometry_.input_channels
+                                   : plan_.by_rows ? geometry_.input.w
+                                                   : flat_stride(geometry_.input);
   pixel_bytes_ = as_size(geometry_.stride_width) * as_size(pixel_bytes);
   segment_offsets_.clear();
   const std::size_t tap_bytes =
@@ -120,8 +120,8 @@ ProductConvolution::Tile ProductConvolution::tile_of_task(std::int64_t task) con
           .image = first / geometry_.image_pixels(),
           .row = pixel / width,
           .column = pixel % width,
-          .runs = plan_.bands ? count / width : 1,
-          .m = plan_.bands ? width : count,
+          .runs = plan_.bands(geometry_) ? count / width : 1,
+          .m = plan_.bands(geometry_) ? width : count,
           .first_block = plan_.blocks * split / plan_.block_splits,
           .end_block = plan_.blocks * (split + 1) / plan_.block_splits};
 }
@@ -250,8 +250,8 @@ std::string ProductConvolution::describe() const {
                                                      : "gathered from the input, packed a tile at a time")
        << "\nproduct: " << geometry_.reduction() << " terms, padded to " << plan_.filter.order.k() << "; "
        << plan_.blocks << " x " << plan_.block_channels << " channels in each of " << geometry_.groups << " groups"
-       << "\ntile: " << plan_.tile_pixels << " output pixels" << (plan_.bands ? " of whole rows" : "") << ", "
-       << plan_.tasks() << " tasks on " << plan_.participants << " threads";
+       << "\ntile: " << plan_.tile_pixels << " output pixels" << (plan_.bands(geometry_) ? " of whole rows" : "")
+       << ", " << plan_.tasks() << " tasks on " << plan_.participants << " threads";
   return text.str();
 }
 

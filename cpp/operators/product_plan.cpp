@@ -53,7 +53,8 @@ bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
   if (in_place.segments > kMostSegments || !PaddedPlanes::applies(geometry)) return false;
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
-  const double products = 2.0 * surplus * static_cast<double>(geometry.group_output_channels());
+  const double products =
+      2.0 * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
   const double gathering = 8.0 * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
   return products / kernels.products_per_cycle <= gathering;
 }
@@ -80,12 +81,14 @@ bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::i
   return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
 }
 
+constexpr std::int64_t kMostTilePixels = 256;
+
 void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
-  plan.bands =
+  plan.by_rows =
       plan.source == ActivationsFrom::planes || (plan.source == ActivationsFrom::input && !geometry.pointwise());
   const std::int64_t image = geometry.image_pixels();
-  if (plan.bands) {
-    plan.unit_pixels = image;
+  if (plan.by_rows) {
+    plan.unit_pixels = geometry.output_width > kMostTilePixels ? geometry.output_width : image;
   } else if (uniform(geometry, plan.source, geometry.batch)) {
     plan.unit_pixels = image * geometry.batch;
   } else {
@@ -114,7 +117,7 @@ Division divide_work(const ConvolutionGeometry& geometry, const ProductPlan& pla
 // Tiles are large enough to read the filter seldom and small enough to stay in the level-1 and level-2 caches.
 void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
                      ProductPlan& plan) {
-  constexpr std::int64_t kMostTilePixels = 256, kMostPlanarChannels = 128, kCacheLine = 64;
+  constexpr std::int64_t kMostPlanarChannels = 128, kCacheLine = 64;
   const std::int64_t channels = geometry.group_output_channels(), panel = static_cast<std::int64_t>(kernels.nr);
   const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
   std::int64_t pixels = std::min(kMostTilePixels, budget / static_cast<std::int64_t>(plan.filter.order.k()));
@@ -122,14 +125,17 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const Division division = divide_work(geometry, plan, num_threads, plan.units * divide_up(plan.unit_pixels, pixels),
                                         divide_up(channels, panel));
   pixels = divide_up(pixels, division.pixels);
-  if (plan.bands) {
+  if (plan.bands(geometry)) {
     const std::int64_t rows = std::clamp<std::int64_t>(pixels / geometry.output_width, 1, geometry.output_height);
     plan.tile_pixels = rows * geometry.output_width;
   } else {
     // Tiles that are transposed on their way in or out are whole cache lines of pixels, where that is possible.
     const bool planar = geometry.input.c != 1 || geometry.output.c != 1;
     const std::int64_t multiple = planar && pixels >= kCacheLine ? kCacheLine : static_cast<std::int64_t>(kernels.mr);
-    plan.tile_pixels = std::min(std::max(pixels / multiple, std::int64_t{1}) * multiple, plan.unit_pixels);
+    // The parts of a row are about equal.
+    if (plan.unit_pixels == geometry.output_width)
+      pixels = divide_up(plan.unit_pixels, divide_up(plan.unit_pixels, pixels));
+    plan.tile_pixels = std::min(divide_up(pixels, multiple) * multiple, plan.unit_pixels);
   }
   plan.tiles_of_unit = divide_up(plan.unit_pixels, plan.tile_pixels);
 
@@ -148,7 +154,8 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, std::size_t planes_siz
   BufferLayout own;
   plan.activations = own.take(plan.source == ActivationsFrom::pixels ? pixels : 0, plan.filter.order.k());
   plan.activation_sums = own.take(2 * pixels, sizeof(std::int32_t));
-  plan.codes = own.take(geometry.output.c != 1 ? as_size(plan.block_channels) : 0, pixels);
+  plan.codes = own.take(
+      geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0, pixels);
   plan.participant_size = own.size();
 
   BufferLayout all;

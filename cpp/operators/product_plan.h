@@ -17,13 +17,14 @@ enum class ActivationsFrom : std::uint8_t {
   pixels,  // each pixel's window, gathered tap by tap: what fits neither
 };
 
-// Output pixels are rows of the product. A tile is either a band of whole output rows (runs of the product), or a flat
-// stretch of pixels whose rows follow each other without a seam, in the output and where the input is read in place.
+// Output pixels are rows of the product. A tile is a band of whole output rows (runs of the product), a part of one
+// row, or a flat stretch of pixels whose rows follow each other without a seam, in the output and where the input is
+// read in place.
 struct ProductPlan {
   ActivationsFrom source;
-  bool bands;
+  bool by_rows;  // the input's rows have seams: tiles are bands or parts of a row
   PackedFilter filter;
-  std::int64_t unit_pixels;  // of what tiles do not cross: an image for bands; a row, an image or the batch if flat
+  std::int64_t unit_pixels;  // of what tiles do not cross: a row, an image or the batch
   std::int64_t units;
   std::int64_t tile_pixels;  // for bands a multiple of the output's width
   std::int64_t tiles_of_unit;
@@ -32,6 +33,8 @@ struct ProductPlan {
   std::int64_t block_splits;    // parts that the blocks of a tile are divided into for more tasks
   int participants;
 
+  // Whether tiles are bands of whole rows; else a tile is a single run.
+  bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
   std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
 
   // The scratch buffer is the planes, then one part for each participant; offsets into a part.

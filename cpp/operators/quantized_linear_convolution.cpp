@@ -29,7 +29,7 @@ enum Tensor : std::size_t {
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
   if (depthwise_applies(geometry)) {
-    return make_staged_convolution(geometry, {.input = true, .output = true}, input_flip, target,
+    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_depthwise_convolution);
   }
   const Staging staging = {.input = !geometry.pointwise() && reads_most(geometry), .output = false};
