@@ -369,3 +369,12 @@ def test_memory_does_not_grow() -> None:
     before = resident_bytes()
     round_of_calls(700)
     assert resident_bytes() - before < 16 << 20
+
+
+def test_native_operators_are_made_whole_or_not_at_all() -> None:
+    native = type(compiled(dmlcpu.Device(), QUANTIZE)._native)
+    for make in (native, lambda: native.__new__(native), lambda: object.__new__(native)):
+        with pytest.raises(TypeError):
+            make()
+    with pytest.raises(TypeError):
+        type("Derived", (native,), {})()

@@ -200,13 +200,8 @@ class BoundOperator {
 }  // namespace
 
 void register_compiled_operator(py::module_& module) {
-  py::class_<BoundOperator>(module, "BoundOperator")
-      .def(py::init<std::string, const std::vector<std::string>&, const std::vector<std::optional<TensorRow>>&,
-                    std::map<std::string, std::vector<std::int64_t>>, const std::string&, int, py::function,
-                    py::object>(),
-           py::arg("type"), py::arg("names"), py::arg("tensors"), py::arg("attributes"), py::arg("isa"),
-           py::arg("num_threads"), py::arg("resolve"), py::arg("result_type"))
-      .def("initialize", &BoundOperator::initialize, py::arg("bindings"))
+  py::class_<BoundOperator> type(module, "BoundOperator");
+  type.def("initialize", &BoundOperator::initialize, py::arg("bindings"))
       .def("dispatch", &BoundOperator::dispatch, py::arg("bindings"))
       .def("describe", [](const BoundOperator& self) { return self.plan().describe(); })
       .def_property_readonly("ready", &BoundOperator::ready)
@@ -214,6 +209,21 @@ void register_compiled_operator(py::module_& module) {
                              [](const BoundOperator& self) { return self.plan().temporary_size(); })
       .def_property_readonly("persistent_resource_size",
                              [](const BoundOperator& self) { return self.plan().persistent_size(); });
+  // Objects come from the function below alone: one made by __new__ would be bytes that nothing has initialised.
+  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_new = [](PyTypeObject*, PyObject*, PyObject*) -> PyObject* {
+    PyErr_SetString(PyExc_TypeError, "operators are made by bind_operator");
+    return nullptr;
+  };
+  module.def(
+      "bind_operator",
+      [](std::string name, const std::vector<std::string>& names, const std::vector<std::optional<TensorRow>>& tensors,
+         std::map<std::string, std::vector<std::int64_t>> attributes, const std::string& isa, int num_threads,
+         py::function resolve, py::object result_type) {
+        return std::make_unique<BoundOperator>(std::move(name), names, tensors, std::move(attributes), isa, num_threads,
+                                               std::move(resolve), std::move(result_type));
+      },
+      py::arg("type"), py::arg("names"), py::arg("tensors"), py::arg("attributes"), py::arg("isa"),
+      py::arg("num_threads"), py::arg("resolve"), py::arg("result_type"));
 }
 
 }  // namespace dmlcpu

@@ -12,19 +12,18 @@ def kernel_rows(isa: str) -> dict[str, str]: ...
 def call_in_default_float_environment(function: Callable[..., Any], *arguments: Any) -> Any: ...
 def usable_processor_count() -> int: ...
 def cache_sizes() -> tuple[int, int, int]: ...
+def bind_operator(
+    type: str,
+    names: Sequence[str],
+    tensors: Sequence[_TensorRow | None],
+    attributes: Mapping[str, Sequence[int]],
+    isa: str,
+    num_threads: int,
+    resolve: Callable[[dict[str, Any], bool, bool], tuple[Any, ...]],
+    result_type: Any,
+) -> BoundOperator: ...
 
 class BoundOperator:
-    def __init__(
-        self,
-        type: str,
-        names: Sequence[str],
-        tensors: Sequence[_TensorRow | None],
-        attributes: Mapping[str, Sequence[int]],
-        isa: str,
-        num_threads: int,
-        resolve: Callable[[dict[str, Any], bool, bool], tuple[Any, ...]],
-        result_type: Any,
-    ) -> None: ...
     def initialize(self, bindings: dict[str, Any]) -> bool: ...
     def dispatch(self, bindings: dict[str, Any]) -> Any: ...
     def describe(self) -> str: ...

@@ -253,7 +253,7 @@ class CompiledOperator:
         self._initialized_empty = False
         self._initialize_lock = Lock()
         self._resolver = BindingResolver(operator.type.name, tensors)
-        self._native = _core.BoundOperator(
+        self._native = _core.bind_operator(
             operator.type.name,
             [tensor.name for tensor in tensors],
             [_tensor_row(tensor) for tensor in tensors],
