@@ -43,6 +43,13 @@ struct ConvolutionGeometry {
 ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorLayout& input,
                                          const TensorLayout& filter, const TensorLayout& output);
 
+// Padded rows (or columns) from the first that an output reads to the last. In floating point where sizes of absurd
+// descs would overflow integers.
+template <class Number>
+constexpr Number window_extent(Number outputs, Number stride, Number kernel, Number dilation) {
+  return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
+}
+
 // Output pixels in the order n, height, width. A run of them along one row.
 struct PixelRun {
   std::int64_t n, row, column;

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "kernels/kernel_table.h"
 #include "operators/convolution_algorithm.h"
@@ -20,6 +19,12 @@ namespace dmlcpu {
 // Codes step bytes apart, flipped; the kernel's contiguous copy where they are neighbours.
 void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
                 std::uint8_t flip, std::uint8_t* target);
+
+// Columns [first, first + count) of one row of the padded input, its channels together: what both the padded planes and
+// depthwise convolutions are made of.
+void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
+                     std::int64_t image, std::int64_t padded_row, std::int64_t first, std::int64_t count,
+                     std::uint8_t* target);
 
 // count pixels from first on (in the order n, height, width) as rows of k_padded bytes; bytes from k on are 0.
 void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels& kernels,

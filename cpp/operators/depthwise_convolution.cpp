@@ -17,8 +17,8 @@ namespace dmlcpu {
 namespace {
 
 // Output rows of one task: few enough to share the work, many enough to reuse the ring.
-constexpr std::int64_t kLeastRowsOfTask = 4, kMostRowsOfTask = 16, kTasksPerThread = 4;
-// Interleaved codes of a strip should stay in a level-1 cache together with their sums.
+constexpr std::int64_t kLeastRowsOfTask = 4, kMostRowsOfTask = 16;
+// Interleaved codes of a strip should stay in a level-1 cache.
 constexpr std::int64_t kInterleavedBytes = 16384;
 // Output columns that a strip has at least, where there are as many.
 constexpr std::int64_t kLeastStripColumns = 8;
@@ -72,7 +72,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
  private:
   // Columns of the padded input that count outputs of one row read.
   std::int64_t columns_read(std::int64_t count) const {
-    return (count - 1) * geometry_.stride_width + (geometry_.kernel_width - 1) * geometry_.dilation_width + 1;
+    return window_extent(count, geometry_.stride_width, geometry_.kernel_width, geometry_.dilation_width);
   }
   // The filter of each output row of a buffer: groups of four codes for each channel.
   std::size_t filter_bytes() const { return taps_.groups.size() * padded_channels_ * 4; }
@@ -81,8 +81,6 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void mark_taps();
   void run_strip(const ConvolutionDispatch& dispatch, std::int64_t image, std::int64_t first_column,
                  std::int64_t first_row, std::int64_t end_row, std::uint8_t* own) const noexcept;
-  void load_row(const ActivationSource& source, std::int64_t image, std::int64_t padded_row, std::int64_t first_column,
-                std::int64_t outputs, std::uint8_t* target) const noexcept;
   void interleave(std::int64_t top, std::int64_t outputs, std::uint8_t* own) const noexcept;
   void convolve(const ConvolutionDispatch& dispatch, std::int64_t row_of_buffer, std::int64_t columns,
                 const std::uint8_t* own, std::uint8_t* output) const noexcept;
@@ -151,40 +149,15 @@ void DepthwiseConvolution::run_strip(const ConvolutionDispatch& dispatch, std::i
   for (std::int64_t row = first_row; row < end_row; row += buffer_rows_) {
     const std::int64_t top = row * geometry_.stride_height;
     for (loaded = std::max(loaded, top); loaded < top + ring_rows_; ++loaded) {
-      load_row(dispatch.source, image, loaded, first_column, columns,
-               own + rows_ + as_size(loaded % ring_rows_) * row_bytes_);
+      pack_padded_row(geometry_, *target_.kernels().pack, dispatch.source, image, loaded,
+                      first_column * geometry_.stride_width, columns_read(columns),
+                      own + rows_ + as_size(loaded % ring_rows_) * row_bytes_);
     }
     interleave(top, columns, own);
     for (std::int64_t i = 0; i < std::min(buffer_rows_, end_row - row); ++i) {
       convolve(dispatch, i, columns, own,
                dispatch.output + image * strides.n + (row + i) * strides.h + first_column * strides.w);
     }
-  }
-}
-
-// One padded input row, the columns that the strip's outputs read, channels together, as unsigned codes.
-void DepthwiseConvolution::load_row(const ActivationSource& source, std::int64_t image, std::int64_t padded_row,
-                                    std::int64_t first_column, std::int64_t outputs,
-                                    std::uint8_t* target) const noexcept {
-  const std::int64_t channels = geometry_.output_channels, count = columns_read(outputs);
-  const std::int64_t row = padded_row - geometry_.padding_top;
-  const std::int64_t column = first_column * geometry_.stride_width - geometry_.padding_left;
-  std::int64_t begin = std::clamp<std::int64_t>(-column, 0, count);
-  std::int64_t end = std::clamp<std::int64_t>(geometry_.input_width - column, begin, count);
-  if (row < 0 || row >= geometry_.input_height) begin = end = count;
-  std::memset(target, source.zero_point, as_size(begin * channels));
-  std::memset(target + end * channels, source.zero_point, as_size((count - end) * channels));
-  if (begin == end) return;
-  const PackKernels& pack = *target_.kernels().pack;
-  const std::uint8_t* first =
-      source.data + image * geometry_.input.n + row * geometry_.input.h + (column + begin) * geometry_.input.w;
-  if (geometry_.input.c == 1 && geometry_.input.w == channels) {
-    pack.copy(first, as_size((end - begin) * channels), source.flip, target + begin * channels);
-    return;
-  }
-  for (std::int64_t i = begin; i < end; ++i) {
-    copy_codes(pack, first + (i - begin) * geometry_.input.w, geometry_.input.c, channels, source.flip,
-               target + i * channels);
   }
 }
 
@@ -247,9 +220,6 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
   }
   // In floating point: sizes of absurd descs overflow integers.
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const auto extent = [](double outputs, double stride, double kernel, double dilation) {
-    return (outputs - 1.0) * stride + (kernel - 1.0) * dilation + 1.0;
-  };
   const double kernel_height = number(geometry.kernel_height), kernel_width = number(geometry.kernel_width);
   const double stride_width = number(geometry.stride_width), dilation_width = number(geometry.dilation_width);
   const double dilation_height = number(geometry.dilation_height), output_width = number(geometry.output_width);
@@ -259,14 +229,15 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
   constexpr double kMostBytes = 1 << 25;
   const double strip = std::min(
       std::max(number(kInterleavedBytes) / (stride_width * channels * 4.0), number(kLeastStripColumns)), output_width);
-  const double rows = extent(1.0, 1.0, kernel_height, dilation_height) + 3.0 + 4.0 * (kernel_height + kernel_width);
-  if (extent(strip, stride_width, kernel_width, dilation_width) * channels * rows >= kMostBytes) return false;
+  const double rows =
+      window_extent(1.0, 1.0, kernel_height, dilation_height) + 3.0 + 4.0 * (kernel_height + kernel_width);
+  if (window_extent(strip, stride_width, kernel_width, dilation_width) * channels * rows >= kMostBytes) return false;
 
   // Codes between the taps of windows far apart are loaded as well.
   constexpr double kMostWaste = 16.0;
   const double read =
-      extent(number(geometry.output_height), number(geometry.stride_height), kernel_height, dilation_height) *
-      extent(output_width, stride_width, kernel_width, dilation_width);
+      window_extent(number(geometry.output_height), number(geometry.stride_height), kernel_height, dilation_height) *
+      window_extent(output_width, stride_width, kernel_width, dilation_width);
   return read <= kMostWaste * number(geometry.image_pixels()) * kernel_height * kernel_width;
 }
 

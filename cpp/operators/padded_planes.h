@@ -28,9 +28,6 @@ class PaddedPlanes {
   void fill(const ActivationSource& source, const PackKernels& kernels, int num_threads, std::uint8_t* planes) const;
 
  private:
-  void fill_row(const ActivationSource& source, const PackKernels& kernels, std::int64_t image, std::int64_t padded_row,
-                std::uint8_t* row) const;
-
   ConvolutionGeometry geometry_;
   std::size_t batch_;
   std::int64_t rows_, columns_;

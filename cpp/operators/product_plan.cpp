@@ -6,6 +6,7 @@
 
 #include "operators/padded_planes.h"
 #include "runtime/cpu_features.h"
+#include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 bool windows_inside(const ConvolutionGeometry& geometry) {
   const auto inside = [](std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation,
                          std::int64_t padding, std::int64_t size) {
-    return padding == 0 && (outputs - 1) * stride + (kernel - 1) * dilation < size;
+    return padding == 0 && window_extent(outputs, stride, kernel, dilation) <= size;
   };
   return inside(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height,
                 geometry.padding_top, geometry.input_height) &&
@@ -105,7 +106,6 @@ struct Division {
 
 Division divide_work(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads, std::int64_t tiles,
                      std::int64_t panels) {
-  constexpr std::int64_t kTasksPerThread = 4;
   const std::int64_t parts = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, tiles);
   const double activations = static_cast<double>(geometry.batch * geometry.input_channels) *
                              static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);

@@ -18,6 +18,9 @@ void create_thread_pool();
 // slot is the participant's number within the job, 0 for the caller, below the max_threads asked for.
 using TaskFunction = void (*)(void* argument, std::size_t task, int slot) noexcept;
 
+// Tasks that work is cut into for each thread, where it can be, so that none waits long for another.
+inline constexpr int kTasksPerThread = 4;
+
 // Runs task 0 .. task_count - 1 once each, on at most max_threads threads, and returns when all are done. Every
 // participant computes under DefaultFloatEnvironment. If no worker can be started, the caller does the work alone.
 void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, void* argument);

@@ -18,6 +18,8 @@
 namespace dmlcpu {
 namespace {
 
+#include "kernels/pack/transpose_halves.inl.h"
+
 inline __m256i load(const std::uint8_t* input) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(input));
 }
@@ -52,22 +54,6 @@ void interleave(const InterleaveRun& run) noexcept {
   }
   for (; i < run.count; ++i, output += 4) {
     for (std::size_t r = 0; r < 4; ++r) output[r] = row[r][i];
-  }
-}
-
-// Two blocks of 16 x 16 bytes, one in each 128-bit half: interleaving the bytes of rows 8 apart, four times over,
-// brings byte c of row r to byte r of vector c.
-inline void transpose_halves(__m256i (&row_u8x32)[16]) noexcept {
-#pragma GCC unroll 4
-  for (int stage = 0; stage < 4; ++stage) {
-    __m256i result_u8x32[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      result_u8x32[2 * i] = _mm256_unpacklo_epi8(row_u8x32[i], row_u8x32[i + 8]);
-      result_u8x32[2 * i + 1] = _mm256_unpackhi_epi8(row_u8x32[i], row_u8x32[i + 8]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) row_u8x32[i] = result_u8x32[i];
   }
 }
 

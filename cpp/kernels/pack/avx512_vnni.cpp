@@ -16,6 +16,8 @@
 namespace dmlcpu {
 namespace {
 
+#include "kernels/pack/transpose_halves.inl.h"
+
 constexpr __mmask64 kAllBytes = ~__mmask64{0};
 
 // The first count of sixteen lanes or of 64 bytes, all of them from there on.
@@ -64,22 +66,6 @@ void interleave(const InterleaveRun& run) noexcept {
   const Groups groups = interleave_64(row, i, byte_mask(run.count - i));
   for (std::size_t j = 0; i < run.count; ++j, i += 16, output += 64) {
     _mm512_mask_storeu_epi32(output, lane_mask(run.count - i), groups.u8x64[j]);
-  }
-}
-
-// Two blocks of 16 x 16 bytes, one in each 128-bit half: interleaving the bytes of rows 8 apart, four times over,
-// brings byte c of row r to byte r of vector c. In 256 bits, where two ports shuffle; in 512 it is one.
-inline void transpose_halves(__m256i (&row_u8x32)[16]) noexcept {
-#pragma GCC unroll 4
-  for (int stage = 0; stage < 4; ++stage) {
-    __m256i result_u8x32[16];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-      result_u8x32[2 * i] = _mm256_unpacklo_epi8(row_u8x32[i], row_u8x32[i + 8]);
-      result_u8x32[2 * i + 1] = _mm256_unpackhi_epi8(row_u8x32[i], row_u8x32[i + 8]);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < 16; ++i) row_u8x32[i] = result_u8x32[i];
   }
 }
 
