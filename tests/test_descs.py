@@ -14,8 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dmlcpu import errors
-from dmlcpu.descs import OperatorDesc, QuantizedLinearConvolutionOperatorDesc
+from dmlcpu import QuantizedLinearConvolutionOperatorDesc, errors
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import (
     ExecutionFlags,
     FeatureLevel,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dmlcpu.descs import OperatorDesc
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import FeatureLevel, OperatorType, TensorDataType
 from dmlcpu.errors import UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dmlcpu.descs import OperatorDesc
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import InvalidDescError, UnsupportedFeatureLevelError
@@ -26,7 +26,7 @@ from dmlcpu.tensor import TensorDesc
 from dmlcpu.validation import find_violation, validate
 from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, desc_of, tensor
 
-RECORD = Path(__file__).parent / "golden" / "validation.jsonl.gz"
+RECORDS = sorted((Path(__file__).parent / "golden").glob("*.validation.jsonl.gz"))
 
 # How many recorded descs of each operator, and how many of them DirectML.dll accepts and we refuse, by the check.
 RECORDED = {
@@ -44,8 +44,10 @@ FAULTS = {OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14, OperatorType.QUANTIZED_
 
 @cache
 def recorded() -> list[tuple[OperatorDesc, bool | None]]:
-    with gzip.open(RECORD, "rt") as lines:
-        records = [json.loads(line) for line in lines]
+    records = []
+    for path in RECORDS:
+        with gzip.open(path, "rt") as lines:
+            records += [json.loads(line) for line in lines]
     return [(desc_of(record), record["accepted"]) for record in records]
 
 

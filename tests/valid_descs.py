@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dmlcpu.descs import (
+from dmlcpu import (
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
     ElementWiseQuantizeLinearOperatorDesc,
-    OperatorDesc,
     QuantizedLinearConvolutionOperatorDesc,
 )
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.tensor import TensorDesc
 

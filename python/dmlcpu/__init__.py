@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from importlib.metadata import version as _version
 
-from dmlcpu.descs import (
+from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
+from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
     ElementWiseQuantizeLinearOperatorDesc,
-    OperatorDesc,
-    QuantizedLinearConvolutionOperatorDesc,
 )
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import (
     BindingProperties,
     CompiledOperator,
@@ -40,12 +40,12 @@ from dmlcpu.errors import (
     UnsupportedFeatureLevelError,
     UnsupportedIsaError,
 )
-from dmlcpu.functions import (
+from dmlcpu.functions.convolution import quantized_linear_convolution
+from dmlcpu.functions.element_wise import (
     dequantize_linear,
     dynamic_quantize_linear,
     quantize_linear,
     quantized_linear_add,
-    quantized_linear_convolution,
 )
 from dmlcpu.machine import Info, info
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size

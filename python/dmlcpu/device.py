@@ -15,7 +15,7 @@ from typing import Any
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
 from dmlcpu.coercion import coerce_member
-from dmlcpu.descs import OperatorDesc
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import DmlError, UnsupportedFeatureLevelError, UnsupportedIsaError
 from dmlcpu.feature_levels import OPERATORS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dmlcpu.descs import OperatorDesc
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import FeatureLevel, TensorDataType
 from dmlcpu.errors import InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
@@ -27,7 +27,7 @@ def validate(desc: OperatorDesc, feature_level: FeatureLevel) -> None:
         TypeError: It is not an operator's desc.
         ValueError: There is no such feature level.
 
-    >>> from dmlcpu.descs import ElementWiseDequantizeLinearOperatorDesc
+    >>> from dmlcpu.descs.element_wise import ElementWiseDequantizeLinearOperatorDesc
     >>> from dmlcpu.tensor import TensorDesc
     >>> desc = ElementWiseDequantizeLinearOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.INT8, (4, 5)),

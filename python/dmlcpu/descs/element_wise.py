@@ -1,17 +1,11 @@
-"""The operators' descs: one frozen dataclass for each ``DML_..._OPERATOR_DESC``, its fields in the same order.
-
-Arguments are keywords. Constructors bring values to a canonical form (sequences become tuples, numpy's numbers become
-integers) and check nothing; ``Device.create_operator`` does. An absent optional tensor is None; a required tensor
-may be given as None too, and is refused there. ``DimensionCount`` is derived from the tensors and has no field.
-"""
+"""The descs of the operators that work element by element."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
-from dmlcpu.coercion import coerce_integer, coerce_sequence
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType
 from dmlcpu.tensor import TensorDesc
 
@@ -20,33 +14,7 @@ __all__ = [
     "ElementWiseDequantizeLinearOperatorDesc",
     "ElementWiseQuantizeLinearOperatorDesc",
     "ElementWiseQuantizedLinearAddOperatorDesc",
-    "OperatorDesc",
-    "QuantizedLinearConvolutionOperatorDesc",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorDesc:
-    """The base of every operator's desc; it cannot be made itself.
-
-    Attributes:
-        operator_type: The operator that the desc is for.
-    """
-
-    operator_type: ClassVar[OperatorType]
-
-    def __post_init__(self) -> None:
-        """Bring every value to its canonical form, so that equal descs compare and hash equal."""
-        if not hasattr(self, "operator_type"):
-            raise TypeError(f"{type(self).__name__} is the base of descs and describes no operator")
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and not isinstance(value, TensorDesc):
-                object.__setattr__(self, field.name, _canonical(value))
-
-
-def _canonical(value: Any) -> Any:
-    return coerce_integer(coerce_sequence(value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,72 +181,3 @@ class DynamicQuantizeLinearOperatorDesc(OperatorDesc):
     output_tensor: TensorDesc | None
     output_scale_tensor: TensorDesc | None
     output_zero_point_tensor: TensorDesc | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuantizedLinearConvolutionOperatorDesc(OperatorDesc):
-    """Convolve quantized tensors, then quantize the result (``DML_QUANTIZED_LINEAR_CONVOLUTION_OPERATOR_DESC``).
-
-    ``accumulator = sum((input - input_zero_point) * (filter - filter_zero_point)) + bias`` in 32 bits, wrapping;
-    ``output = clamp(round(accumulator * (input_scale * filter_scale / output_scale)) + output_zero_point)``, rounding
-    half to even. Padding adds nothing to the sum. G is ``group_count``.
-
-    =========================  ========  ============  ========================================================
-    tensor                     kind      data types    sizes
-    =========================  ========  ============  ========================================================
-    input_tensor               input     INT8, UINT8   {N, C, H, W} or {N, C, W}
-    input_scale_tensor         input     FLOAT32       one element, 1 to 4 dimensions
-    input_zero_point_tensor    optional  the input's   input_scale_tensor's
-    filter_tensor              input     INT8, UINT8   {K, C / G, FilterH, FilterW} or {K, C / G, FilterW}
-    filter_scale_tensor        input     FLOAT32       one element, or {1, K} and up to two more ones
-    filter_zero_point_tensor   optional  the filter's  filter_scale_tensor's
-    bias_tensor                optional  INT32         {1, K, 1, 1} or {1, K, 1}
-    output_scale_tensor        input     FLOAT32       one element, 1 to 4 dimensions
-    output_zero_point_tensor   optional  the output's  output_scale_tensor's
-    output_tensor              output    INT8, UINT8   {N, K, OutH, OutW} or {N, K, OutW}
-    =========================  ========  ============  ========================================================
-
-    The input, the filter and the output may each have a data type of their own. Absent zero points are 0.
-
-    ``strides``, ``dilations``, ``start_padding`` and ``end_padding`` are equally long and have an entry for each
-    spatial axis; surplus entries are ignored. Every size of the output follows from the input:
-    ``(size + start_padding + end_padding - ((filter_size - 1) * dilation + 1)) // stride + 1``. ``group_count``
-    divides C and K.
-
-    First feature level: 2_1 (4 dimensions everywhere); 4_0 adds the others but for ``filter_scale_tensor``, which has
-    3 or 4 until 5_2.
-
-    Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
-
-    >>> from dmlcpu.enums import TensorDataType, TensorFlags
-    >>> scale = TensorDesc(TensorDataType.FLOAT32, (1, 1, 1, 1))
-    >>> desc = QuantizedLinearConvolutionOperatorDesc(
-    ...     input_tensor=TensorDesc(TensorDataType.UINT8, (1, 64, 56, 56), strides=(200704, 1, 3584, 64)),
-    ...     input_scale_tensor=scale,
-    ...     filter_tensor=TensorDesc(TensorDataType.INT8, (32, 64, 3, 3), flags=TensorFlags.OWNED_BY_DML),
-    ...     filter_scale_tensor=TensorDesc(TensorDataType.FLOAT32, (1, 32, 1, 1), flags=TensorFlags.OWNED_BY_DML),
-    ...     output_scale_tensor=scale,
-    ...     output_tensor=TensorDesc(TensorDataType.UINT8, (1, 32, 28, 28)),
-    ...     strides=[2, 2], dilations=[1, 1], start_padding=[1, 1], end_padding=[1, 1], group_count=1)
-    >>> desc.strides
-    (2, 2)
-    """
-
-    operator_type: ClassVar[OperatorType] = OperatorType.QUANTIZED_LINEAR_CONVOLUTION
-
-    input_tensor: TensorDesc | None
-    input_scale_tensor: TensorDesc | None
-    input_zero_point_tensor: TensorDesc | None = None
-    filter_tensor: TensorDesc | None
-    filter_scale_tensor: TensorDesc | None
-    filter_zero_point_tensor: TensorDesc | None = None
-    bias_tensor: TensorDesc | None = None
-    output_scale_tensor: TensorDesc | None
-    output_zero_point_tensor: TensorDesc | None = None
-    output_tensor: TensorDesc | None
-    # A missing array is an InvalidDescError like an empty one, not a TypeError, hence the defaults.
-    strides: Sequence[int] | None = None
-    dilations: Sequence[int] | None = None
-    start_padding: Sequence[int] | None = None
-    end_padding: Sequence[int] | None = None
-    group_count: int

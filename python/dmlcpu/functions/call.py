@@ -3,74 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
+from numpy.typing import ArrayLike
 
 from dmlcpu import _core
 from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
-from dmlcpu.descs import OperatorDesc
+from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import CompiledOperator, Device, default_device
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
+from dmlcpu.functions.layout import Array, Layout, new_array
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import TensorDesc, data_type_of, dtype_of
 
-__all__ = ["Array", "FunctionCall", "Layout", "memory_order", "new_array", "new_like", "per_axis"]
+__all__ = ["FLOAT32", "INT32", "FunctionCall", "Parameter", "code_type", "per_axis"]
 
-Array = np.ndarray[Any, Any]
+FLOAT32: Final = np.dtype(np.float32)
+INT32: Final = np.dtype(np.int32)
 
-
-class Layout(NamedTuple):
-    """How an array lies in memory; in place of an array, an output that is allocated once its operator is accepted."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+Parameter: TypeAlias = ArrayLike | None
+"""A number, or any array or sequence of numbers; absent where the operator allows it."""
 
 
-def memory_order(*arrays: Array) -> list[int]:
-    """Return the axes of arrays of one shape from the outermost in memory to the innermost, as numpy's order K.
-
-    Axes of length 1 and repeated ones lie nowhere in particular and stay where they are; where the arrays differ, one
-    in which an axis already stands right decides.
-
-    >>> memory_order(np.zeros((2, 3, 4)).transpose(1, 2, 0)), memory_order(np.broadcast_to(np.zeros(4), (2, 3, 4)))
-    ([2, 0, 1], [0, 1, 2])
-    """
-    shape = arrays[0].shape
-    strides = [[0 if size == 1 else step for size, step in zip(shape, a.strides, strict=True)] for a in arrays]
-    order: list[int] = []
-    for axis in range(len(shape)):
-        place = len(order)
-        for index in reversed(range(len(order))):
-            pairs = [(steps[order[index]], steps[axis]) for steps in strides]
-            outward = [outer >= inner for outer, inner in pairs if outer != 0 and inner != 0]
-            if any(outward):
-                break
-            if outward:
-                place = index
-        order.insert(place, axis)
-    return order
-
-
-def new_array(shape: Sequence[int], dtype: np.dtype[Any], order: Sequence[int]) -> Layout:
-    """Return the layout of a packed array whose axes nest in this order, the last one innermost."""
-    strides, step = [0] * len(shape), dtype.itemsize
-    for axis in reversed(order):
-        strides[axis] = step
-        step *= shape[axis]
-    return Layout(dtype, tuple(shape), tuple(strides))
-
-
-def new_like(dtype: np.dtype[Any], *arrays: Array) -> Layout:
-    """Return the layout of a packed array of the shape and the memory order of others, which have one shape."""
-    return new_array(arrays[0].shape, dtype, memory_order(*arrays))
+def code_type(array: Array) -> np.dtype[Any]:
+    """Return the type of quantized results where nothing else says it: the array's if it has 8 bits, else UINT8."""
+    return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)
 
 
 def per_axis(axes: int, **attributes: Any) -> dict[str, Any]:

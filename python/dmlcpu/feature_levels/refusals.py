@@ -1,0 +1,54 @@
+"""What DirectML.dll accepts and this package refuses."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from dmlcpu.enums import OperatorType
+from dmlcpu.feature_levels.convolution import CONVOLUTION_ARRAYS
+from dmlcpu.feature_levels.operators import OPERATORS
+from dmlcpu.schema import Check, DeliberateRefusal
+
+__all__ = ["DELIBERATE_REFUSALS"]
+
+DELIBERATE_REFUSALS: Final = (
+    DeliberateRefusal(
+        Check.PRESENCE,
+        MappingProxyType(
+            {
+                OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: ("input_tensor", "scale_tensor"),
+                OperatorType.QUANTIZED_LINEAR_CONVOLUTION: CONVOLUTION_ARRAYS,
+            }
+        ),
+        recorded="CreateOperator faults",
+        reason="the operator is not defined without it",
+    ),
+    DeliberateRefusal(
+        Check.STEPS,
+        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("strides", "dilations")}),
+        recorded="accepted",
+        reason="the size of the output would not be defined",
+    ),
+    DeliberateRefusal(
+        Check.WINDOW,
+        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("filter_tensor",)}),
+        recorded="accepted",
+        reason="no position of the filter lies inside the padded input",
+    ),
+    DeliberateRefusal(
+        Check.OUTPUT_SIZES,
+        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("output_tensor",)}),
+        recorded="accepted",
+        reason="elements of the output would lie outside what the input defines, or be left out",
+    ),
+    DeliberateRefusal(
+        Check.OUTPUT_ADDRESSES,
+        MappingProxyType(
+            {schema.operator_type: tuple(field.name for field in schema.outputs) for schema in OPERATORS.values()}
+        ),
+        recorded="accepted, unless a stride is 0, two are equal, or the buffer is shorter than the elements",
+        reason="the result would depend on the order of writing",
+    ),
+)
+"""Every kind of desc on which DirectML.dll 1.15.4 and this package differ."""

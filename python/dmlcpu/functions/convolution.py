@@ -1,0 +1,115 @@
+"""The functions of the convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
+from dmlcpu.device import Device
+from dmlcpu.enums import TensorDataType
+from dmlcpu.functions.call import FLOAT32, FunctionCall, Parameter, code_type, per_axis
+from dmlcpu.functions.layout import Array, Layout, memory_order, new_array
+
+__all__ = ["quantized_linear_convolution"]
+
+
+def quantized_linear_convolution(
+    input: ArrayLike,
+    input_scale: Parameter,
+    input_zero_point: Parameter,
+    filter: ArrayLike,
+    filter_scale: Parameter,
+    filter_zero_point: Parameter,
+    bias: Parameter,
+    output_scale: Parameter,
+    output_zero_point: Parameter,
+    *,
+    strides: int | Sequence[int] = 1,
+    dilations: int | Sequence[int] = 1,
+    start_padding: int | Sequence[int] = 0,
+    end_padding: int | Sequence[int] = 0,
+    group_count: int = 1,
+    out: Array | None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | int | None = None,
+) -> Array:
+    """Return the quantized convolution of quantized tensors (QUANTIZED_LINEAR_CONVOLUTION, from level 2_1).
+
+    Args:
+        input: INT8 or UINT8 array {N, C, H, W} or {N, C, W}, in any memory order.
+        input_scale, output_scale: Numbers, or FLOAT32 arrays of one element.
+        input_zero_point, output_zero_point: None for 0, numbers, or arrays of one element.
+        filter: INT8 or UINT8 array {output channels, C / group_count, kernel height, kernel width}.
+        filter_scale: A number, or a FLOAT32 array of one element, or of one for each output channel: 1-D, or along the
+            channels' axis of the filter or of the output.
+        filter_zero_point: None for 0, a number, or an array of the filter's type, shaped like a filter scale.
+        bias: None, or INT32, one for each output channel; its scale is input_scale * filter_scale.
+        strides, dilations: Of each spatial axis, or one number for all.
+        start_padding, end_padding: Elements of value 0 around each spatial axis, or one number for all.
+        group_count: Groups of channels; as many as input channels is a depthwise convolution.
+        out: The array to write; by default a new one in the input's memory order.
+        device: Where it runs; by default ``default_device()``.
+        output_data_type: INT8 or UINT8; by default that of ``out``, else of ``output_zero_point``, else of ``input``.
+
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
+        BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
+
+    >>> image = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
+    >>> box = np.ones((1, 1, 2, 2), np.int8)
+    >>> quantized_linear_convolution(image, 1.0, 0, box, 1.0, None, None, 2.0, 0)
+    array([[[[ 4,  6],
+             [10, 12]]]], dtype=uint8)
+    """
+    call = FunctionCall("quantized_linear_convolution", QuantizedLinearConvolutionOperatorDesc, device)
+    x, w = call.array("input", input), call.array("filter", filter)
+    rank, channels = x.ndim, (*w.shape, 1)[0]
+    windows = per_axis(
+        max(rank - 2, 1), strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
+    )
+    parameter = ("output_zero_point", output_zero_point)
+    dtype = call.output_dtype(output_data_type, {"out": out}, parameter, code_type(x))
+    filter_scales, filter_zero_points = call.by_channel(
+        channels, rank, filter_scale=(filter_scale, FLOAT32), filter_zero_point=(filter_zero_point, w.dtype)
+    )
+    arrays = {
+        "input_tensor": x,
+        "input_scale_tensor": call.single("input_scale", input_scale, FLOAT32, rank),
+        "input_zero_point_tensor": call.single("input_zero_point", input_zero_point, x.dtype, rank),
+        "filter_tensor": w,
+        "filter_scale_tensor": filter_scales,
+        "filter_zero_point_tensor": filter_zero_points,
+        "bias_tensor": call.bias(bias, channels, rank),
+        "output_scale_tensor": call.single("output_scale", output_scale, FLOAT32, rank),
+        "output_zero_point_tensor": call.single("output_zero_point", output_zero_point, dtype, rank),
+        "output_tensor": _convolution_output(x, w, windows, dtype) if out is None else out,
+    }
+    result: Array = call.run(arrays, group_count=group_count, **windows)
+    return result
+
+
+def _convolution_output(
+    input: Array, filter: Array, windows: Mapping[str, Sequence[int]], dtype: np.dtype[Any]
+) -> Layout:
+    """Return a new output in the input's memory order; of extent 1 where no size follows, for the checks to refuse."""
+    spatial = []
+    for axis in range(2, input.ndim):
+        step, dilation, start, end = (
+            _entry(windows[name], axis - 2) for name in ("strides", "dilations", "start_padding", "end_padding")
+        )
+        kernel = filter.shape[axis] if axis < filter.ndim else 1
+        room = input.shape[axis] + start + end - (kernel - 1) * dilation - 1
+        spatial.append(max(room // step + 1, 1) if step > 0 else 1)
+    batch, channels = (*input.shape, 1)[0], (*filter.shape, 1)[0]
+    shape = (batch, channels, *spatial)
+    return new_array(shape, dtype, memory_order(input) if len(shape) == input.ndim else range(len(shape)))
+
+
+def _entry(values: Sequence[int], index: int) -> int:
+    """Return an attribute of one axis; 0 where there is none that could be computed with."""
+    value = values[index] if isinstance(values, tuple) and index < len(values) else 0
+    return value if type(value) is int and 0 <= value < 2**32 else 0

@@ -1,0 +1,59 @@
+"""How arrays lie in memory, and how new ones shall."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+__all__ = ["Array", "Layout", "memory_order", "new_array", "new_like"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+class Layout(NamedTuple):
+    """How an array lies in memory; in place of an array, an output that is allocated once its operator is accepted."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def memory_order(*arrays: Array) -> list[int]:
+    """Return the axes of arrays of one shape from the outermost in memory to the innermost, as numpy's order K.
+
+    Axes of length 1 and repeated ones lie nowhere in particular and stay where they are; where the arrays differ, one
+    in which an axis already stands right decides.
+
+    >>> memory_order(np.zeros((2, 3, 4)).transpose(1, 2, 0)), memory_order(np.broadcast_to(np.zeros(4), (2, 3, 4)))
+    ([2, 0, 1], [0, 1, 2])
+    """
+    shape = arrays[0].shape
+    strides = [[0 if size == 1 else step for size, step in zip(shape, a.strides, strict=True)] for a in arrays]
+    order: list[int] = []
+    for axis in range(len(shape)):
+        place = len(order)
+        for index in reversed(range(len(order))):
+            pairs = [(steps[order[index]], steps[axis]) for steps in strides]
+            outward = [outer >= inner for outer, inner in pairs if outer != 0 and inner != 0]
+            if any(outward):
+                break
+            if outward:
+                place = index
+        order.insert(place, axis)
+    return order
+
+
+def new_array(shape: Sequence[int], dtype: np.dtype[Any], order: Sequence[int]) -> Layout:
+    """Return the layout of a packed array whose axes nest in this order, the last one innermost."""
+    strides, step = [0] * len(shape), dtype.itemsize
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= shape[axis]
+    return Layout(dtype, tuple(shape), tuple(strides))
+
+
+def new_like(dtype: np.dtype[Any], *arrays: Array) -> Layout:
+    """Return the layout of a packed array of the shape and the memory order of others, which have one shape."""
+    return new_array(arrays[0].shape, dtype, memory_order(*arrays))
