@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -60,7 +62,18 @@ std::string request_amx_permission() {
   constexpr long kArchReqXcompPerm = 0x1023;
   constexpr long kXfeatureXtiledata = 18;
   if (syscall(SYS_arch_prctl, kArchReqXcompPerm, kXfeatureXtiledata) == 0) return {};
-  return "the operating system refused permission for AMX tiles";
+  switch (errno) {
+    case EINVAL:
+    case ENOSYS:
+      return "the kernel gives no permission for AMX tiles: Linux 5.16 is the first that does";
+    case ENOSPC:
+      return "the kernel refused permission for AMX tiles: a signal stack (sigaltstack) is too small for them";
+    case EPERM:
+    case EACCES:
+      return "a sandbox (seccomp) refused permission for AMX tiles";
+    default:
+      return std::string("the kernel refused permission for AMX tiles: ") + std::strerror(errno);
+  }
 #else
   return "AMX is used on Linux only";
 #endif
