@@ -7,5 +7,6 @@ namespace dmlcpu {
 
 void register_machine(pybind11::module_& module);            // instruction sets, processors, caches
 void register_compiled_operator(pybind11::module_& module);  // plans, initialization, dispatch
+void register_graph(pybind11::module_& module);              // the same of whole graphs
 
 }  // namespace dmlcpu

@@ -95,30 +95,42 @@ constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
 constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
 constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
 
-// The operators, with the types that their kernels read and write as those of each tensor.
+// The operators, with the order of axes and the types that their kernels read and write as those of each tensor.
 struct FactoryRow {
   const char* type;
   Factory compile;
+  Arrangement arrangement;
   DataTypes tensors[kMaxTensors];
 };
 
 constexpr FactoryRow kFactories[] = {
-    {"ELEMENT_WISE_QUANTIZE_LINEAR", compile_quantize_linear, {kFloats | kInt32, kFloats, kCodes, kCodes}},
-    {"ELEMENT_WISE_DEQUANTIZE_LINEAR", compile_dequantize_linear, {kIntegers, kFloats, kIntegers, kFloats}},
+    {"ELEMENT_WISE_QUANTIZE_LINEAR",
+     compile_quantize_linear,
+     Arrangement::element_wise,
+     {kFloats | kInt32, kFloats, kCodes, kCodes}},
+    {"ELEMENT_WISE_DEQUANTIZE_LINEAR",
+     compile_dequantize_linear,
+     Arrangement::element_wise,
+     {kIntegers, kFloats, kIntegers, kFloats}},
     {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
      compile_quantized_linear_add,
+     Arrangement::element_wise,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"DYNAMIC_QUANTIZE_LINEAR", compile_dynamic_quantize_linear, {kFloats, kCodes, kFloat32, kCodes}},
+    {"DYNAMIC_QUANTIZE_LINEAR",
+     compile_dynamic_quantize_linear,
+     Arrangement::element_wise,
+     {kFloats, kCodes, kFloat32, kCodes}},
     {"QUANTIZED_LINEAR_CONVOLUTION",
      compile_quantized_linear_convolution,
+     Arrangement::channels,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
 };
 
-const FactoryRow& factory_of(const OperatorDesc& desc) {
+const FactoryRow& factory_of(const std::string& type) {
   for (const FactoryRow& row : kFactories) {
-    if (desc.type == row.type) return row;
+    if (type == row.type) return row;
   }
-  throw std::invalid_argument("no operator is named " + desc.type);
+  throw std::invalid_argument("no operator is named " + type);
 }
 
 void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataTypes types) {
@@ -132,9 +144,11 @@ void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataType
 
 }  // namespace
 
+Arrangement operator_arrangement(const std::string& type) { return factory_of(type).arrangement; }
+
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target) {
   if (desc.tensors.size() > kMaxTensors) throw std::invalid_argument("an operator has at most 10 tensors");
-  const FactoryRow& factory = factory_of(desc);
+  const FactoryRow& factory = factory_of(desc.type);
   for (std::size_t i = 0; i < desc.tensors.size(); ++i) {
     if (desc.tensors[i]) check_layout(desc, *desc.tensors[i], factory.tensors[i]);
   }

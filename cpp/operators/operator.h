@@ -99,6 +99,15 @@ class CompiledOperator {
   std::array<AlignedBuffer, kMaxTensors> owned_;
 };
 
+// Which tensors of an operator want their axes in which order of memory, for graphs.
+enum class Arrangement : std::uint8_t {
+  own,           // the last axis innermost
+  channels,      // the first input and the output, channels innermost
+  element_wise,  // any, if inputs and outputs agree
+};
+// Throws std::invalid_argument if no operator has the name.
+Arrangement operator_arrangement(const std::string& type);
+
 // Plans an operator. Throws std::invalid_argument for a desc that no rule of DirectML allows.
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target);
 

@@ -47,6 +47,15 @@ from dmlcpu.functions.element_wise import (
     quantize_linear,
     quantized_linear_add,
 )
+from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
+from dmlcpu.graph.descs import (
+    ConstantGraphNodeDesc,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
 from dmlcpu.machine import Info, info
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size
 
@@ -56,6 +65,7 @@ __all__ = [
     "BindingError",
     "BindingProperties",
     "CompiledOperator",
+    "ConstantGraphNodeDesc",
     "Device",
     "DmlError",
     "DynamicQuantizeLinearOperatorDesc",
@@ -63,13 +73,20 @@ __all__ = [
     "ElementWiseQuantizeLinearOperatorDesc",
     "ElementWiseQuantizedLinearAddOperatorDesc",
     "ExecutionFlags",
+    "Expression",
     "FeatureLevel",
+    "GraphBuilder",
+    "GraphDesc",
     "Info",
+    "InputGraphEdgeDesc",
+    "IntermediateGraphEdgeDesc",
     "InvalidDescError",
     "InvalidModelError",
     "Operator",
     "OperatorDesc",
+    "OperatorGraphNodeDesc",
     "OperatorType",
+    "OutputGraphEdgeDesc",
     "QuantizationType",
     "QuantizedLinearConvolutionOperatorDesc",
     "TensorDataType",
@@ -84,6 +101,7 @@ __all__ = [
     "dequantize_linear",
     "dynamic_quantize_linear",
     "info",
+    "input_tensor",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_convolution",

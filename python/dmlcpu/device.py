@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from operator import index
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
@@ -21,6 +21,9 @@ from dmlcpu.errors import DmlError, UnsupportedFeatureLevelError, UnsupportedIsa
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.schema import FieldKind
 from dmlcpu.validation import is_data_type_supported, validate
+
+if TYPE_CHECKING:
+    from dmlcpu.graph.descs import GraphDesc
 
 __all__ = ["BindingProperties", "CompiledOperator", "Device", "Operator", "available_isas", "default_device"]
 
@@ -191,14 +194,44 @@ class Device:
             raise TypeError(f"expected an Operator, got an object of type {type(operator).__name__}")
         if operator.device != self:
             raise DmlError(f"{operator.type.name}: the operator was created by another device, {operator.device!r}")
-        if _integer("flags", flags) & ~sum(ExecutionFlags):
-            raise ValueError(
-                f"flags={flags!r}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"
-            )
+        check_flags(flags)
         compiled = CompiledOperator(operator)
-        if os.environ.get("DMLCPU_VERBOSE", "0") not in ("", "0"):
-            print("dmlcpu: " + "; ".join(compiled.describe().splitlines()), file=sys.stderr)
+        print_plan(compiled)
         return compiled
+
+    def compile_graph(self, desc: GraphDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledOperator:
+        """Compile a graph of operators (``IDMLDevice1::CompileGraph``), from feature level 2_1 on.
+
+        The graph runs in one native call; its values share memory and lie in it as suits the operators best. The bits
+        are those of the operators run one after the other.
+
+        Raises:
+            InvalidDescError: A node or an edge breaks a rule of graphs.
+            UnsupportedFeatureLevelError: The device's level has no graphs, or no constant nodes.
+            DmlError: Another device created one of the operators.
+            ValueError: A flag is unknown.
+        """
+        from dmlcpu.graph.compiled_graph import CompiledGraph
+        from dmlcpu.graph.connections import connect
+
+        check_flags(flags)
+        compiled = CompiledGraph(self, connect(desc, self), desc)
+        print_plan(compiled)
+        return compiled
+
+
+def check_flags(flags: ExecutionFlags) -> None:
+    """Raise ValueError for a flag that does not exist."""
+    if _integer("flags", flags) & ~sum(ExecutionFlags):
+        raise ValueError(
+            f"flags={flags!r}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"
+        )
+
+
+def print_plan(compiled: CompiledOperator) -> None:
+    """Print what was chosen for an operator or a graph, in one line on stderr, if ``DMLCPU_VERBOSE`` asks for it."""
+    if os.environ.get("DMLCPU_VERBOSE", "0") not in ("", "0"):
+        print("dmlcpu: " + "; ".join(compiled.describe().splitlines()), file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,17 +270,7 @@ class CompiledOperator:
     def __init__(self, operator: Operator) -> None:
         """Plan the operator; use ``Device.compile_operator``."""
         self._operator = operator
-        schema = OPERATORS[operator.type]
-        tensors = tuple(
-            _tensor_binding(field.name, getattr(operator.desc, field.name), field.kind)
-            for field in schema.fields
-            if field.kind in (FieldKind.INPUT, FieldKind.OUTPUT)
-        )
-        attributes = {
-            field.name: value if isinstance(value := getattr(operator.desc, field.name), tuple) else (value,)
-            for field in schema.fields
-            if field.kind in (FieldKind.UINT, FieldKind.UINT_ARRAY)
-        }
+        tensors = operator_tensors(operator.desc)
         outputs = [tensor.name for tensor in tensors if tensor.output and tensor.desc is not None]
         self._has_owned = any(tensor.owned for tensor in tensors)
         self._initialized_empty = False
@@ -257,11 +280,11 @@ class CompiledOperator:
             operator.type.name,
             [tensor.name for tensor in tensors],
             [_tensor_row(tensor) for tensor in tensors],
-            attributes,
+            operator_attributes(operator.desc),
             operator.device.isa,
             operator.device.num_threads,
             self._resolver,
-            _result_type("".join(word.title() for word in operator.type.name.split("_")) + "Outputs", tuple(outputs)),
+            result_type("".join(word.title() for word in operator.type.name.split("_")) + "Outputs", tuple(outputs)),
         )
 
     def __repr__(self) -> str:
@@ -324,6 +347,24 @@ class CompiledOperator:
         return self._native.dispatch(bindings)
 
 
+def operator_tensors(desc: OperatorDesc) -> tuple[TensorBinding, ...]:
+    """Return the tensors of a desc in the order of the struct, in which inputs come before outputs."""
+    return tuple(
+        _tensor_binding(field.name, getattr(desc, field.name), field.kind)
+        for field in OPERATORS[desc.operator_type].fields
+        if field.kind in (FieldKind.INPUT, FieldKind.OUTPUT)
+    )
+
+
+def operator_attributes(desc: OperatorDesc) -> dict[str, tuple[int, ...]]:
+    """Return the other fields of a desc; a number is an array of one."""
+    return {
+        field.name: value if isinstance(value := getattr(desc, field.name), tuple) else (value,)
+        for field in OPERATORS[desc.operator_type].fields
+        if field.kind in (FieldKind.UINT, FieldKind.UINT_ARRAY)
+    }
+
+
 def _tensor_binding(name: str, desc: Any, kind: FieldKind) -> TensorBinding:
     owned = desc is not None and bool(desc.flags & TensorFlags.OWNED_BY_DML)
     return TensorBinding(name, desc, owned, kind is FieldKind.OUTPUT)
@@ -336,7 +377,7 @@ def _tensor_row(tensor: TensorBinding) -> tuple[int, Sequence[int], Sequence[int
 
 
 @cache
-def _result_type(name: str, fields: tuple[str, ...]) -> Any:
+def result_type(name: str, fields: tuple[str, ...]) -> Any:
     """Return the class of an operator's several outputs; its values pickle by the names, not by a place in a module."""
     outputs: Any = namedtuple(name, fields)  # type: ignore[misc]  # the names are data, known for each operator
     members = {"__slots__": (), "__reduce__": lambda self: (_make_result, (name, fields, tuple(self)))}
@@ -344,7 +385,7 @@ def _result_type(name: str, fields: tuple[str, ...]) -> Any:
 
 
 def _make_result(name: str, fields: tuple[str, ...], outputs: tuple[Any, ...]) -> Any:
-    return _result_type(name, fields)(*outputs)
+    return result_type(name, fields)(*outputs)
 
 
 @cache

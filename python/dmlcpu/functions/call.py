@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -16,20 +16,24 @@ from dmlcpu import _core
 from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import CompiledOperator, Device, default_device
-from dmlcpu.enums import OperatorType, TensorDataType
-from dmlcpu.errors import BindingError, InvalidDescError
+from dmlcpu.enums import OperatorType, TensorDataType, TensorFlags
+from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.layout import Array, Layout, new_array
+from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import TensorDesc, data_type_of, dtype_of
 
-__all__ = ["FLOAT32", "INT32", "FunctionCall", "Parameter", "code_type", "per_axis"]
+__all__ = ["FLOAT32", "INT32", "FunctionCall", "Operand", "Parameter", "code_type", "per_axis"]
 
 FLOAT32: Final = np.dtype(np.float32)
 INT32: Final = np.dtype(np.int32)
 
-Parameter: TypeAlias = ArrayLike | None
-"""A number, or any array or sequence of numbers; absent where the operator allows it."""
+Operand: TypeAlias = ArrayLike | Expression
+"""An array, or an expression of a graph."""
+
+Parameter: TypeAlias = ArrayLike | Expression | None
+"""A number, any array or sequence of numbers, or an expression; absent where the operator allows it."""
 
 
 def code_type(array: Array) -> np.dtype[Any]:
@@ -68,6 +72,8 @@ class FunctionCall:
         Raises:
             BindingError: The value is no array, or its elements are of no tensor data type.
         """
+        if isinstance(value, Expression):
+            return value.placeholder()
         try:
             array = np.asarray(value)
         except MemoryError:
@@ -253,6 +259,7 @@ class FunctionCall:
         """Dispatch the operator on arrays, one for each tensor of its desc, outputs too; None where one is absent.
 
         The operator is created and compiled once for arrays of these types and layouts, and found again afterwards.
+        Where an array is the placeholder of an expression, the operator becomes a node of its graph.
 
         Returns:
             The output, or a named tuple of several. A new one that should have no axes has one of length 1.
@@ -261,6 +268,8 @@ class FunctionCall:
             BindingError: An array is none, or lies in memory as no desc can say.
             TypeError: The device is none.
         """
+        if (expression := next(filter(None, map(expression_of, arrays.values())), None)) is not None:
+            return self._record(expression.builder, arrays, attributes)
         layouts = tuple((name, None if array is None else self._layout(name, array)) for name, array in arrays.items())
         device = default_device() if self.device is None else self.device
         if not isinstance(device, Device):
@@ -273,6 +282,31 @@ class FunctionCall:
         return compiled.dispatch(
             **{name: None if isinstance(array, Layout) else array for name, array in arrays.items()}
         )
+
+    def _record(self, builder: GraphBuilder, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
+        """Add the operator to a graph; arrays that are no expression's become constants."""
+        if self.device is not None and self.device != builder.device:
+            raise self.error("device", repr(self.device), f"None, or the graph's {builder.device!r}")
+        tensors: dict[str, TensorDesc | None] = {}
+        for name, array in arrays.items():
+            if array is None:
+                tensors[name] = None
+                continue
+            output = isinstance(array, Layout)
+            if not output and name in _output_names(self.desc_type.operator_type):
+                argument = "out" if name == "output_tensor" else name
+                raise self.error(argument, "an array", "None: a graph's outputs are bound at dispatch")
+            constant = not output and expression_of(array) is None
+            flags = TensorFlags.OWNED_BY_DML if constant else TensorFlags.NONE
+            tensors[name] = replace(_desc(*self._layout(name, array)), flags=flags)
+        values = {name: coerce_integer(value) for name, value in attributes.items()}
+        try:
+            outputs = builder.add_operator(self.desc_type(**tensors, **values), arrays)
+        except ValueError as error:
+            if isinstance(error, DmlError):
+                raise
+            raise BindingError(f"{self.function}: {error}") from None
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _layout(self, name: str, array: Any) -> Layout:
         if isinstance(array, Layout):
@@ -287,6 +321,11 @@ class FunctionCall:
             expected = f"multiples of {array.itemsize} that are not negative: outputs are never copied"
             raise self.error(argument, f"strides of {array.strides} bytes", expected)
         return Layout(array.dtype, array.shape, steps)
+
+
+@lru_cache
+def _output_names(operator_type: OperatorType) -> frozenset[str]:
+    return frozenset(field.name for field in OPERATORS[operator_type].outputs)
 
 
 def _is_number(value: Any) -> bool:

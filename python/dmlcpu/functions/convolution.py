@@ -6,22 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, FunctionCall, Parameter, code_type, per_axis
+from dmlcpu.functions.call import FLOAT32, FunctionCall, Operand, Parameter, code_type, per_axis
 from dmlcpu.functions.layout import Array, Layout, memory_order, new_array
 
 __all__ = ["quantized_linear_convolution"]
 
 
 def quantized_linear_convolution(
-    input: ArrayLike,
+    input: Operand,
     input_scale: Parameter,
     input_zero_point: Parameter,
-    filter: ArrayLike,
+    filter: Operand,
     filter_scale: Parameter,
     filter_zero_point: Parameter,
     bias: Parameter,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
@@ -13,14 +12,14 @@ from dmlcpu.descs.element_wise import (
 )
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, INT32, FunctionCall, Parameter, code_type
+from dmlcpu.functions.call import FLOAT32, INT32, FunctionCall, Operand, Parameter, code_type
 from dmlcpu.functions.layout import Array, new_like
 
 __all__ = ["dequantize_linear", "dynamic_quantize_linear", "quantize_linear", "quantized_linear_add"]
 
 
 def quantize_linear(
-    input: ArrayLike,
+    input: Operand,
     scale: Parameter,
     zero_point: Parameter = None,
     *,
@@ -62,7 +61,7 @@ def quantize_linear(
 
 
 def dequantize_linear(
-    input: ArrayLike,
+    input: Operand,
     scale: Parameter,
     zero_point: Parameter = None,
     *,
@@ -104,7 +103,7 @@ def dequantize_linear(
 
 
 def dynamic_quantize_linear(
-    input: ArrayLike,
+    input: Operand,
     *,
     out: tuple[Array | None, Array | None, Array | None] | None = None,
     device: Device | None = None,
@@ -154,10 +153,10 @@ def dynamic_quantize_linear(
 
 
 def quantized_linear_add(
-    a: ArrayLike,
+    a: Operand,
     a_scale: Parameter,
     a_zero_point: Parameter,
-    b: ArrayLike,
+    b: Operand,
     b_scale: Parameter,
     b_zero_point: Parameter,
     output_scale: Parameter,

@@ -1,0 +1,227 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bindings/arrays.h"
+#include "bindings/register.h"
+#include "bindings/without_gil.h"
+#include "graph/compiled_graph.h"
+
+namespace py = pybind11;
+
+namespace dmlcpu {
+namespace {
+
+// (kind, name of the binding, data_type, sizes, strides)
+using ValueRow = std::tuple<int, std::string, int, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+// (type, name, inputs, outputs, attributes)
+using NodeRow = std::tuple<std::string, std::string, std::vector<std::optional<std::size_t>>, std::vector<std::size_t>,
+                           GraphAttributes>;
+
+GraphValue graph_value(const ValueRow& row) {
+  const auto& [kind, name, type, sizes, strides] = row;
+  if (kind < 0 || kind > static_cast<int>(ValueKind::intermediate)) throw std::invalid_argument("no kind of value");
+  if (sizes.size() != strides.size() || sizes.size() > kMaxRank)
+    throw std::invalid_argument("a tensor's rank is above 8");
+  GraphValue value{.kind = static_cast<ValueKind>(kind),
+                   .layout = {.type = static_cast<DataType>(type), .rank = sizes.size()}};
+  std::copy(sizes.begin(), sizes.end(), value.layout.sizes.begin());
+  std::copy(strides.begin(), strides.end(), value.layout.strides.begin());
+  value.layout.owned = value.kind == ValueKind::constant;
+  value.layout.output = value.kind == ValueKind::output;
+  return value;
+}
+
+// A graph with its bindings: inputs and outputs by name. As with operators, arrays that fit as they are take a quick
+// path, and `resolve`, a Python callable (bindings) -> list of arrays in the order of the values that are bound at a
+// dispatch, None for outputs left out, converts the others or raises.
+class BoundGraph {
+ public:
+  BoundGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::string& isa, int num_threads,
+             py::function resolve, py::object result_type)
+      : resolve_(std::move(resolve)), result_type_(std::move(result_type)) {
+    const std::optional<Isa> row = isa_from_name(isa);
+    if (!row || !unavailable_reason(*row).empty() || num_threads < 1) {
+      throw std::invalid_argument("a graph needs an available instruction set and a thread");
+    }
+    Graph graph;
+    for (const ValueRow& value : values) graph.values.push_back(graph_value(value));
+    for (NodeRow& node : nodes) {
+      auto& [type, name, inputs, outputs, attributes] = node;
+      graph.nodes.push_back({.type = std::move(type),
+                             .name = std::move(name),
+                             .inputs = std::move(inputs),
+                             .outputs = std::move(outputs),
+                             .attributes = std::move(attributes)});
+    }
+    check_graph(graph);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const GraphValue& value = graph.values[i];
+      if (value.kind == ValueKind::constant) constants_.push_back({i, py::str(), ArrayRule(value.layout)});
+      if (value.kind != ValueKind::input && value.kind != ValueKind::output) continue;
+      py::str name(std::get<1>(values[i]));
+      PyUnicode_InternInPlace(&name.ptr());
+      bound_.push_back({i, std::move(name), ArrayRule(value.layout)});
+    }
+    graph_ = std::make_unique<CompiledGraph>(std::move(graph), ExecutionTarget{*row, num_threads});
+  }
+
+  const CompiledGraph& graph() const { return *graph_; }
+
+  // Arrays of the constants, in the order of the values; called once, before the first dispatch.
+  void initialize(const std::vector<py::array>& constants) {
+    if (constants.size() != constants_.size()) throw std::invalid_argument("an array for each constant");
+    CompiledGraph::Pointers pointers(graph_->values().size());
+    for (std::size_t i = 0; i < constants.size(); ++i) {
+      pointers[constants_[i].value] = constants_[i].rule.accept(constants[i]);
+      if (pointers[constants_[i].value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
+    }
+    without_gil([&] { graph_->initialize(pointers); });
+    ready_.store(true, std::memory_order_release);
+  }
+
+  py::object dispatch(const py::dict& bindings) const { return run(bindings, nullptr); }
+
+  // The outputs, and for each step when it began and how long it took, in nanoseconds.
+  py::object profile(const py::dict& bindings) const {
+    std::vector<StepTime> times;
+    py::object outputs = run(bindings, &times);
+    py::list steps;
+    for (const StepTime& time : times) steps.append(py::make_tuple(time.begin.count(), time.duration.count()));
+    return py::make_tuple(outputs, steps);
+  }
+
+ private:
+  struct Binding {
+    std::size_t value;
+    py::str name;
+    ArrayRule rule;
+  };
+
+  // What one dispatch holds: the arrays kept alive whatever the caller does meanwhile, and what the caller gets back.
+  struct Bound {
+    CompiledGraph::Pointers pointers;
+    std::vector<py::object> held, outputs;
+  };
+
+  py::object run(const py::dict& bindings, std::vector<StepTime>* times) const {
+    Bound bound{.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {}, .outputs = {}};
+    if (!ready_.load(std::memory_order_acquire) || !bind_quickly(bindings, bound)) {
+      const py::list arrays = resolve_(bindings);
+      bound = {.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {arrays}, .outputs = {}};
+      bind_resolved(bindings, arrays, bound);
+    }
+    without_gil([&] { graph_->dispatch(bound.pointers, times); });
+    if (bound.outputs.size() == 1) return std::move(bound.outputs[0]);
+    py::tuple results(bound.outputs.size());
+    for (std::size_t i = 0; i < bound.outputs.size(); ++i) results[i] = std::move(bound.outputs[i]);
+    return result_type_(*results);
+  }
+
+  void allocate_output(const Binding& binding, Bound& bound) const {
+    py::array array = binding.rule.allocate();
+    bound.pointers[binding.value] = array.mutable_data();
+    bound.outputs.push_back(std::move(array));
+  }
+
+  bool bind_quickly(const py::dict& bindings, Bound& bound) const {
+    Py_ssize_t used = 0;
+    for (const Binding& binding : bound_) {
+      PyObject* object = PyDict_GetItemWithError(bindings.ptr(), binding.name.ptr());
+      if (object == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+      if (object != nullptr) ++used;
+      if (object == nullptr || object == Py_None) {
+        if (!binding.rule.layout.output) return false;
+        allocate_output(binding, bound);
+        continue;
+      }
+      if (!py::isinstance<py::array>(object)) return false;
+      bound.held.push_back(py::reinterpret_borrow<py::object>(object));
+      bound.pointers[binding.value] = binding.rule.accept(py::reinterpret_borrow<py::array>(object));
+      if (bound.pointers[binding.value] == nullptr) return false;
+      if (binding.rule.layout.output) bound.outputs.push_back(bound.held.back());
+    }
+    return used == PyDict_Size(bindings.ptr()) && !outputs_may_overlap(bound.pointers);
+  }
+
+  bool outputs_may_overlap(const CompiledGraph::Pointers& pointers) const {
+    for (const Binding& output : bound_) {
+      if (!output.rule.layout.output) continue;
+      const auto* begin = static_cast<const std::uint8_t*>(pointers[output.value]);
+      for (const Binding& other : bound_) {
+        const auto* other_begin = static_cast<const std::uint8_t*>(pointers[other.value]);
+        if (&other != &output && begin < other_begin + other.rule.span_bytes &&
+            other_begin < begin + output.rule.span_bytes) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  void bind_resolved(const py::dict& bindings, const py::list& arrays, Bound& bound) const {
+    for (std::size_t i = 0; i < bound_.size(); ++i) {
+      const Binding& binding = bound_[i];
+      if (arrays[i].is_none()) {
+        if (!binding.rule.layout.output) throw std::logic_error("an input was not resolved");
+        allocate_output(binding, bound);
+        continue;
+      }
+      if (py::isinstance<py::array>(arrays[i])) {
+        bound.pointers[binding.value] = binding.rule.accept(py::reinterpret_borrow<py::array>(arrays[i]));
+      }
+      if (bound.pointers[binding.value] == nullptr)
+        throw std::logic_error("a resolved binding does not fit its tensor");
+      if (binding.rule.layout.output) bound.outputs.push_back(bindings[binding.name]);
+    }
+  }
+
+  std::unique_ptr<CompiledGraph> graph_;
+  std::vector<Binding> bound_, constants_;
+  py::function resolve_;
+  py::object result_type_;
+  std::atomic<bool> ready_{false};
+};
+
+}  // namespace
+
+void register_graph(py::module_& module) {
+  py::class_<BoundGraph> type(module, "BoundGraph");
+  type.def("initialize", &BoundGraph::initialize, py::arg("constants"))
+      .def("dispatch", &BoundGraph::dispatch, py::arg("bindings"))
+      .def("profile", &BoundGraph::profile, py::arg("bindings"))
+      .def("describe",
+           [](const BoundGraph& self) {
+             std::vector<std::tuple<std::string, std::string, std::string, std::size_t>> steps;
+             for (CompiledGraph::StepDescription& step : self.graph().describe()) {
+               steps.emplace_back(std::move(step.type), std::move(step.name), std::move(step.plan), step.bytes);
+             }
+             return steps;
+           })
+      .def_property_readonly("temporary_resource_size",
+                             [](const BoundGraph& self) { return self.graph().temporary_size(); })
+      .def_property_readonly("persistent_resource_size",
+                             [](const BoundGraph& self) { return self.graph().persistent_size(); });
+  // As for operators: objects come from the function below alone.
+  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_new = [](PyTypeObject*, PyObject*, PyObject*) -> PyObject* {
+    PyErr_SetString(PyExc_TypeError, "graphs are made by bind_graph");
+    return nullptr;
+  };
+  module.def(
+      "bind_graph",
+      [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::string& isa, int num_threads,
+         py::function resolve, py::object result_type) {
+        return std::make_unique<BoundGraph>(values, std::move(nodes), isa, num_threads, std::move(resolve),
+                                            std::move(result_type));
+      },
+      py::arg("values"), py::arg("nodes"), py::arg("isa"), py::arg("num_threads"), py::arg("resolve"),
+      py::arg("result_type"));
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,266 @@
+#include "graph/placement.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "graph/strides.h"
+
+namespace dmlcpu {
+namespace {
+
+bool same_strides(const TensorLayout& a, const TensorLayout& b) {
+  for (std::size_t axis = 0; axis < a.rank; ++axis) {
+    if (a.sizes[axis] > 1 && a.strides[axis] != b.strides[axis]) return false;
+  }
+  return true;
+}
+
+bool same_place(const Placement& a, const Placement& b) {
+  return a.buffer == b.buffer && a.offset == b.offset && same_strides(a.layout, b.layout);
+}
+
+// Moves to another element of the same tensor.
+void advance(Placement& place, std::size_t axis, std::int64_t index) {
+  place.offset += index * place.layout.strides[axis] * static_cast<std::int64_t>(element_size(place.layout.type));
+}
+
+class Placer {
+ public:
+  explicit Placer(const Graph& graph)
+      : graph_(graph), places_(graph.values.size()), joins_(graph.values.size()), producers_(graph.values.size()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (const std::size_t value : graph.nodes[i].outputs) producers_[value] = &graph.nodes[i];
+    }
+  }
+
+  PlacedGraph place() {
+    place_bound_values();
+    channels_last_ = find_channels_last();
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
+      if (graph_.nodes[i].type == "JOIN") place_joined(graph_.nodes[i]);
+    }
+    for (const GraphNode& node : graph_.nodes) is_view(node) ? resolve_view(node) : add_operator(node);
+    return std::move(placed_);
+  }
+
+ private:
+  void place_bound_values();
+  std::vector<bool> find_channels_last() const;
+  void place_joined(const GraphNode& node);
+  void resolve_view(const GraphNode& node);
+  void add_operator(const GraphNode& node);
+  std::optional<Placement> view_of(const GraphNode& node, const Placement& input) const;
+  Placement slice_of_join(const GraphNode& node, std::size_t input) const;
+  Placement allocate(const TensorLayout& layout);
+  Placement allocate_value(std::size_t value);
+  Placement as_declared(const GraphNode& node);
+  void copy(const GraphNode& node, const Placement& from, const Placement& to);
+  void copy_reshaped(const GraphNode& node, const Placement& from, const Placement& to);
+
+  const Graph& graph_;
+  PlacedGraph placed_;
+  std::vector<std::optional<Placement>> places_;  // by value
+  std::vector<const GraphNode*> joins_;           // by value, the JOIN whose output holds it
+  std::vector<const GraphNode*> producers_;       // by value
+  std::vector<bool> channels_last_;               // by value
+};
+
+void Placer::place_bound_values() {
+  for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+    const GraphValue& value = graph_.values[i];
+    if (value.kind == ValueKind::intermediate) continue;
+    placed_.buffers.push_back({.bound = i, .bytes = value.layout.span_bytes()});
+    places_[i] = Placement{placed_.buffers.size() - 1, 0, value.layout};
+  }
+}
+
+// Values that operators with channels read or write, and from them on what element-wise operators, slices and joins
+// relate to them.
+std::vector<bool> Placer::find_channels_last() const {
+  std::vector<bool> found(graph_.values.size());
+  const auto related = [&](const GraphNode& node, Arrangement arrangement) {
+    std::vector<std::size_t> values = node.outputs;
+    const std::size_t rank = graph_.values[node.outputs[0]].layout.rank;
+    for (const std::optional<std::size_t>& value : node.inputs) {
+      if (value && graph_.values[*value].layout.rank == rank) values.push_back(*value);
+      if (arrangement == Arrangement::channels) break;  // of the others none is data in the arrangement of the output
+    }
+    return values;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const GraphNode& node : graph_.nodes) {
+      const Arrangement arrangement =
+          is_view(node)
+              ? (node.type == "SLICE" || node.type == "JOIN" || node.type == "EXPAND" ? Arrangement::element_wise
+                                                                                      : Arrangement::own)
+              : operator_arrangement(node.type);
+      if (arrangement == Arrangement::own) continue;
+      const std::vector<std::size_t> values = related(node, arrangement);
+      if (arrangement == Arrangement::element_wise &&
+          std::ranges::none_of(values, [&](std::size_t value) { return found[value]; })) {
+        continue;
+      }
+      for (const std::size_t value : values) {
+        changed |= !found[value];
+        found[value] = true;
+      }
+    }
+  }
+  return found;
+}
+
+Placement Placer::allocate(const TensorLayout& layout) {
+  placed_.buffers.push_back({.bound = std::nullopt, .bytes = layout.span_bytes()});
+  return {placed_.buffers.size() - 1, 0, layout};
+}
+
+Placement Placer::allocate_value(std::size_t value) {
+  TensorLayout layout = graph_.values[value].layout;
+  layout.strides = channels_last_[value] ? channels_last_strides(layout) : row_major_strides(layout);
+  for (const GraphNode& node : graph_.nodes) {
+    if (node.type == "REINTERPRET" && node.inputs[0] == value) layout.strides = graph_.values[value].layout.strides;
+  }
+  return allocate(layout);
+}
+
+// Gives the output of a JOIN its place, and those inputs theirs within it that a node can write there.
+void Placer::place_joined(const GraphNode& node) {
+  const std::size_t output = node.outputs[0];
+  if (!places_[output]) places_[output] = allocate_value(output);
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const std::size_t value = *node.inputs[i];
+    const bool reinterpreted = std::ranges::any_of(
+        graph_.nodes, [&](const GraphNode& other) { return other.type == "REINTERPRET" && other.inputs[0] == value; });
+    const GraphNode* producer = producers_[value];
+    if (places_[value] || reinterpreted || (is_view(*producer) && producer->type != "JOIN")) continue;
+    places_[value] = slice_of_join(node, i);
+  }
+}
+
+Placement Placer::slice_of_join(const GraphNode& node, std::size_t input) const {
+  const auto axis = static_cast<std::size_t>(node.attributes.at("axis")[0]);
+  Placement place = *places_[node.outputs[0]];
+  std::int64_t begin = 0;
+  for (std::size_t i = 0; i < input; ++i) begin += graph_.values[*node.inputs[i]].layout.sizes[axis];
+  advance(place, axis, begin);
+  place.layout.sizes = graph_.values[*node.inputs[input]].layout.sizes;
+  return place;
+}
+
+// The input's memory as the view's output; nothing if strides cannot say it.
+std::optional<Placement> Placer::view_of(const GraphNode& node, const Placement& input) const {
+  const TensorLayout& output = graph_.values[node.outputs[0]].layout;
+  Placement place = input;
+  place.layout.type = output.type;
+  place.layout.rank = output.rank;
+  place.layout.sizes = output.sizes;
+  if (node.type == "REINTERPRET") {
+    place.layout.strides = output.strides;
+    return place;
+  }
+  if (node.type == "RESHAPE") {
+    const std::optional<Extents> strides = reshaped_strides(input.layout, output);
+    if (!strides) return std::nullopt;
+    place.layout.strides = *strides;
+    return place;
+  }
+  for (std::size_t axis = 0; axis < output.rank; ++axis) {
+    if (node.type == "TRANSPOSE") {
+      place.layout.strides[axis] =
+          input.layout.strides[static_cast<std::size_t>(node.attributes.at("permutation")[axis])];
+    } else if (node.type == "SLICE") {
+      advance(place, axis, node.attributes.at("starts")[axis]);
+      place.layout.strides[axis] =
+          output.sizes[axis] == 1 ? 0 : input.layout.strides[axis] * node.attributes.at("steps")[axis];
+    } else if (input.layout.sizes[axis] != output.sizes[axis]) {
+      place.layout.strides[axis] = 0;
+    }
+  }
+  return place;
+}
+
+// The input of a REINTERPRET in memory that is laid out as it says and large enough for the output.
+Placement Placer::as_declared(const GraphNode& node) {
+  Placement place = *places_[*node.inputs[0]];
+  TensorLayout declared = graph_.values[*node.inputs[0]].layout;
+  if (!same_strides(place.layout, declared)) {
+    const Placement packed = allocate(declared);
+    copy(node, place, packed);
+    place = packed;
+  }
+  GraphBuffer& buffer = placed_.buffers[place.buffer];
+  const std::size_t end = static_cast<std::size_t>(place.offset) + graph_.values[node.outputs[0]].layout.span_bytes();
+  if (buffer.bound && end > buffer.bytes) {
+    throw std::invalid_argument("node " + node.name + ": the other tensor is larger than the memory of the first");
+  }
+  buffer.bytes = std::max(buffer.bytes, end);
+  return place;
+}
+
+void Placer::resolve_view(const GraphNode& node) {
+  const std::size_t output = node.outputs[0];
+  if (node.type == "JOIN") {
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Placement slice = slice_of_join(node, i);
+      if (!same_place(*places_[*node.inputs[i]], slice)) copy(node, *places_[*node.inputs[i]], slice);
+    }
+    return;
+  }
+  const Placement input = node.type == "REINTERPRET" ? as_declared(node) : *places_[*node.inputs[0]];
+  const std::optional<Placement> view = view_of(node, input);
+  if (view && !places_[output]) {
+    places_[output] = view;
+    return;
+  }
+  if (!places_[output]) {
+    TensorLayout packed = graph_.values[output].layout;
+    packed.strides = row_major_strides(packed);
+    places_[output] = allocate(packed);
+  }
+  view ? copy(node, *view, *places_[output]) : copy_reshaped(node, input, *places_[output]);
+}
+
+void Placer::copy(const GraphNode& node, const Placement& from, const Placement& to) {
+  placed_.steps.push_back({.type = "COPY", .name = node.name, .tensors = {from, to}, .inputs = 1, .attributes = {}});
+}
+
+// Copies elements in row-major order between tensors of different sizes, over a packed buffer if need be.
+void Placer::copy_reshaped(const GraphNode& node, const Placement& from, const Placement& to) {
+  Placement through = to;
+  through.layout.rank = from.layout.rank;
+  through.layout.sizes = from.layout.sizes;
+  if (const std::optional<Extents> strides = reshaped_strides(to.layout, from.layout)) {
+    through.layout.strides = *strides;
+    return copy(node, from, through);
+  }
+  through.layout.strides = row_major_strides(through.layout);
+  through = allocate(through.layout);
+  copy(node, from, through);
+  through.layout.rank = to.layout.rank;
+  through.layout.sizes = to.layout.sizes;
+  through.layout.strides = row_major_strides(through.layout);
+  copy(node, through, to);
+}
+
+void Placer::add_operator(const GraphNode& node) {
+  GraphStep step = {
+      .type = node.type, .name = node.name, .tensors = {}, .inputs = node.inputs.size(), .attributes = node.attributes};
+  for (const std::optional<std::size_t>& value : node.inputs) {
+    step.tensors.push_back(value ? places_[*value] : std::nullopt);
+  }
+  for (const std::size_t value : node.outputs) {
+    if (!places_[value]) places_[value] = allocate_value(value);
+    step.tensors.push_back(places_[value]);
+  }
+  placed_.steps.push_back(std::move(step));
+}
+
+}  // namespace
+
+PlacedGraph place_graph(const Graph& graph) {
+  check_graph(graph);
+  return Placer(graph).place();
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,48 @@
+// Where the values of a graph lie in memory, and the steps that compute them: views are resolved into strides and
+// offsets, or into copies where strides cannot say them.
+//
+// Layouts. Values around convolutions and poolings are laid out with their channels innermost, {N, H, W, C}, the others
+// with the last axis innermost; bound values are as they were declared. A value that is joined is written straight into
+// its place in the whole, so a concatenation of values that nodes have computed costs nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace dmlcpu {
+
+// A stretch of memory: a bound value's, or one that the plan allocates.
+struct GraphBuffer {
+  std::optional<std::size_t> bound;  // the input, output or constant whose memory it is
+  std::size_t bytes;
+};
+
+// A tensor in a buffer.
+struct Placement {
+  std::size_t buffer;
+  std::int64_t offset;  // of its first element, in bytes
+  TensorLayout layout;
+};
+
+// An operator to run, with its tensors in their places.
+struct GraphStep {
+  std::string type, name;
+  std::vector<std::optional<Placement>> tensors;  // by tensor number
+  std::size_t inputs;                             // how many of them are inputs; the others are outputs
+  GraphAttributes attributes;
+};
+
+struct PlacedGraph {
+  std::vector<GraphBuffer> buffers;
+  std::vector<GraphStep> steps;
+};
+
+// Throws std::invalid_argument where a value would be read beyond its memory.
+PlacedGraph place_graph(const Graph& graph);
+
+}  // namespace dmlcpu

@@ -1,0 +1,224 @@
+"""Graphs from expressions: the package's functions, called on expressions, add nodes instead of computing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from dmlcpu.coercion import coerce_integer
+from dmlcpu.descs.operator_desc import OperatorDesc
+from dmlcpu.device import (
+    CompiledOperator,
+    Device,
+    check_flags,
+    default_device,
+    operator_attributes,
+    operator_tensors,
+    print_plan,
+)
+from dmlcpu.enums import ExecutionFlags, TensorFlags
+from dmlcpu.errors import InvalidDescError
+from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.tensor import TensorDesc, dtype_of, span_in_elements
+
+__all__ = ["Expression", "GraphBuilder", "input_tensor"]
+
+_Array = np.ndarray[Any, Any]
+
+
+class GraphBuilder:
+    """Gathers the nodes of a graph.
+
+    Args:
+        device: Checks every operator and compiles the graph; by default ``default_device()``.
+
+    >>> import dmlcpu
+    >>> from dmlcpu import TensorDataType, TensorDesc
+    >>> builder = GraphBuilder()
+    >>> x = input_tensor(builder, 0, TensorDesc(TensorDataType.FLOAT32, (4,)))
+    >>> codes = dmlcpu.quantize_linear(x, 0.5, 128)
+    >>> graph = builder.build(dmlcpu.ExecutionFlags.NONE, [codes])
+    >>> graph.dispatch(input_0=np.float32([-1, 0, 0.25, 99]))
+    array([126, 128, 128, 255], dtype=uint8)
+    """
+
+    def __init__(self, device: Device | None = None) -> None:
+        self._device = default_device() if device is None else device
+        if not isinstance(self._device, Device):
+            raise TypeError(f"device: got an object of type {type(device).__name__}, expected a dmlcpu.Device or None")
+        self._graph = NativeGraph()
+        self._inputs: set[int] = set()
+
+    @property
+    def device(self) -> Device:
+        """Where the graph will run."""
+        return self._device
+
+    def build(self, flags: ExecutionFlags, outputs: Sequence[Any]) -> CompiledOperator:
+        """Compile the graph of these outputs; the builder may go on afterwards.
+
+        Args:
+            flags: None of them changes a result.
+            outputs: Expressions; they become ``output_0``, ``output_1``, ..., laid out as their descs tell.
+
+        Raises:
+            ValueError: There is no output, or a flag is unknown.
+            TypeError: An output is no expression of this builder.
+        """
+        check_flags(flags)
+        outputs = tuple(outputs)
+        if not outputs:
+            raise ValueError("outputs: got none, expected at least one expression")
+        graph = self._graph.copy()
+        for index, expression in enumerate(outputs):
+            if not isinstance(expression, Expression) or expression.builder is not self:
+                raise TypeError(f"outputs[{index}]: expected an expression of this builder, got {expression!r}")
+            graph.mark_output(expression.value, f"output_{index}", replace(expression.desc, flags=TensorFlags.NONE))
+        compiled = CompiledGraph(self._device, graph)
+        print_plan(compiled)
+        return compiled
+
+    def add_input(self, index: int, desc: TensorDesc) -> Expression:
+        """See ``input_tensor``."""
+        number = coerce_integer(index)
+        if type(number) is not int or number < 0 or number in self._inputs:
+            raise ValueError(f"index: got {index!r}, expected a number that no other input of the graph has")
+        if not isinstance(desc, TensorDesc):
+            raise TypeError(f"desc: got an object of type {type(desc).__name__}, expected a TensorDesc")
+        try:
+            dtype_of(desc.data_type)
+            elements = span_in_elements(desc.sizes, desc.strides)
+        except (TypeError, ValueError) as error:
+            raise InvalidDescError(f"graph: input_{number}: {error}", None, f"input_{number}") from None
+        if not 1 <= len(desc.sizes) <= 8 or min(desc.sizes) < 1 or elements >= 2**32:
+            got = f"graph: input_{number}: got sizes {desc.sizes} and strides {desc.strides}"
+            message = f"{got}, expected 1 to 8 dimensions and fewer than 2**32 elements"
+            raise InvalidDescError(message, None, f"input_{number}")
+        self._inputs.add(number)
+        name = f"input_{number}"
+        owned = bool(desc.flags & TensorFlags.OWNED_BY_DML)
+        value = self._graph.add_constant(desc, None, name) if owned else self._graph.add_input(name, desc)
+        return Expression(self, value, desc)
+
+    def add_operator(self, desc: OperatorDesc, arrays: Mapping[str, Any]) -> list[Expression]:
+        """Check an operator and add it as a node.
+
+        Args:
+            desc: Describes it; tensors of arrays that are no expression's are flagged OWNED_BY_DML.
+            arrays: The inputs by field: views of placeholders, and arrays that become constants.
+
+        Returns:
+            Its outputs.
+        """
+        operator = self._device.create_operator(desc)
+        inputs: list[int | None] = []
+        outputs: list[TensorDesc] = []
+        for tensor in operator_tensors(desc):
+            if tensor.output:
+                if tensor.desc is not None:
+                    outputs.append(tensor.desc)
+            elif tensor.desc is None:
+                inputs.append(None)
+            else:
+                inputs.append(self._value(arrays[tensor.name], tensor.desc))
+        values = self._graph.add_node(operator.type.name, inputs, outputs, operator_attributes(desc))
+        return [Expression(self, value, output) for value, output in zip(values, outputs, strict=True)]
+
+    def add_reshape(self, expression: Expression, sizes: Sequence[int]) -> Expression:
+        """See ``Expression.reshape``."""
+        desc = TensorDesc(expression.desc.data_type, sizes)
+        return Expression(self, self._graph.add_view("RESHAPE", [expression.value], sizes), desc)
+
+    def _value(self, array: _Array, desc: TensorDesc) -> int:
+        expression = expression_of(array)
+        if expression is None:
+            return self._graph.add_constant(desc, array)
+        if expression.builder is not self:
+            raise ValueError("an expression of another GraphBuilder: a graph has one builder")
+        if tuple(expression.desc.sizes) == tuple(desc.sizes):
+            return expression.value
+        # numpy repeated and reshaped the placeholder: axes of stride 0 are repeated.
+        core = [1 if stride == 0 else size for size, stride in zip(array.shape, array.strides, strict=True)]
+        if 0 in expression.desc.element_strides or prod(core) != prod(expression.desc.sizes):
+            return self._graph.reinterpret(expression.value, desc)
+        value = self._graph.add_view("RESHAPE", [expression.value], core)
+        return value if tuple(core) == array.shape else self._graph.add_view("EXPAND", [value], array.shape)
+
+
+class Expression:
+    """A tensor that a graph will compute. Made by ``input_tensor`` and by the functions, called on expressions.
+
+    Attributes:
+        builder: The graph that it belongs to.
+        value: Its number there.
+        desc: Its data type, sizes and strides.
+    """
+
+    __slots__ = ("_placeholder", "builder", "desc", "value")
+
+    # numpy's operators must not take an expression apart.
+    __array_ufunc__ = None
+
+    def __init__(self, builder: GraphBuilder, value: int, desc: TensorDesc) -> None:
+        self.builder, self.value, self.desc = builder, value, desc
+        self._placeholder: _Array | None = None
+
+    def __repr__(self) -> str:
+        """Return the desc behind the word."""
+        return f"Expression({self.desc!r})"
+
+    def reshape(self, sizes: Sequence[int]) -> Expression:
+        """Return the same elements in row-major order with other sizes; none at all count as one of 1.
+
+        Raises:
+            ValueError: There are not as many elements.
+        """
+        lengths = tuple(sizes) or (1,)
+        if lengths == tuple(self.desc.sizes):
+            return self
+        if prod(lengths) != prod(self.desc.sizes) or min(lengths) < 1:
+            raise ValueError(f"sizes: got {lengths}, expected {prod(self.desc.sizes)} elements")
+        return self.builder.add_reshape(self, lengths)
+
+    def placeholder(self) -> _Array:
+        """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read."""
+        if self._placeholder is None:
+            self._placeholder = np.asarray(_Placeholder(self))
+        return self._placeholder
+
+
+class _Placeholder:
+    """The memory behind the placeholder of an expression; the base of every view of it."""
+
+    def __init__(self, expression: Expression) -> None:
+        desc = expression.desc
+        dtype = dtype_of(desc.data_type)
+        self.expression = expression
+        self._memory = np.empty(span_in_elements(desc.sizes, desc.strides), dtype)
+        strides = tuple(stride * dtype.itemsize for stride in desc.element_strides)
+        self.__array_interface__ = {**self._memory.__array_interface__, "shape": tuple(desc.sizes), "strides": strides}
+
+
+def expression_of(array: object) -> Expression | None:
+    """Return the expression of whose placeholder an array is a view."""
+    while array is not None and not isinstance(array, _Placeholder):
+        array = getattr(array, "base", None)
+    return None if array is None else array.expression
+
+
+def input_tensor(builder: GraphBuilder, index: int, desc: TensorDesc) -> Expression:
+    """Return an input of a graph, bound as ``input_<index>``; at ``initialize`` if it is flagged OWNED_BY_DML.
+
+    Raises:
+        ValueError: The index is negative or taken.
+        InvalidDescError: The desc is none of a tensor.
+        TypeError: An argument is of another type.
+    """
+    if not isinstance(builder, GraphBuilder):
+        raise TypeError(f"builder: got an object of type {type(builder).__name__}, expected a GraphBuilder")
+    return builder.add_input(index, desc)

@@ -1,0 +1,149 @@
+"""Compiled graphs: bindings by name, one native call a dispatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from dmlcpu import _core
+from dmlcpu.bindings import BindingResolver, TensorBinding
+from dmlcpu.device import BindingProperties, CompiledOperator, Device, result_type
+from dmlcpu.errors import DmlError
+from dmlcpu.graph.native_graph import NativeGraph, ValueKind
+
+__all__ = ["CompiledGraph", "StepTime"]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """When one step of a dispatch ran.
+
+    Attributes:
+        type: The operator.
+        name: The node that it comes from.
+        begin: Nanoseconds from the beginning of the dispatch.
+        duration: Nanoseconds.
+    """
+
+    type: str
+    name: str
+    begin: int
+    duration: int
+
+
+class CompiledGraph(CompiledOperator):
+    """A graph ready to run. Made by ``Device.compile_graph`` and ``GraphBuilder.build``.
+
+    Its bindings are ``input_0``, ``output_0``, ... by the indices of the graph. Inputs whose tensors are flagged
+    OWNED_BY_DML are bound at ``initialize``.
+    """
+
+    def __init__(self, device: Device, graph: NativeGraph, desc: Any = None) -> None:
+        """Plan the graph."""
+        self._device, self._desc = device, desc
+        bound = [value for value, kind in enumerate(graph.kinds) if kind in (ValueKind.INPUT, ValueKind.OUTPUT)]
+        later = [value for value, array in graph.constants.items() if array is None]
+        tensors = tuple(
+            TensorBinding(graph.names[v], graph.descs[v], v in later, graph.kinds[v] is ValueKind.OUTPUT)
+            for v in (*bound, *later)
+        )
+        self._resolver = BindingResolver("graph", tensors)
+        self._constants: Mapping[int, np.ndarray[Any, Any] | None] | None = graph.constants
+        self._names = {value: graph.names[value] for value in later}
+        self._initialized_empty = False
+        self._initialize_lock = Lock()
+        outputs = tuple(graph.names[value] for value in bound if graph.kinds[value] is ValueKind.OUTPUT)
+        values, nodes = graph.rows()
+        self._graph = _core.bind_graph(
+            values,
+            nodes,
+            device.isa,
+            device.num_threads,
+            _Resolve(self._resolver, len(bound), ready := [not later]),
+            result_type("GraphOutputs", outputs),
+        )
+        self._ready = ready
+        if not later:
+            self._initialize({})
+
+    def __repr__(self) -> str:
+        """Return how many steps it has, and where it runs."""
+        steps = len(self._graph.describe())
+        return f"<CompiledGraph of {steps} steps isa={self._device.isa} num_threads={self._device.num_threads}>"
+
+    @property
+    def desc(self) -> Any:
+        """The ``GraphDesc`` that was compiled; None if the graph was made otherwise."""
+        return self._desc
+
+    @property
+    def binding_properties(self) -> BindingProperties:
+        """The memory that the graph uses besides its bindings."""
+        return BindingProperties(self._graph.temporary_resource_size, self._graph.persistent_resource_size)
+
+    def dispatch(self, **bindings: Any) -> Any:
+        """Run the graph once, in one native call, without the GIL. Any number of threads may dispatch it at once.
+
+        Args:
+            bindings: One array for each input that is not OWNED_BY_DML; outputs may be left out. See
+                ``CompiledOperator.dispatch``.
+
+        Raises:
+            BindingError, DmlError, MemoryError: As for a compiled operator.
+        """
+        return self._graph.dispatch(bindings)
+
+    def describe(self) -> str:
+        """Tell the steps that the graph became: operator, node, bytes read and written, and what was chosen for it."""
+        head = f"graph\nisa: {self._device.isa}\nnum_threads: {self._device.num_threads}"
+        lines = [head, f"memory: {self._graph.temporary_resource_size} bytes between the steps"]
+        for index, (operator, name, plan, size) in enumerate(self._graph.describe()):
+            lines.append(f"step {index}: {operator} ({name}), {size} bytes; " + "; ".join(plan.splitlines()))
+        return "\n".join(lines)
+
+    def initialize(self, **owned: Any) -> None:
+        """Bind the inputs flagged OWNED_BY_DML; they are copied and packed.
+
+        Raises:
+            BindingError: An array is missing, unknown or does not fit. The call may be repeated.
+            DmlError: The graph is initialized already.
+        """
+        arrays = self._resolver(owned, True, True)
+        with self._initialize_lock:
+            if self._initialized_empty or (self._ready[0] and self._names):
+                raise DmlError("graph: the graph is initialized already; compile another one")
+            if not self._names:
+                self._initialized_empty = True
+                return
+            given = arrays[len(arrays) - len(self._names) :]
+            self._initialize({v: array for v, array in zip(self._names, given, strict=True) if array is not None})
+
+    def _initialize(self, owned: Mapping[int, np.ndarray[Any, Any]]) -> None:
+        assert self._constants is not None
+        self._graph.initialize([owned.get(value, array) for value, array in self._constants.items()])
+        self._constants = None  # the steps keep what they need
+        self._ready[0] = True
+
+    def profile(self, **bindings: Any) -> tuple[Any, tuple[StepTime, ...]]:
+        """Run the graph once, as ``dispatch`` does; return its outputs and when each step ran.
+
+        Raises:
+            BindingError, DmlError, MemoryError: As ``dispatch``.
+        """
+        outputs, times = self._graph.profile(bindings)
+        steps = zip(self._graph.describe(), times, strict=True)
+        return outputs, tuple(StepTime(step[0], step[1], *time) for step, time in steps)
+
+
+class _Resolve:
+    """Resolves the bindings of a dispatch for the native graph. Refers to no object that owns the graph."""
+
+    def __init__(self, resolver: BindingResolver, count: int, ready: list[bool]) -> None:
+        self._resolver, self._count, self._ready = resolver, count, ready
+
+    def __call__(self, bindings: Mapping[str, Any]) -> list[Any]:
+        return list(self._resolver(bindings, False, self._ready[0])[: self._count])

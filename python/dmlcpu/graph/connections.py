@@ -1,0 +1,264 @@
+"""From the desc of a graph to its values: every rule about nodes and edges is checked here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dmlcpu.bindings import TensorBinding
+from dmlcpu.device import Device, Operator, operator_attributes, operator_tensors
+from dmlcpu.enums import FeatureLevel, TensorFlags
+from dmlcpu.errors import DmlError, InvalidDescError, UnsupportedFeatureLevelError
+from dmlcpu.graph.descs import (
+    ConstantGraphNodeDesc,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
+from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, dtype_of, span_in_elements
+
+__all__ = ["connect"]
+
+_GRAPH_LEVEL = FeatureLevel.LEVEL_2_1
+_CONSTANT_LEVEL = FeatureLevel.LEVEL_6_2
+
+
+def connect(desc: GraphDesc, device: Device) -> NativeGraph:
+    """Return the values and nodes of a graph.
+
+    Raises:
+        InvalidDescError: A count, a node or an edge is not what the rules of graphs allow; ``field`` names it.
+        UnsupportedFeatureLevelError: The device's level has no graphs, or no constant nodes.
+        DmlError: Another device made one of the operators.
+    """
+    return _Connector(desc, device).connect()
+
+
+def _error(field: str, got: str, expected: str) -> InvalidDescError:
+    return InvalidDescError(f"graph: {field}: got {got}, expected {expected}", None, field)
+
+
+def _buffer_size(desc: TensorDesc) -> int:
+    size = desc.total_tensor_size_in_bytes
+    return calc_buffer_tensor_size(desc.data_type, desc.sizes, desc.strides) if size is None else size
+
+
+class _Connector:
+    """One pass over a desc. A node input is known by its node's index and its own."""
+
+    def __init__(self, desc: GraphDesc, device: Device) -> None:
+        if not isinstance(desc, GraphDesc):
+            raise TypeError(f"expected a GraphDesc, got an object of type {type(desc).__name__}")
+        self._desc, self._device = desc, device
+        self._graph = NativeGraph()
+        self._nodes = self._checked_nodes()
+        self._inputs: dict[int, list[TensorBinding]] = {}
+        self._outputs: dict[int, list[TensorBinding]] = {}
+        for index, node in enumerate(self._nodes):
+            if isinstance(node, OperatorGraphNodeDesc):
+                tensors = operator_tensors(node.operator.desc)
+                self._inputs[index] = [tensor for tensor in tensors if not tensor.output]
+                self._outputs[index] = [tensor for tensor in tensors if tensor.output]
+        # What feeds a node input: the edge's field, and a value once there is one.
+        self._feeds: dict[tuple[int, int], InputGraphEdgeDesc | IntermediateGraphEdgeDesc] = {}
+        self._values: dict[tuple[int, int], int] = {}  # of node outputs
+        self._graph_inputs: dict[int, int] = {}
+
+    def connect(self) -> NativeGraph:
+        self._check_edges()
+        for index in range(self._desc.input_count):
+            self._add_graph_input(index)
+        for index in self._sorted():
+            self._add_node(index)
+        for index, edge in sorted(self._output_edges().items()):
+            source = (edge.from_node_index, edge.from_node_output_index)
+            tensor = self._tensor("output_edges", self._outputs, *source)
+            self._graph.mark_output(self._values[source], f"output_{index}", replace(tensor, flags=TensorFlags.NONE))
+        return self._graph
+
+    def _checked_nodes(self) -> tuple[OperatorGraphNodeDesc | ConstantGraphNodeDesc, ...]:
+        level = self._device.feature_level
+        if level < _GRAPH_LEVEL:
+            message = f"graph: got {level.name}, expected {_GRAPH_LEVEL.name}, which introduced graphs"
+            raise UnsupportedFeatureLevelError(message, None, None, _GRAPH_LEVEL)
+        for name in ("input_count", "output_count"):
+            count = getattr(self._desc, name)
+            if type(count) is not int or count < 0:
+                raise _error(name, repr(count), "an integer that is not negative")
+        for name in ("nodes", "input_edges", "output_edges", "intermediate_edges"):
+            if not isinstance(getattr(self._desc, name), Sequence):
+                raise _error(name, f"an object of type {type(getattr(self._desc, name)).__name__}", "a sequence")
+        if not self._desc.nodes or self._desc.output_count == 0:
+            raise _error("nodes" if not self._desc.nodes else "output_count", "none", "at least one")
+        for index, node in enumerate(self._desc.nodes):
+            self._check_node(f"nodes[{index}]", node)
+        return tuple(self._desc.nodes)
+
+    def _check_node(self, field: str, node: Any) -> None:
+        if isinstance(node, OperatorGraphNodeDesc):
+            if not isinstance(node.operator, Operator):
+                raise _error(field, f"an object of type {type(node.operator).__name__}", "an Operator")
+            if node.operator.device != self._device:
+                raise DmlError(f"graph: {field}: the operator was created by another device, {node.operator.device!r}")
+        elif isinstance(node, ConstantGraphNodeDesc):
+            if self._device.feature_level < _CONSTANT_LEVEL:
+                message = f"graph: {field}: a constant node at {self._device.feature_level.name}"
+                raise UnsupportedFeatureLevelError(
+                    f"{message}; {_CONSTANT_LEVEL.name} introduced them", None, field, _CONSTANT_LEVEL
+                )
+            if not isinstance(node.data, np.ndarray | bytes):
+                raise _error(field, f"data of type {type(node.data).__name__}", "a numpy array or bytes")
+        else:
+            expected = "an OperatorGraphNodeDesc or ConstantGraphNodeDesc"
+            raise _error(field, f"an object of type {type(node).__name__}", expected)
+
+    def _tensor(self, field: str, tensors: dict[int, list[TensorBinding]], node: int, index: int) -> TensorDesc:
+        """Return a node's tensor that an edge names."""
+        what = "inputs" if tensors is self._inputs else "outputs"
+        if type(node) is not int or node not in tensors:
+            kind = "operator node" if tensors is self._inputs else "node with outputs"
+            raise _error(field, f"node {node}", f"the index of an {kind}, below {len(self._nodes)}")
+        if type(index) is not int or not 0 <= index < len(tensors[node]):
+            raise _error(field, f"number {index} of the {what} of node {node}", f"one below {len(tensors[node])}")
+        tensor = tensors[node][index]
+        if tensor.desc is None:
+            raise _error(field, f"{tensor.name} of node {node}", "a tensor that its operator was created with")
+        return tensor.desc
+
+    def _edges(self, name: str, kind: type[Any]) -> Iterator[tuple[str, Any]]:
+        for index, edge in enumerate(getattr(self._desc, name)):
+            if not isinstance(edge, kind):
+                raise _error(f"{name}[{index}]", f"an object of type {type(edge).__name__}", f"a {kind.__name__}")
+            yield f"{name}[{index}]", edge
+
+    def _check_edges(self) -> None:
+        for field, edge in self._edges("input_edges", InputGraphEdgeDesc):
+            if type(edge.graph_input_index) is not int or not 0 <= edge.graph_input_index < self._desc.input_count:
+                raise _error(field, f"graph input {edge.graph_input_index}", f"one below {self._desc.input_count}")
+            self._feed(field, edge)
+        for field, edge in self._edges("intermediate_edges", IntermediateGraphEdgeDesc):
+            tensor = self._feed(field, edge)
+            self._check_source(field, edge, tensor)
+        for index, tensors in self._inputs.items():
+            for number, binding in enumerate(tensors):
+                if binding.desc is not None and (index, number) not in self._feeds:
+                    got = f"no edge to {binding.name} (input {number}) of node {index}"
+                    raise _error("input_edges", got, "an edge to every tensor that an operator was created with")
+        if len(self._output_edges()) != self._desc.output_count:
+            raise _error("output_edges", f"{len(self._output_edges())} outputs", f"{self._desc.output_count}")
+
+    def _feed(self, field: str, edge: InputGraphEdgeDesc | IntermediateGraphEdgeDesc) -> TensorDesc:
+        target = (edge.to_node_index, edge.to_node_input_index)
+        tensor = self._tensor(field, self._inputs, *target)
+        if target in self._feeds:
+            raise _error(field, f"a second edge to input {target[1]} of node {target[0]}", "one edge to each input")
+        self._feeds[target] = edge
+        return tensor
+
+    def _check_source(self, field: str, edge: IntermediateGraphEdgeDesc, tensor: TensorDesc) -> None:
+        index = edge.from_node_index
+        node = self._nodes[index] if type(index) is int and 0 <= index < len(self._nodes) else None
+        if isinstance(node, ConstantGraphNodeDesc):
+            if edge.from_node_output_index != 0:
+                raise _error(field, f"output {edge.from_node_output_index} of a constant", "0")
+            size = node.data.nbytes if isinstance(node.data, np.ndarray) else len(node.data)
+            needed = _span_bytes(tensor)
+            if size < needed:
+                raise _error(field, f"{size} bytes of data", f"at least {needed}, which the tensor spans")
+            return
+        source = self._tensor(field, self._outputs, index, edge.from_node_output_index)
+        if _buffer_size(source) != _buffer_size(tensor):
+            raise _error(
+                field, f"{_buffer_size(source)} bytes to {_buffer_size(tensor)}", "tensors of equal size in bytes"
+            )
+        if tensor.flags & TensorFlags.OWNED_BY_DML:
+            raise _error(field, "a tensor flagged OWNED_BY_DML", "that flag on graph inputs and constants alone")
+
+    def _output_edges(self) -> dict[int, OutputGraphEdgeDesc]:
+        edges: dict[int, OutputGraphEdgeDesc] = {}
+        for field, edge in self._edges("output_edges", OutputGraphEdgeDesc):
+            index = edge.graph_output_index
+            if type(index) is not int or not 0 <= index < self._desc.output_count or index in edges:
+                raise _error(field, f"graph output {index}", f"each of those below {self._desc.output_count} once")
+            self._tensor(field, self._outputs, edge.from_node_index, edge.from_node_output_index)
+            edges[index] = edge
+        return edges
+
+    def _add_graph_input(self, index: int) -> None:
+        """Add an input as the first of its tensors describes it; its buffer is large enough for all."""
+        field, name = "input_edges", f"input_{index}"
+        uses = [edge for edge in self._desc.input_edges if edge.graph_input_index == index]
+        if not uses:
+            raise _error(field, f"no edge from graph input {index}", "a use of every input")
+        tensors = [self._tensor(field, self._inputs, edge.to_node_index, edge.to_node_input_index) for edge in uses]
+        first = max(tensors, key=_span_bytes)
+        for tensor in tensors:
+            if _buffer_size(tensor) != _buffer_size(first):
+                got = f"tensors of {_buffer_size(tensor)} and {_buffer_size(first)} bytes at graph input {index}"
+                raise _error(field, got, "tensors of equal size in bytes")
+            if tensor.flags != first.flags:
+                raise _error(field, f"graph input {index} with and without OWNED_BY_DML", "the flag at every use")
+        if first.flags & TensorFlags.OWNED_BY_DML:
+            self._graph_inputs[index] = self._graph.add_constant(first, None, name)
+        else:
+            self._graph_inputs[index] = self._graph.add_input(name, first)
+
+    def _sorted(self) -> list[int]:
+        """Return the operator nodes in an order in which every node follows those that it reads."""
+        order: list[int] = []
+        waiting = {index: 0 for index in self._inputs}
+        readers: dict[int, list[int]] = {index: [] for index in self._inputs}
+        for (target, _), edge in self._feeds.items():
+            if isinstance(edge, IntermediateGraphEdgeDesc) and edge.from_node_index in waiting:
+                waiting[target] += 1
+                readers[edge.from_node_index].append(target)
+        ready = [index for index, count in waiting.items() if count == 0]
+        while ready:
+            index = ready.pop(0)
+            order.append(index)
+            for reader in readers[index]:
+                waiting[reader] -= 1
+                if waiting[reader] == 0:
+                    ready.append(reader)
+        if len(order) != len(waiting):
+            cycle = sorted(set(waiting) - set(order))
+            raise _error("intermediate_edges", f"a cycle among the nodes {cycle}", "a graph without cycles")
+        return order
+
+    def _add_node(self, index: int) -> None:
+        node = self._nodes[index]
+        assert isinstance(node, OperatorGraphNodeDesc)
+        desc, name = node.operator.desc, node.name or f"node {index}"
+        inputs = [
+            None if tensor.desc is None else self._fed_value(index, number, tensor.desc, name)
+            for number, tensor in enumerate(self._inputs[index])
+        ]
+        descs = [tensor.desc for tensor in self._outputs[index] if tensor.desc is not None]
+        values = self._graph.add_node(node.operator.type.name, inputs, descs, operator_attributes(desc), name)
+        self._values.update({(index, number): value for number, value in enumerate(values)})
+
+    def _fed_value(self, index: int, number: int, tensor: TensorDesc, name: str) -> int:
+        edge = self._feeds[index, number]
+        if isinstance(edge, InputGraphEdgeDesc):
+            return self._graph.reinterpret(self._graph_inputs[edge.graph_input_index], tensor, name)
+        source = self._nodes[edge.from_node_index]
+        if isinstance(source, ConstantGraphNodeDesc):
+            return self._graph.add_constant(tensor, _elements(source.data, tensor))
+        return self._graph.reinterpret(self._values[edge.from_node_index, edge.from_node_output_index], tensor, name)
+
+
+def _span_bytes(desc: TensorDesc) -> int:
+    return span_in_elements(desc.sizes, desc.strides) * dtype_of(desc.data_type).itemsize
+
+
+def _elements(data: np.ndarray[Any, Any] | bytes, desc: TensorDesc) -> np.ndarray[Any, Any]:
+    """Return the elements that a tensor spans of the data, in a copy: a flat array that can be bound."""
+    raw = np.frombuffer(data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes(), np.uint8)
+    elements: np.ndarray[Any, Any] = raw[: _span_bytes(desc)].copy().view(dtype_of(desc.data_type))
+    return elements

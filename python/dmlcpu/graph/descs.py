@@ -1,0 +1,128 @@
+"""The desc of a graph: nodes, and edges between them (``DML_GRAPH_DESC`` and what it holds)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dmlcpu.coercion import coerce_integer
+from dmlcpu.device import Operator
+
+__all__ = [
+    "ConstantGraphNodeDesc",
+    "GraphDesc",
+    "InputGraphEdgeDesc",
+    "IntermediateGraphEdgeDesc",
+    "OperatorGraphNodeDesc",
+    "OutputGraphEdgeDesc",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorGraphNodeDesc:
+    """An operator as a node (``DML_OPERATOR_GRAPH_NODE_DESC``).
+
+    Attributes:
+        operator: Made by ``create_operator`` of the device that compiles the graph.
+        name: For messages, descriptions and profiles.
+    """
+
+    operator: Operator
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantGraphNodeDesc:
+    """Data known when the graph is compiled (``DML_CONSTANT_DATA_GRAPH_NODE_DESC``), from feature level 6_2 on.
+
+    Attributes:
+        data: An array, or bytes, of at least the size of the tensors that it is connected to. It is copied when the
+            graph is compiled.
+        name: For messages, descriptions and profiles.
+    """
+
+    data: np.ndarray[Any, Any] | bytes
+    name: str | None = None
+
+
+class _Edge:
+    """What edges have in common: indices are brought to plain integers, a name is for messages."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        for field in self.__dataclass_fields__:  # type: ignore[attr-defined]  # every subclass is a dataclass
+            if field != "name":
+                object.__setattr__(self, field, coerce_integer(getattr(self, field)))
+
+
+@dataclass(frozen=True, slots=True)
+class InputGraphEdgeDesc(_Edge):
+    """From an input of the graph to one of a node (``DML_INPUT_GRAPH_EDGE_DESC``).
+
+    Node inputs are numbered as in the operator's desc, optional ones and the entries of arrays of tensors included.
+    """
+
+    graph_input_index: int
+    to_node_index: int
+    to_node_input_index: int
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputGraphEdgeDesc(_Edge):
+    """From an output of a node to one of the graph (``DML_OUTPUT_GRAPH_EDGE_DESC``)."""
+
+    from_node_index: int
+    from_node_output_index: int
+    graph_output_index: int
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntermediateGraphEdgeDesc(_Edge):
+    """From an output of a node to an input of another (``DML_INTERMEDIATE_GRAPH_EDGE_DESC``).
+
+    The two tensors may differ in data type, sizes and strides; their buffers are equally large.
+    """
+
+    from_node_index: int
+    from_node_output_index: int
+    to_node_index: int
+    to_node_input_index: int
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GraphDesc:
+    """Operators and constants, and what flows between them (``DML_GRAPH_DESC``); ``Device.compile_graph`` checks it.
+
+    Attributes:
+        input_count: How many inputs the graph has; they are bound as ``input_0``, ``input_1``, ...
+        output_count: How many outputs it has: ``output_0``, ``output_1``, ...
+        nodes: Operator and constant nodes, in any order.
+        input_edges, output_edges, intermediate_edges: What connects them, without a cycle.
+
+    >>> from dmlcpu import Device, DynamicQuantizeLinearOperatorDesc, TensorDataType, TensorDesc
+    >>> one = TensorDesc(TensorDataType.FLOAT32, (1,))
+    >>> code = TensorDesc(TensorDataType.UINT8, (4,))
+    >>> device = Device()
+    >>> operator = device.create_operator(DynamicQuantizeLinearOperatorDesc(
+    ...     input_tensor=TensorDesc(TensorDataType.FLOAT32, (4,)), output_tensor=code, output_scale_tensor=one,
+    ...     output_zero_point_tensor=TensorDesc(TensorDataType.UINT8, (1,))))
+    >>> graph = device.compile_graph(GraphDesc(
+    ...     input_count=1, output_count=1, nodes=[OperatorGraphNodeDesc(operator)],
+    ...     input_edges=[InputGraphEdgeDesc(0, 0, 0)], output_edges=[OutputGraphEdgeDesc(0, 0, 0)]))
+    >>> graph.dispatch(input_0=np.float32([0, 1, 2, 255]))
+    array([  0,   1,   2, 255], dtype=uint8)
+    """
+
+    input_count: int
+    output_count: int
+    nodes: Sequence[OperatorGraphNodeDesc | ConstantGraphNodeDesc]
+    input_edges: Sequence[InputGraphEdgeDesc] = ()
+    output_edges: Sequence[OutputGraphEdgeDesc] = ()
+    intermediate_edges: Sequence[IntermediateGraphEdgeDesc] = ()

@@ -1,0 +1,134 @@
+"""Values and nodes as the native module takes them, gathered one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from dmlcpu.tensor import TensorDesc
+
+__all__ = ["NativeGraph", "ValueKind"]
+
+_Array = np.ndarray[Any, Any]
+
+
+class ValueKind(IntEnum):
+    """Where a value's memory comes from; the numbers are the native module's."""
+
+    INPUT = 0
+    OUTPUT = 1
+    CONSTANT = 2
+    INTERMEDIATE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    type: str
+    name: str
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int, ...]
+    attributes: Mapping[str, Sequence[int]]
+
+
+class NativeGraph:
+    """A graph under construction. Values are numbers; their descs tell type, sizes and strides.
+
+    Strides of intermediate values do not count, but for those that ``reinterpret`` reads and makes.
+    """
+
+    def __init__(self) -> None:
+        self.descs: list[TensorDesc] = []
+        self.kinds: list[ValueKind] = []
+        self.names: list[str] = []
+        self.constants: dict[int, _Array | None] = {}
+        self._nodes: list[_Node] = []
+
+    def copy(self) -> NativeGraph:
+        """Return a graph that goes on from here by itself."""
+        graph = NativeGraph()
+        graph.descs, graph.kinds, graph.names = [*self.descs], [*self.kinds], [*self.names]
+        graph.constants, graph._nodes = {**self.constants}, [*self._nodes]
+        return graph
+
+    def _add_value(self, kind: ValueKind, name: str, desc: TensorDesc) -> int:
+        self.kinds.append(kind)
+        self.names.append(name)
+        self.descs.append(desc)
+        return len(self.descs) - 1
+
+    def add_input(self, name: str, desc: TensorDesc) -> int:
+        """Add a value that is bound at each dispatch."""
+        return self._add_value(ValueKind.INPUT, name, desc)
+
+    def add_constant(self, desc: TensorDesc, array: _Array | None, name: str = "") -> int:
+        """Add a value that is given once: now, or later, under its name, if the array is None.
+
+        The array has the desc's data type and fits it as a binding would.
+        """
+        value = self._add_value(ValueKind.CONSTANT, name, desc)
+        self.constants[value] = array
+        return value
+
+    def add_array(self, array: _Array) -> int:
+        """Add a constant as it lies in memory, packed if no desc can say that; a 0-d array is one element."""
+        forward = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
+        array = array if forward else np.ascontiguousarray(array)
+        array = array.reshape(1) if array.ndim == 0 else array
+        return self.add_constant(TensorDesc.from_array(array), array)
+
+    def add_node(
+        self,
+        type: str,
+        inputs: Sequence[int | None],
+        outputs: Sequence[TensorDesc],
+        attributes: Mapping[str, Sequence[int]] | None = None,
+        name: str = "",
+    ) -> list[int]:
+        """Add an operator by its native name, its inputs numbered as in its desc; return its outputs."""
+        values = [self._add_value(ValueKind.INTERMEDIATE, "", desc) for desc in outputs]
+        self._nodes.append(
+            _Node(type, name or f"node {len(self._nodes)}", tuple(inputs), tuple(values), attributes or {})
+        )
+        return values
+
+    def add_view(
+        self,
+        type: str,
+        inputs: Sequence[int],
+        sizes: Sequence[int],
+        attributes: Mapping[str, Sequence[int]] | None = None,
+        name: str = "",
+    ) -> int:
+        """Add a view (TRANSPOSE, SLICE, RESHAPE, EXPAND, JOIN) of the inputs' data type; return its output."""
+        [value] = self.add_node(type, inputs, [TensorDesc(self.descs[inputs[0]].data_type, sizes)], attributes, name)
+        return value
+
+    def reinterpret(self, value: int, desc: TensorDesc, name: str = "") -> int:
+        """Return the memory of a value as another tensor; the value itself if that says the same."""
+        given = self.descs[value]
+        if (given.data_type, given.sizes, given.element_strides) == (desc.data_type, desc.sizes, desc.element_strides):
+            return value
+        [other] = self.add_node("REINTERPRET", [value], [desc], name=name)
+        return other
+
+    def mark_output(self, value: int, name: str, desc: TensorDesc) -> None:
+        """Bind a value at each dispatch, under a name; the desc has its type and sizes, and says how it is laid out."""
+        reinterpreted = any(
+            value in (*node.inputs, *node.outputs) for node in self._nodes if node.type == "REINTERPRET"
+        )
+        if self.kinds[value] is not ValueKind.INTERMEDIATE or reinterpreted:
+            [value] = self.add_node("RESHAPE", [value], [desc], name=name)
+        self.kinds[value], self.names[value], self.descs[value] = ValueKind.OUTPUT, name, desc
+
+    def rows(self) -> tuple[list[Any], list[Any]]:
+        """Return the values and nodes for the native module."""
+        values = [
+            (int(kind), name, int(desc.data_type), desc.sizes, desc.element_strides)
+            for kind, name, desc in zip(self.kinds, self.names, self.descs, strict=True)
+        ]
+        nodes = [(node.type, node.name, node.inputs, node.outputs, dict(node.attributes)) for node in self._nodes]
+        return values, nodes
