@@ -112,6 +112,10 @@ constexpr FactoryRow kFactories[] = {
     {"QUANTIZED_LINEAR_CONVOLUTION",
      compile_quantized_linear_convolution,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
+    {"CODE_TABLE", compile_code_table, {kCodes, set_of(DataType::uint8), kCodes}},
+    {"QUANTIZED_MULTIPLY",
+     compile_quantized_multiply,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
 };
 
 const FactoryRow& factory_of(const OperatorDesc& desc) {
