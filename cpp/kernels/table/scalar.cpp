@@ -4,9 +4,12 @@
 namespace dmlcpu {
 namespace {
 
-void look_up(const TableRun& run) noexcept {
+// By value: a store of a byte could change what a reference refers to.
+void look_up_bytes(TableRun run) noexcept {
   for (std::size_t i = 0; i < run.count; ++i) run.output[i] = run.table[run.input[i]];
 }
+
+void look_up(const TableRun& run) noexcept { look_up_bytes(run); }
 
 }  // namespace
 
