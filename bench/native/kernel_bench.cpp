@@ -58,6 +58,16 @@ class KernelBench {
                        .b_parameters = {0.03F, 127.0F, 0x80},
                        .output_parameters = {0.04F, 100.0F, 0}});
     });
+    report("multiply", kCount, "elements", [&] {
+      table_.multiply->run({.a = a_.data(),
+                            .b = b_.data(),
+                            .output = c_.data(),
+                            .count = kCount,
+                            .a_parameters = {0.02F, 128.0F, 0},
+                            .b_parameters = {0.03F, 127.0F, 0x80},
+                            .output_parameters = {0.04F, 100.0F, 0}});
+    });
+    table();
     Range range{};
     report("range float32", kCount, "elements", [&] { table_.range->float32(parameters_.data(), kCount, range); });
     report("range float16", kCount, "elements", [&] { table_.range->float16(parameters_.data(), kCount, range); });
@@ -139,6 +149,12 @@ class KernelBench {
     }
     report("pack sum rows", 64UL * 256, "elements",
            [&] { table_.pack->sum_rows(a_.data(), 256, 64, 256, integers(c_)); });
+  }
+
+  void table() {
+    const TableRun run = {.table = b_.data(), .input = a_.data(), .count = kCount, .output = c_.data()};
+    report("table", kCount, "elements", [&] { table_.table->look_up(run); });
+    report("table, AVX512_VBMI if the CPU has it", kCount, "elements", [&] { table_.best_table().look_up(run); });
   }
 
   void quantize() {

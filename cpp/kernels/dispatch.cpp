@@ -21,7 +21,10 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
      .add = &scalar::add,
-     .range = &scalar::range},
+     .multiply = &scalar::multiply,
+     .range = &scalar::range,
+     .table = &scalar::table,
+     .table_with_vbmi = &scalar::table},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
@@ -30,7 +33,10 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
-     .range = &avx2::range},
+     .multiply = &avx2::multiply,
+     .range = &avx2::range,
+     .table = &avx2::table,
+     .table_with_vbmi = &avx2::table},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
@@ -38,7 +44,10 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
-     .range = &avx2::range},
+     .multiply = &avx2::multiply,
+     .range = &avx2::range,
+     .table = &avx2::table,
+     .table_with_vbmi = &avx2::table},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -46,7 +55,10 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
-     .range = &avx512_vnni::range},
+     .multiply = &avx512_vnni::multiply,
+     .range = &avx512_vnni::range,
+     .table = &avx512_vnni::table,
+     .table_with_vbmi = &avx512_vbmi::table},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -54,7 +66,10 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
-     .range = &avx512_vnni::range},
+     .multiply = &avx512_vnni::multiply,
+     .range = &avx512_vnni::range,
+     .table = &avx512_vnni::table,
+     .table_with_vbmi = &avx512_vbmi::table},
 #endif
 }};
 
@@ -89,7 +104,9 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("quantize", &KernelTable::quantize),
           origin("dequantize", &KernelTable::dequantize),
           origin("add", &KernelTable::add),
-          origin("range", &KernelTable::range)};
+          origin("multiply", &KernelTable::multiply),
+          origin("range", &KernelTable::range),
+          origin("table", &KernelTable::table)};
 }
 
 std::vector<Isa> available_isas() {

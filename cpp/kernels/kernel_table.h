@@ -6,9 +6,12 @@
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/multiply/multiply.h"
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
+#include "kernels/table/table.h"
+#include "runtime/cpu_features.h"
 #include "runtime/isa.h"
 
 namespace dmlcpu {
@@ -21,7 +24,15 @@ struct KernelTable {
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;
   const AddKernels* add;
+  const MultiplyKernels* multiply;
   const RangeKernels* range;
+  const TableKernels* table;
+  // In place of table where the CPU has AVX512_VBMI besides: as AVX512_VNNI without it is found in two generations of
+  // CPUs only, that is no instruction set of its own here. table once more where there is none.
+  const TableKernels* table_with_vbmi;
+
+  // The one of the two that this CPU runs.
+  const TableKernels& best_table() const { return has_avx512_vbmi() ? *table_with_vbmi : *table; }
 };
 
 }  // namespace dmlcpu

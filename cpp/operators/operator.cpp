@@ -94,6 +94,7 @@ constexpr DataTypes kFloat32 = set_of(DataType::float32), kInt32 = set_of(DataTy
 constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
 constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
 constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
+constexpr DataTypes kAnyType = kFloats | kIntegers;
 
 // The operators, with the order of axes and the types that their kernels read and write as those of each tensor.
 struct FactoryRow {
@@ -124,6 +125,12 @@ constexpr FactoryRow kFactories[] = {
      compile_quantized_linear_convolution,
      Arrangement::channels,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
+    {"CODE_TABLE", compile_code_table, {kCodes, set_of(DataType::uint8), kCodes}},
+    {"QUANTIZED_MULTIPLY",
+     compile_quantized_multiply,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"COPY", compile_copy, {kAnyType, kAnyType}},
+    {"PADDING", compile_padding, {kCodes, kCodes}},
 };
 
 const FactoryRow& factory_of(const std::string& type) {

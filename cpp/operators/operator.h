@@ -118,4 +118,10 @@ std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc d
 std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target);
 
+// The same for operators that only graphs are made of: DirectML has other means for them, or none for 8-bit codes.
+std::unique_ptr<CompiledOperator> compile_code_table(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
+
 }  // namespace dmlcpu

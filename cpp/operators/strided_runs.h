@@ -33,7 +33,13 @@ class StridedRuns {
   std::size_t length() const { return static_cast<std::size_t>(sizes_[0]); }  // elements of a run
   std::size_t count() const { return count_; }
   std::int64_t stride(std::size_t operand) const { return strides_[0][operand]; }  // within a run, in elements
-  Offsets offsets(std::size_t run) const;                                          // of a run's first elements
+
+  // The axes as they are walked: axis 0 is the run, axis 1 the next outer one.
+  std::size_t rank() const { return rank_; }
+  std::int64_t size(std::size_t axis) const { return sizes_[axis]; }
+  std::int64_t stride(std::size_t operand, std::size_t axis) const { return strides_[axis][operand]; }
+
+  Offsets offsets(std::size_t run) const;  // of a run's first elements
 
   // The runs in words, one property a line, for CompiledOperator::describe.
   std::string describe(int num_threads) const;

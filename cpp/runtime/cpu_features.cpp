@@ -157,6 +157,15 @@ std::string missing_feature(Isa isa) {
 #endif
 }
 
+bool has_avx512_vbmi() noexcept {
+#if defined(__x86_64__)
+  static const bool present = bit(cpuid(7, 0).ecx, 1);
+  return present;
+#else
+  return false;
+#endif
+}
+
 CacheSizes cache_sizes() {
   constexpr std::size_t kKiB = 1024;
 #if defined(__linux__) && defined(_SC_LEVEL1_DCACHE_SIZE)

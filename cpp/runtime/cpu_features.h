@@ -13,6 +13,9 @@ namespace dmlcpu {
 // amx_int8 requests the permission from the kernel, once per process.
 std::string missing_feature(Isa isa);
 
+// Whether the CPU has AVX512_VBMI. Says nothing of the registers: it counts only where avx512_vnni lacks nothing.
+bool has_avx512_vbmi() noexcept;
+
 // Sizes in bytes of the data caches that one core uses; typical values where the system does not tell.
 struct CacheSizes {
   std::size_t level_1;

@@ -81,8 +81,10 @@ void check_add(Check& check);
 void check_depthwise(Check& check);
 void check_dequantize(Check& check);
 void check_gemm(Check& check);
+void check_multiply(Check& check);
 void check_pack(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);
+void check_table(Check& check);
 
 }  // namespace dmlcpu::test

@@ -1,0 +1,83 @@
+// QUANTIZED_MULTIPLY: tensors a, a scale, a zero point, b, b scale, b zero point, output scale, output zero point,
+// output, as of ELEMENT_WISE_QUANTIZED_LINEAR_ADD. DirectML has no such operator.
+#include <stdexcept>
+
+#include "operators/code_runs.h"
+#include "operators/operator.h"
+#include "operators/staging.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t {
+  kA,
+  kAScale,
+  kAZeroPoint,
+  kB,
+  kBScale,
+  kBZeroPoint,
+  kOutputScale,
+  kOutputZeroPoint,
+  kOutput
+};
+
+class QuantizedMultiply final : public CompiledOperator {
+ public:
+  QuantizedMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}) {
+    check_parameters(kA, kAScale, kAZeroPoint);
+    check_parameters(kB, kBScale, kBZeroPoint);
+    check_parameters(kOutput, kOutputScale, kOutputZeroPoint);
+  }
+
+  std::string describe() const override {
+    return "algorithm: one pass\nkernel: multiply\n" + runs_.describe(target().num_threads);
+  }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    const MultiplyOperand a = operand(tensors, kA, kAScale, kAZeroPoint);
+    const MultiplyOperand b = operand(tensors, kB, kBScale, kBZeroPoint);
+    const MultiplyOperand product = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint);
+    const MultiplyKernels& kernels = *target().kernels().multiply;
+    runs_.run({static_cast<const std::uint8_t*>(tensors[kA]), static_cast<const std::uint8_t*>(tensors[kB])},
+              static_cast<std::uint8_t*>(tensors[kOutput]), target().num_threads,
+              [&](const CodeRuns::Inputs& inputs, std::uint8_t* output, std::size_t count) noexcept {
+                kernels.run({.a = inputs[0],
+                             .b = inputs[1],
+                             .output = output,
+                             .count = count,
+                             .a_parameters = a,
+                             .b_parameters = b,
+                             .output_parameters = product});
+              });
+  }
+
+ private:
+  void check_parameters(Tensor codes, Tensor scale, Tensor zero_point) const {
+    desc().tensor(scale);
+    const std::optional<TensorLayout>& given = desc().tensors[zero_point];
+    if (given && given->type != desc().tensor(codes).type) {
+      throw std::invalid_argument(desc().type + ": a zero point is of its tensor's data type");
+    }
+  }
+
+  MultiplyOperand operand(const TensorPointers& tensors, Tensor codes, Tensor scale, Tensor zero_point) const {
+    const DataType type = desc().tensor(codes).type;
+    const std::uint8_t flip = offset_flip(type);
+    return {.scale = value_as_float(tensors[scale], DataType::float32),
+            .zero_point = value_as_float(tensors[zero_point], type) + flip,
+            .flip = flip};
+  }
+
+  CodeRuns runs_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<QuantizedMultiply>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

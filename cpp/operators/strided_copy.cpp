@@ -1,0 +1,158 @@
+#include "operators/strided_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "operators/sizes.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+constexpr std::size_t kOutput = 0, kInput = 1;  // operands of the runs
+
+}  // namespace
+
+StridedCopy::StridedCopy(const TensorLayout& output, const TensorLayout& input, const ExecutionTarget& target)
+    : target_(target), element_bytes_(element_size(output.type)), runs_(std::array{&output, &input}) {
+  if (input.type != output.type) throw std::invalid_argument("a copy is of its input's data type");
+  choose_method();
+  cut_into_tasks(as_size(output.element_count()));
+}
+
+void StridedCopy::choose_method() {
+  const bool single = runs_.length() == 1;
+  if (single || runs_.stride(kOutput) == 1) {
+    if (single || runs_.stride(kInput) == 1) {
+      method_ = Method::runs;
+      return;
+    }
+    if (runs_.stride(kInput) == 0) {
+      method_ = Method::fill;
+      return;
+    }
+    for (std::size_t axis = 1; axis < runs_.rank(); ++axis) {
+      if (runs_.stride(kInput, axis) == 1) {
+        method_ = Method::transposed;
+        row_axis_ = axis;
+        return;
+      }
+    }
+  }
+}
+
+// Enough elements to a task that waking a worker pays; for one thread all of them, so that the largest runs are one
+// copy.
+void StridedCopy::cut_into_tasks(std::size_t elements) {
+  const auto threads = as_size(target_.num_threads);
+  const std::size_t wanted =
+      threads == 1 ? elements : std::max(StridedRuns::kElementsPerTask, elements / threads / kTasksPerThread);
+  const std::size_t rows = row_axis_ < runs_.rank() ? as_size(runs_.size(row_axis_)) : 1;
+  columns_ = {runs_.length(), std::min(runs_.length(), wanted)};
+  // Whole cache lines of a transposed input.
+  constexpr std::size_t kLine = 64;
+  rows_ = {rows, std::clamp<std::size_t>((wanted / columns_.piece + kLine - 1) / kLine * kLine, 1, rows)};
+  const std::size_t outer = runs_.count() / rows;
+  outer_ = {outer, std::clamp<std::size_t>(wanted / (columns_.piece * rows_.piece), 1, outer)};
+}
+
+// Of the first element of a block: the axes that are neither its rows nor its columns, in elements.
+StridedRuns::Offsets StridedCopy::outer_offsets(std::size_t index) const {
+  StridedRuns::Offsets offsets{};
+  for (std::size_t axis = 1; axis < runs_.rank(); ++axis) {
+    if (axis == row_axis_) continue;
+    const auto size = as_size(runs_.size(axis));
+    const auto place = static_cast<std::int64_t>(index % size);
+    index /= size;
+    for (const std::size_t operand : {kOutput, kInput}) offsets[operand] += place * runs_.stride(operand, axis);
+  }
+  return offsets;
+}
+
+void StridedCopy::run(const void* input, void* output) const {
+  const auto row_stride = [&](std::size_t operand) { return rows_.size == 1 ? 0 : runs_.stride(operand, row_axis_); };
+  parallel_for(
+      outer_.count() * rows_.count() * columns_.count(), target_.num_threads, [&](std::size_t task, int) noexcept {
+        const std::size_t column = task % columns_.count() * columns_.piece;
+        const std::size_t row = task / columns_.count() % rows_.count() * rows_.piece;
+        const std::size_t first = task / columns_.count() / rows_.count() * outer_.piece;
+        for (std::size_t index = first; index < std::min(first + outer_.piece, outer_.size); ++index) {
+          const StridedRuns::Offsets offsets = outer_offsets(index);
+          const auto byte = [&](std::size_t operand) {
+            const std::int64_t element = offsets[operand] + static_cast<std::int64_t>(row) * row_stride(operand) +
+                                         static_cast<std::int64_t>(column) * runs_.stride(operand);
+            return element * static_cast<std::int64_t>(element_bytes_);
+          };
+          copy_block({static_cast<const std::uint8_t*>(input) + byte(kInput),
+                      static_cast<std::uint8_t*>(output) + byte(kOutput), std::min(rows_.piece, rows_.size - row),
+                      std::min(columns_.piece, columns_.size - column)});
+        }
+      });
+}
+
+void StridedCopy::copy_block(const Block& block) const {
+  if (method_ == Method::transposed && element_bytes_ == 1) {
+    target_.kernels().pack->transpose({.input = block.input,
+                                       .input_row_stride = as_size(runs_.stride(kInput)),
+                                       .rows = block.columns,
+                                       .columns = block.rows,
+                                       .flip = 0,
+                                       .output = block.output,
+                                       .output_row_stride = as_size(runs_.stride(kOutput, row_axis_))});
+    return;
+  }
+  switch (element_bytes_) {
+    case 4:
+      return copy_elements<std::uint32_t>(block);
+    case 2:
+      return copy_elements<std::uint16_t>(block);
+    default:
+      return copy_elements<std::uint8_t>(block);
+  }
+}
+
+template <class Element>
+void StridedCopy::copy_elements(const Block& block) const {
+  const auto* input = reinterpret_cast<const Element*>(block.input);
+  auto* output = reinterpret_cast<Element*>(block.output);
+  const std::int64_t input_step = runs_.stride(kInput), output_step = runs_.stride(kOutput);
+  const std::int64_t input_row = block.rows == 1 ? 0 : runs_.stride(kInput, row_axis_);
+  const std::int64_t output_row = block.rows == 1 ? 0 : runs_.stride(kOutput, row_axis_);
+  const auto rows = static_cast<std::int64_t>(block.rows), columns = static_cast<std::int64_t>(block.columns);
+  switch (method_) {
+    case Method::runs:
+      for (std::int64_t row = 0; row < rows; ++row) {
+        std::memcpy(output + row * output_row, input + row * input_row, block.columns * sizeof(Element));
+      }
+      return;
+    case Method::fill:
+      for (std::int64_t row = 0; row < rows; ++row) {
+        std::fill_n(output + row * output_row, block.columns, input[row * input_row]);
+      }
+      return;
+    default:
+      // Tiles of which both sides' cache lines stay in L1 until they are used up.
+      constexpr std::int64_t kTile = 16;
+      for (std::int64_t row_tile = 0; row_tile < rows; row_tile += kTile) {
+        for (std::int64_t column_tile = 0; column_tile < columns; column_tile += kTile) {
+          for (std::int64_t row = row_tile; row < std::min(row_tile + kTile, rows); ++row) {
+            for (std::int64_t column = column_tile; column < std::min(column_tile + kTile, columns); ++column) {
+              output[row * output_row + column * output_step] = input[row * input_row + column * input_step];
+            }
+          }
+        }
+      }
+  }
+}
+
+std::string StridedCopy::describe() const {
+  static constexpr std::array kNames = {"runs", "fill", "transposed", "elements"};
+  const std::size_t tasks = outer_.count() * rows_.count() * columns_.count();
+  return std::string("copy: ") + kNames[static_cast<std::size_t>(method_)] + ", " + std::to_string(outer_.size) +
+         " blocks of " + std::to_string(rows_.size) + " x " + std::to_string(columns_.size) +
+         " elements\ntasks: " + std::to_string(tasks) + ", on " +
+         std::to_string(std::min(tasks, as_size(target_.num_threads))) + " threads";
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,63 @@
+// Copies elements between tensors of equal sizes and any strides, as bytes.
+//
+// The output decides the order of the axes (StridedRuns); two of them make a block, in the cheapest way that both
+// strides allow:
+//
+//   runs         the innermost axis is contiguous in both           slices, concatenation, tensors that are one run
+//   fill         it is contiguous in the output, one element long   broadcast, padding
+//                in the input
+//   transposed   another axis is contiguous in the input            {N, C, H, W} memory to {N, H, W, C} and back
+//   elements     all else                                           steps of two and more
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "operators/operator.h"
+#include "operators/strided_runs.h"
+
+namespace dmlcpu {
+
+class StridedCopy {
+ public:
+  // Throws std::invalid_argument if the sizes or data types differ.
+  StridedCopy(const TensorLayout& output, const TensorLayout& input, const ExecutionTarget& target);
+
+  // From the first element on to the first element on. The two do not overlap.
+  void run(const void* input, void* output) const;
+
+  std::string describe() const;
+
+ private:
+  enum class Method : std::uint8_t { runs, fill, transposed, elements };
+
+  // A range of an axis to a task.
+  struct Cut {
+    std::size_t size, piece;
+    std::size_t count() const { return (size + piece - 1) / piece; }
+  };
+
+  struct Block {
+    const std::uint8_t* input;
+    std::uint8_t* output;
+    std::size_t rows, columns;
+  };
+
+  void choose_method();
+  void cut_into_tasks(std::size_t elements);
+  StridedRuns::Offsets outer_offsets(std::size_t index) const;
+  void copy_block(const Block& block) const;
+  template <class Element>
+  void copy_elements(const Block& block) const;
+
+  ExecutionTarget target_;
+  std::size_t element_bytes_;
+  StridedRuns runs_;
+  Method method_ = Method::elements;
+  std::size_t row_axis_ = 1;  // with axis 0 it makes a block; rank() where there is no other axis
+  Cut columns_{}, rows_{}, outer_{};
+};
+
+}  // namespace dmlcpu

@@ -1,0 +1,108 @@
+"""COPY on random layouts of all element sizes, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from fills import input_fills
+from graph_cases import assert_native_matches_reference
+from native_operator import run_native
+from operator_case import OperatorCase
+from strategies import input_tensors, output_tensors, tensor_sizes
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+
+Devices = Mapping[str, dmlcpu.Device]
+
+DATA_TYPES = ("UINT8", "INT8", "UINT16", "INT16", "FLOAT16", "UINT32", "INT32", "FLOAT32")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> OperatorCase:
+    sizes = draw(tensor_sizes())
+    data_type = draw(st.sampled_from(DATA_TYPES))
+    fills = input_fills(NUMPY_TYPES[data_type])
+    tensors = {
+        "input_tensor": draw(input_tensors(data_type, sizes, fills)),
+        "output_tensor": draw(output_tensors(data_type, sizes)),
+    }
+    return OperatorCase("COPY", tensors, {})
+
+
+def strides_in(sizes: tuple[int, ...], order: tuple[int, ...], step: int, gap: int) -> tuple[int, ...]:
+    """The axes nest in the given order, outermost first."""
+    strides = [0] * len(sizes)
+    for axis in reversed(order):
+        strides[axis] = step
+        step = step * sizes[axis] + gap
+    return tuple(strides)
+
+
+def numbered(data_type: str, sizes: tuple[int, ...], strides: tuple[int, ...]) -> StridedTensor:
+    """Elements that all differ as far as the type can tell."""
+    numbers = np.arange(element_span(sizes, strides), dtype=np.uint32) * np.uint32(2654435761)
+    unsigned = np.dtype(f"u{NUMPY_TYPES[data_type].itemsize}")
+    return StridedTensor(data_type, sizes, strides, (numbers >> 7).astype(unsigned).view(NUMPY_TYPES[data_type]))
+
+
+@given(cases(), st.booleans())
+def test_equals_the_reference(devices: Devices, case: OperatorCase, owned: bool) -> None:
+    assert_native_matches_reference(devices, case, owned=["input_tensor"] if owned else [])
+
+
+@pytest.mark.parametrize("data_type", ["INT8", "FLOAT16", "FLOAT32"])
+@pytest.mark.parametrize(
+    ("input_order", "output_order"),
+    [
+        ((0, 1, 2, 3), (0, 1, 2, 3)),
+        ((0, 1, 2, 3), (0, 2, 3, 1)),
+        ((0, 2, 3, 1), (0, 1, 2, 3)),
+        ((0, 1, 2, 3), (0, 2, 1, 3)),
+        ((0, 1, 2, 3), (0, 1, 3, 2)),
+        ((0, 1, 2, 3), (3, 2, 1, 0)),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(2, 67, 40, 81), (1, 3, 150, 333), (300, 1, 1, 301), (1, 1, 1, 200001)])
+@pytest.mark.parametrize(("input_gap", "output_gap"), [(0, 0), (5, 0), (0, 7), (3, 1)])
+def test_several_tasks(
+    devices: Devices,
+    data_type: str,
+    input_order: tuple[int, ...],
+    output_order: tuple[int, ...],
+    sizes: tuple[int, ...],
+    input_gap: int,
+    output_gap: int,
+) -> None:
+    tensors = {
+        "input_tensor": numbered(data_type, sizes, strides_in(sizes, input_order, 1, input_gap)),
+        "output_tensor": blank_tensor(data_type, sizes, strides_in(sizes, output_order, 1, output_gap)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
+
+
+@pytest.mark.parametrize("data_type", ["UINT8", "UINT16", "UINT32"])
+@pytest.mark.parametrize(("input_step", "output_step"), [(2, 1), (1, 2), (3, 2), (0, 1), (0, 2)])
+def test_steps(devices: Devices, data_type: str, input_step: int, output_step: int) -> None:
+    sizes, order = (1, 30, 50, 97), (0, 1, 2, 3)
+    tensors = {
+        "input_tensor": numbered(data_type, sizes, strides_in(sizes, order, input_step, 2)),
+        "output_tensor": blank_tensor(data_type, sizes, strides_in(sizes, order, output_step, 2)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
+
+
+@pytest.mark.parametrize(
+    ("input_type", "input_sizes"), [("INT8", (4, 5)), ("FLOAT32", (4, 5)), ("UINT8", (4, 6)), ("UINT8", (20,))]
+)
+def test_refuses_what_does_not_fit(device: dmlcpu.Device, input_type: str, input_sizes: tuple[int, ...]) -> None:
+    tensors = {
+        "input_tensor": blank_tensor(input_type, input_sizes, None),
+        "output_tensor": blank_tensor("UINT8", (4, 5), None),
+    }
+    with pytest.raises(ValueError, match=r"sizes|data type"):
+        run_native(device, "COPY", tensors, {})

@@ -1,0 +1,150 @@
+"""QUANTIZED_MULTIPLY on random layouts, broadcasts and adversarial values, against the reference."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from fills import INTEGERS, SCALES
+from graph_cases import assert_native_matches_reference, random_tensor, strides_of
+from native_operator import run_native
+from operator_case import OperatorCase
+from strategies import BYTE_TYPES, input_tensors, optional_zero_points, output_tensors, tensor_sizes
+from strided_tensor import StridedTensor, blank_tensor
+
+Devices = Mapping[str, dmlcpu.Device]
+
+
+def one_float(value: float) -> StridedTensor:
+    return StridedTensor("FLOAT32", (1,), None, np.array([value], np.float32))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> OperatorCase:
+    sizes = draw(tensor_sizes())
+    ones = (1,) * len(sizes)
+    a_type, b_type, output_type = (draw(st.sampled_from(BYTE_TYPES)) for _ in range(3))
+    tensors = {
+        "a_tensor": draw(input_tensors(a_type, sizes, INTEGERS)),
+        "a_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "a_zero_point_tensor": draw(optional_zero_points(a_type, ones)),
+        "b_tensor": draw(input_tensors(b_type, sizes, INTEGERS)),
+        "b_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "b_zero_point_tensor": draw(optional_zero_points(b_type, ones)),
+        "output_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "output_zero_point_tensor": draw(optional_zero_points(output_type, ones)),
+        "output_tensor": draw(output_tensors(output_type, sizes)),
+    }
+    return OperatorCase("QUANTIZED_MULTIPLY", tensors, {})
+
+
+def case_on(
+    rng: np.random.Generator,
+    types: tuple[str, str, str],
+    scales: tuple[float, float, float],
+    a: StridedTensor,
+    b: StridedTensor,
+    output: StridedTensor,
+) -> OperatorCase:
+    zero_points = [random_tensor(rng, data_type, (1,)) for data_type in types]
+    a_scale, b_scale, output_scale = (one_float(scale) for scale in scales)
+    tensors = {
+        "a_tensor": a,
+        "a_scale_tensor": a_scale,
+        "a_zero_point_tensor": zero_points[0],
+        "b_tensor": b,
+        "b_scale_tensor": b_scale,
+        "b_zero_point_tensor": zero_points[1],
+        "output_scale_tensor": output_scale,
+        "output_zero_point_tensor": zero_points[2],
+        "output_tensor": output,
+    }
+    return OperatorCase("QUANTIZED_MULTIPLY", tensors, {})
+
+
+@given(cases(), st.booleans())
+def test_equals_the_reference(devices: Devices, case: OperatorCase, owned: bool) -> None:
+    assert_native_matches_reference(devices, case, owned=["b_tensor", "b_scale_tensor"] if owned else [])
+
+
+@pytest.mark.parametrize("types", list(itertools.product(BYTE_TYPES, repeat=3)))
+def test_every_pair_of_codes(
+    devices: Devices, random_numbers: np.random.Generator, types: tuple[str, str, str]
+) -> None:
+    """All 65536 pairs, with many products at ties or, where the scales are no powers of two, beside ties."""
+    codes = np.arange(256).astype(np.uint8)
+    a = StridedTensor(types[0], (256, 256), (1, 0), codes.view(types[0].lower()))
+    b = StridedTensor(types[1], (256, 256), (0, 1), codes.view(types[1].lower()))
+    output = blank_tensor(types[2], (256, 256), None)
+    for base in (0.5, 0.1, random_numbers.uniform(0.01, 1)):
+        scales = (base, 3 * base, 192 * base * base)
+        assert_native_matches_reference(devices, case_on(random_numbers, types, scales, a, b, output))
+
+
+@pytest.mark.parametrize(("a", "b", "expected"), [(3, 5, 8), (5, 5, 12), (7, 3, 10), (-3, 5, -8), (-5, 1, -2)])
+def test_ties_go_to_even_before_the_zero_point(device: dmlcpu.Device, a: int, b: int, expected: int) -> None:
+    def run(tensor: int) -> StridedTensor:
+        return StridedTensor("INT8", (67,), None, np.full(67, tensor, np.int8))
+
+    tensors: dict[str, StridedTensor | None] = {
+        "a_tensor": run(a),
+        "a_scale_tensor": one_float(0.5),
+        "a_zero_point_tensor": None,
+        "b_tensor": run(b),
+        "b_scale_tensor": one_float(1),
+        "b_zero_point_tensor": None,
+        "output_scale_tensor": one_float(1),
+        "output_zero_point_tensor": StridedTensor("INT8", (1,), None, np.array([1], np.int8)),
+        "output_tensor": blank_tensor("INT8", (67,), None),
+    }
+    result = run_native(device, "QUANTIZED_MULTIPLY", tensors, {})["output_tensor"]
+    assert result[37:-37].tolist() == [expected + 1] * 67
+
+
+@pytest.mark.parametrize("sizes", [(2, 24, 30, 31), (1, 64, 33, 35), (2, 1152, 7, 7), (1, 5000, 5, 3), (3, 1, 70, 80)])
+@pytest.mark.parametrize("layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("gap", [0, 5])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_factor_of_each_channel(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    sizes: tuple[int, ...],
+    layout: str,
+    gap: int,
+    swapped: bool,
+) -> None:
+    """Squeeze and excite: one factor an image and channel, broadcast over the pixels."""
+    strides = strides_of(sizes, layout, gap)
+    activations = random_tensor(random_numbers, "UINT8", sizes, strides)
+    factors = random_tensor(random_numbers, "UINT8", sizes, (sizes[1], 1, 0, 0))
+    a, b = (factors, activations) if swapped else (activations, factors)
+    output = blank_tensor("INT8", sizes, strides)
+    case = case_on(random_numbers, ("UINT8", "UINT8", "INT8"), (0.02, 1 / 256, 0.013), a, b, output)
+    assert_native_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize(
+    ("field", "tensor"),
+    [
+        ("a_tensor", blank_tensor("UINT8", (3, 4), None)),
+        ("b_tensor", blank_tensor("UINT8", (3, 6), None)),
+        ("b_tensor", blank_tensor("UINT8", (15,), None)),
+        ("a_scale_tensor", None),
+        ("output_scale_tensor", None),
+        ("a_scale_tensor", blank_tensor("UINT8", (1,), None)),
+        ("output_zero_point_tensor", blank_tensor("INT8", (1,), None)),
+    ],
+)
+def test_refuses_what_does_not_fit(
+    device: dmlcpu.Device, random_numbers: np.random.Generator, field: str, tensor: StridedTensor | None
+) -> None:
+    codes = blank_tensor("UINT8", (3, 5), None)
+    case = case_on(random_numbers, ("UINT8",) * 3, (1, 1, 1), codes, codes, codes)
+    with pytest.raises(ValueError, match=r"sizes|data type|lacks"):
+        run_native(device, case.operator, {**case.tensors, field: tensor}, {})
