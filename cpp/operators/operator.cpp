@@ -125,12 +125,13 @@ constexpr FactoryRow kFactories[] = {
      compile_quantized_linear_convolution,
      Arrangement::channels,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
-    {"CODE_TABLE", compile_code_table, {kCodes, set_of(DataType::uint8), kCodes}},
+    {"CODE_TABLE", compile_code_table, Arrangement::element_wise, {kCodes, set_of(DataType::uint8), kCodes}},
     {"QUANTIZED_MULTIPLY",
      compile_quantized_multiply,
+     Arrangement::element_wise,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"COPY", compile_copy, {kAnyType, kAnyType}},
-    {"PADDING", compile_padding, {kCodes, kCodes}},
+    {"COPY", compile_copy, Arrangement::element_wise, {kAnyType, kAnyType}},
+    {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
 };
 
 const FactoryRow& factory_of(const std::string& type) {
