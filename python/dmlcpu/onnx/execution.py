@@ -1,0 +1,140 @@
+"""Runs plans: native graphs, and what another runtime takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+import numpy as np
+
+from dmlcpu.errors import DmlError
+from dmlcpu.graph.compiled_graph import StepTime
+from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
+from dmlcpu.onnx.values import Array
+
+__all__ = ["ExecutablePlan", "PartTime", "foreign_runner"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartTime:
+    """When one part of a plan ran.
+
+    Attributes:
+        provider: ``"dmlcpu"`` or ``"onnxruntime"``.
+        begin, duration: Nanoseconds, from the beginning of the run.
+        steps: Of a native part, each step, from the beginning of the part.
+    """
+
+    provider: str
+    begin: int
+    duration: int
+    steps: tuple[StepTime, ...] = ()
+
+
+class _Runner(Protocol):
+    provider: str
+
+    def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
+        """Read what the part reads from the values, and add what it writes."""
+
+
+class _NativeRunner:
+    provider = "dmlcpu"
+
+    def __init__(self, part: NativePart) -> None:
+        self._graph = part.graph
+        self._inputs, self._outputs = part.inputs, part.outputs
+        # A tensor without axes is one of a single element to the graph.
+        self._scalars = tuple(name for name, shape in zip(part.outputs, part.shapes, strict=True) if not shape)
+
+    def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
+        feeds = {name: values[name] for name in self._inputs}
+        steps: tuple[StepTime, ...] = ()
+        if profile:
+            result, steps = self._graph.profile(**feeds)
+        else:
+            result = self._graph.dispatch(**feeds)
+        if len(self._outputs) == 1:
+            values[self._outputs[0]] = result
+        else:
+            values.update(zip(self._outputs, result, strict=True))
+        for name in self._scalars:
+            values[name] = values[name].reshape(())
+        return steps
+
+
+class _ForeignRunner:
+    provider = "onnxruntime"
+
+    def __init__(self, part: ForeignPart, num_threads: int) -> None:
+        self._session = foreign_runner(part, num_threads)
+        own = [value.name for value in part.model.graph.input]
+        self._names = tuple(zip(own, part.inputs, strict=True))
+        self._outputs = list(part.outputs)
+
+    def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
+        feeds = {own: values[name] for own, name in self._names}
+        values.update(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
+        return ()
+
+
+def foreign_runner(part: ForeignPart, num_threads: int) -> Any:
+    """Return a session of onnxruntime for a part.
+
+    Raises:
+        DmlError: onnxruntime is not installed; the message lists the nodes that need it.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes)
+        raise DmlError(
+            f"these nodes have no kernel, and onnxruntime, which could run them, is not installed: {nodes}"
+        ) from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(part.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+class ExecutablePlan:
+    """A plan with everything compiled.
+
+    Attributes:
+        plan: What is run.
+    """
+
+    def __init__(self, plan: Plan, num_threads: int) -> None:
+        self.plan = plan
+        self._runners: list[_Runner] = [
+            _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
+            for part in plan.parts
+        ]
+
+    def run(self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, skip: int = 0) -> dict[str, Array]:
+        """Return all values that parts have made of the feeds, the feeds included.
+
+        Args:
+            feeds: The model's inputs, and what parts that are skipped have made.
+            profile: If given, gets an entry for each part.
+            skip: How many parts have run already.
+        """
+        values = dict(feeds)
+        begin = perf_counter_ns()
+        for runner in self._runners[skip:]:
+            started = perf_counter_ns()
+            steps = runner.run(values, profile is not None)
+            if profile is not None:
+                profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps))
+        return values
+
+    def outputs(self, values: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
+        """Return outputs of the model by their indices."""
+        results = []
+        for index in indices:
+            output = self.plan.outputs[index]
+            results.append(values[output] if isinstance(output, str) else np.array(output))
+        return results

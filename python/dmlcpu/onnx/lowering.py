@@ -1,0 +1,216 @@
+"""From the nodes of a model to native graphs, for given shapes of its inputs.
+
+Nodes are met one after the other. A rule (``dmlcpu.onnx.rules``) takes the values of a node's inputs and returns those
+of its outputs, adding operators to the native graph of the current partition where something has to be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dmlcpu.device import Device
+from dmlcpu.functions.element_wise import quantize_linear
+from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.tensor import TensorDesc, data_type_of
+
+__all__ = ["Lowering", "NotNative", "Rule", "scalar_parameters"]
+
+FLOAT32 = np.dtype(np.float32)
+
+
+class NotNative(Exception):  # not an error: another runtime takes the node
+    """No kernel does what a node asks for; the message tells what."""
+
+
+class Lowering:
+    """The native graph under construction, and the operators that rules add to it.
+
+    Attributes:
+        device: Where the graph will run.
+        graph: Of the current partition.
+        partition: Its number.
+        node: The node that is being lowered; it names what is added.
+        imported: The values from outside that the current graph reads: by name, its number there.
+        exports: By partition, the values that other partitions or the caller read: by name, the tensor.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.graph = NativeGraph()
+        self.partition = 0
+        self.node: Node | None = None
+        self.imported: dict[str, Tensor] = {}
+        self._numbers: dict[str, int] = {}
+        self._constants: dict[int, tuple[Array, int]] = {}
+        self._made = 0
+        self.exports: dict[int, dict[str, Tensor]] = {}
+
+    def begin_partition(self) -> None:
+        """Go on with an empty graph."""
+        self.graph = NativeGraph()
+        self.partition += 1
+        self.imported, self._numbers, self._constants = {}, {}, {}
+
+    def number(self, operand: Operand) -> int | None:
+        """Return the number that an operand has in the current graph."""
+        if operand is None:
+            return None
+        if isinstance(operand, Constant):
+            operand = operand.array
+        if isinstance(operand, np.ndarray):
+            # Constants that several nodes read are told by the object: the model keeps them alive.
+            known = self._constants.get(id(operand))
+            if known is None or known[0] is not operand:
+                known = self._constants[id(operand)] = (operand, self.graph.add_array(operand))
+            return known[1]
+        if operand.partition == self.partition:
+            return operand.number
+        if operand.name not in self._numbers:
+            if operand.partition >= 0:
+                self.exports.setdefault(operand.partition, {})[operand.name] = operand
+            self._numbers[operand.name] = self.graph.add_input(operand.name, desc_of(operand.dtype, operand.shape))
+            self.imported[operand.name] = operand
+        return self._numbers[operand.name]
+
+    def tensor(self, number: int, dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Tensor:
+        """Return a value of the current graph under a name that no other has."""
+        self._made += 1
+        return Tensor(self.partition, number, f"dmlcpu:{self._made}", np.dtype(dtype), tuple(shape))
+
+    def emit(
+        self,
+        type: str,
+        inputs: Sequence[Operand],
+        dtype: np.dtype[Any] | type[np.generic],
+        shape: Sequence[int],
+        attributes: Mapping[str, Sequence[int]] | None = None,
+    ) -> Tensor:
+        """Add an operator with one output."""
+        return self.emit_several(type, inputs, [(dtype, shape)], attributes)[0]
+
+    def emit_several(
+        self,
+        type: str,
+        inputs: Sequence[Operand],
+        outputs: Sequence[tuple[Any, Sequence[int]]],
+        attributes: Mapping[str, Sequence[int]] | None = None,
+    ) -> list[Tensor]:
+        """Add an operator, or a view, by its native name."""
+        numbers = [self.number(operand) for operand in inputs]
+        descs = [desc_of(dtype, shape) for dtype, shape in outputs]
+        name = "" if self.node is None else self.node.name
+        made = self.graph.add_node(type, numbers, descs, attributes, name)
+        return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
+
+    def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """Return the elements of a tensor in row-major order with another shape."""
+        return tensor if tensor.shape == tuple(shape) else self.emit("RESHAPE", [tensor], tensor.dtype, shape)
+
+    def expanded(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """Return a tensor broadcast to a shape, as numpy does."""
+        aligned = self.reshaped(tensor, (*(1,) * (len(shape) - len(tensor.shape)), *tensor.shape))
+        return aligned if aligned.shape == tuple(shape) else self.emit("EXPAND", [aligned], tensor.dtype, shape)
+
+    def floats(self, value: Value) -> Tensor | Array:
+        """Return a value in floating point, or whatever type it has, computed: a tensor or a constant array."""
+        if isinstance(value, Constant):
+            return value.array
+        if isinstance(value, Dequantized):
+            return value.floats()
+        if isinstance(value, Table):
+            return self._dequantized(value)
+        return value.floats() if isinstance(value, Deferred) else value
+
+    def _dequantized(self, table: Table) -> Tensor:
+        if table.parameters is None:
+            return self.emit("CODE_TABLE", [table.codes, table.floats], FLOAT32, table.shape)
+        scale, zero_point = scalar_parameters(table.parameters)
+        inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
+        return self.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", inputs, FLOAT32, table.shape)
+
+    def quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
+        """Return a value as codes: a tensor or a constant array."""
+        if isinstance(value, Constant | Dequantized):
+            floats = self.floats(value)
+            assert isinstance(floats, np.ndarray)
+            return quantize(floats, parameters)
+        if isinstance(value, Table):
+            return self.recoded(value, parameters)
+        return value.quantized(parameters) if isinstance(value, Deferred) else self.quantized_tensor(value, parameters)
+
+    def quantized_tensor(self, value: Tensor, parameters: Parameters) -> Tensor:
+        """Return floats that have been computed as codes."""
+        scale, zero_point = scalar_parameters(parameters)
+        inputs: list[Operand] = [value, repeated(scale, value.shape), repeated(zero_point, value.shape)]
+        return self.emit("ELEMENT_WISE_QUANTIZE_LINEAR", inputs, parameters.dtype, value.shape)
+
+    def recoded(self, table: Table, parameters: Parameters) -> Tensor:
+        """Return the codes of a function of codes: the codes themselves if it changes none, else through a table."""
+        codes = quantize(table.floats, parameters)
+        if table.codes.dtype == parameters.dtype and np.array_equal(codes.view(np.uint8), np.arange(256)):
+            return table.codes
+        return self.emit("CODE_TABLE", [table.codes, codes.view(np.uint8)], parameters.dtype, table.shape)
+
+    def table(self, codes: Tensor, parameters: Parameters) -> Table:
+        """Return codes as the floats that they stand for."""
+        return Table(codes, dequantize_codes(parameters), parameters)
+
+    def affine(self, value: Value) -> Table:
+        """Return a value as dequantized codes.
+
+        Raises:
+            NotNative: It is none.
+        """
+        if isinstance(value, Table) and value.parameters is not None:
+            return value
+        raise NotNative("an operand is not quantized per tensor to 8 bits")
+
+
+def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc:
+    """Return the desc of a packed tensor; one without axes has one of length 1.
+
+    Raises:
+        NotNative: It is empty, has more than 8 axes, or elements of a type that no kernel takes.
+    """
+    if len(shape) > 8 or 0 in shape:
+        raise NotNative(f"a tensor of shape {tuple(shape)}")
+    try:
+        return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
+    except TypeError:
+        raise NotNative(f"elements of type {np.dtype(dtype).name}") from None
+
+
+def scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
+    """Return scale and zero point as arrays of one element."""
+    return np.array([parameters.scale], np.float32), np.array([parameters.zero_point], parameters.dtype)
+
+
+def repeated(parameter: Array, shape: Sequence[int]) -> Array:
+    """Return a view of one element with another shape, all strides 0."""
+    return np.broadcast_to(parameter.reshape(()), tuple(shape) or (1,))
+
+
+def quantize(floats: Array, parameters: Parameters) -> Array:
+    """Return the codes of an array of floats."""
+    scale, zero_point = scalar_parameters(parameters)
+    array = np.ascontiguousarray(floats, np.float32)
+    return np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(array.shape)
+
+
+def dequantize_codes(parameters: Parameters) -> Array:
+    """Return the floats of all 256 codes, by the byte of a code."""
+    codes = np.arange(256, dtype=np.uint8).view(parameters.dtype)
+    floats: Array = (codes.astype(np.float32) - np.float32(parameters.zero_point)) * parameters.scale
+    return floats
+
+
+Rule: TypeAlias = Callable[[Lowering, Node, Sequence[Value | None]], Sequence[Value]]
+"""Lowers a node, given the values of its inputs; returns those of its outputs.
+
+Raises NotNative before it adds anything, where no kernel does what the node asks for.
+"""

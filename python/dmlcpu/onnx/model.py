@@ -1,0 +1,230 @@
+"""Models as they are read from ONNX files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.values import Array
+
+__all__ = ["Model", "Node", "ValueInfo", "load_model"]
+
+_LARGEST_RANK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ValueInfo:
+    """An input or output of a model.
+
+    Attributes:
+        name: Its name.
+        dtype: numpy's type of its elements.
+        shape: Lengths of the axes; a name, or None, where a length is free. None if even the rank is.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | str | None, ...] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """A node of a model.
+
+    Attributes:
+        name: Its name, or where it has none of its own one made of its operator and place.
+        domain: "" for ONNX's own operators.
+        operator: Such as "QLinearConv".
+        version: Of the domain's operators, as the model declares.
+        inputs: Names of values, "" where an optional one is absent.
+        outputs: The same.
+        attributes: By name, as numbers, bytes, arrays and tuples.
+        proto: The node itself.
+    """
+
+    name: str
+    domain: str
+    operator: str
+    version: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+    proto: onnx.NodeProto
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The values that it reads, those that its subgraphs take from outside included."""
+        names = dict.fromkeys(name for name in self.inputs if name)
+        for attribute in self.proto.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                names.update(dict.fromkeys(_captured(graph)))
+        return tuple(names)
+
+    def __str__(self) -> str:
+        """Tell operator and name."""
+        domain = f"{self.domain}." if self.domain else ""
+        return f"{domain}{self.operator} ({self.name})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A model whose form has been checked: every value is written once, and before it is read.
+
+    Attributes:
+        proto: As it was read.
+        inputs: What is fed at each run.
+        outputs: What a run returns.
+        nodes: In an order in which they can run.
+        constants: The initializers, by name.
+    """
+
+    proto: onnx.ModelProto
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array] = field(repr=False)
+
+
+def load_model(model: str | PathLike[str] | bytes) -> Model:
+    """Read a model from a path or from the bytes of a file.
+
+    Raises:
+        InvalidModelError: It is no ONNX model, or one whose parts do not fit together; the message names the node.
+        OSError: The file cannot be read.
+    """
+    source = "model" if isinstance(model, bytes) else fspath(model)
+    data = model if isinstance(model, bytes) else Path(source).read_bytes()
+    try:
+        proto = onnx.load_model_from_string(data)
+        if not isinstance(model, bytes):
+            onnx.load_external_data_for_model(proto, str(Path(source).parent))
+    except (DecodeError, ValueError, TypeError, onnx.checker.ValidationError) as error:
+        raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
+    return _checked(proto)
+
+
+def _checked(proto: onnx.ModelProto) -> Model:
+    if not proto.graph.node and not proto.graph.output:
+        raise InvalidModelError("model: it has no graph")
+    versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
+    constants = {tensor.name: _array(tensor) for tensor in proto.graph.initializer}
+    if proto.graph.sparse_initializer:
+        raise InvalidModelError("model: sparse initializers are not supported")
+    inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
+    names: set[str] = set()
+    nodes = tuple(_node(index, node, versions, names) for index, node in enumerate(proto.graph.node))
+    outputs = tuple(_value_info(value) for value in proto.graph.output)
+    nodes = _ordered(nodes, {*constants, *(value.name for value in inputs)}, outputs)
+    return Model(proto, inputs, outputs, nodes, constants)
+
+
+def _array(tensor: onnx.TensorProto) -> Array:
+    try:
+        array: Array = onnx.numpy_helper.to_array(tensor)
+    except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
+        raise InvalidModelError(f"initializer {tensor.name!r}: {error}") from None
+    return array
+
+
+def _value_info(value: onnx.ValueInfoProto) -> ValueInfo:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise InvalidModelError(f"{value.name!r}: got a value of kind {kind}, expected a tensor")
+    tensor = value.type.tensor_type
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    except (KeyError, ValueError):
+        raise InvalidModelError(f"{value.name!r}: its element type {tensor.elem_type} is unknown") from None
+    if not tensor.HasField("shape"):
+        return ValueInfo(value.name, np.dtype(dtype), None)
+    if len(tensor.shape.dim) > _LARGEST_RANK:
+        raise InvalidModelError(f"{value.name!r}: {len(tensor.shape.dim)} dimensions")
+    return ValueInfo(value.name, np.dtype(dtype), tuple(_length(dimension) for dimension in tensor.shape.dim))
+
+
+def _length(dimension: Any) -> int | str | None:
+    kind = dimension.WhichOneof("value")
+    if kind == "dim_value" and dimension.dim_value >= 0:
+        return int(dimension.dim_value)
+    return str(dimension.dim_param) if kind == "dim_param" else None
+
+
+def _node(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken: set[str]) -> Node:
+    domain = "" if proto.domain == "ai.onnx" else proto.domain
+    name = proto.name if proto.name and proto.name not in taken else f"{proto.name or proto.op_type}_{index}"
+    taken.add(name)
+    if domain not in versions:
+        raise InvalidModelError(f"node {name}: the model imports no operators of the domain {domain!r}")
+    try:
+        attributes = {attribute.name: _attribute(attribute) for attribute in proto.attribute}
+    except Exception as error:  # whatever a malformed attribute makes onnx raise
+        raise InvalidModelError(f"node {name} ({proto.op_type}): {error}") from None
+    return Node(
+        name, domain, proto.op_type, versions[domain], tuple(proto.input), tuple(proto.output), attributes, proto
+    )
+
+
+def _attribute(attribute: onnx.AttributeProto) -> Any:
+    value = onnx.helper.get_attribute_value(attribute)
+    if attribute.type == onnx.AttributeProto.TENSOR:
+        return onnx.numpy_helper.to_array(value)
+    return tuple(value) if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS) else value
+
+
+def _ordered(nodes: Sequence[Node], known: set[str], outputs: Sequence[ValueInfo]) -> tuple[Node, ...]:
+    """Return the nodes in an order in which each follows those whose values it reads."""
+    writers: dict[str, Node] = {}
+    for node in nodes:
+        for name in filter(None, node.outputs):
+            if name in writers or name in known:
+                raise InvalidModelError(f"node {node}: it writes {name!r}, which is written already")
+            writers[name] = node
+    waiting = {id(node): 0 for node in nodes}
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.reads:
+            if name in writers:
+                waiting[id(node)] += 1
+                readers.setdefault(name, []).append(node)
+            elif name not in known:
+                raise InvalidModelError(f"node {node}: it reads {name!r}, which nothing writes")
+    ready = [node for node in nodes if waiting[id(node)] == 0]
+    order: list[Node] = []
+    for node in ready:  # grows while it is walked
+        order.append(node)
+        for name in filter(None, node.outputs):
+            for reader in readers.get(name, ()):
+                waiting[id(reader)] -= 1
+                if waiting[id(reader)] == 0:
+                    ready.append(reader)
+    if len(order) != len(nodes):
+        stuck = next(node for node in nodes if waiting[id(node)] > 0)
+        raise InvalidModelError(f"node {stuck}: it waits for its own result")
+    for output in outputs:
+        if output.name not in writers and output.name not in known:
+            raise InvalidModelError(f"output {output.name!r}: nothing writes it")
+    position = {id(node): index for index, node in enumerate(nodes)}
+    if all(
+        position[id(a)] < position[id(b)] for name, group in readers.items() for b in group for a in [writers[name]]
+    ):
+        return tuple(nodes)  # the model's own order keeps what belongs together close
+    return tuple(order)
+
+
+def _captured(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the values that the nodes of a subgraph, and of those within it, take from outside."""
+    inside = {value.name for value in (*graph.input, *graph.initializer)}
+    inside |= {name for node in graph.node for name in node.output}
+    for node in graph.node:
+        within = (inner for attribute in node.attribute for inner in (attribute.g, *attribute.graphs))
+        names = (*node.input, *(name for inner in within for name in _captured(inner)))
+        yield from (name for name in names if name and name not in inside)
+    yield from (value.name for value in graph.output if value.name not in inside)

@@ -1,0 +1,356 @@
+"""Which nodes of a model run as native graphs, and which on another runtime.
+
+Nodes are lowered as far as rules take them; then those that no kernel computes, with the floating-point nodes that
+follow them, are taken together for the other runtime; and so on. What a partition reads of others, it is given as an
+array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from dmlcpu.device import Device
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
+from dmlcpu.onnx.model import Model, Node
+from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.values import Array, Constant, Tensor, Value
+
+__all__ = ["ArrayType", "ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
+
+# Where nodes that follow a foreign one in floating point end: here codes begin.
+_ANCHORS: Final = frozenset(
+    {
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "ConvInteger",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+    }
+)
+# Operators whose results are not the same each time.
+_RANDOM: Final = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
+# Folding is for what computes shapes and rearranges weights, not for making large arrays.
+_LARGEST_FOLDED: Final = 1 << 26
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativePart:
+    """Nodes that run as one native graph.
+
+    Attributes:
+        nodes: What it computes, in the words of the model.
+        graph: The compiled graph.
+        inputs, outputs: Names of the values that it reads and writes, in the order of the graph's indices.
+        shapes: Of the arrays that it writes, as the model has them.
+    """
+
+    nodes: tuple[Node, ...]
+    graph: CompiledGraph
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignPart:
+    """Nodes for another runtime.
+
+    Attributes:
+        nodes: Those nodes.
+        reasons: Why no kernel computes them, by the node's name; of some only that they go with the others.
+        model: A model of these nodes alone.
+        inputs, outputs: Names of the values that it reads and writes.
+    """
+
+    nodes: tuple[Node, ...]
+    reasons: Mapping[str, str]
+    model: onnx.ModelProto = field(repr=False)
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+Part = NativePart | ForeignPart
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """How a model runs, for given shapes of its inputs.
+
+    Attributes:
+        parts: To be run one after the other.
+        outputs: Of the model, each the name of a value or a constant.
+        unknown: Values of the last part whose shapes only a run tells; what follows it is planned then.
+    """
+
+    parts: tuple[Part, ...]
+    outputs: tuple[str | Array, ...]
+    unknown: tuple[str, ...] = ()
+
+
+ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
+"""Type and shape of an array."""
+
+
+def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> Plan:
+    """Plan a model.
+
+    Args:
+        model: Checked when it was loaded.
+        arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
+        device: Where native graphs run.
+
+    Raises:
+        InvalidModelError: Nodes are given what they cannot take.
+    """
+    foreign: set[str] = set()
+    while True:
+        try:
+            return _Planner(model, arrays, device, foreign).plan()
+        except _NotLoweredError as error:
+            foreign.add(error.node)
+
+
+class _NotLoweredError(Exception):
+    """A node is not to be lowered: operators refuse it, or have no floating-point result, which another node needs."""
+
+    def __init__(self, node: str) -> None:
+        super().__init__(node)
+        self.node = node
+
+
+class _Planner:
+    def __init__(self, model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign: Collection[str]) -> None:
+        self._model, self._arrays, self._never_lowered = model, arrays, foreign
+        self._writers = {name: node.name for node in model.nodes for name in node.outputs}
+        self._lowering = Lowering(device)
+        self._graphs: list[NativeGraph] = [self._lowering.graph]
+        self._native_nodes: list[list[Node]] = [[]]
+        self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
+        self._foreign: list[ForeignPart | None] = []  # after each native graph
+        self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
+        for value in model.inputs:
+            self._values[value.name] = Tensor(-1, -1, value.name, *arrays[value.name])
+        self._readers: dict[str, int] = {}
+        for node in model.nodes:
+            for name in node.reads:
+                self._readers[name] = self._readers.get(name, 0) + 1
+
+    def plan(self) -> Plan:
+        waiting = list(self._model.nodes)
+        unknown: tuple[str, ...] = ()
+        while waiting and not unknown:
+            waiting, reasons = self._lower(waiting)
+            if waiting:
+                waiting, unknown = self._take_foreign(waiting, reasons)
+        outputs: list[str | Array] = []
+        if not unknown:
+            for output in self._model.outputs:
+                value = self._floats(output.name)
+                outputs.append(value if isinstance(value, np.ndarray) else self._exported(value))
+        return Plan(tuple(self._parts()), tuple(outputs), unknown)
+
+    def _floats(self, name: str) -> Tensor | Array:
+        try:
+            return self._lowering.floats(self._values[name])
+        except NotNative:
+            raise _NotLoweredError(self._writers[name]) from None
+
+    def _exported(self, tensor: Tensor) -> str:
+        if tensor.partition >= 0:
+            self._lowering.exports.setdefault(tensor.partition, {})[tensor.name] = tensor
+        return tensor.name
+
+    def _lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
+        """Lower what can be lowered; return the others, and why, of those whose inputs are all there."""
+        rest: list[Node] = []
+        reasons: dict[str, str] = {}
+        for node in nodes:
+            if any(name not in self._values for name in node.reads):
+                rest.append(node)
+                continue
+            self._lowering.node = node
+            try:
+                results = self._results(node)
+            except NotNative as reason:
+                reasons[node.name] = str(reason)
+                rest.append(node)
+                continue
+            self._values.update(zip(filter(None, node.outputs), results, strict=False))
+            self._native_nodes[-1].append(node)
+        return rest, reasons
+
+    def _results(self, node: Node) -> Sequence[Value]:
+        inputs = [self._values[name] if name else None for name in node.inputs]
+        rule = RULES.get((node.domain, node.operator))
+        foldable = all(value is None or isinstance(value, Constant) for value in inputs)
+        if foldable and (rule is None or node.operator not in _ANCHORS) and node.operator not in _RANDOM:
+            return _folded(node, inputs)
+        if rule is None or node.name in self._never_lowered:
+            raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
+        if len(inputs) == 0:
+            raise NotNative("no inputs")
+        try:
+            return rule(self._lowering, node, inputs)
+        except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
+            # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
+            raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+
+    def _take_foreign(self, nodes: Sequence[Node], reasons: Mapping[str, str]) -> tuple[list[Node], tuple[str, ...]]:
+        """Take nodes for the other runtime; return those that remain, and values whose shapes are not known."""
+        taken: list[Node] = []
+        rest: list[Node] = []
+        made: set[str] = set()
+        for node in nodes:
+            known = all(name in self._values or name in made for name in node.reads)
+            follows = any(name in made for name in node.reads)
+            is_anchor = node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
+            if known and (node.name in reasons or (follows and not is_anchor)):
+                taken.append(node)
+                made.update(filter(None, node.outputs))
+            else:
+                rest.append(node)
+        if not taken:
+            node = nodes[0]
+            raise InvalidModelError(f"node {node}: it cannot be planned")
+        return rest, self._add_foreign(taken, rest, reasons)
+
+    def _add_foreign(self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str]) -> tuple[str, ...]:
+        made = {name for node in taken for name in node.outputs if name}
+        read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
+        outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
+        constants: dict[str, Array] = {}
+        inputs: dict[str, Tensor] = {}
+        for name in dict.fromkeys(name for node in taken for name in node.reads if name not in made):
+            value = self._floats(name)
+            if isinstance(value, np.ndarray):
+                constants[name] = value
+            else:
+                self._exported(value)
+                inputs[name] = value
+        model = _extracted(self._model.proto, taken, inputs, constants, outputs)
+        told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
+        # The part's own names of its inputs are the model's; it is fed under the names of tensors.
+        self._foreign.append(
+            ForeignPart(tuple(taken), told, model, tuple(tensor.name for tensor in inputs.values()), outputs)
+        )
+        unknown = self._learn(model, outputs)
+        self._lowering.begin_partition()
+        self._graphs.append(self._lowering.graph)
+        self._native_nodes.append([])
+        self._imports.append(self._lowering.imported)
+        return unknown if rest else ()
+
+    def _learn(self, model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
+        """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
+        try:
+            inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        except Exception:  # inference is a help: a run tells the shapes, and what is wrong
+            inferred = model
+        known = {value.name: value for value in (*inferred.graph.value_info, *inferred.graph.output)}
+        unknown = []
+        for name in outputs:
+            dtype, shape = self._arrays.get(name) or _described(known.get(name))
+            if dtype is None or shape is None:
+                unknown.append(name)
+                continue
+            self._values[name] = Tensor(-1, -1, name, dtype, shape)
+        return tuple(unknown)
+
+    def _compiled(self, graph: NativeGraph, nodes: Sequence[Node]) -> CompiledGraph:
+        try:
+            return CompiledGraph(self._lowering.device, graph)
+        except ValueError as error:
+            # The native module names the node whose tensors an operator does not take.
+            refused = next((node for node in nodes if str(error).startswith(f"node {node.name}: ")), None)
+            if refused is None or refused.name in self._never_lowered:
+                raise InvalidModelError(f"model: {error}") from None
+            raise _NotLoweredError(refused.name) from None
+
+    def _parts(self) -> list[Part]:
+        parts: list[Part] = []
+        for index, graph in enumerate(self._graphs):
+            exports = self._lowering.exports.get(index, {})
+            if exports:
+                for number, tensor in enumerate(exports.values()):
+                    graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
+                compiled = self._compiled(graph, self._native_nodes[index])
+                nodes, shapes = tuple(self._native_nodes[index]), tuple(tensor.shape for tensor in exports.values())
+                parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), shapes))
+            if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
+                parts.append(foreign)
+        return parts
+
+
+def _described(value: onnx.ValueInfoProto | None) -> tuple[np.dtype[Any] | None, tuple[int, ...] | None]:
+    """Return what is known of a value's type and shape."""
+    if value is None or value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.elem_type:
+        return None, None
+    tensor = value.type.tensor_type
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    if not tensor.HasField("shape") or any(not dimension.HasField("dim_value") for dimension in tensor.shape.dim):
+        return dtype, None
+    return dtype, tuple(int(dimension.dim_value) for dimension in tensor.shape.dim)
+
+
+def _folded(node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Compute a node of constants."""
+    arrays = {
+        name: value.array
+        for name, value in zip(node.inputs, inputs, strict=True)
+        if name and isinstance(value, Constant)
+    }
+    graph = onnx.helper.make_graph(
+        [node.proto],
+        "folded",
+        [onnx.helper.make_tensor_value_info(name, _element_type(array), array.shape) for name, array in arrays.items()],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)])
+    try:
+        results = ReferenceEvaluator(model).run(None, arrays)
+    except Exception as error:  # not every operator has a reference, and not every node is valid
+        raise NotNative(f"it cannot be computed beforehand ({error})") from None
+    if sum(np.asarray(result).nbytes for result in results) > _LARGEST_FOLDED:
+        raise NotNative("its result is too large to be computed beforehand")
+    return [Constant(np.asarray(result)) for result in results]
+
+
+def _element_type(array: Array) -> int:
+    return int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def _extracted(
+    model: onnx.ModelProto,
+    nodes: Sequence[Node],
+    inputs: Mapping[str, Tensor],
+    constants: Mapping[str, Array],
+    outputs: Sequence[str],
+) -> onnx.ModelProto:
+    """Return a model of some nodes of another."""
+    helper = onnx.helper
+    described = {value.name: value for value in model.graph.output}
+    graph = helper.make_graph(
+        [node.proto for node in nodes],
+        "part",
+        [
+            helper.make_tensor_value_info(name, int(helper.np_dtype_to_tensor_dtype(tensor.dtype)), tensor.shape)
+            for name, tensor in inputs.items()
+        ],
+        [described.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs],
+        [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in constants.items()],
+    )
+    part = helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=model.ir_version)
+    part.functions.extend(model.functions)
+    return part

@@ -1,0 +1,187 @@
+"""Functions of one element: on codes they become tables, on floats operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, quantize
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.operands import computed, constant, float_bits, parameters_of, present
+from dmlcpu.onnx.values import Array, Constant, Deferred, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES", "Clamped", "evaluated"]
+
+
+def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:
+    """Return a node's function of an array of FLOAT32 elements; its other inputs are constants."""
+    arrays = {"x": floats}
+    names = ["x"]
+    for index, value in enumerate(others):
+        names.append("" if value is None else f"c{index}")
+        if value is not None:
+            arrays[names[-1]] = constant(value, "an operand")
+    proto = onnx.helper.make_node(node.operator, names, ["y"], domain=node.domain)
+    proto.attribute.extend(node.proto.attribute)
+    graph = onnx.helper.make_graph(
+        [proto],
+        "function",
+        [
+            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in arrays.items()
+        ],
+        [onnx.helper.make_empty_tensor_value_info("y")],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)])
+    try:
+        with np.errstate(all="ignore"):
+            [result] = ReferenceEvaluator(model).run(None, arrays)
+    except Exception as error:  # not every operator has a reference, and not every node is valid
+        raise NotNative(f"no table can be made of it ({error})") from None
+    array = np.asarray(result)
+    if array.shape != floats.shape or array.dtype != floats.dtype:
+        raise NotNative("its result has another shape or type than its input")
+    return array
+
+
+class Clamped(Deferred):
+    """The result of an operator within bounds: its codes within the bounds' codes, since rounding keeps the order."""
+
+    def __init__(self, lowering: Lowering, source: Deferred, lowest: float, highest: float) -> None:
+        self._lowering, self._source = lowering, source
+        self._lowest, self._highest = np.float32(lowest), np.float32(highest)
+        self.shape = source.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the operator, and a table if the bounds are not those of the codes anyway."""
+        codes = self._source.quantized(parameters)
+        limits = np.iinfo(parameters.dtype)
+        lowest, highest = (int(code) for code in quantize(np.array([self._lowest, self._highest]), parameters))
+        if lowest <= limits.min and highest >= limits.max:
+            return codes
+        every = np.arange(256, dtype=np.uint8).view(parameters.dtype)
+        table = np.minimum(np.maximum(every, lowest), highest).astype(parameters.dtype)
+        return self._lowering.emit("CODE_TABLE", [codes, table.view(np.uint8)], parameters.dtype, self.shape)
+
+    def floats(self) -> Tensor:
+        """Add the operator in floating point, and clip."""
+        return _clip(self._lowering, self._source.floats(), self._lowest, self._highest)
+
+
+def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.float32) -> Tensor:
+    attributes = {"function": (8,), "lowest": (float_bits(lowest),), "highest": (float_bits(highest),)}
+    return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)
+
+
+def _bounds(node: Node, inputs: Sequence[Value | None]) -> tuple[float, float] | None:
+    """Return the bounds that a node keeps its input within; None if it does something else."""
+    if node.operator == "Relu":
+        return 0.0, np.inf
+    if node.operator != "Clip":
+        return None
+    if node.version < 11:
+        return float(node.attributes.get("min", -np.inf)), float(node.attributes.get("max", np.inf))
+    lowest, highest = (*inputs[1:], None, None)[:2]
+    return (
+        -np.inf if lowest is None else float(constant(lowest, "a bound").reshape(())),
+        np.inf if highest is None else float(constant(highest, "a bound").reshape(())),
+    )
+
+
+# The operators of one element that run on floats: the function's number, and its attributes with their defaults.
+_FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
+    "Relu": (0, {}),
+    "Sigmoid": (1, {}),
+    "Tanh": (2, {}),
+    "Exp": (3, {}),
+    "Sqrt": (4, {}),
+    "Reciprocal": (5, {}),
+    "Erf": (6, {}),
+    "HardSigmoid": (7, {"alpha": 0.2, "beta": 0.5}),
+    "LeakyRelu": (9, {"alpha": 0.01}),
+}
+
+
+def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """A function of one element, with constants beside it."""
+    value = present(inputs[0])
+    if isinstance(value, Table):
+        return [Table(value.codes, evaluated(node, value.floats, inputs[1:]), None)]
+    bounds = _bounds(node, inputs)
+    if isinstance(value, Deferred) and bounds is not None and bounds[0] <= bounds[1]:
+        return [Clamped(lowering, value, *bounds)]
+    if bounds is None and node.operator not in _FLOAT_FUNCTIONS:
+        raise NotNative("no kernel for it on floats")
+    tensor = computed(lowering, value)
+    if bounds is not None and node.operator == "Clip":
+        return [_clip(lowering, tensor, np.float32(bounds[0]), np.float32(bounds[1]))]
+    function, defaults = _FLOAT_FUNCTIONS[node.operator]
+    attributes = {
+        name: (float_bits(np.float32(node.attributes.get(name, default))),) for name, default in defaults.items()
+    }
+    attributes["function"] = (function,)
+    return [lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)]
+
+
+def table_only(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """A function of one element that is computed as a table alone."""
+    value = present(inputs[0])
+    if not isinstance(value, Table):
+        raise NotNative("no kernel for it on floats")
+    return [Table(value.codes, evaluated(node, value.floats, inputs[1:]), None)]
+
+
+def identity(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """The value itself."""
+    if len(node.outputs) > 1 and node.outputs[1]:
+        raise NotNative("a mask is asked for")
+    return [present(inputs[0])]
+
+
+def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearSigmoid and QLinearLeakyRelu: a table from codes to codes."""
+    codes, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if not isinstance(codes, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    table = lowering.table(codes, parameters_of(x_scale, x_zero_point, codes.dtype))
+    operator = node.operator.removeprefix("QLinear")
+    proto = onnx.helper.make_node(operator, ["x"], ["y"], node.name)
+    proto.attribute.extend(node.proto.attribute)
+    plain = Node(node.name, "", operator, 17, ("x",), ("y",), node.attributes, proto)
+    floats = evaluated(plain, table.floats)
+    return [lowering.recoded(Table(codes, floats, None), parameters_of(y_scale, y_zero_point, codes.dtype))]
+
+
+def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Between integers and FLOAT32."""
+    value = present(inputs[0])
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    if dtype == np.float32 and not isinstance(value, Tensor | Constant):
+        return [value]
+    tensor = computed(lowering, value)
+    if tensor.dtype == dtype:
+        return [tensor]
+    known = {("int32", "float32"), ("uint8", "float32"), ("int8", "float32"), ("uint8", "int32"), ("int8", "int32")}
+    if (tensor.dtype.name, dtype.name) not in known:
+        raise NotNative(f"a cast from {tensor.dtype} to {dtype}")
+    return [lowering.emit("CAST", [tensor], dtype, tensor.shape)]
+
+
+_TABLES = (
+    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Gelu", "HardSwish", "Log", "Mish", "Neg", "Round", "Selu", "Sign",
+    "Sin", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
+)  # fmt: skip
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip")},
+    **{("", name): table_only for name in _TABLES},
+    ("", "Identity"): identity,
+    ("", "Dropout"): identity,
+    ("", "Cast"): cast,
+    ("com.microsoft", "QLinearSigmoid"): qlinear_function,
+    ("com.microsoft", "QLinearLeakyRelu"): qlinear_function,
+}

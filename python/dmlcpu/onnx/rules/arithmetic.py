@@ -1,0 +1,176 @@
+"""Functions of two operands, element by element: Add, Mul and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.activation import evaluated
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, parameters_of, present
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES", "Quantized"]
+
+
+class Quantized:
+    """Codes of one scale, computed or constant."""
+
+    def __init__(self, codes: Tensor | Array, parameters: Parameters) -> None:
+        self.codes, self.parameters = codes, parameters
+
+    @classmethod
+    def of(cls, value: Value) -> Quantized | None:
+        """Return the codes behind a value; None if it has none, or several scales."""
+        if isinstance(value, Table) and value.parameters is not None:
+            return cls(value.codes, value.parameters)
+        if isinstance(value, Dequantized) and value.scale.size == 1 and value.codes.dtype in CODE_TYPES:
+            if value.scale.dtype != np.float32:
+                return None
+            parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
+            return cls(value.codes, parameters)
+        return None
+
+    def operands(self, lowering: Lowering, shape: tuple[int, ...]) -> list[Operand]:
+        """Return codes broadcast to a shape, scale and zero point."""
+        ones = (1,) * max(len(shape), 1)
+        codes: Operand
+        if isinstance(self.codes, Tensor):
+            codes = lowering.expanded(self.codes, shape)
+        else:
+            codes = np.broadcast_to(self.codes, shape or (1,))
+        return [codes, *(array.reshape(ones) for array in scalar_parameters(self.parameters))]
+
+
+class QuantizedPair(Deferred):
+    """A function of two dequantized operands for which there is an operator from codes to codes."""
+
+    def __init__(
+        self, lowering: Lowering, operator: str, function: int, a: Value, b: Value, pair: tuple[Quantized, Quantized]
+    ) -> None:
+        self._lowering, self._operator, self._function = lowering, operator, function
+        self._values, self._pair = (a, b), pair
+        self.shape = np.broadcast_shapes(a.shape, b.shape)
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the operator on codes."""
+        a, b = (operand.operands(self._lowering, self.shape) for operand in self._pair)
+        ones = (1,) * max(len(self.shape), 1)
+        output = [array.reshape(ones) for array in scalar_parameters(parameters)]
+        return self._lowering.emit(self._operator, [*a, *b, *output], parameters.dtype, self.shape)
+
+    def floats(self) -> Tensor:
+        """Add the operator on floats."""
+        return _on_floats(self._lowering, self._function, *self._values)
+
+
+def _on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    operands: list[Operand] = []
+    for value in (a, b):
+        floats = lowering.floats(value)
+        if floats.dtype != np.float32:
+            raise NotNative(f"operands of type {floats.dtype}")
+        if isinstance(floats, Tensor):
+            operands.append(lowering.expanded(floats, shape))
+        else:
+            operands.append(np.broadcast_to(floats, shape or (1,)))
+    return lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, shape, {"function": (function,)})
+
+
+# The operators: the function's number on floats, and the operator on codes.
+_FUNCTIONS: Final[Mapping[str, tuple[int, str]]] = {
+    "Add": (0, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
+    "Sub": (1, ""),
+    "Mul": (2, "QUANTIZED_MULTIPLY"),
+    "Div": (3, ""),
+    "Max": (4, ""),
+    "Min": (5, ""),
+}
+
+
+def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """A function of two floats, at least one of which is computed."""
+    if len(inputs) != 2:
+        raise NotNative(f"{len(inputs)} operands")
+    a, b = present(inputs[0]), present(inputs[1])
+    table = _as_table(node, a, b)
+    if table is not None:
+        return [table]
+    function, operator = _FUNCTIONS[node.operator]
+    first, second = Quantized.of(a), Quantized.of(b)
+    if operator and first is not None and second is not None:
+        return [QuantizedPair(lowering, operator, function, a, b, (first, second))]
+    if any(isinstance(value, Tensor | Constant) and _dtype(value) != np.float32 for value in (a, b)):
+        raise NotNative("operands that are not FLOAT32")
+    return [_on_floats(lowering, function, a, b)]
+
+
+def _dtype(value: Tensor | Constant) -> np.dtype[np.generic]:
+    return value.dtype if isinstance(value, Tensor) else value.array.dtype
+
+
+def _as_table(node: Node, a: Value, b: Value) -> Table | None:
+    """Return the result as a function of the codes of one operand, if the other one is too, or is a number."""
+    operands = []
+    codes: Tensor | None = None
+    for value in (a, b):
+        if isinstance(value, Table) and (codes is None or codes is value.codes):
+            codes = value.codes
+            operands.append(value.floats)
+        elif isinstance(value, Constant | Dequantized) and np.prod(value.shape) == 1:
+            number = value.array if isinstance(value, Constant) else value.floats()
+            operands.append(np.broadcast_to(number.reshape(()), 256))
+        else:
+            return None
+    if codes is None or any(operand.dtype != np.float32 for operand in operands):
+        return None
+    if len(np.broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
+        return None
+    return Table(codes, _computed(node.operator, *operands), None)
+
+
+def _computed(operator: str, a: Array, b: Array) -> Array:
+    functions = {
+        "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Max": np.maximum, "Min": np.minimum,
+    }  # fmt: skip
+    with np.errstate(all="ignore"):
+        result: Array = functions[operator](a, b).astype(np.float32)
+    return result
+
+
+def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """A power with a constant exponent: a table, or on floats a square."""
+    base, exponent = present(inputs[0]), present(inputs[1])
+    if isinstance(base, Table) and isinstance(exponent, Constant):
+        return [Table(base.codes, evaluated(node, base.floats, [exponent]), None)]
+    if constant(exponent, "the exponent").reshape(-1).tolist() != [2.0]:
+        raise NotNative("a power other than a square")
+    tensor = computed(lowering, base)
+    return [_on_floats(lowering, 2, tensor, tensor)]
+
+
+def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearAdd and QLinearMul."""
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, c_scale, c_zero_point = (*inputs, None)[:8]
+    operands = []
+    for value, scale, zero_point in ((a, a_scale, a_zero_point), (b, b_scale, b_zero_point)):
+        if not isinstance(value, Tensor | Constant) or _dtype(value) not in CODE_TYPES:
+            raise NotNative("operands that are no codes")
+        codes = value if isinstance(value, Tensor) else value.array
+        operands.append(Quantized(codes, parameters_of(scale, zero_point, _dtype(value))))
+    parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
+    function, operator = _FUNCTIONS[node.operator.removeprefix("QLinear")]
+    pair = (operands[0], operands[1])
+    return [QuantizedPair(lowering, operator, function, present(a), present(b), pair).quantized(parameters)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    **{("", name): binary for name in _FUNCTIONS},
+    ("", "Pow"): power,
+    ("com.microsoft", "QLinearAdd"): qlinear_binary,
+    ("com.microsoft", "QLinearMul"): qlinear_binary,
+}

@@ -1,0 +1,263 @@
+"""Conv on quantized operands, QLinearConv and ConvInteger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, parameters_of, present
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "window_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window that slides over the spatial axes.
+
+    Attributes:
+        kernel, strides, dilations, start_padding, end_padding: An entry for each axis.
+        output: The number of its positions on each axis.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    output: tuple[int, ...]
+
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """Return the attributes of a convolution or a pooling."""
+        return {name: getattr(self, name) for name in ("strides", "dilations", "start_padding", "end_padding")}
+
+
+def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Window:
+    """Return the window of a convolution or pooling on spatial axes of these lengths.
+
+    Raises:
+        NotNative: It is no window that lies inside the padded input.
+    """
+    rank = len(spatial)
+    strides, dilations = (tuple(node.attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
+    padding = tuple(node.attributes.get("pads", (0,) * 2 * rank))
+    if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
+        raise NotNative("attributes that do not fit the number of spatial axes")
+    if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
+        raise NotNative("a stride, dilation or kernel below 1, or negative padding")
+    start, end = list(padding[:rank]), list(padding[rank:])
+    extents = [(window - 1) * dilation + 1 for window, dilation in zip(kernel, dilations, strict=True)]
+    kind = node.attributes.get("auto_pad", b"NOTSET")
+    if kind not in (b"NOTSET", b""):
+        for axis in range(rank):
+            wanted = 0
+            if kind in (b"SAME_UPPER", b"SAME_LOWER"):
+                positions = -(-spatial[axis] // strides[axis])
+                wanted = max((positions - 1) * strides[axis] + extents[axis] - spatial[axis], 0)
+            start[axis] = (wanted + (kind == b"SAME_LOWER")) // 2
+            end[axis] = wanted - start[axis]
+    room = [length + a + b - extent for length, a, b, extent in zip(spatial, start, end, extents, strict=True)]
+    if min(room) < 0:
+        raise NotNative("a window that is larger than the padded input")
+    output = tuple(length // stride + 1 for length, stride in zip(room, strides, strict=True))
+    return Window(tuple(kernel), strides, dilations, tuple(start), tuple(end), output)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter:
+    """Constant 8-bit codes {output channels, ...} with one scale and zero point, or one for each output channel."""
+
+    codes: Array
+    scale: Array
+    zero_point: Array
+
+    @classmethod
+    def of(cls, value: Value | None) -> Filter:
+        """Return the filter behind a value.
+
+        Raises:
+            NotNative: It is no constant of 8-bit codes, or its scales are along another axis.
+        """
+        if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES:
+            raise NotNative("a filter that is no constant quantized to 8 bits")
+        if value.scale.size > 1 and value.axis != 0:
+            raise NotNative("a filter with scales along another axis than the output channels'")
+        if value.scale.dtype != np.float32 or value.zero_point.dtype != value.codes.dtype:
+            raise NotNative("filter scales that are not FLOAT32")
+        return cls(value.codes, value.scale, value.zero_point)
+
+    def parameters(self, rank: int) -> tuple[Array, Array | None]:
+        """Return scales and zero points as {1, channels, 1, ...}; no zero points if all are 0."""
+        shape = (1, self.scale.size, *(1,) * (rank - 2))
+        return self.scale.reshape(shape), self.zero_point.reshape(shape) if self.zero_point.any() else None
+
+
+def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
+    """Return a bias as INT32 in units of a scale.
+
+    Args:
+        bias: Constant floats, or constant codes with a scale of their own.
+        scale: The unit, input scale times filter scale: one, or one for each channel.
+        channels: The output channels.
+
+    Raises:
+        NotNative: It is computed, or there is not one value for each channel.
+    """
+    if bias is None:
+        return None
+    if not isinstance(bias, Constant | Dequantized) or bias.shape != (channels,):
+        raise NotNative("a bias that is no constant with a value for each channel")
+    if isinstance(bias, Dequantized):
+        # Quantizers write codes in this very unit; then the codes count, not their product with a rounded scale.
+        if bias.codes.dtype == np.int32 and not bias.zero_point.any() and np.allclose(bias.scale, scale, 1e-5, 0.0):
+            return bias.codes
+        floats = bias.floats().astype(np.float64)
+    else:
+        floats = bias.array.astype(np.float64)
+    with np.errstate(all="ignore"):
+        codes = np.rint(floats / scale.astype(np.float64))
+    limits = np.iinfo(np.int32)
+    clipped: Array = np.clip(np.nan_to_num(codes), limits.min, limits.max).astype(np.int32)
+    return clipped
+
+
+class QuantizedConvolution(Deferred):
+    """A convolution of dequantized codes with a filter, plus a bias."""
+
+    def __init__(
+        self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None, window: Window, groups: int
+    ) -> None:
+        assert x.parameters is not None
+        self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
+        self._parameters, self._window, self._groups = x.parameters, window, groups
+        self.shape = (x.shape[0], weights.codes.shape[0], *window.output)
+
+    def _attributes(self) -> dict[str, Sequence[int]]:
+        return {**self._window.attributes(), "group_count": (self._groups,)}
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the quantized convolution."""
+        rank = len(self.shape)
+        ones = (1,) * rank
+        input_scale, input_zero_point = (array.reshape(ones) for array in scalar_parameters(self._parameters))
+        output_scale, output_zero_point = (array.reshape(ones) for array in scalar_parameters(parameters))
+        filter_scale, filter_zero_point = self._filter.parameters(rank)
+        bias = None if self._bias is None else self._bias.reshape(1, -1, *(1,) * (rank - 2))
+        inputs: list[Operand] = [
+            self._x,
+            input_scale,
+            input_zero_point,
+            self._filter.codes,
+            filter_scale,
+            filter_zero_point,
+            bias,
+        ]
+        return self._lowering.emit(
+            "QUANTIZED_LINEAR_CONVOLUTION",
+            [*inputs, output_scale, output_zero_point],
+            parameters.dtype,
+            self.shape,
+            self._attributes(),
+        )
+
+    def floats(self) -> Tensor:
+        """Add the integer convolution, and scale its sums."""
+        rank = len(self.shape)
+        _, zero_point = scalar_parameters(self._parameters)
+        filter_scale, filter_zero_point = self._filter.parameters(rank)
+        inputs: list[Operand] = [self._x, zero_point.reshape((1,) * rank), self._filter.codes, filter_zero_point]
+        sums = self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
+        floats = self._lowering.emit("CAST", [sums], np.float32, self.shape)
+        scale = self._parameters.scale * filter_scale
+        operands: list[Operand] = [floats, np.broadcast_to(scale, self.shape)]
+        product = self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (2,)})
+        if self._bias is None:
+            return product
+        bias = self._bias.astype(np.float32).reshape(1, -1, *(1,) * (rank - 2)) * scale
+        operands = [product, np.broadcast_to(bias, self.shape)]
+        return self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (0,)})
+
+
+def _groups(node: Node, channels: int, weights: Array) -> int:
+    """Return the number of groups; the input, the filter and the groups go together."""
+    groups = int(node.attributes.get("group", 1))
+    if groups < 1 or weights.ndim < 3 or weights.shape[1] * groups != channels or weights.shape[0] % groups:
+        raise NotNative(f"{groups} groups of {channels} channels with a filter of shape {weights.shape}")
+    if weights.ndim > 4:
+        raise NotNative("3-D convolutions")
+    return groups
+
+
+def _check_ranks(shape: Sequence[int], weights: Array) -> None:
+    if len(shape) != weights.ndim:
+        raise NotNative(f"an input of {len(shape)} dimensions with a filter of {weights.ndim}")
+
+
+def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """A float convolution whose operands are dequantized."""
+    x, bias = lowering.affine(present(inputs[0])), (*inputs, None)[2]
+    weights = Filter.of(inputs[1])
+    assert x.parameters is not None
+    _check_ranks(x.shape, weights.codes)
+    groups = _groups(node, x.shape[1], weights.codes)
+    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+    unit = x.parameters.scale * weights.scale
+    return [
+        QuantizedConvolution(lowering, x, weights, integer_bias(bias, unit, weights.codes.shape[0]), window, groups)
+    ]
+
+
+def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """A convolution from codes to codes."""
+    x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
+    if node.attributes.get("channels_last", 0):
+        raise NotNative("channels_last")
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    scales = constant(w_scale, "a scale").reshape(-1)
+    points = constant(w_zero_point, "a zero point").reshape(-1)
+    length = max(scales.size, points.size)
+    weights = Filter(constant(w, "the filter"), np.broadcast_to(scales, length), np.broadcast_to(points, length))
+    _check_ranks(x.shape, weights.codes)
+    groups = _groups(node, x.shape[1], weights.codes)
+    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+    table = lowering.table(x, parameters_of(x_scale, x_zero_point))
+    biases = None if bias is None else constant(bias, "the bias")
+    result = QuantizedConvolution(lowering, table, weights, biases, window, groups)
+    return [result.quantized(parameters_of(y_scale, y_zero_point))]
+
+
+def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """The sums of a convolution; the input's zero point may be computed."""
+    x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
+    if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
+        raise NotNative("an input that is no tensor of codes")
+    weights = constant(w, "the filter")
+    _check_ranks(x.shape, weights)
+    groups = _groups(node, x.shape[1], weights)
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    ones = (1,) * weights.ndim
+    points: Any = None
+    if isinstance(x_zero_point, Tensor):
+        points = lowering.reshaped(x_zero_point, ones)
+    elif x_zero_point is not None:
+        points = constant(x_zero_point, "a zero point").reshape(ones)
+    filter_points = None if w_zero_point is None else constant(w_zero_point, "a zero point")
+    if filter_points is not None:
+        filter_points = filter_points.reshape(1, -1, *ones[2:])
+    shape = (x.shape[0], weights.shape[0], *window.output)
+    attributes = {**window.attributes(), "group_count": (groups,)}
+    return [lowering.emit("CONVOLUTION_INTEGER", [x, points, weights, filter_points], np.int32, shape, attributes)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Conv"): convolution,
+    ("", "QLinearConv"): qlinear_conv,
+    ("com.microsoft", "QLinearConv"): qlinear_conv,
+    ("", "ConvInteger"): conv_integer,
+}

@@ -1,0 +1,78 @@
+"""What rules ask of the operands of a node."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative
+from dmlcpu.onnx.values import Array, Constant, Parameters, Tensor, Value
+
+__all__ = ["CODE_TYPES", "computed", "constant", "float_bits", "integers", "parameters_of", "present"]
+
+CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.int8))
+
+
+def present(value: Value | None) -> Value:
+    """Return an operand that may not be absent.
+
+    Raises:
+        NotNative: It is.
+    """
+    if value is None:
+        raise NotNative("an operand is absent")
+    return value
+
+
+def constant(value: Value | None, what: str) -> Array:
+    """Return the array of an operand that has to be known when the model is lowered.
+
+    Raises:
+        NotNative: It is computed.
+    """
+    if not isinstance(value, Constant):
+        raise NotNative(f"{what} is not a constant")
+    return value.array
+
+
+def integers(value: Value | None, what: str) -> tuple[int, ...]:
+    """Return the numbers of a constant operand such as axes or sizes."""
+    array = constant(value, what)
+    if array.dtype.kind not in "iu":
+        raise NotNative(f"{what} of type {array.dtype}")
+    return tuple(int(number) for number in array.reshape(-1))
+
+
+def parameters_of(
+    scale: Value | None, zero_point: Value | None, dtype: np.dtype[np.generic] | None = None
+) -> Parameters:
+    """Return the parameters of a whole tensor; codes without a zero point are UINT8 if nothing else tells.
+
+    Raises:
+        NotNative: They are computed, there are several, or the codes have not 8 bits.
+    """
+    scales = constant(scale, "a scale")
+    zero_points = np.zeros(1, dtype or np.uint8) if zero_point is None else constant(zero_point, "a zero point")
+    if scales.size != 1 or zero_points.size != 1:
+        raise NotNative("scales along an axis")
+    if scales.dtype != np.float32 or zero_points.dtype not in CODE_TYPES:
+        raise NotNative(f"codes of type {zero_points.dtype} with scales of type {scales.dtype}")
+    return Parameters(np.float32(scales.reshape(-1)[0]), int(zero_points.reshape(-1)[0]), zero_points.dtype)
+
+
+def computed(lowering: Lowering, value: Value) -> Tensor:
+    """Return a value as a tensor of the graph; a constant becomes one that is packed with the graph.
+
+    Raises:
+        NotNative: No kernel takes its type.
+    """
+    floats = lowering.floats(value)
+    if isinstance(floats, Tensor):
+        return floats
+    number = lowering.number(floats)
+    assert number is not None
+    return lowering.tensor(number, floats.dtype, floats.shape)
+
+
+def float_bits(number: np.float32) -> int:
+    """Return the bits of a FLOAT32, as attributes of operators hold it."""
+    return int(np.float32(number).view(np.int32))

@@ -1,0 +1,199 @@
+"""Poolings, softmax and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, window_of
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, integers, parameters_of, present
+from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES"]
+
+
+_OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
+
+
+class AveragePooling(Deferred):
+    """The average of the dequantized codes of each window."""
+
+    def __init__(self, lowering: Lowering, x: Table, window: Window, include_padding: bool) -> None:
+        self._lowering, self._x, self._window, self._include_padding = lowering, x, window, include_padding
+        self.shape = (*x.shape[:2], *window.output)
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the pooling from codes to codes."""
+        assert self._x.parameters is not None
+        ones = (1,) * len(self.shape)
+        # The operator has one data type. INT8 codes are UINT8 ones less 128, the zero point too.
+        dtype = self._x.codes.dtype
+        zero_point = parameters.zero_point + int(np.iinfo(dtype).min) - int(np.iinfo(parameters.dtype).min)
+        given = scalar_parameters(self._x.parameters)
+        wanted = scalar_parameters(Parameters(parameters.scale, zero_point, dtype))
+        attributes = {
+            **self._window.attributes(),
+            "window_size": self._window.kernel,
+            "include_padding": (int(self._include_padding),),
+        }
+        operands: list[Operand] = [self._x.codes, *(array.reshape(ones) for array in (*given, *wanted))]
+        codes = self._lowering.emit("QUANTIZED_LINEAR_AVERAGE_POOLING", operands, dtype, self.shape, attributes)
+        if dtype == parameters.dtype:
+            return codes
+        return self._lowering.emit("CODE_TABLE", [codes, _OTHER_SIGN], parameters.dtype, self.shape)
+
+    def floats(self) -> Tensor:
+        """Add the pooling as a depthwise convolution by ones, its sums scaled."""
+        if any(self._window.start_padding) or any(self._window.end_padding):
+            raise NotNative("the average of floats beside padding")
+        channels = self.shape[1]
+        taps = int(np.prod(self._window.kernel))
+        scale = np.array([np.float32(1.0) / np.float32(taps)], np.float32)
+        ones = np.ones((channels, 1, *self._window.kernel), np.int8)
+        weights = Filter(ones, scale, np.zeros(1, np.int8))
+        return QuantizedConvolution(self._lowering, self._x, weights, None, self._window, channels).floats()
+
+
+def _whole(spatial: Sequence[int]) -> Window:
+    """Return the window that covers everything."""
+    ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
+    return Window(tuple(spatial), ones, ones, zeros, zeros, ones)
+
+
+def _image(value: Table) -> Table:
+    if len(value.shape) not in (4, 5):
+        raise NotNative(f"a pooling of {len(value.shape)} dimensions")
+    return value
+
+
+def _average_window(node: Node, shape: Sequence[int]) -> Window:
+    if node.attributes.get("ceil_mode", 0):
+        raise NotNative("ceil_mode")
+    return window_of(node, shape[2:], node.attributes["kernel_shape"])
+
+
+def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """AveragePool and GlobalAveragePool of dequantized codes."""
+    x = _image(lowering.affine(present(inputs[0])))
+    window = _whole(x.shape[2:]) if node.operator == "GlobalAveragePool" else _average_window(node, x.shape)
+    return [AveragePooling(lowering, x, window, bool(node.attributes.get("count_include_pad", 0)))]
+
+
+def reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean over the spatial axes of dequantized codes."""
+    x = _image(lowering.affine(present(inputs[0])))
+    rank = len(x.shape)
+    axes = node.attributes.get("axes")
+    if axes is None and len(inputs) > 1 and inputs[1] is not None:
+        axes = integers(inputs[1], "the axes")
+    if axes is None or sorted(axis % rank for axis in axes) != list(range(2, rank)):
+        raise NotNative("a mean over other axes than the spatial ones")
+    result = AveragePooling(lowering, x, _whole(x.shape[2:]), False)
+    if node.attributes.get("keepdims", 1):
+        return [result]
+    from dmlcpu.onnx.rules.movement import moved
+
+    shape = x.shape[:2]
+    return [moved(result, shape, lambda tensor: lowering.reshaped(tensor, shape), lambda array: array.reshape(shape))]
+
+
+def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearAveragePool and QLinearGlobalAveragePool."""
+    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if node.attributes.get("channels_last", 0) or not isinstance(x, Tensor):
+        raise NotNative("channels_last")
+    table = _image(lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype)))
+    whole = node.operator == "QLinearGlobalAveragePool"
+    window = _whole(x.shape[2:]) if whole else _average_window(node, x.shape)
+    pooling = AveragePooling(lowering, table, window, bool(node.attributes.get("count_include_pad", 0)))
+    return [pooling.quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
+
+
+def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """MaxPool of codes: a positive scale keeps their order."""
+    value = present(inputs[0])
+    codes = value.codes if isinstance(value, Table) else value
+    if not isinstance(codes, Tensor) or codes.dtype not in CODE_TYPES or len(codes.shape) not in (3, 4):
+        raise NotNative("floats")
+    if isinstance(value, Table) and not np.all(np.diff(_in_order(value)) >= 0):
+        raise NotNative("a function of codes that does not keep their order")
+    if node.attributes.get("ceil_mode", 0) or node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
+        raise NotNative("ceil_mode, or the indices are asked for")
+    window = window_of(node, codes.shape[2:], node.attributes["kernel_shape"])
+    attributes = {**window.attributes(), "window_size": window.kernel}
+    pooled = lowering.emit("MAX_POOLING", [codes], codes.dtype, (*codes.shape[:2], *window.output), attributes)
+    return [replace(value, codes=pooled) if isinstance(value, Table) else pooled]
+
+
+def _in_order(table: Table) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Return the floats of a table from the lowest code to the highest."""
+    return np.roll(table.floats, 128) if table.codes.dtype == np.int8 else table.floats
+
+
+class Softmax(Deferred):
+    """The softmax of dequantized codes along an axis."""
+
+    def __init__(self, lowering: Lowering, x: Table, axis: int) -> None:
+        self._lowering, self._x, self._axis = lowering, x, axis
+        self.shape = x.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the softmax from codes to codes."""
+        assert self._x.parameters is not None
+        ones = (1,) * len(self.shape)
+        pairs = (*scalar_parameters(self._x.parameters), *scalar_parameters(parameters))
+        operands: list[Operand] = [self._x.codes, *(array.reshape(ones) for array in pairs)]
+        return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
+
+    def floats(self) -> Tensor:
+        """Add the softmax of floats."""
+        floats = self._lowering.floats(self._x)
+        assert isinstance(floats, Tensor)
+        return self._lowering.emit("SOFTMAX", [floats], FLOAT32, self.shape, {"axis": (self._axis,)})
+
+
+def _softmax_axis(node: Node, rank: int, version: int) -> int:
+    """Return the one axis of a softmax; before version 13 it was over all axes from the given one on."""
+    axis = int(node.attributes.get("axis", -1 if version >= 13 else 1)) % max(rank, 1)
+    if version < 13 and axis != rank - 1:
+        raise NotNative("a softmax over several axes")
+    return axis
+
+
+def softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Softmax."""
+    value = present(inputs[0])
+    axis = _softmax_axis(node, len(value.shape), node.version)
+    if isinstance(value, Table) and value.parameters is not None:
+        return [Softmax(lowering, value, axis)]
+    tensor = computed(lowering, value)
+    if tensor.dtype != np.float32 or not tensor.shape:
+        raise NotNative(f"elements of type {tensor.dtype}")
+    return [lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})]
+
+
+def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearSoftmax."""
+    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    axis = _softmax_axis(node, len(x.shape), int(node.attributes.get("opset", 13)))
+    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    return [Softmax(lowering, table, axis).quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "AveragePool"): average_pool,
+    ("", "GlobalAveragePool"): average_pool,
+    ("", "ReduceMean"): reduce_mean,
+    ("", "MaxPool"): max_pool,
+    ("", "Softmax"): softmax,
+    ("com.microsoft", "QLinearAveragePool"): qlinear_average_pool,
+    ("com.microsoft", "QLinearGlobalAveragePool"): qlinear_average_pool,
+    ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
+}

@@ -1,0 +1,134 @@
+"""What the values of a model are while it is lowered to native graphs.
+
+Quantized models say in floating point what is computed in codes: dequantize, operate, quantize. So a node's result is
+not computed when the node is met. It is kept as what it is a function of, until a node needs it as codes, which most
+often come without any floating point, or as floats.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["Array", "Constant", "Deferred", "Dequantized", "Operand", "Parameters", "Table", "Tensor", "Value"]
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """An array known when the model is lowered."""
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return tuple(self.array.shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tensor:
+    """A tensor that a partition computes or is given.
+
+    Attributes:
+        partition: The native graph it is a value of; -1 for an input of the model and for what another runtime made.
+        number: Its number there.
+        name: The value of the model, where it is one.
+        dtype: Of its elements.
+        shape: May be empty, for a single element.
+    """
+
+    partition: int
+    number: int
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Scale, zero point and type of codes, the same for all elements of a tensor."""
+
+    scale: np.float32
+    zero_point: int
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """Floats that are a function of 8-bit codes, element by element: each is one of 256.
+
+    Attributes:
+        codes: The codes, UINT8 or INT8.
+        floats: FLOAT32, 256 of them, by the byte of a code.
+        parameters: Of the codes, if the floats are just the dequantized codes.
+    """
+
+    codes: Tensor
+    floats: Array
+    parameters: Parameters | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the codes."""
+        return self.codes.shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dequantized:
+    """Constant codes with their scale and zero point, such as a filter.
+
+    Attributes:
+        codes: Integers.
+        scale: FLOAT32 with one element, or 1-D along ``axis``.
+        zero_point: Of the codes' type, with the scale's shape.
+        axis: Of the codes.
+    """
+
+    codes: Array
+    scale: Array
+    zero_point: Array
+    axis: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the codes."""
+        return tuple(self.codes.shape)
+
+    def floats(self) -> Array:
+        """Return the dequantized array: ``(codes - zero_point) * scale`` in FLOAT32."""
+        along = [1] * self.codes.ndim
+        if self.scale.size > 1:
+            along[self.axis] = self.scale.size
+        difference = self.codes.astype(np.float32) - self.zero_point.astype(np.float32).reshape(along)
+        floats: Array = difference * self.scale.astype(np.float32).reshape(along)
+        return floats
+
+
+class Deferred(ABC):
+    """The floating-point result of an operator on quantized operands, not yet computed.
+
+    Attributes:
+        shape: Of the result.
+    """
+
+    shape: tuple[int, ...]
+
+    @abstractmethod
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Compute the codes of the result: an operator from codes to codes."""
+
+    @abstractmethod
+    def floats(self) -> Tensor:
+        """Compute the result itself, in FLOAT32."""
+
+
+Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred
+"""What a name of a model stands for."""
+
+Operand: TypeAlias = Tensor | Array | Constant | None
+"""What an operator of a native graph reads; None where an optional tensor is absent."""
