@@ -7,6 +7,8 @@ constants once and dispatched into arrays of the caller. Functions: one call an 
 from __future__ import annotations
 
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (
@@ -57,7 +59,18 @@ from dmlcpu.graph.descs import (
     OutputGraphEdgeDesc,
 )
 from dmlcpu.machine import Info, info
+from dmlcpu.onnx.options import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    SessionOptions,
+    get_available_providers,
+    get_device,
+    set_default_logger_severity,
+)
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.session import InferenceSession
 
 __version__ = _version("dmlcpu")
 
@@ -73,10 +86,13 @@ __all__ = [
     "ElementWiseQuantizeLinearOperatorDesc",
     "ElementWiseQuantizedLinearAddOperatorDesc",
     "ExecutionFlags",
+    "ExecutionMode",
     "Expression",
     "FeatureLevel",
     "GraphBuilder",
     "GraphDesc",
+    "GraphOptimizationLevel",
+    "InferenceSession",
     "Info",
     "InputGraphEdgeDesc",
     "IntermediateGraphEdgeDesc",
@@ -89,6 +105,7 @@ __all__ = [
     "OutputGraphEdgeDesc",
     "QuantizationType",
     "QuantizedLinearConvolutionOperatorDesc",
+    "SessionOptions",
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
@@ -100,9 +117,25 @@ __all__ = [
     "default_device",
     "dequantize_linear",
     "dynamic_quantize_linear",
+    "get_available_providers",
+    "get_device",
     "info",
     "input_tensor",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_convolution",
+    "set_default_logger_severity",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Import what needs the extra ``onnx`` when it is asked for."""
+    if name != "InferenceSession":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from dmlcpu.onnx.session import InferenceSession
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"InferenceSession reads models with the package {error.name!r}: pip install 'dmlcpu[onnx]'"
+        ) from error
+    return InferenceSession
