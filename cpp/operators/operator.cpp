@@ -119,6 +119,7 @@ constexpr FactoryRow kFactories[] = {
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
     {"COPY", compile_copy, {kAnyType, kAnyType}},
     {"PADDING", compile_padding, {kCodes, kCodes}},
+    {"MAX_POOLING", compile_max_pooling, {kCodes, kCodes}},
 };
 
 const FactoryRow& factory_of(const OperatorDesc& desc) {
