@@ -21,14 +21,17 @@ enum Tensor : std::size_t { kInput, kOutput };
 // The windows of one spatial axis. Window o has its elements at o * stride - padding + i * dilation, i < window.
 struct WindowAxis {
   std::int64_t input, output, window, stride, dilation, padding;
+  IndexRange whole{};  // the windows that are inside the input as a whole
 
-  // The elements of a window that are inside the input: never none.
-  IndexRange inside(std::int64_t o) const { return indices_inside(o * stride - padding, dilation, input, window); }
-  std::int64_t first(std::int64_t o) const { return o * stride - padding + inside(o).begin * dilation; }
-  // The windows that are inside as a whole.
-  IndexRange whole() const {
-    const std::int64_t room = input - (window - 1) * dilation;
-    return room < 1 ? IndexRange{output, output} : indices_inside(-padding, stride, room, output);
+  // The elements of a window that are inside, never none: the place of the first, and how many.
+  struct Elements {
+    std::int64_t first, count;
+  };
+  Elements inside(std::int64_t o) const {
+    const std::int64_t start = o * stride - padding;
+    if (o >= whole.begin && o < whole.end) return {start, window};
+    const IndexRange range = indices_inside(start, dilation, input, window);
+    return {start + range.begin * dilation, range.end - range.begin};
   }
 };
 
@@ -57,8 +60,12 @@ WindowAxis window_axis(const OperatorDesc& desc, std::size_t index, std::int64_t
   if (steps_over || reach < axis.padding || (output - 1) * axis.stride - axis.padding >= input) {
     throw std::invalid_argument(desc.type + ": a window is wholly in the padding");
   }
+  axis.whole = reach < input ? indices_inside(-axis.padding, axis.stride, input - reach, output) : IndexRange{0, 0};
   return axis;
 }
+
+// Windows of one element each.
+WindowAxis single_windows(std::int64_t size) { return {size, size, 1, 1, 1, 0, {0, size}}; }
 
 // A 1-D pooling is of images of height 1.
 PlaneStrides plane_strides(const TensorLayout& layout) {
@@ -78,11 +85,13 @@ class MaxPooling final : public CompiledOperator {
     }
     const std::size_t last = input.rank - 1;
     horizontal_ = window_axis(desc(), last - 2, input.sizes[last], output.sizes[last]);
-    vertical_ = last == 3 ? window_axis(desc(), 0, input.sizes[2], output.sizes[2]) : WindowAxis{1, 1, 1, 1, 1, 0};
+    vertical_ = last == 3 ? window_axis(desc(), 0, input.sizes[2], output.sizes[2]) : single_windows(1);
     input_ = {input.sizes[1], vertical_.input, horizontal_.input, plane_strides(input)};
     output_ = {input.sizes[1], vertical_.output, horizontal_.output, plane_strides(output)};
 
-    line_bytes_ = two_passes() ? as_size(input_.width) * as_size(input_.channels) : 0;
+    every_column_ = single_windows(input_.width);
+    two_passes_ = two_passes_load_less();
+    line_bytes_ = two_passes_ ? as_size(input_.width) * as_size(input_.channels) : 0;
     const auto image_bytes = [](const ChannelPlanes& tensor) {
       return tensor.strides.c == 1 ? 0 : as_size(tensor.pixels()) * as_size(tensor.channels);
     };
@@ -98,7 +107,7 @@ class MaxPooling final : public CompiledOperator {
   std::string describe() const override {
     const char* const staging[] = {"none", "input", "output", "input and output"};
     const int staged = (input_.strides.c == 1 ? 0 : 1) + (output_.strides.c == 1 ? 0 : 2);
-    return std::string("algorithm: ") + (two_passes() ? "rows, then columns of windows" : "whole windows") +
+    return std::string("algorithm: ") + (two_passes_ ? "rows, then columns of windows" : "whole windows") +
            "\nkernel: max_pool\nstaging through {N, H, W, C} copies: " + staging[staged] +
            "\ntasks: " + std::to_string(rows_to_a_task()) + " output rows each";
   }
@@ -137,7 +146,7 @@ class MaxPooling final : public CompiledOperator {
   };
 
   // Loads and stores of a code, in each way: two passes load a window's rows for every column that it steps over.
-  bool two_passes() const {
+  bool two_passes_load_less() const {
     const double window = static_cast<double>(vertical_.window) * static_cast<double>(horizontal_.window);
     const double columns = static_cast<double>(std::min(horizontal_.stride, horizontal_.input));
     return window > columns * static_cast<double>(vertical_.window + 1) + static_cast<double>(horizontal_.window);
@@ -151,25 +160,24 @@ class MaxPooling final : public CompiledOperator {
   void pool_images(std::int64_t images, const Images<const std::uint8_t>& input, const Images<std::uint8_t>& output,
                    std::uint8_t* scratch) const {
     const std::int64_t rows = images * vertical_.output, rows_of_task = rows_to_a_task();
-    parallel_for(as_size(divide_up(rows, rows_of_task)), target().num_threads,
-                 [&](std::size_t task, int slot) noexcept {
-                   const std::int64_t first = static_cast<std::int64_t>(task) * rows_of_task;
-                   for (std::int64_t row = first; row < std::min(first + rows_of_task, rows); ++row) {
-                     const std::int64_t image = row / vertical_.output, y = row % vertical_.output;
-                     const IndexRange inside = vertical_.inside(y);
-                     const Rows source{input.data + image * input.strides.n + vertical_.first(y) * input.strides.h,
-                                       inside.end - inside.begin,
-                                       as_size(vertical_.dilation) * as_size(input.strides.h), input.strides.w};
-                     std::uint8_t* target_row = output.data + image * output.strides.n + y * output.strides.h;
-                     if (two_passes()) {
-                       std::uint8_t* line = scratch + lines_ + as_size(slot) * line_bytes_;
-                       pool_columns(source, {input_.width, input_.width, 1, 1, 1, 0}, line, input_.channels);
-                       pool_columns({line, 1, 0, input_.channels}, horizontal_, target_row, output.strides.w);
-                     } else {
-                       pool_columns(source, horizontal_, target_row, output.strides.w);
-                     }
-                   }
-                 });
+    parallel_for(
+        as_size(divide_up(rows, rows_of_task)), target().num_threads, [&](std::size_t task, int slot) noexcept {
+          const std::int64_t first = static_cast<std::int64_t>(task) * rows_of_task;
+          for (std::int64_t row = first; row < std::min(first + rows_of_task, rows); ++row) {
+            const std::int64_t image = row / vertical_.output, y = row % vertical_.output;
+            const WindowAxis::Elements inside = vertical_.inside(y);
+            const Rows source{input.data + image * input.strides.n + inside.first * input.strides.h, inside.count,
+                              as_size(vertical_.dilation) * as_size(input.strides.h), input.strides.w};
+            std::uint8_t* target_row = output.data + image * output.strides.n + y * output.strides.h;
+            if (two_passes_) {
+              std::uint8_t* line = scratch + lines_ + as_size(slot) * line_bytes_;
+              pool_columns(source, every_column_, line, input_.channels);
+              pool_columns({line, 1, 0, input_.channels}, horizontal_, target_row, output.strides.w);
+            } else {
+              pool_columns(source, horizontal_, target_row, output.strides.w);
+            }
+          }
+        });
   }
 
   // Rows of pixels that are the rows of windows.
@@ -180,29 +188,26 @@ class MaxPooling final : public CompiledOperator {
     std::int64_t pixel;
   };
 
-  // The windows of one output row.
+  // The windows of one output row: those that are whole together, the others one by one.
   void pool_columns(const Rows& rows, const WindowAxis& axis, std::uint8_t* output, std::int64_t output_pixel) const {
-    const IndexRange whole = axis.whole();
-    for (std::int64_t x = 0; x < axis.output; ++x) {
-      const bool cut = x < whole.begin || x >= whole.end;
-      const IndexRange inside = axis.inside(x);
-      pool_pixels(rows, axis, axis.first(x), inside.end - inside.begin, cut ? 1 : whole.end - x,
-                  output + x * output_pixel, output_pixel);
-      if (!cut) x = whole.end - 1;
+    std::int64_t count = 1;
+    for (std::int64_t x = 0; x < axis.output; x += count) {
+      count = x == axis.whole.begin ? std::max<std::int64_t>(1, axis.whole.end - x) : 1;
+      pool_pixels(rows, axis, axis.inside(x), count, output + x * output_pixel, output_pixel);
     }
   }
 
-  // The windows of count output pixels, each with `columns` columns from input column first on.
-  void pool_pixels(const Rows& rows, const WindowAxis& axis, std::int64_t first, std::int64_t columns,
-                   std::int64_t count, std::uint8_t* output, std::int64_t output_pixel) const {
+  // The windows of count output pixels, the first with these columns.
+  void pool_pixels(const Rows& rows, const WindowAxis& axis, const WindowAxis::Elements& columns, std::int64_t count,
+                   std::uint8_t* output, std::int64_t output_pixel) const {
     // Pixels side by side in both tensors are one pixel of more channels.
     const std::int64_t channels = input_.channels;
     const bool joined = axis.stride == 1 && rows.pixel == channels && output_pixel == channels;
-    target().kernels().max_pool->run({.input = rows.data + first * rows.pixel,
+    target().kernels().max_pool->run({.input = rows.data + columns.first * rows.pixel,
                                       .pixel_step = as_size(axis.stride) * as_size(rows.pixel),
                                       .rows = as_size(rows.count),
                                       .row_step = rows.step,
-                                      .columns = as_size(columns),
+                                      .columns = as_size(columns.count),
                                       .column_step = as_size(axis.dilation) * as_size(rows.pixel),
                                       .pixels = joined ? 1 : as_size(count),
                                       .channels = as_size(joined ? count * channels : channels),
@@ -212,6 +217,8 @@ class MaxPooling final : public CompiledOperator {
   }
 
   WindowAxis vertical_{}, horizontal_{};
+  WindowAxis every_column_{};  // of the first pass: windows of one column
+  bool two_passes_ = false;
   ChannelPlanes input_{}, output_{};
   std::size_t line_bytes_, lines_, staged_input_, staged_output_, scratch_size_;
 };

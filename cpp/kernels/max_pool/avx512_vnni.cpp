@@ -1,7 +1,5 @@
-// max_pool.h for AVX-512. Bound by loads: one for each tap of 64 channels.
-//
-// Four vectors go through a window together, neighbours within a pixel or one each of four pixels, so that stepping
-// along the window is a small part. Masks cut the last vector of a pixel.
+// max_pool.h for AVX-512. Bound by loads: one for each tap of 64 channels. Pixels of fewer channels go by 32 or 16, or
+// by one mask: narrow vectors cross fewer cache lines than wide ones under masks.
 #include <immintrin.h>
 
 #include "kernels/max_pool/max_pool.h"
@@ -13,62 +11,33 @@
 namespace dmlcpu {
 namespace {
 
-constexpr __mmask64 kAllCodes = ~__mmask64{0};
+#include "kernels/max_pool/windows.inl.h"
 
-// count vectors through the window at input: vector i step bytes, and output_step bytes, behind the one before.
-template <bool is_signed, int count>
-inline void pool_vectors(const MaxPoolRun& run, const std::uint8_t* input, std::size_t step, std::uint8_t* output,
-                         std::size_t output_step, __mmask64 mask) noexcept {
-  __m512i highest_u8x64[count];
-  for (int i = 0; i < count; ++i) highest_u8x64[i] = _mm512_set1_epi8(static_cast<char>(is_signed ? 0x80 : 0x00));
-  for (std::size_t row = 0; row < run.rows; ++row) {
-    const std::uint8_t* codes = input + row * run.row_step;
-    for (std::size_t column = 0; column < run.columns; ++column, codes += run.column_step) {
-      for (int i = 0; i < count; ++i) {
-        const __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, codes + static_cast<std::size_t>(i) * step);
-        highest_u8x64[i] =
-            is_signed ? _mm512_max_epi8(highest_u8x64[i], codes_u8x64) : _mm512_max_epu8(highest_u8x64[i], codes_u8x64);
-      }
-    }
+struct Codes64 {
+  static constexpr std::size_t kSize = 64;
+  using Vector = __m512i;
+  static Vector fill(std::uint8_t code) noexcept { return _mm512_set1_epi8(static_cast<char>(code)); }
+  static Vector load(const std::uint8_t* codes) noexcept { return _mm512_loadu_si512(codes); }
+  static void store(std::uint8_t* codes, Vector value) noexcept { _mm512_storeu_si512(codes, value); }
+  template <bool is_signed>
+  static Vector max(Vector x, Vector y) noexcept {
+    return is_signed ? _mm512_max_epi8(x, y) : _mm512_max_epu8(x, y);
   }
-  for (int i = 0; i < count; ++i) {
-    _mm512_mask_storeu_epi8(output + static_cast<std::size_t>(i) * output_step, mask, highest_u8x64[i]);
-  }
-}
+};
 
-// The masked channels from channel on, of every pixel.
-template <bool is_signed>
-inline void pool_channels(const MaxPoolRun& run, std::size_t channel, __mmask64 mask) noexcept {
-  const std::uint8_t* input = run.input + channel;
-  std::uint8_t* output = run.output + channel;
-  std::size_t pixel = 0;
-  for (; pixel + 4 <= run.pixels; pixel += 4) {
-    pool_vectors<is_signed, 4>(run, input, run.pixel_step, output, run.output_pixel_stride, mask);
-    input += 4 * run.pixel_step;
-    output += 4 * run.output_pixel_stride;
-  }
-  for (; pixel < run.pixels; ++pixel, input += run.pixel_step, output += run.output_pixel_stride) {
-    pool_vectors<is_signed, 1>(run, input, 0, output, 0, mask);
-  }
-}
+// The masked ones of 16 codes.
+struct CodesBelow16 : Codes16 {
+  __mmask16 mask;
+  Vector load(const std::uint8_t* codes) const noexcept { return _mm_maskz_loadu_epi8(mask, codes); }
+  void store(std::uint8_t* codes, Vector value) const noexcept { _mm_mask_storeu_epi8(codes, mask, value); }
+};
 
 template <bool is_signed>
 void pool(const MaxPoolRun& run) noexcept {
-  constexpr std::size_t kBlock = 4 * 64;
-  const std::size_t blocks = run.channels / kBlock * kBlock;
-  if (blocks != 0) {
-    for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
-      const std::uint8_t* input = run.input + pixel * run.pixel_step;
-      std::uint8_t* output = run.output + pixel * run.output_pixel_stride;
-      for (std::size_t channel = 0; channel < blocks; channel += kBlock) {
-        pool_vectors<is_signed, 4>(run, input + channel, 64, output + channel, 64, kAllCodes);
-      }
-    }
-  }
-  for (std::size_t channel = blocks; channel < run.channels; channel += 64) {
-    const std::size_t left = run.channels - channel;
-    pool_channels<is_signed>(run, channel, left >= 64 ? kAllCodes : (__mmask64{1} << left) - 1);
-  }
+  if (run.channels >= Codes64::kSize) return pool_by<is_signed>(run, Codes64());
+  if (run.channels >= Codes32::kSize) return pool_by<is_signed>(run, Codes32());
+  if (run.channels >= Codes16::kSize) return pool_by<is_signed>(run, Codes16());
+  pool_channels<is_signed>(run, CodesBelow16{{}, static_cast<__mmask16>((1U << run.channels) - 1)}, 0);
 }
 
 void max_pool_run(const MaxPoolRun& run) noexcept {
