@@ -68,6 +68,7 @@ class KernelBench {
                             .output_parameters = {0.04F, 100.0F, 0}});
     });
     table();
+    max_pool();
     Range range{};
     report("range float32", kCount, "elements", [&] { table_.range->float32(parameters_.data(), kCount, range); });
     report("range float16", kCount, "elements", [&] { table_.range->float16(parameters_.data(), kCount, range); });
@@ -155,6 +156,25 @@ class KernelBench {
     const TableRun run = {.table = b_.data(), .input = a_.data(), .count = kCount, .output = c_.data()};
     report("table", kCount, "elements", [&] { table_.table->look_up(run); });
     report("table, AVX512_VBMI if the CPU has it", kCount, "elements", [&] { table_.best_table().look_up(run); });
+  }
+
+  void max_pool() {
+    for (const std::size_t channels : {16U, 64U}) {
+      const std::size_t pixels = 28, row = 2 * (pixels + 1) * channels;
+      const MaxPoolRun run = {.input = a_.data(),
+                              .pixel_step = 2 * channels,
+                              .rows = 3,
+                              .row_step = row,
+                              .columns = 3,
+                              .column_step = channels,
+                              .pixels = pixels,
+                              .channels = channels,
+                              .is_signed = false,
+                              .output = c_.data(),
+                              .output_pixel_stride = channels};
+      report("max pool 3x3, " + std::to_string(channels) + " channels", pixels * channels, "elements",
+             [&] { table_.max_pool->run(run); });
+    }
   }
 
   void quantize() {

@@ -23,6 +23,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .add = &scalar::add,
      .multiply = &scalar::multiply,
      .range = &scalar::range,
+     .max_pool = &scalar::max_pool,
      .table = &scalar::table,
      .table_with_vbmi = &scalar::table},
 #if defined(DMLCPU_X86_KERNELS)
@@ -35,6 +36,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .add = &avx2::add,
      .multiply = &avx2::multiply,
      .range = &avx2::range,
+     .max_pool = &avx2::max_pool,
      .table = &avx2::table,
      .table_with_vbmi = &avx2::table},
     {.isa = Isa::avx_vnni,
@@ -46,6 +48,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .add = &avx2::add,
      .multiply = &avx2::multiply,
      .range = &avx2::range,
+     .max_pool = &avx2::max_pool,
      .table = &avx2::table,
      .table_with_vbmi = &avx2::table},
     {.isa = Isa::avx512_vnni,
@@ -57,6 +60,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .add = &avx512_vnni::add,
      .multiply = &avx512_vnni::multiply,
      .range = &avx512_vnni::range,
+     .max_pool = &avx512_vnni::max_pool,
      .table = &avx512_vnni::table,
      .table_with_vbmi = &avx512_vbmi::table},
     {.isa = Isa::amx_int8,
@@ -68,6 +72,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .add = &avx512_vnni::add,
      .multiply = &avx512_vnni::multiply,
      .range = &avx512_vnni::range,
+     .max_pool = &avx512_vnni::max_pool,
      .table = &avx512_vnni::table,
      .table_with_vbmi = &avx512_vbmi::table},
 #endif
@@ -106,6 +111,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("add", &KernelTable::add),
           origin("multiply", &KernelTable::multiply),
           origin("range", &KernelTable::range),
+          origin("max_pool", &KernelTable::max_pool),
           origin("table", &KernelTable::table)};
 }
 

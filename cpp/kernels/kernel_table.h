@@ -6,6 +6,7 @@
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
@@ -26,6 +27,7 @@ struct KernelTable {
   const AddKernels* add;
   const MultiplyKernels* multiply;
   const RangeKernels* range;
+  const MaxPoolKernels* max_pool;
   const TableKernels* table;
   // In place of table where the CPU has AVX512_VBMI besides: as AVX512_VNNI without it is found in two generations of
   // CPUs only, that is no instruction set of its own here. table once more where there is none.

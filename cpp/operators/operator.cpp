@@ -132,6 +132,7 @@ constexpr FactoryRow kFactories[] = {
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
     {"COPY", compile_copy, Arrangement::element_wise, {kAnyType, kAnyType}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
+    {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
 };
 
 const FactoryRow& factory_of(const std::string& type) {

@@ -123,5 +123,6 @@ std::unique_ptr<CompiledOperator> compile_code_table(OperatorDesc desc, Executio
 std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
 
 }  // namespace dmlcpu
