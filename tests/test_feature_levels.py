@@ -51,6 +51,10 @@ DOCUMENTED = {
         "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
         "| INT32 4-4 ? | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
     },
+    OperatorType.CONVOLUTION_INTEGER: {
+        "4_0": "INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT32 3-4",
+        "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
+    },
 }
 
 INTRODUCED = {
@@ -59,6 +63,7 @@ INTRODUCED = {
     OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: FeatureLevel.LEVEL_4_0,
     OperatorType.DYNAMIC_QUANTIZE_LINEAR: FeatureLevel.LEVEL_4_0,
     OperatorType.QUANTIZED_LINEAR_CONVOLUTION: FeatureLevel.LEVEL_2_1,
+    OperatorType.CONVOLUTION_INTEGER: FeatureLevel.LEVEL_2_1,
 }
 
 

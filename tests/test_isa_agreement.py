@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
+from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case, packed_integer_case
 from dispatching import assert_equal_outputs, dispatch
 from fills import INPUT_FLOATS, SCALES, Fill, any_integers, input_fills
 from operator_case import OperatorCase
@@ -135,12 +135,24 @@ def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[Operato
             yield packed_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
 
 
+def integer_convolution_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+    made = [ConvolutionShape(5, 3, (1, length), (1, 1)), ConvolutionShape(3, 2, (length,), (1,))]
+    if length <= 129:
+        made += [ConvolutionShape(length, 17, (3, 4), (3, 2)), ConvolutionShape(9, length, (3, 4), (2, 2))]
+        made += [ConvolutionShape(1, 1, (4, 5), (3, 3), groups=length)]
+    for shape in made:
+        for code in range(4):
+            types = ConvolutionTypes(*(BYTE_TYPES[code >> bit & 1] for bit in range(2)))
+            yield packed_integer_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
+
+
 CASE_MAKERS: dict[str, CaseMaker] = {
     "quantize_linear": quantize_cases,
     "dequantize_linear": dequantize_cases,
     "quantized_linear_add": add_cases,
     "dynamic_quantize_linear": dynamic_cases,
     "quantized_linear_convolution": convolution_cases,
+    "convolution_integer": integer_convolution_cases,
 }
 
 

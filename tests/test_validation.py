@@ -24,7 +24,18 @@ from dmlcpu.feature_levels import DELIBERATE_REFUSALS
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, Check
 from dmlcpu.tensor import TensorDesc
 from dmlcpu.validation import find_violation, validate
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, desc_of, tensor
+from valid_descs import (
+    ADD,
+    CONVOLUTION,
+    CONVOLUTION_INTEGER,
+    DEQUANTIZE,
+    DYNAMIC,
+    QUANTIZE,
+    VALID_DESCS,
+    changed,
+    desc_of,
+    tensor,
+)
 
 RECORDS = sorted((Path(__file__).parent / "golden").glob("*.validation.jsonl.gz"))
 
@@ -38,8 +49,16 @@ RECORDED = {
         776,
         {Check.OUTPUT_SIZES: 25, Check.WINDOW: 4, Check.STEPS: 2, Check.OUTPUT_ADDRESSES: 2},
     ),
+    OperatorType.CONVOLUTION_INTEGER: (
+        314,
+        {Check.OUTPUT_SIZES: 26, Check.STEPS: 2, Check.OUTPUT_ADDRESSES: 2},
+    ),
 }
-FAULTS = {OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14, OperatorType.QUANTIZED_LINEAR_CONVOLUTION: 2}
+FAULTS = {
+    OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14,
+    OperatorType.QUANTIZED_LINEAR_CONVOLUTION: 2,
+    OperatorType.CONVOLUTION_INTEGER: 2,
+}
 
 
 @cache
@@ -237,6 +256,24 @@ REFUSED: list[tuple[OperatorDesc, dict[str, Any], str, Check]] = [
     (CONVOLUTION, {"bias_tensor": tensor(F32, 1, 4, 1, 1)}, "bias_tensor", Check.DATA_TYPE),
     (CONVOLUTION, {"output_zero_point_tensor": tensor(U8, 1)}, "output_zero_point_tensor", Check.SIZES),
     (CONVOLUTION, {"output_zero_point_tensor": tensor(I8, 1, 1, 1, 1)}, "output_zero_point_tensor", Check.DATA_TYPE),
+    (CONVOLUTION_INTEGER, {"output_tensor": tensor(U8, 1, 4, 5, 6)}, "output_tensor", Check.DATA_TYPE),
+    (CONVOLUTION_INTEGER, {"output_tensor": tensor(I32, 1, 4, 5, 5)}, "output_tensor", Check.OUTPUT_SIZES),
+    (CONVOLUTION_INTEGER, {"filter_tensor": None}, "filter_tensor", Check.PRESENCE),
+    (CONVOLUTION_INTEGER, {"strides": None}, "strides", Check.PRESENCE),
+    (CONVOLUTION_INTEGER, {"dilations": (0, 1)}, "dilations", Check.STEPS),
+    (CONVOLUTION_INTEGER, {"dilations": (1, 5)}, "filter_tensor", Check.WINDOW),
+    (
+        CONVOLUTION_INTEGER,
+        {"input_zero_point_tensor": tensor(U8, 1, 6, 1, 1)},
+        "input_zero_point_tensor",
+        Check.SIZES,
+    ),
+    (
+        CONVOLUTION_INTEGER,
+        {"filter_zero_point_tensor": tensor(I8, 4, 1, 1, 1)},
+        "filter_zero_point_tensor",
+        Check.SIZES,
+    ),
 ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dmlcpu import (
+    ConvolutionIntegerOperatorDesc,
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
@@ -17,7 +18,18 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.tensor import TensorDesc
 
-__all__ = ["ADD", "CONVOLUTION", "DEQUANTIZE", "DYNAMIC", "QUANTIZE", "VALID_DESCS", "changed", "desc_of", "tensor"]
+__all__ = [
+    "ADD",
+    "CONVOLUTION",
+    "CONVOLUTION_INTEGER",
+    "DEQUANTIZE",
+    "DYNAMIC",
+    "QUANTIZE",
+    "VALID_DESCS",
+    "changed",
+    "desc_of",
+    "tensor",
+]
 
 
 def tensor(data_type: str, *sizes: int, **others: Any) -> TensorDesc:
@@ -75,9 +87,21 @@ CONVOLUTION = QuantizedLinearConvolutionOperatorDesc(
     end_padding=(1, 1),
     group_count=2,
 )
+CONVOLUTION_INTEGER = ConvolutionIntegerOperatorDesc(
+    input_tensor=tensor("UINT8", 1, 6, 9, 8),
+    input_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    filter_tensor=tensor("INT8", 4, 3, 3, 3),
+    filter_zero_point_tensor=tensor("INT8", 1, 4, 1, 1),
+    output_tensor=tensor("INT32", 1, 4, 5, 6),
+    strides=(2, 1),
+    dilations=(1, 2),
+    start_padding=(1, 1),
+    end_padding=(1, 1),
+    group_count=2,
+)
 
 VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
-    desc.operator_type: desc for desc in (QUANTIZE, DEQUANTIZE, ADD, DYNAMIC, CONVOLUTION)
+    desc.operator_type: desc for desc in (QUANTIZE, DEQUANTIZE, ADD, DYNAMIC, CONVOLUTION, CONVOLUTION_INTEGER)
 }
 
 

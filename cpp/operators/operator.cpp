@@ -112,6 +112,7 @@ constexpr FactoryRow kFactories[] = {
     {"QUANTIZED_LINEAR_CONVOLUTION",
      compile_quantized_linear_convolution,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
+    {"CONVOLUTION_INTEGER", compile_convolution_integer, {kCodes, kCodes, kCodes, kCodes, kInt32}},
 };
 
 const FactoryRow& factory_of(const OperatorDesc& desc) {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.metadata import version as _version
 
-from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
+from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
@@ -40,7 +40,7 @@ from dmlcpu.errors import (
     UnsupportedFeatureLevelError,
     UnsupportedIsaError,
 )
-from dmlcpu.functions.convolution import quantized_linear_convolution
+from dmlcpu.functions.convolution import convolution_integer, quantized_linear_convolution
 from dmlcpu.functions.element_wise import (
     dequantize_linear,
     dynamic_quantize_linear,
@@ -56,6 +56,7 @@ __all__ = [
     "BindingError",
     "BindingProperties",
     "CompiledOperator",
+    "ConvolutionIntegerOperatorDesc",
     "Device",
     "DmlError",
     "DynamicQuantizeLinearOperatorDesc",
@@ -80,6 +81,7 @@ __all__ = [
     "__version__",
     "available_isas",
     "calc_buffer_tensor_size",
+    "convolution_integer",
     "default_device",
     "dequantize_linear",
     "dynamic_quantize_linear",

@@ -12,6 +12,8 @@ from dmlcpu.schema import Check, DeliberateRefusal
 
 __all__ = ["DELIBERATE_REFUSALS"]
 
+_CONVOLUTIONS = (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER)
+
 DELIBERATE_REFUSALS: Final = (
     DeliberateRefusal(
         Check.PRESENCE,
@@ -19,6 +21,7 @@ DELIBERATE_REFUSALS: Final = (
             {
                 OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: ("input_tensor", "scale_tensor"),
                 OperatorType.QUANTIZED_LINEAR_CONVOLUTION: CONVOLUTION_ARRAYS,
+                OperatorType.CONVOLUTION_INTEGER: CONVOLUTION_ARRAYS,
             }
         ),
         recorded="CreateOperator faults",
@@ -26,19 +29,19 @@ DELIBERATE_REFUSALS: Final = (
     ),
     DeliberateRefusal(
         Check.STEPS,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("strides", "dilations")}),
+        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("strides", "dilations"))),
         recorded="accepted",
         reason="the size of the output would not be defined",
     ),
     DeliberateRefusal(
         Check.WINDOW,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("filter_tensor",)}),
+        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("filter_tensor",))),
         recorded="accepted",
         reason="no position of the filter lies inside the padded input",
     ),
     DeliberateRefusal(
         Check.OUTPUT_SIZES,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("output_tensor",)}),
+        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("output_tensor",))),
         recorded="accepted",
         reason="elements of the output would lie outside what the input defines, or be left out",
     ),
