@@ -12,6 +12,7 @@ import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case, packed_integer_case
 from dispatching import assert_equal_outputs, dispatch
 from fills import INPUT_FLOATS, SCALES, Fill, any_integers, input_fills
+from matrix_shapes import MatrixShape, MatrixTypes, matrix_case
 from operator_case import OperatorCase
 from strategies import BYTE_TYPES
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
@@ -146,6 +147,24 @@ def integer_convolution_cases(rng: np.random.Generator, length: int) -> Iterator
             yield packed_integer_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
 
 
+def matrix_cases(operator: str, output_types: tuple[str, ...]) -> CaseMaker:
+    """The length as columns, and up to 129 as rows and as k."""
+
+    def make(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+        made = [MatrixShape(3, 5, length)]
+        if length <= 4099:
+            made += [MatrixShape(2, length, 6, (2,)), MatrixShape(length, 3, 5)]
+        if length <= 129:
+            made += [MatrixShape(length, 66, 34), MatrixShape(37, length, 18), MatrixShape(35, 12, length)]
+        for shape in made:
+            for code in range(4):
+                a_type, b_type = (BYTE_TYPES[code >> bit & 1] for bit in range(2))
+                types = MatrixTypes(a_type, b_type, output_types[code % len(output_types)])
+                yield matrix_case(operator, shape, types, rng, by_line=code > 1, is_transposed=bool(rng.integers(2)))
+
+    return make
+
+
 CASE_MAKERS: dict[str, CaseMaker] = {
     "quantize_linear": quantize_cases,
     "dequantize_linear": dequantize_cases,
@@ -153,6 +172,9 @@ CASE_MAKERS: dict[str, CaseMaker] = {
     "dynamic_quantize_linear": dynamic_cases,
     "quantized_linear_convolution": convolution_cases,
     "convolution_integer": integer_convolution_cases,
+    "matrix_multiply_integer": matrix_cases("MATRIX_MULTIPLY_INTEGER", ("INT32",)),
+    "quantized_linear_matrix_multiply": matrix_cases("QUANTIZED_LINEAR_MATRIX_MULTIPLY", BYTE_TYPES),
+    "matrix_multiply_integer_to_float": matrix_cases("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", ("FLOAT32", "FLOAT16")),
 }
 
 

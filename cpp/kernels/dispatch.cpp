@@ -21,7 +21,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
      .add = &scalar::add,
-     .range = &scalar::range},
+     .range = &scalar::range,
+     .rescale = &scalar::rescale,
+     .float_product = &scalar::float_product},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
@@ -30,7 +32,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
-     .range = &avx2::range},
+     .range = &avx2::range,
+     .rescale = &avx2::rescale,
+     .float_product = &avx2::float_product},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
@@ -38,7 +42,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
-     .range = &avx2::range},
+     .range = &avx2::range,
+     .rescale = &avx2::rescale,
+     .float_product = &avx2::float_product},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -46,7 +52,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
-     .range = &avx512_vnni::range},
+     .range = &avx512_vnni::range,
+     .rescale = &avx512_vnni::rescale,
+     .float_product = &avx512_vnni::float_product},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -54,7 +62,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
-     .range = &avx512_vnni::range},
+     .range = &avx512_vnni::range,
+     .rescale = &avx512_vnni::rescale,
+     .float_product = &avx512_vnni::float_product},
 #endif
 }};
 
@@ -89,7 +99,9 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("quantize", &KernelTable::quantize),
           origin("dequantize", &KernelTable::dequantize),
           origin("add", &KernelTable::add),
-          origin("range", &KernelTable::range)};
+          origin("range", &KernelTable::range),
+          origin("rescale", &KernelTable::rescale),
+          origin("float_product", &KernelTable::float_product)};
 }
 
 std::vector<Isa> available_isas() {

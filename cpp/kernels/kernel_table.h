@@ -5,10 +5,12 @@
 #include "kernels/add/add.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
+#include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
+#include "kernels/rescale/rescale.h"
 #include "runtime/isa.h"
 
 namespace dmlcpu {
@@ -22,6 +24,8 @@ struct KernelTable {
   const DequantizeKernels* dequantize;
   const AddKernels* add;
   const RangeKernels* range;
+  const RescaleKernels* rescale;
+  const FloatProductKernels* float_product;
 };
 
 }  // namespace dmlcpu

@@ -113,6 +113,13 @@ constexpr FactoryRow kFactories[] = {
      compile_quantized_linear_convolution,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
     {"CONVOLUTION_INTEGER", compile_convolution_integer, {kCodes, kCodes, kCodes, kCodes, kInt32}},
+    {"MATRIX_MULTIPLY_INTEGER", compile_matrix_multiply_integer, {kCodes, kCodes, kCodes, kCodes, kInt32}},
+    {"QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+     compile_quantized_linear_matrix_multiply,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+     compile_matrix_multiply_integer_to_float,
+     {kIntegers, kFloats, kIntegers, kIntegers, kFloats, kIntegers, kFloats, kFloats}},
 };
 
 const FactoryRow& factory_of(const OperatorDesc& desc) {

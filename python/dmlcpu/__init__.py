@@ -15,6 +15,11 @@ from dmlcpu.descs.element_wise import (
     ElementWiseQuantizedLinearAddOperatorDesc,
     ElementWiseQuantizeLinearOperatorDesc,
 )
+from dmlcpu.descs.matrix_multiply import (
+    MatrixMultiplyIntegerOperatorDesc,
+    MatrixMultiplyIntegerToFloatOperatorDesc,
+    QuantizedLinearMatrixMultiplyOperatorDesc,
+)
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import (
     BindingProperties,
@@ -47,6 +52,11 @@ from dmlcpu.functions.element_wise import (
     quantize_linear,
     quantized_linear_add,
 )
+from dmlcpu.functions.matrix_multiply import (
+    matrix_multiply_integer,
+    matrix_multiply_integer_to_float,
+    quantized_linear_matrix_multiply,
+)
 from dmlcpu.machine import Info, info
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size
 
@@ -68,11 +78,14 @@ __all__ = [
     "Info",
     "InvalidDescError",
     "InvalidModelError",
+    "MatrixMultiplyIntegerOperatorDesc",
+    "MatrixMultiplyIntegerToFloatOperatorDesc",
     "Operator",
     "OperatorDesc",
     "OperatorType",
     "QuantizationType",
     "QuantizedLinearConvolutionOperatorDesc",
+    "QuantizedLinearMatrixMultiplyOperatorDesc",
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
@@ -86,7 +99,10 @@ __all__ = [
     "dequantize_linear",
     "dynamic_quantize_linear",
     "info",
+    "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_convolution",
+    "quantized_linear_matrix_multiply",
 ]

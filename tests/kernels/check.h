@@ -80,9 +80,11 @@ inline constexpr Edge kEdges[] = {Edge::begin, Edge::end};
 void check_add(Check& check);
 void check_depthwise(Check& check);
 void check_dequantize(Check& check);
+void check_float_product(Check& check);
 void check_gemm(Check& check);
 void check_pack(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);
+void check_rescale(Check& check);
 
 }  // namespace dmlcpu::test

@@ -7,6 +7,7 @@ from typing import Final
 
 from dmlcpu.enums import OperatorType
 from dmlcpu.feature_levels.convolution import CONVOLUTION_ARRAYS
+from dmlcpu.feature_levels.matrix_multiply import SCALES_TO_FLOAT
 from dmlcpu.feature_levels.operators import OPERATORS
 from dmlcpu.schema import Check, DeliberateRefusal
 
@@ -44,6 +45,12 @@ DELIBERATE_REFUSALS: Final = (
         MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("output_tensor",))),
         recorded="accepted",
         reason="elements of the output would lie outside what the input defines, or be left out",
+    ),
+    DeliberateRefusal(
+        Check.SCALE_DATA_TYPE,
+        MappingProxyType({OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: SCALES_TO_FLOAT}),
+        recorded="accepted, but not compiled or not computed by any formula",
+        reason="the result is not defined",
     ),
     DeliberateRefusal(
         Check.OUTPUT_ADDRESSES,
