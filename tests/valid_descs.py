@@ -125,11 +125,11 @@ QUANTIZED_MATRIX_MULTIPLY = QuantizedLinearMatrixMultiplyOperatorDesc(
 )
 MATRIX_MULTIPLY_TO_FLOAT = MatrixMultiplyIntegerToFloatOperatorDesc(
     a_tensor=tensor("UINT8", 3, 5, 7),
-    a_scale_tensor=tensor("FLOAT32", 5, 1),
-    a_zero_point_tensor=tensor("UINT8", 5, 1),
+    a_scale_tensor=tensor("FLOAT32", 1, 5, 1),
+    a_zero_point_tensor=tensor("UINT8", 1, 5, 1),
     b_tensor=tensor("INT8", 3, 7, 4),
-    b_scale_tensor=tensor("FLOAT32", 4),
-    b_zero_point_tensor=tensor("INT8", 4),
+    b_scale_tensor=tensor("FLOAT32", 1, 1, 4),
+    b_zero_point_tensor=tensor("INT8", 1, 1, 4),
     bias_tensor=tensor("FLOAT32", 3, 5, 4, strides=(0, 0, 1)),
     output_tensor=tensor("FLOAT32", 3, 5, 4),
 )

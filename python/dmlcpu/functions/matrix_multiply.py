@@ -96,7 +96,7 @@ def quantized_linear_matrix_multiply(
         BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
 
     >>> a, b = np.uint8([[1, 2], [3, 4]]), np.int8([[1, -1], [2, 5]])
-    >>> quantized_linear_matrix_multiply(a, 0.5, 1, b, [1.0, 2.0], None, 0.5, 100)
+    >>> quantized_linear_matrix_multiply(a, 0.5, 1, b, np.float32([1, 2]), None, 0.5, 100)
     array([[102, 110],
            [108, 126]], dtype=uint8)
     """
