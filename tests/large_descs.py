@@ -6,7 +6,19 @@ from collections.abc import Mapping
 
 import dmlcpu
 from dmlcpu.enums import OperatorType
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, changed, tensor
+from valid_descs import (
+    ADD,
+    CONVOLUTION,
+    CONVOLUTION_INTEGER,
+    DEQUANTIZE,
+    DYNAMIC,
+    MATRIX_MULTIPLY_INTEGER,
+    MATRIX_MULTIPLY_TO_FLOAT,
+    QUANTIZE,
+    QUANTIZED_MATRIX_MULTIPLY,
+    changed,
+    tensor,
+)
 
 __all__ = ["LARGE_DESCS"]
 
@@ -47,6 +59,44 @@ LARGE_DESCS: Mapping[OperatorType, dmlcpu.OperatorDesc] = {
             output_tensor=tensor("UINT8", 2, 96, 28, 28),
             strides=(1, 1),
             dilations=(1, 1),
+        ),
+        changed(
+            CONVOLUTION_INTEGER,
+            input_tensor=tensor("UINT8", 2, 32, 28, 28),
+            filter_tensor=tensor("INT8", 96, 16, 3, 3),
+            filter_zero_point_tensor=tensor("INT8", 1, 96, 1, 1),
+            output_tensor=tensor("INT32", 2, 96, 28, 28),
+            strides=(1, 1),
+            dilations=(1, 1),
+        ),
+        changed(
+            MATRIX_MULTIPLY_INTEGER,
+            a_tensor=tensor("UINT8", 2, 3, 50, 200),
+            a_zero_point_tensor=tensor("UINT8", 50, 1),
+            b_tensor=tensor("INT8", 2, 3, 200, 170, strides=(34000, 0, 1, 200)),
+            b_zero_point_tensor=tensor("INT8", 170),
+            output_tensor=tensor("INT32", 2, 3, 50, 170),
+        ),
+        changed(
+            QUANTIZED_MATRIX_MULTIPLY,
+            a_tensor=tensor("UINT8", 300, 200),
+            a_scale_tensor=tensor("FLOAT32", 1),
+            a_zero_point_tensor=tensor("UINT8", 1),
+            b_tensor=tensor("INT8", 200, 170),
+            b_scale_tensor=tensor("FLOAT32", 170),
+            b_zero_point_tensor=tensor("INT8", 170),
+            output_tensor=tensor("UINT8", 300, 170),
+        ),
+        changed(
+            MATRIX_MULTIPLY_TO_FLOAT,
+            a_tensor=tensor("UINT8", 7, 300),
+            a_scale_tensor=tensor("FLOAT32", 7, 1),
+            a_zero_point_tensor=tensor("UINT8", 7, 1),
+            b_tensor=tensor("INT8", 300, 900),
+            b_scale_tensor=tensor("FLOAT32", 900),
+            b_zero_point_tensor=tensor("INT8", 900),
+            bias_tensor=tensor("FLOAT32", 7, 900, strides=(0, 1)),
+            output_tensor=tensor("FLOAT32", 7, 900),
         ),
     )
 }

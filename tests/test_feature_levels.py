@@ -51,6 +51,27 @@ DOCUMENTED = {
         "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
         "| INT32 4-4 ? | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
     },
+    OperatorType.MATRIX_MULTIPLY_INTEGER: {
+        "5_2": "INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT32 2-4",
+        "4_0": "INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | INT8 UINT8 2-4 ? | INT32 2-4",
+        "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
+    },
+    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: {
+        "4_0": "INT8 UINT8 2-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? "
+        "| FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4",
+        "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
+        "| FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
+    },
+    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: {
+        "6_2": "INT32 INT16 INT8 UINT32 UINT16 UINT8 2-4 | FLOAT32 FLOAT16 1-4 "
+        "| INT32 INT16 INT8 UINT32 UINT16 UINT8 1-4 ? | INT32 INT16 INT8 UINT32 UINT16 UINT8 2-4 "
+        "| FLOAT32 FLOAT16 1-4 | INT32 INT16 INT8 UINT32 UINT16 UINT8 1-4 ? | FLOAT32 FLOAT16 2-4 ? "
+        "| FLOAT32 FLOAT16 2-4",
+    },
+    OperatorType.CONVOLUTION_INTEGER: {
+        "4_0": "INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT32 3-4",
+        "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
+    },
 }
 
 INTRODUCED = {
@@ -59,6 +80,10 @@ INTRODUCED = {
     OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: FeatureLevel.LEVEL_4_0,
     OperatorType.DYNAMIC_QUANTIZE_LINEAR: FeatureLevel.LEVEL_4_0,
     OperatorType.QUANTIZED_LINEAR_CONVOLUTION: FeatureLevel.LEVEL_2_1,
+    OperatorType.CONVOLUTION_INTEGER: FeatureLevel.LEVEL_2_1,
+    OperatorType.MATRIX_MULTIPLY_INTEGER: FeatureLevel.LEVEL_2_1,
+    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: FeatureLevel.LEVEL_2_1,
+    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: FeatureLevel.LEVEL_6_2,
 }
 
 
@@ -124,7 +149,14 @@ def test_rules_name_fields_of_the_desc(schema: OperatorSchema) -> None:
 
 def test_each_deliberate_refusal_is_of_a_kind_of_its_own_and_has_a_reason() -> None:
     checks = [refusal.check for refusal in DELIBERATE_REFUSALS]
-    assert checks == [Check.PRESENCE, Check.STEPS, Check.WINDOW, Check.OUTPUT_SIZES, Check.OUTPUT_ADDRESSES]
+    assert checks == [
+        Check.PRESENCE,
+        Check.STEPS,
+        Check.WINDOW,
+        Check.OUTPUT_SIZES,
+        Check.SCALE_DATA_TYPE,
+        Check.OUTPUT_ADDRESSES,
+    ]
     for refusal in DELIBERATE_REFUSALS:
         assert refusal.recorded
         assert refusal.reason

@@ -35,7 +35,19 @@ from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.tensor import dtype_of, span_in_elements
 from strided_tensor import FILL_BYTE
 from test_binding_overlaps import addresses
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, changed, tensor
+from valid_descs import (
+    ADD,
+    CONVOLUTION,
+    CONVOLUTION_INTEGER,
+    DEQUANTIZE,
+    DYNAMIC,
+    MATRIX_MULTIPLY_INTEGER,
+    MATRIX_MULTIPLY_TO_FLOAT,
+    QUANTIZE,
+    QUANTIZED_MATRIX_MULTIPLY,
+    changed,
+    tensor,
+)
 
 SCALAR = dmlcpu.Device(isa="scalar", num_threads=1)
 BEST = dmlcpu.Device(num_threads=2)
@@ -49,6 +61,17 @@ BASES = (
     ADD,
     DYNAMIC,
     CONVOLUTION,
+    CONVOLUTION_INTEGER,
+    MATRIX_MULTIPLY_INTEGER,
+    QUANTIZED_MATRIX_MULTIPLY,
+    MATRIX_MULTIPLY_TO_FLOAT,
+    changed(
+        MATRIX_MULTIPLY_TO_FLOAT,
+        a_tensor=tensor("INT16", 3, 5, 7),
+        a_zero_point_tensor=None,
+        b_tensor=tensor("UINT32", 3, 7, 4, strides=(0, 1, 7)),
+        b_zero_point_tensor=tensor("UINT32", 4),
+    ),
     changed(
         DEQUANTIZE,
         input_tensor=tensor("INT32", 37),
@@ -191,7 +214,9 @@ def is_small(desc: dmlcpu.OperatorDesc) -> bool:
     elements = max(math.prod(t.sizes) for t in tensors.values())
     if sum(sizes) > MOST_BYTES or elements > MOST_BYTES:
         return False
-    if desc.operator_type is not OperatorType.QUANTIZED_LINEAR_CONVOLUTION:
+    if "a_tensor" in tensors:
+        return math.prod(tensors["output_tensor"].sizes) * tensors["a_tensor"].sizes[-1] < MOST_PRODUCTS
+    if desc.operator_type not in (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER):
         return True
     return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["filter_tensor"].sizes[1:]) < MOST_PRODUCTS
 

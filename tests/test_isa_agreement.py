@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
+from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case, packed_integer_case
 from dispatching import assert_equal_outputs, dispatch
 from fills import INPUT_FLOATS, SCALES, Fill, any_integers, input_fills
+from matrix_shapes import MatrixShape, MatrixTypes, matrix_case
 from operator_case import OperatorCase
 from strategies import BYTE_TYPES
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
@@ -135,12 +136,45 @@ def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[Operato
             yield packed_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
 
 
+def integer_convolution_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+    made = [ConvolutionShape(5, 3, (1, length), (1, 1)), ConvolutionShape(3, 2, (length,), (1,))]
+    if length <= 129:
+        made += [ConvolutionShape(length, 17, (3, 4), (3, 2)), ConvolutionShape(9, length, (3, 4), (2, 2))]
+        made += [ConvolutionShape(1, 1, (4, 5), (3, 3), groups=length)]
+    for shape in made:
+        for code in range(4):
+            types = ConvolutionTypes(*(BYTE_TYPES[code >> bit & 1] for bit in range(2)))
+            yield packed_integer_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
+
+
+def matrix_cases(operator: str, output_types: tuple[str, ...]) -> CaseMaker:
+    """The length as columns, and up to 129 as rows and as k."""
+
+    def make(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+        made = [MatrixShape(3, 5, length)]
+        if length <= 4099:
+            made += [MatrixShape(2, length, 6, (2,)), MatrixShape(length, 3, 5)]
+        if length <= 129:
+            made += [MatrixShape(length, 66, 34), MatrixShape(37, length, 18), MatrixShape(35, 12, length)]
+        for shape in made:
+            for code in range(4):
+                a_type, b_type = (BYTE_TYPES[code >> bit & 1] for bit in range(2))
+                types = MatrixTypes(a_type, b_type, output_types[code % len(output_types)])
+                yield matrix_case(operator, shape, types, rng, by_line=code > 1, is_transposed=bool(rng.integers(2)))
+
+    return make
+
+
 CASE_MAKERS: dict[str, CaseMaker] = {
     "quantize_linear": quantize_cases,
     "dequantize_linear": dequantize_cases,
     "quantized_linear_add": add_cases,
     "dynamic_quantize_linear": dynamic_cases,
     "quantized_linear_convolution": convolution_cases,
+    "convolution_integer": integer_convolution_cases,
+    "matrix_multiply_integer": matrix_cases("MATRIX_MULTIPLY_INTEGER", ("INT32",)),
+    "quantized_linear_matrix_multiply": matrix_cases("QUANTIZED_LINEAR_MATRIX_MULTIPLY", BYTE_TYPES),
+    "matrix_multiply_integer_to_float": matrix_cases("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", ("FLOAT32", "FLOAT16")),
 }
 
 

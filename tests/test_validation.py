@@ -24,7 +24,21 @@ from dmlcpu.feature_levels import DELIBERATE_REFUSALS
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, Check
 from dmlcpu.tensor import TensorDesc
 from dmlcpu.validation import find_violation, validate
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, desc_of, tensor
+from valid_descs import (
+    ADD,
+    CONVOLUTION,
+    CONVOLUTION_INTEGER,
+    DEQUANTIZE,
+    DYNAMIC,
+    MATRIX_MULTIPLY_INTEGER,
+    MATRIX_MULTIPLY_TO_FLOAT,
+    QUANTIZE,
+    QUANTIZED_MATRIX_MULTIPLY,
+    VALID_DESCS,
+    changed,
+    desc_of,
+    tensor,
+)
 
 RECORDS = sorted((Path(__file__).parent / "golden").glob("*.validation.jsonl.gz"))
 
@@ -38,8 +52,19 @@ RECORDED = {
         776,
         {Check.OUTPUT_SIZES: 25, Check.WINDOW: 4, Check.STEPS: 2, Check.OUTPUT_ADDRESSES: 2},
     ),
+    OperatorType.CONVOLUTION_INTEGER: (
+        314,
+        {Check.OUTPUT_SIZES: 26, Check.STEPS: 2, Check.OUTPUT_ADDRESSES: 2},
+    ),
+    OperatorType.MATRIX_MULTIPLY_INTEGER: (256, {Check.OUTPUT_ADDRESSES: 2}),
+    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: (394, {Check.OUTPUT_ADDRESSES: 3}),
+    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: (449, {Check.SCALE_DATA_TYPE: 6}),
 }
-FAULTS = {OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14, OperatorType.QUANTIZED_LINEAR_CONVOLUTION: 2}
+FAULTS = {
+    OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14,
+    OperatorType.QUANTIZED_LINEAR_CONVOLUTION: 2,
+    OperatorType.CONVOLUTION_INTEGER: 2,
+}
 
 
 @cache
@@ -237,6 +262,61 @@ REFUSED: list[tuple[OperatorDesc, dict[str, Any], str, Check]] = [
     (CONVOLUTION, {"bias_tensor": tensor(F32, 1, 4, 1, 1)}, "bias_tensor", Check.DATA_TYPE),
     (CONVOLUTION, {"output_zero_point_tensor": tensor(U8, 1)}, "output_zero_point_tensor", Check.SIZES),
     (CONVOLUTION, {"output_zero_point_tensor": tensor(I8, 1, 1, 1, 1)}, "output_zero_point_tensor", Check.DATA_TYPE),
+    (CONVOLUTION_INTEGER, {"output_tensor": tensor(U8, 1, 4, 5, 6)}, "output_tensor", Check.DATA_TYPE),
+    (CONVOLUTION_INTEGER, {"output_tensor": tensor(I32, 1, 4, 5, 5)}, "output_tensor", Check.OUTPUT_SIZES),
+    (CONVOLUTION_INTEGER, {"filter_tensor": None}, "filter_tensor", Check.PRESENCE),
+    (CONVOLUTION_INTEGER, {"strides": None}, "strides", Check.PRESENCE),
+    (CONVOLUTION_INTEGER, {"dilations": (0, 1)}, "dilations", Check.STEPS),
+    (CONVOLUTION_INTEGER, {"dilations": (1, 5)}, "filter_tensor", Check.WINDOW),
+    (
+        CONVOLUTION_INTEGER,
+        {"input_zero_point_tensor": tensor(U8, 1, 6, 1, 1)},
+        "input_zero_point_tensor",
+        Check.SIZES,
+    ),
+    (
+        CONVOLUTION_INTEGER,
+        {"filter_zero_point_tensor": tensor(I8, 4, 1, 1, 1)},
+        "filter_zero_point_tensor",
+        Check.SIZES,
+    ),
+    # Matrix products.
+    (MATRIX_MULTIPLY_INTEGER, {"b_tensor": None}, "b_tensor", Check.PRESENCE),
+    (MATRIX_MULTIPLY_INTEGER, {"a_tensor": tensor(U8, 7)}, "a_tensor", Check.DIMENSION_COUNT),
+    (MATRIX_MULTIPLY_INTEGER, {"a_tensor": tensor(U8, 1, 2, 3, 5, 7)}, "a_tensor", Check.DIMENSION_COUNT),
+    (MATRIX_MULTIPLY_INTEGER, {"output_tensor": tensor("FLOAT32", 2, 3, 5, 4)}, "output_tensor", Check.DATA_TYPE),
+    (MATRIX_MULTIPLY_INTEGER, {"b_tensor": tensor(I8, 2, 3, 6, 4)}, "b_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_INTEGER, {"b_tensor": tensor(I8, 7, 4)}, "b_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_INTEGER, {"b_tensor": tensor(I8, 2, 1, 7, 4)}, "b_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_INTEGER, {"output_tensor": tensor(I32, 2, 3, 4, 5)}, "output_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_INTEGER, {"output_tensor": tensor(I32, 6, 5, 4)}, "output_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_INTEGER, {"a_zero_point_tensor": tensor(I8, 5, 1)}, "a_zero_point_tensor", Check.DATA_TYPE),
+    (MATRIX_MULTIPLY_INTEGER, {"a_zero_point_tensor": tensor(U8, 5)}, "a_zero_point_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_INTEGER, {"a_zero_point_tensor": tensor(U8, 3, 5, 1)}, "a_zero_point_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_INTEGER, {"b_zero_point_tensor": tensor(I8, 4, 1)}, "b_zero_point_tensor", Check.SIZES),
+    (
+        MATRIX_MULTIPLY_INTEGER,
+        {"output_tensor": tensor(I32, 2, 3, 5, 4, strides=(60, 20, 4, 0))},
+        "output_tensor",
+        Check.OUTPUT_ADDRESSES,
+    ),
+    (QUANTIZED_MATRIX_MULTIPLY, {"output_scale_tensor": None}, "output_scale_tensor", Check.PRESENCE),
+    (QUANTIZED_MATRIX_MULTIPLY, {"a_scale_tensor": tensor(F32, 5, 1)}, "a_zero_point_tensor", Check.SIZES),
+    (QUANTIZED_MATRIX_MULTIPLY, {"b_scale_tensor": tensor(F32, 5)}, "b_scale_tensor", Check.SIZES),
+    (QUANTIZED_MATRIX_MULTIPLY, {"b_scale_tensor": tensor("FLOAT16", 4)}, "b_scale_tensor", Check.DATA_TYPE),
+    (
+        QUANTIZED_MATRIX_MULTIPLY,
+        {"output_zero_point_tensor": tensor(U8, 5, 1)},
+        "output_zero_point_tensor",
+        Check.SIZES,
+    ),
+    (QUANTIZED_MATRIX_MULTIPLY, {"output_tensor": tensor(I8, 2, 3, 5, 4)}, "output_zero_point_tensor", Check.DATA_TYPE),
+    (MATRIX_MULTIPLY_TO_FLOAT, {"bias_tensor": tensor(F32, 5, 4)}, "bias_tensor", Check.SIZES),
+    (MATRIX_MULTIPLY_TO_FLOAT, {"bias_tensor": tensor("FLOAT16", 3, 5, 4)}, "bias_tensor", Check.DATA_TYPE),
+    (MATRIX_MULTIPLY_TO_FLOAT, {"a_scale_tensor": tensor("FLOAT16", 5, 1)}, "a_scale_tensor", Check.SCALE_DATA_TYPE),
+    (MATRIX_MULTIPLY_TO_FLOAT, {"b_scale_tensor": tensor("FLOAT16", 4)}, "b_scale_tensor", Check.SCALE_DATA_TYPE),
+    (MATRIX_MULTIPLY_TO_FLOAT, {"a_tensor": tensor("FLOAT32", 3, 5, 7)}, "a_tensor", Check.DATA_TYPE),
+    (MATRIX_MULTIPLY_TO_FLOAT, {"a_tensor": tensor("UINT16", 3, 5, 7)}, "a_zero_point_tensor", Check.DATA_TYPE),
 ]
 
 
@@ -278,6 +358,23 @@ def test_a_refusal_names_the_field(
         (CONVOLUTION, {"bias_tensor": tensor(I32, 1, 4, 1)}),
         (CONVOLUTION, {"bias_tensor": None, "input_zero_point_tensor": None, "output_zero_point_tensor": None}),
         (CONVOLUTION, {"output_tensor": tensor(U8, 1, 4, 5, 6, strides=(0, 1, 24, 4))}),
+        # Matrices of different ranks, and parameters of others.
+        (
+            MATRIX_MULTIPLY_INTEGER,
+            {
+                "a_tensor": tensor(U8, 5, 7),
+                "a_zero_point_tensor": tensor(U8, 1),
+                "b_tensor": tensor(I8, 1, 7, 4),
+                "b_zero_point_tensor": tensor(I8, 4),
+                "output_tensor": tensor(I32, 1, 1, 5, 4),
+            },
+        ),
+        (QUANTIZED_MATRIX_MULTIPLY, {"a_tensor": tensor(I8, 2, 3, 5, 7), "a_zero_point_tensor": None}),
+        (
+            MATRIX_MULTIPLY_TO_FLOAT,
+            {"a_tensor": tensor("INT32", 3, 5, 7), "a_zero_point_tensor": tensor("INT32", 1, 5, 1)}
+            | {"a_scale_tensor": tensor(F32, 1, 5, 1)},
+        ),
     ],
 )
 def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, Any]) -> None:

@@ -5,8 +5,10 @@
 #include <immintrin.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #if defined(__linux__)
 #include <sys/syscall.h>
@@ -123,6 +125,25 @@ extern "C" __attribute__((visibility("default"))) double operations_per_second(c
     const double operations = loop();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (operations / elapsed.count() > best) best = operations / elapsed.count();
+  }
+  return best;
+}
+
+// How long one core takes to read so many bytes, the best of some passes over a buffer of that size.
+extern "C" __attribute__((visibility("default"), target("avx2"))) double seconds_to_read(std::size_t bytes) {
+  const std::vector<std::uint64_t> buffer(bytes / 8 + 32, 1);
+  double best = 1e9;
+  for (int repeat = 0; repeat < 30; ++repeat) {
+    const auto begin = std::chrono::steady_clock::now();
+    __m256i sum[4] = {};
+    for (std::size_t i = 0; i + 16 <= buffer.size(); i += 16) {
+      for (std::size_t v = 0; v < 4; ++v) {
+        sum[v] = _mm256_add_epi64(sum[v], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(&buffer[i + 4 * v])));
+      }
+    }
+    __asm__ volatile("" : : "x"(sum[0]), "x"(sum[1]), "x"(sum[2]), "x"(sum[3]));
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    if (elapsed.count() < best) best = elapsed.count();
   }
   return best;
 }

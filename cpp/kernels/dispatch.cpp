@@ -25,7 +25,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .range = &scalar::range,
      .max_pool = &scalar::max_pool,
      .table = &scalar::table,
-     .table_with_vbmi = &scalar::table},
+     .table_with_vbmi = &scalar::table,
+     .rescale = &scalar::rescale,
+     .float_product = &scalar::float_product},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
@@ -38,7 +40,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .range = &avx2::range,
      .max_pool = &avx2::max_pool,
      .table = &avx2::table,
-     .table_with_vbmi = &avx2::table},
+     .table_with_vbmi = &avx2::table,
+     .rescale = &avx2::rescale,
+     .float_product = &avx2::float_product},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
@@ -50,7 +54,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .range = &avx2::range,
      .max_pool = &avx2::max_pool,
      .table = &avx2::table,
-     .table_with_vbmi = &avx2::table},
+     .table_with_vbmi = &avx2::table,
+     .rescale = &avx2::rescale,
+     .float_product = &avx2::float_product},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -62,7 +68,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .range = &avx512_vnni::range,
      .max_pool = &avx512_vnni::max_pool,
      .table = &avx512_vnni::table,
-     .table_with_vbmi = &avx512_vbmi::table},
+     .table_with_vbmi = &avx512_vbmi::table,
+     .rescale = &avx512_vnni::rescale,
+     .float_product = &avx512_vnni::float_product},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -74,7 +82,9 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .range = &avx512_vnni::range,
      .max_pool = &avx512_vnni::max_pool,
      .table = &avx512_vnni::table,
-     .table_with_vbmi = &avx512_vbmi::table},
+     .table_with_vbmi = &avx512_vbmi::table,
+     .rescale = &avx512_vnni::rescale,
+     .float_product = &avx512_vnni::float_product},
 #endif
 }};
 
@@ -112,7 +122,9 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("multiply", &KernelTable::multiply),
           origin("range", &KernelTable::range),
           origin("max_pool", &KernelTable::max_pool),
-          origin("table", &KernelTable::table)};
+          origin("table", &KernelTable::table),
+          origin("rescale", &KernelTable::rescale),
+          origin("float_product", &KernelTable::float_product)};
 }
 
 std::vector<Isa> available_isas() {

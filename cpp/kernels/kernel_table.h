@@ -5,12 +5,14 @@
 #include "kernels/add/add.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
+#include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
+#include "kernels/rescale/rescale.h"
 #include "kernels/table/table.h"
 #include "runtime/cpu_features.h"
 #include "runtime/isa.h"
@@ -35,6 +37,8 @@ struct KernelTable {
 
   // The one of the two that this CPU runs.
   const TableKernels& best_table() const { return has_avx512_vbmi() ? *table_with_vbmi : *table; }
+  const RescaleKernels* rescale;
+  const FloatProductKernels* float_product;
 };
 
 }  // namespace dmlcpu

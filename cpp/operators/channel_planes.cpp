@@ -41,6 +41,19 @@ std::int64_t offset_of(const ChannelPlanes& tensor, std::int64_t image, std::int
 
 }  // namespace
 
+void spread_sums(const std::int32_t* sums, std::int64_t pixels, std::int64_t channels, std::int32_t* output,
+                 std::int64_t pixel_stride, std::int64_t channel_stride) noexcept {
+  constexpr std::int64_t kBlock = 16;  // of pixels: a cache line of sums where they are neighbours in the output
+  for (std::int64_t first = 0; first < pixels; first += kBlock) {
+    const std::int64_t end = std::min(first + kBlock, pixels);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t pixel = first; pixel < end; ++pixel) {
+        output[pixel * pixel_stride + c * channel_stride] = sums[pixel * channels + c];
+      }
+    }
+  }
+}
+
 void gather_channels_last(const ChannelPlanes& tensor, const PackKernels& kernels, std::int64_t count,
                           const std::uint8_t* planes, std::uint8_t flip, int num_threads, std::uint8_t* packed) {
   for_each_stretch(tensor, count, num_threads, [&](std::int64_t image, std::int64_t pixel, std::int64_t pixels) {
@@ -61,10 +74,16 @@ void gather_channels_last(const ChannelPlanes& tensor, const PackKernels& kernel
 }
 
 void scatter_channels_last(const ChannelPlanes& tensor, const PackKernels& kernels, std::int64_t count,
-                           const std::uint8_t* packed, int num_threads, std::uint8_t* planes) {
+                           const std::uint8_t* packed, std::int64_t element_bytes, int num_threads,
+                           std::uint8_t* planes) {
   for_each_stretch(tensor, count, num_threads, [&](std::int64_t image, std::int64_t pixel, std::int64_t pixels) {
-    const std::uint8_t* source = packed + (image * tensor.pixels() + pixel) * tensor.channels;
-    std::uint8_t* target = planes + offset_of(tensor, image, pixel);
+    const std::uint8_t* source = packed + (image * tensor.pixels() + pixel) * tensor.channels * element_bytes;
+    std::uint8_t* target = planes + offset_of(tensor, image, pixel) * element_bytes;
+    if (element_bytes == 4) {
+      spread_sums(reinterpret_cast<const std::int32_t*>(source), pixels, tensor.channels,
+                  reinterpret_cast<std::int32_t*>(target), 1, tensor.strides.c);
+      return;
+    }
     if (pixels == 1) {
       for (std::int64_t c = 0; c < tensor.channels; ++c) target[c * tensor.strides.c] = source[c];
       return;

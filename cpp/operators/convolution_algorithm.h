@@ -28,11 +28,11 @@ struct ConvolutionDispatch {
   ActivationSource source;
   const std::uint8_t* filter;             // packed
   const std::int32_t* offset;             // of each output channel
-  const float* multiplier;                // of each output channel
+  const float* multiplier;                // of each output channel; not read where the output is of sums
   const std::int32_t* filter_zero_point;  // of each output channel; null where all are 0
   float output_zero_point;                // in the offset domain, see kernels/gemm/gemm.h
   std::uint8_t output_flip;
-  std::uint8_t* output;
+  std::uint8_t* output;  // codes, or the bytes of 32-bit sums
 };
 
 class ConvolutionAlgorithm {

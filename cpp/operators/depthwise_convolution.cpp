@@ -156,7 +156,8 @@ void DepthwiseConvolution::run_strip(const ConvolutionDispatch& dispatch, std::i
     interleave(top, columns, own);
     for (std::int64_t i = 0; i < std::min(buffer_rows_, end_row - row); ++i) {
       convolve(dispatch, i, columns, own,
-               dispatch.output + image * strides.n + (row + i) * strides.h + first_column * strides.w);
+               dispatch.output +
+                   geometry_.output_bytes * (image * strides.n + (row + i) * strides.h + first_column * strides.w));
     }
   }
 }
@@ -199,8 +200,9 @@ void DepthwiseConvolution::convolve(const ConvolutionDispatch& dispatch, std::in
        .filter_zero_point = dispatch.filter_zero_point,
        .output_zero_point = dispatch.output_zero_point,
        .flip = dispatch.output_flip,
-       .output = output,
-       .output_pixel_stride = as_size(geometry_.output.w)});
+       .output = geometry_.ends_in_sums() ? nullptr : output,
+       .output_pixel_stride = as_size(geometry_.output.w),
+       .sums = geometry_.ends_in_sums() ? reinterpret_cast<std::int32_t*>(output) : nullptr});
 }
 
 std::string DepthwiseConvolution::describe() const {

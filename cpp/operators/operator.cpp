@@ -133,6 +133,22 @@ constexpr FactoryRow kFactories[] = {
     {"COPY", compile_copy, Arrangement::element_wise, {kAnyType, kAnyType}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
+    {"CONVOLUTION_INTEGER",
+     compile_convolution_integer,
+     Arrangement::channels,
+     {kCodes, kCodes, kCodes, kCodes, kInt32}},
+    {"MATRIX_MULTIPLY_INTEGER",
+     compile_matrix_multiply_integer,
+     Arrangement::own,
+     {kCodes, kCodes, kCodes, kCodes, kInt32}},
+    {"QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+     compile_quantized_linear_matrix_multiply,
+     Arrangement::own,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+     compile_matrix_multiply_integer_to_float,
+     Arrangement::own,
+     {kIntegers, kFloats, kIntegers, kIntegers, kFloats, kIntegers, kFloats, kFloats}},
 };
 
 const FactoryRow& factory_of(const std::string& type) {

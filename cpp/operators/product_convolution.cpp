@@ -5,13 +5,14 @@
 //     pack the tile's activations, where they are not read in place
 //                                                             operators/convolution_packing.h
 //     for each block of output channels:
-//       product into codes                                    kernels/gemm
+//       product into codes or sums                            kernels/gemm
 //       transpose them into the output, where its channels are not neighbours
 #include <algorithm>
 #include <optional>
 #include <sstream>
 #include <vector>
 
+#include "operators/channel_planes.h"
 #include "operators/convolution_algorithm.h"
 #include "operators/convolution_packing.h"
 #include "operators/padded_planes.h"
@@ -68,9 +69,9 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   void sum_activations(const Activations& activations, const Tile& tile, std::int32_t* sums) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                 std::uint8_t* own) const noexcept;
-  void spread_codes(const std::uint8_t* codes, const Tile& tile, std::int64_t channels,
-                    std::uint8_t* output) const noexcept;
-  void spread_run(const std::uint8_t* codes, std::int64_t pixels, std::int64_t channels,
+  void spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
+              std::uint8_t* output) const noexcept;
+  void spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                   std::uint8_t* output) const noexcept;
 
   ConvolutionGeometry geometry_;
@@ -183,9 +184,10 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
     const std::int64_t of_group = block * plan_.block_channels;
     const std::int64_t channels = std::min(plan_.block_channels, geometry_.group_output_channels() - of_group);
     const std::int64_t channel = tile.group * geometry_.group_output_channels() + of_group;
-    std::uint8_t* output =
-        dispatch.output + tile.image * strides.n + channel * strides.c + tile.row * strides.h + tile.column * strides.w;
-    const bool direct = strides.c == 1;
+    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (tile.image * strides.n + channel * strides.c +
+                                                                       tile.row * strides.h + tile.column * strides.w);
+    const bool direct = strides.c == 1, ends_in_sums = geometry_.ends_in_sums();
+    std::uint8_t* results = direct ? output : own + plan_.results;
     gemm_.multiply(
         {.a = activations.data,
          .a_row_stride = activations.row_stride,
@@ -198,34 +200,41 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
          .n = as_size(channels),
          .k = activations.k,
          .offset = dispatch.offset + channel,
-         .multiplier = dispatch.multiplier + channel,
+         .multiplier = ends_in_sums ? nullptr : dispatch.multiplier + channel,
          .filter_zero_point = dispatch.filter_zero_point == nullptr ? nullptr : dispatch.filter_zero_point + channel,
          .activation_sum = sums,
          .output_zero_point = dispatch.output_zero_point,
          .flip = dispatch.output_flip,
-         .output = direct ? output : own + plan_.codes,
+         .output = ends_in_sums ? nullptr : results,
          .output_row_stride = as_size(direct ? output_pixel_stride_ : channels),
-         .output_run_stride = as_size(direct ? strides.h : tile.m * channels)});
-    if (!direct) spread_codes(own + plan_.codes, tile, channels, output);
+         .output_run_stride = as_size(direct ? strides.h : tile.m * channels),
+         .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr});
+    if (!direct) spread(results, tile, channels, output);
   }
 }
 
-// Writes the codes of a tile's pixels, whose channels follow each other, to an output where they do not.
-void ProductConvolution::spread_codes(const std::uint8_t* codes, const Tile& tile, std::int64_t channels,
-                                      std::uint8_t* output) const noexcept {
+// Writes the results of a tile's pixels, whose channels follow each other, to an output where they do not.
+void ProductConvolution::spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
+                                std::uint8_t* output) const noexcept {
   if (geometry_.output.h == tile.m * output_pixel_stride_) {  // the runs are one
-    spread_run(codes, tile.pixels(), channels, output);
+    spread_run(results, tile.pixels(), channels, output);
     return;
   }
   for (std::int64_t run = 0; run < tile.runs; ++run) {
-    spread_run(codes + run * tile.m * channels, tile.m, channels, output + run * geometry_.output.h);
+    spread_run(results + run * tile.m * channels * geometry_.output_bytes, tile.m, channels,
+               output + run * geometry_.output.h * geometry_.output_bytes);
   }
 }
 
-void ProductConvolution::spread_run(const std::uint8_t* codes, std::int64_t pixels, std::int64_t channels,
+void ProductConvolution::spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                                     std::uint8_t* output) const noexcept {
+  if (geometry_.ends_in_sums()) {
+    spread_sums(reinterpret_cast<const std::int32_t*>(results), pixels, channels,
+                reinterpret_cast<std::int32_t*>(output), output_pixel_stride_, geometry_.output.c);
+    return;
+  }
   if (output_pixel_stride_ == 1) {
-    target_.kernels().pack->transpose({.input = codes,
+    target_.kernels().pack->transpose({.input = results,
                                        .input_row_stride = as_size(channels),
                                        .rows = as_size(pixels),
                                        .columns = as_size(channels),
@@ -236,15 +245,15 @@ void ProductConvolution::spread_run(const std::uint8_t* codes, std::int64_t pixe
   }
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      output[pixel * output_pixel_stride_ + c * geometry_.output.c] = codes[pixel * channels + c];
+      output[pixel * output_pixel_stride_ + c * geometry_.output.c] = results[pixel * channels + c];
     }
   }
 }
 
 std::string ProductConvolution::describe() const {
   std::ostringstream text;
-  text << "algorithm: matrix product over an implicit im2col, requantized in the same pass\n"
-       << "activations: "
+  text << "algorithm: matrix product over an implicit im2col"
+       << (geometry_.ends_in_sums() ? "\n" : ", requantized in the same pass\n") << "activations: "
        << (plan_.source == ActivationsFrom::input    ? "read in place from the input"
            : plan_.source == ActivationsFrom::planes ? "read in place from a padded copy of the input"
                                                      : "gathered from the input, packed a tile at a time")

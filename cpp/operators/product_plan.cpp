@@ -154,8 +154,9 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, std::size_t planes_siz
   BufferLayout own;
   plan.activations = own.take(plan.source == ActivationsFrom::pixels ? pixels : 0, plan.filter.order.k());
   plan.activation_sums = own.take(2 * pixels, sizeof(std::int32_t));
-  plan.codes = own.take(
-      geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0, pixels);
+  plan.results =
+      own.take(geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0,
+               pixels * as_size(geometry.output_bytes));
   plan.participant_size = own.size();
 
   BufferLayout all;

@@ -39,7 +39,7 @@ struct ProductPlan {
 
   // The scratch buffer is the planes, then one part for each participant; offsets into a part.
   std::size_t participants_offset, participant_size;
-  std::size_t activations, activation_sums, codes;
+  std::size_t activations, activation_sums, results;
   std::size_t scratch_size;
 };
 

@@ -10,30 +10,21 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
+from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
     ElementWiseQuantizeLinearOperatorDesc,
 )
+from dmlcpu.descs.matrix_multiply import (
+    MatrixMultiplyIntegerOperatorDesc,
+    MatrixMultiplyIntegerToFloatOperatorDesc,
+    QuantizedLinearMatrixMultiplyOperatorDesc,
+)
 from dmlcpu.descs.operator_desc import OperatorDesc
-from dmlcpu.device import (
-    BindingProperties,
-    CompiledOperator,
-    Device,
-    Operator,
-    available_isas,
-    default_device,
-)
-from dmlcpu.enums import (
-    ExecutionFlags,
-    FeatureLevel,
-    OperatorType,
-    QuantizationType,
-    TensorDataType,
-    TensorFlags,
-)
+from dmlcpu.device import BindingProperties, CompiledOperator, Device, Operator, available_isas, default_device
+from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, QuantizationType, TensorDataType, TensorFlags
 from dmlcpu.errors import (
     BindingError,
     DmlError,
@@ -42,12 +33,17 @@ from dmlcpu.errors import (
     UnsupportedFeatureLevelError,
     UnsupportedIsaError,
 )
-from dmlcpu.functions.convolution import quantized_linear_convolution
+from dmlcpu.functions.convolution import convolution_integer, quantized_linear_convolution
 from dmlcpu.functions.element_wise import (
     dequantize_linear,
     dynamic_quantize_linear,
     quantize_linear,
     quantized_linear_add,
+)
+from dmlcpu.functions.matrix_multiply import (
+    matrix_multiply_integer,
+    matrix_multiply_integer_to_float,
+    quantized_linear_matrix_multiply,
 )
 from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
 from dmlcpu.graph.descs import (
@@ -79,6 +75,7 @@ __all__ = [
     "BindingProperties",
     "CompiledOperator",
     "ConstantGraphNodeDesc",
+    "ConvolutionIntegerOperatorDesc",
     "Device",
     "DmlError",
     "DynamicQuantizeLinearOperatorDesc",
@@ -98,6 +95,8 @@ __all__ = [
     "IntermediateGraphEdgeDesc",
     "InvalidDescError",
     "InvalidModelError",
+    "MatrixMultiplyIntegerOperatorDesc",
+    "MatrixMultiplyIntegerToFloatOperatorDesc",
     "Operator",
     "OperatorDesc",
     "OperatorGraphNodeDesc",
@@ -105,6 +104,7 @@ __all__ = [
     "OutputGraphEdgeDesc",
     "QuantizationType",
     "QuantizedLinearConvolutionOperatorDesc",
+    "QuantizedLinearMatrixMultiplyOperatorDesc",
     "SessionOptions",
     "TensorDataType",
     "TensorDesc",
@@ -114,6 +114,7 @@ __all__ = [
     "__version__",
     "available_isas",
     "calc_buffer_tensor_size",
+    "convolution_integer",
     "default_device",
     "dequantize_linear",
     "dynamic_quantize_linear",
@@ -121,9 +122,12 @@ __all__ = [
     "get_device",
     "info",
     "input_tensor",
+    "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_convolution",
+    "quantized_linear_matrix_multiply",
     "set_default_logger_severity",
 ]
 

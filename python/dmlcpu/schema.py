@@ -115,6 +115,7 @@ class Check(Enum):
     DATA_TYPE = "data types are supported and go together"
     DIMENSION_COUNT = "dimension counts are supported and go together"
     SIZES = "sizes go together"
+    SCALE_DATA_TYPE = "scales are of the floating output's data type"
     FLAGS = "flags suit the tensor"
     BUFFER_SIZE = "the buffer is neither too small nor too large"
     ALIGNMENT = "the alignment is 0 or a power of two of at least 16"

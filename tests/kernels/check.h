@@ -80,6 +80,7 @@ inline constexpr Edge kEdges[] = {Edge::begin, Edge::end};
 void check_add(Check& check);
 void check_depthwise(Check& check);
 void check_dequantize(Check& check);
+void check_float_product(Check& check);
 void check_gemm(Check& check);
 void check_max_pool(Check& check);
 void check_multiply(Check& check);
@@ -87,5 +88,6 @@ void check_pack(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);
 void check_table(Check& check);
+void check_rescale(Check& check);
 
 }  // namespace dmlcpu::test

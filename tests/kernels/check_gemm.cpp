@@ -11,7 +11,7 @@ enum class Data { random, most_positive, most_negative };
 struct Product {
   std::size_t runs, m, n, k, a_gap, output_gap;
   Data data;
-  bool has_filter;
+  bool has_filter, ends_in_sums;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -83,11 +83,14 @@ void check_product(Check& check, const Product& product, Edge edge) {
   const Operands operands(check, gemm, product);
   const Parameters parameters(check, operands.columns, product.runs * product.m);
   const bool empty = product.runs == 0 || product.m == 0;
-  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(
+  const std::size_t results =
       empty ? 0
-            : (product.runs - 1) * operands.output_run_stride + (product.m - 1) * operands.output_stride + product.n);
+            : (product.runs - 1) * operands.output_run_stride + (product.m - 1) * operands.output_stride + product.n;
+  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(product.ends_in_sums ? 0 : results);
+  std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(product.ends_in_sums ? results : 0);
 
   const GuardedBuffer<std::uint8_t> a(operands.a, edge), b(operands.b, edge), output(expected.size(), edge);
+  const GuardedBuffer<std::int32_t> sums(expected_sums.size(), edge);
   const GuardedBuffer<std::int32_t> offset(parameters.offset, edge), filter(parameters.filter, edge),
       activation(parameters.activation, edge);
   const GuardedBuffer<float> multiplier(parameters.multiplier, edge);
@@ -102,14 +105,15 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .n = product.n,
                  .k = product.k,
                  .offset = offset.data(),
-                 .multiplier = multiplier.data(),
+                 .multiplier = product.ends_in_sums ? nullptr : multiplier.data(),
                  .filter_zero_point = product.has_filter ? filter.data() : nullptr,
                  .activation_sum = product.has_filter ? activation.data() : nullptr,
                  .output_zero_point = parameters.zero_point,
                  .flip = parameters.flip,
-                 .output = output.data(),
+                 .output = product.ends_in_sums ? nullptr : output.data(),
                  .output_row_stride = operands.output_stride,
-                 .output_run_stride = operands.output_run_stride});
+                 .output_run_stride = operands.output_run_stride,
+                 .sums = product.ends_in_sums ? sums.data() : nullptr});
 
   for (std::size_t run = 0; run < product.runs; ++run) {
     for (std::size_t row = 0; row < product.m; ++row) {
@@ -118,20 +122,26 @@ void check_product(Check& check, const Product& product, Edge edge) {
         if (product.has_filter) {
           sum -= std::int64_t{parameters.filter[column]} * parameters.activation[run * product.m + row];
         }
+        const std::size_t place = run * operands.output_run_stride + row * operands.output_stride + column;
+        if (product.ends_in_sums) {
+          expected_sums[place] = reference_wrap(sum);
+          continue;
+        }
         const float scaled = static_cast<float>(reference_wrap(sum)) * parameters.multiplier[column];
-        expected[run * operands.output_run_stride + row * operands.output_stride + column] =
-            reference_code(scaled, parameters.zero_point, parameters.flip);
+        expected[place] = reference_code(scaled, parameters.zero_point, parameters.flip);
       }
     }
   }
   check.equal(output, expected);
+  check.equal(sums, expected_sums);
 }
 
 void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
-    describe_case("gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, filter zero points %d, edge %d",
-                  product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap,
-                  static_cast<int>(product.data), product.has_filter, static_cast<int>(edge));
+    describe_case(
+        "gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, filter zero points %d, sums %d, edge %d",
+        product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap,
+        static_cast<int>(product.data), product.has_filter, product.ends_in_sums, static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -147,13 +157,16 @@ void check_gemm(Check& check) {
     for (const std::size_t n : {std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
       for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
         const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
-        check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), data, check.one_in(2)});
+        check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), data, check.one_in(2),
+                           check.one_in(3)});
       }
     }
   }
   // Sums beyond int32: 255 * 128 * k.
   for (const Data data : {Data::most_positive, Data::most_negative}) {
-    check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true});
+    for (const bool sums : {false, true}) {
+      check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true, sums});
+    }
   }
 }
 

@@ -30,7 +30,7 @@ constexpr Family kFamilies[] = {
     {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack},
     {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
     {"multiply", check_multiply}, {"range", check_range},           {"max_pool", check_max_pool},
-    {"table", check_table},
+    {"table", check_table},       {"rescale", check_rescale},       {"float product", check_float_product},
 };
 
 struct sigaction fault_action_before;

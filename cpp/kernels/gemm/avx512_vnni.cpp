@@ -46,6 +46,14 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
       }
     }
   }
+  if (tile.sums != nullptr) {
+#pragma GCC unroll 14
+    for (std::size_t row = 0; row < rows; ++row) {
+      store_sums<0>(block, tile, row, acc_i32x16[row][0]);
+      if constexpr (vectors == 2) store_sums<1>(block, tile, row, acc_i32x16[row][1]);
+    }
+    return;
+  }
   const Requantizer requantizer(block, tile);
   constexpr std::size_t last = vectors - 1;  // what stands in for a second vector is masked out
 #pragma GCC unroll 7

@@ -4,6 +4,8 @@
 //                         - filter_zero_point[column] * activation_sum[row]                        modulo 2^32
 //   output[row][column] = sat(rne(f32(sum) * multiplier[column]) + output_zero_point)
 //
+// or, for products whose results are 32-bit integers or take another way from there, the sums themselves.
+//
 // a is unsigned and b is signed. Codes of the other signedness are moved over by flipping their top bit while they are
 // packed, and their zero point with them: (x ^ 0x80) - (z ^ 0x80) is x - z read in the other type, so differences, and
 // with them every result, are unchanged.
@@ -36,12 +38,14 @@
 //   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel
 //   activation_sum: an element a row, those of a run after those of the one before
 //   output: runs of m rows of n codes, output_run_stride and output_row_stride bytes apart
+//   sums: null, or where runs of m rows of n sums go in place of codes, as many elements apart; output, multiplier,
+//      output_zero_point and flip are not read then
 //
 // No intermediate saturates (vpmaddubsw is out: 255 * 127 * 2 does not fit 16 bits). A product is within
 // +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
-// Contract: reads the operands and writes the n codes of each row, nothing else; output overlaps no operand; panels of
-// b are 64-byte aligned (they follow each other so: nr * kr is a multiple of 64 for every kernel).
+// Contract: reads the operands and writes the n codes or sums of each row, nothing else; output overlaps no operand;
+// panels of b are 64-byte aligned (they follow each other so: nr * kr is a multiple of 64 for every kernel).
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::gemm, a declaration goes to the end of
 // this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -72,6 +76,7 @@ struct GemmBlock {
   std::uint8_t* output;
   std::size_t output_row_stride;
   std::size_t output_run_stride;
+  std::int32_t* sums = nullptr;
 };
 
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;

@@ -29,15 +29,19 @@ void multiply(const GemmBlock& operands) noexcept {
         add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], tile.b + segment * block.k * kNr,
                     block.k, sums);
       }
-      std::uint8_t* output = tile.output + row * block.output_row_stride;
+      const std::size_t place = row * block.output_row_stride;
       for (std::size_t column = 0; column < tile.columns; ++column) {
         std::uint32_t sum = sums[column] + static_cast<std::uint32_t>(tile.offset[column]);
         if (tile.filter_zero_point != nullptr) {
           sum -= static_cast<std::uint32_t>(tile.filter_zero_point[column]) *
                  static_cast<std::uint32_t>(tile.activation_sum[row]);
         }
+        if (tile.sums != nullptr) {
+          tile.sums[place + column] = static_cast<std::int32_t>(sum);
+          continue;
+        }
         const float scaled = static_cast<float>(static_cast<std::int32_t>(sum)) * tile.multiplier[column];
-        output[column] = to_code(scaled, block.output_zero_point, block.flip);
+        tile.output[place + column] = to_code(scaled, block.output_zero_point, block.flip);
       }
     }
   });

@@ -7,10 +7,13 @@ from typing import Final
 
 from dmlcpu.enums import OperatorType
 from dmlcpu.feature_levels.convolution import CONVOLUTION_ARRAYS
+from dmlcpu.feature_levels.matrix_multiply import SCALES_TO_FLOAT
 from dmlcpu.feature_levels.operators import OPERATORS
 from dmlcpu.schema import Check, DeliberateRefusal
 
 __all__ = ["DELIBERATE_REFUSALS"]
+
+_CONVOLUTIONS = (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER)
 
 DELIBERATE_REFUSALS: Final = (
     DeliberateRefusal(
@@ -19,6 +22,7 @@ DELIBERATE_REFUSALS: Final = (
             {
                 OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: ("input_tensor", "scale_tensor"),
                 OperatorType.QUANTIZED_LINEAR_CONVOLUTION: CONVOLUTION_ARRAYS,
+                OperatorType.CONVOLUTION_INTEGER: CONVOLUTION_ARRAYS,
             }
         ),
         recorded="CreateOperator faults",
@@ -26,21 +30,27 @@ DELIBERATE_REFUSALS: Final = (
     ),
     DeliberateRefusal(
         Check.STEPS,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("strides", "dilations")}),
+        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("strides", "dilations"))),
         recorded="accepted",
         reason="the size of the output would not be defined",
     ),
     DeliberateRefusal(
         Check.WINDOW,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("filter_tensor",)}),
+        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("filter_tensor",))),
         recorded="accepted",
         reason="no position of the filter lies inside the padded input",
     ),
     DeliberateRefusal(
         Check.OUTPUT_SIZES,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("output_tensor",)}),
+        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("output_tensor",))),
         recorded="accepted",
         reason="elements of the output would lie outside what the input defines, or be left out",
+    ),
+    DeliberateRefusal(
+        Check.SCALE_DATA_TYPE,
+        MappingProxyType({OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: SCALES_TO_FLOAT}),
+        recorded="accepted, but not compiled or not computed by any formula",
+        reason="the result is not defined",
     ),
     DeliberateRefusal(
         Check.OUTPUT_ADDRESSES,

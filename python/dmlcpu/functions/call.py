@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -24,7 +24,7 @@ from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import TensorDesc, data_type_of, dtype_of
 
-__all__ = ["FLOAT32", "INT32", "FunctionCall", "Operand", "Parameter", "code_type", "per_axis"]
+__all__ = ["FLOAT32", "INT32", "FunctionCall", "Operand", "Parameter", "code_type", "is_number", "per_axis"]
 
 FLOAT32: Final = np.dtype(np.float32)
 INT32: Final = np.dtype(np.int32)
@@ -122,7 +122,7 @@ class FunctionCall:
                 raise self.error(name, f"a {out.dtype} array", " or ".join(sorted(str(known) for known in allowed)))
             dtype = out.dtype
             return dtype
-        if parameter is not None and parameter[1] is not None and not _is_number(parameter[1]):
+        if parameter is not None and parameter[1] is not None and not is_number(parameter[1]):
             dtype = self.array(*parameter).dtype
             if dtype in allowed:  # else the parameter is what is wrong
                 return dtype
@@ -142,7 +142,7 @@ class FunctionCall:
         """Return a parameter as an array; a Python number takes the type that the operator wants there."""
         if value is None:
             return None
-        if not _is_number(value):
+        if not is_number(value):
             array = self.array(name, value)
             if isinstance(value, np.generic) and value.dtype != dtype:
                 number = "float" if dtype.kind == "f" else "int"
@@ -234,6 +234,48 @@ class FunctionCall:
             None if line is None else _on_channel_axis(np.broadcast_to(line, (extent,)), rank)
             for line in lines.values()
         ]
+
+    def by_line(
+        self, line: Literal["row", "column"], count: int, rank: int, **parameters: tuple[Any, np.dtype[Any]]
+    ) -> list[Array | None]:
+        """Return parameters of a matrix as {1, .., count, 1} or {1, .., count}; as ones if none has several elements.
+
+        Args:
+            line: What they have an element for.
+            count: How many of them the matrix has.
+            rank: The axes of the result.
+            parameters: By name, a value and the type that a Python number takes.
+
+        Raises:
+            BindingError: One has neither one element nor one for each row or column.
+        """
+        arrays = {name: self._typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
+        tail = (count, 1) if line == "row" else (count,)
+        for name, array in arrays.items():
+            if array is None or array.size == 1 or array.shape == (count,):
+                continue
+            if array.size != count or array.shape[-len(tail) :] != tail:
+                expected = f"one element, or one for each {line}: {(count,)} or {tail}"
+                raise self.error(name, f"shape {array.shape}", expected)
+        lines = [None if array is None else array.reshape(-1) for array in arrays.values()]
+        extent = max((values.size for values in lines if values is not None), default=1)
+        shape = (1,) * (rank - len(tail)) + ((extent, 1) if line == "row" else (extent,))
+        # A single value beside several repeats: stride 0.
+        return [None if values is None else _on_axis(values, shape, rank - len(tail)) for values in lines]
+
+    def broadcast(self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array | None:
+        """Return a tensor as a view of a shape, by strides of 0.
+
+        Raises:
+            BindingError: Its shape does not broadcast to it.
+        """
+        array = self._typed(name, value, dtype)
+        if array is None:
+            return None
+        try:
+            return np.broadcast_to(array, shape)
+        except ValueError:
+            raise self.error(name, f"shape {array.shape}", f"one that broadcasts to the output's {shape}") from None
 
     def bias(self, value: Any, channels: int, rank: int) -> Array | None:
         """Return a bias as {1, channels, 1, ...}.
@@ -328,7 +370,8 @@ def _output_names(operator_type: OperatorType) -> frozenset[str]:
     return frozenset(field.name for field in OPERATORS[operator_type].outputs)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a Python number, which takes whatever type is wanted."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
@@ -341,6 +384,13 @@ def _shown(number: int | float) -> str:
 
 def _is_plain(value: Any) -> bool:
     return all(type(entry) is int for entry in (value if type(value) is tuple else (value,)))
+
+
+def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """Return a view of a line of values as a shape of ones but for the axis; a single value repeats along it."""
+    stride = 0 if line.size == 1 else line.strides[0]
+    strides = tuple(stride if index == axis else 0 for index in range(len(shape)))
+    return as_strided(line, shape, strides, writeable=False)
 
 
 def _on_channel_axis(line: Array, rank: int) -> Array:
