@@ -11,13 +11,25 @@ from dmlcpu import (
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
     ElementWiseQuantizeLinearOperatorDesc,
+    QuantizedLinearAveragePoolingOperatorDesc,
     QuantizedLinearConvolutionOperatorDesc,
 )
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.tensor import TensorDesc
 
-__all__ = ["ADD", "CONVOLUTION", "DEQUANTIZE", "DYNAMIC", "QUANTIZE", "VALID_DESCS", "changed", "desc_of", "tensor"]
+__all__ = [
+    "ADD",
+    "CONVOLUTION",
+    "DEQUANTIZE",
+    "DYNAMIC",
+    "POOLING",
+    "QUANTIZE",
+    "VALID_DESCS",
+    "changed",
+    "desc_of",
+    "tensor",
+]
 
 
 def tensor(data_type: str, *sizes: int, **others: Any) -> TensorDesc:
@@ -75,9 +87,23 @@ CONVOLUTION = QuantizedLinearConvolutionOperatorDesc(
     end_padding=(1, 1),
     group_count=2,
 )
+POOLING = QuantizedLinearAveragePoolingOperatorDesc(
+    input_tensor=tensor("UINT8", 2, 3, 9, 8),
+    input_scale_tensor=tensor("FLOAT32", 1, 3, 1, 1),
+    input_zero_point_tensor=tensor("UINT8", 1, 3, 1, 1),
+    output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+    output_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    output_tensor=tensor("UINT8", 2, 3, 5, 6),
+    strides=(2, 1),
+    window_size=(3, 3),
+    start_padding=(1, 1),
+    end_padding=(1, 1),
+    dilations=(1, 2),
+    include_padding=False,
+)
 
 VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
-    desc.operator_type: desc for desc in (QUANTIZE, DEQUANTIZE, ADD, DYNAMIC, CONVOLUTION)
+    desc.operator_type: desc for desc in (QUANTIZE, DEQUANTIZE, ADD, DYNAMIC, CONVOLUTION, POOLING)
 }
 
 

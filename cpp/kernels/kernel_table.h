@@ -7,6 +7,7 @@
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pack/pack.h"
+#include "kernels/pool/pool.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
 #include "runtime/isa.h"
@@ -22,6 +23,7 @@ struct KernelTable {
   const DequantizeKernels* dequantize;
   const AddKernels* add;
   const RangeKernels* range;
+  const PoolKernels* pool;
 };
 
 }  // namespace dmlcpu

@@ -16,6 +16,7 @@ from dmlcpu.descs.element_wise import (
     ElementWiseQuantizeLinearOperatorDesc,
 )
 from dmlcpu.descs.operator_desc import OperatorDesc
+from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.device import (
     BindingProperties,
     CompiledOperator,
@@ -47,6 +48,7 @@ from dmlcpu.functions.element_wise import (
     quantize_linear,
     quantized_linear_add,
 )
+from dmlcpu.functions.pooling import quantized_linear_average_pooling
 from dmlcpu.machine import Info, info
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size
 
@@ -71,6 +73,7 @@ __all__ = [
     "OperatorDesc",
     "OperatorType",
     "QuantizationType",
+    "QuantizedLinearAveragePoolingOperatorDesc",
     "QuantizedLinearConvolutionOperatorDesc",
     "TensorDataType",
     "TensorDesc",
@@ -86,5 +89,6 @@ __all__ = [
     "info",
     "quantize_linear",
     "quantized_linear_add",
+    "quantized_linear_average_pooling",
     "quantized_linear_convolution",
 ]

@@ -8,6 +8,7 @@ from typing import Final
 from dmlcpu.enums import OperatorType
 from dmlcpu.feature_levels.convolution import CONVOLUTION_ARRAYS
 from dmlcpu.feature_levels.operators import OPERATORS
+from dmlcpu.feature_levels.pooling import POOLING_ARRAYS, POOLING_PARAMETERS
 from dmlcpu.schema import Check, DeliberateRefusal
 
 __all__ = ["DELIBERATE_REFUSALS"]
@@ -19,26 +20,54 @@ DELIBERATE_REFUSALS: Final = (
             {
                 OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: ("input_tensor", "scale_tensor"),
                 OperatorType.QUANTIZED_LINEAR_CONVOLUTION: CONVOLUTION_ARRAYS,
+                OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: POOLING_ARRAYS,
             }
         ),
         recorded="CreateOperator faults",
         reason="the operator is not defined without it",
     ),
     DeliberateRefusal(
+        Check.PARAMETER_SIZES,
+        MappingProxyType({OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: POOLING_PARAMETERS}),
+        recorded="accepted; CompileOperator fails",
+        reason="its elements would belong to no channel",
+    ),
+    DeliberateRefusal(
+        Check.BOOLEAN,
+        MappingProxyType({OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: ("include_padding",)}),
+        recorded="accepted",
+        reason="a boolean has no other values",
+    ),
+    DeliberateRefusal(
         Check.STEPS,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("strides", "dilations")}),
+        MappingProxyType(
+            {
+                OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("strides", "dilations"),
+                OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: ("strides", "window_size", "dilations"),
+            }
+        ),
         recorded="accepted",
         reason="the size of the output would not be defined",
     ),
     DeliberateRefusal(
         Check.WINDOW,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("filter_tensor",)}),
+        MappingProxyType(
+            {
+                OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("filter_tensor",),
+                OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: ("window_size",),
+            }
+        ),
         recorded="accepted",
-        reason="no position of the filter lies inside the padded input",
+        reason="no position of the window lies inside the padded input",
     ),
     DeliberateRefusal(
         Check.OUTPUT_SIZES,
-        MappingProxyType({OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("output_tensor",)}),
+        MappingProxyType(
+            {
+                OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ("output_tensor",),
+                OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: ("output_tensor",),
+            }
+        ),
         recorded="accepted",
         reason="elements of the output would lie outside what the input defines, or be left out",
     ),
