@@ -20,9 +20,7 @@ struct PoolingAxis {
   // The taps of a window that are inside of the image.
   IndexRange taps(std::int64_t index) const { return indices_inside(position(index, 0), dilation, input, window); }
   // The outputs all of whose taps are.
-  IndexRange whole_windows() const {
-    return indices_inside(-padding, stride, input - (window - 1) * dilation, output);
-  }
+  IndexRange whole_windows() const { return indices_inside(-padding, stride, input - (window - 1) * dilation, output); }
   // The input positions that the windows of outputs [first, end) read are within this range.
   IndexRange positions(std::int64_t first, std::int64_t end) const;
 };

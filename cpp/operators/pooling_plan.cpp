@@ -49,8 +49,7 @@ PoolingPlan::PoolingPlan(const PoolingGeometry& geometry, int num_threads) {
          bytes_of_rows(1, strip_channels) > kStagedBytes) {
     strip_channels = std::max(strip_channels / 2, kLeastStripChannels);
   }
-  if (stages_input &&
-      (bytes_of_rows(1, strip_channels) > kMostStagedBytes || geometry.reuse() < kLeastShareRead)) {
+  if (stages_input && (bytes_of_rows(1, strip_channels) > kMostStagedBytes || geometry.reuse() < kLeastShareRead)) {
     stages_input = stages_values = flat = false;
     if (geometry.input_channel_step != 1) strip_channels = 1;
   }
@@ -58,7 +57,8 @@ PoolingPlan::PoolingPlan(const PoolingGeometry& geometry, int num_threads) {
     // Nothing to keep in cache but what one pixel reads: strips only share work.
     const std::int64_t rows = geometry.batch * depth.output * height.output;
     const std::int64_t wanted = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, rows);
-    strip_channels = std::min(divide_up(divide_up(channels, wanted), kMostStripChannels) * kMostStripChannels, channels);
+    strip_channels =
+        std::min(divide_up(divide_up(channels, wanted), kMostStripChannels) * kMostStripChannels, channels);
   }
   strips = divide_up(channels, strip_channels);
   pixel_step = strip_channels;
@@ -81,12 +81,12 @@ PoolingPlan::PoolingPlan(const PoolingGeometry& geometry, int num_threads) {
 }
 
 std::string PoolingPlan::describe() const {
-  const char* input = stages_values ? "as values, made once of codes that several windows read"
+  const char* input = stages_values  ? "as values, made once of codes that several windows read"
                       : stages_input ? "as codes, with channels as neighbours"
                                      : "in place";
-  return std::string("input: ") + input + "\noutput: " + (stages_output ? "transposed" : "in place") + "\ntile: " +
-         (flat ? "rows of all pixels and channels" : std::to_string(strip_channels) + " channels") + ", bands of " +
-         std::to_string(band_rows) + " rows, " + std::to_string(task_rows) + " rows a task";
+  return std::string("input: ") + input + "\noutput: " + (stages_output ? "transposed" : "in place") +
+         "\ntile: " + (flat ? "rows of all pixels and channels" : std::to_string(strip_channels) + " channels") +
+         ", bands of " + std::to_string(band_rows) + " rows, " + std::to_string(task_rows) + " rows a task";
 }
 
 }  // namespace dmlcpu

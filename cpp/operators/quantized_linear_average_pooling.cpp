@@ -86,7 +86,8 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
  private:
   void check_parameters() const;
   PoolParameters prepare(const TensorPointers& tensors, float* values) const;
-  void fill_parameter(const TensorPointers& tensors, Tensor tensor, float offset, float* values) const;
+  void fill_parameter(const TensorPointers& tensors, Tensor tensor, float* values) const;
+  void fill_zero_points(const TensorPointers& tensors, Tensor tensor, float* values) const;  // in the offset domain
 
   Task task(std::int64_t index) const;
   PoolParameters parameters_of(const Dispatch& dispatch, const Task& task) const;
@@ -117,38 +118,41 @@ void QuantizedLinearAveragePooling::check_parameters() const {
   for (const std::size_t index : {kInputScale, kInputZeroPoint, kOutputScale, kOutputZeroPoint}) {
     const std::optional<TensorLayout>& layout = desc().tensors.at(index);
     if (!layout) continue;
-    const std::int64_t channels = layout->rank > 1 ? layout->sizes[1] : 1;
+    const std::int64_t channels = layout->sizes[1];
     const bool is_zero_point = index == kInputZeroPoint || index == kOutputZeroPoint;
-    if (layout->element_count() != channels || (channels != 1 && channels != geometry_.channels) ||
+    if (layout->rank != desc().tensor(kInput).rank || layout->element_count() != channels ||
+        (channels != 1 && channels != geometry_.channels) ||
         (is_zero_point && layout->type != desc().tensor(kInput).type)) {
       throw std::invalid_argument(desc().type + ": a parameter is neither of one element nor one a channel");
     }
   }
 }
 
-// offset is added to each value.
-void QuantizedLinearAveragePooling::fill_parameter(const TensorPointers& tensors, Tensor tensor, float offset,
-                                                   float* values) const {
+void QuantizedLinearAveragePooling::fill_parameter(const TensorPointers& tensors, Tensor tensor, float* values) const {
   const std::optional<TensorLayout>& layout = desc().tensors[tensor];
   if (!layout || layout->sizes[1] == 1) {
-    const float value = layout ? value_as_float(tensors[tensor], layout->type) : 0.0F;
-    std::fill_n(values, plan_.lanes, value + offset);
+    std::fill_n(values, plan_.lanes, layout ? value_as_float(tensors[tensor], layout->type) : 0.0F);
     return;
   }
   gather_as_float(tensors[tensor], layout->type, layout->strides[1], as_size(geometry_.channels), values);
-  for (std::int64_t c = 0; c < geometry_.channels; ++c) values[c] += offset;
   for (std::int64_t lane = geometry_.channels; lane < plan_.lanes; ++lane) {
     values[lane] = values[lane - geometry_.channels];
   }
 }
 
+void QuantizedLinearAveragePooling::fill_zero_points(const TensorPointers& tensors, Tensor tensor,
+                                                     float* values) const {
+  fill_parameter(tensors, tensor, values);
+  const float offset = offset_flip(desc().tensor(kInput).type);
+  for (std::int64_t lane = 0; lane < plan_.lanes; ++lane) values[lane] += offset;
+}
+
 PoolParameters QuantizedLinearAveragePooling::prepare(const TensorPointers& tensors, float* values) const {
-  const float zero_point_offset = offset_flip(desc().tensor(kInput).type);
   const auto lanes = as_size(plan_.lanes);
-  fill_parameter(tensors, kInputZeroPoint, zero_point_offset, values);
-  fill_parameter(tensors, kInputScale, 0.0F, values + lanes);
-  fill_parameter(tensors, kOutputScale, 0.0F, values + 2 * lanes);
-  fill_parameter(tensors, kOutputZeroPoint, zero_point_offset, values + 3 * lanes);
+  fill_zero_points(tensors, kInputZeroPoint, values);
+  fill_parameter(tensors, kInputScale, values + lanes);
+  fill_parameter(tensors, kOutputScale, values + 2 * lanes);
+  fill_zero_points(tensors, kOutputZeroPoint, values + 3 * lanes);
   return {values, values + lanes, values + 2 * lanes, values + 3 * lanes};
 }
 
@@ -173,8 +177,8 @@ PoolParameters QuantizedLinearAveragePooling::parameters_of(const Dispatch& disp
 void QuantizedLinearAveragePooling::run_task(const Dispatch& dispatch, const Task& task,
                                              std::uint8_t* own) const noexcept {
   const PoolingAxis &depth = geometry_.axes[0], &height = geometry_.axes[1], &width = geometry_.axes[2];
-  const std::uint8_t* input = dispatch.input + task.image * geometry_.input_image_step +
-                              task.channel * geometry_.input_channel_step;
+  const std::uint8_t* input =
+      dispatch.input + task.image * geometry_.input_image_step + task.channel * geometry_.input_channel_step;
   std::uint8_t* output = dispatch.output + task.image * geometry_.output_image_step +
                          task.channel * geometry_.output_channel_step + task.depth * depth.output_step;
   const std::int64_t first_slice = depth.positions(task.depth, task.depth + 1).begin;
@@ -183,8 +187,7 @@ void QuantizedLinearAveragePooling::run_task(const Dispatch& dispatch, const Tas
     const std::int64_t end = std::min(row + plan_.band_rows, task.end_row);
     const IndexRange needed = height.positions(row, end);
     if (plan_.stages_input) {
-      const bool follows = held.begin <= needed.begin && needed.begin < held.end;
-      if (follows && row > task.first_row) {
+      if (held.begin <= needed.begin && needed.begin < held.end) {
         keep_rows({needed.begin, held.end}, held.begin, own);
         stage(dispatch, task, {held.end, needed.end}, needed.begin, own);
       } else {

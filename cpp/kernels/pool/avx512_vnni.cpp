@@ -22,8 +22,8 @@ struct Dequantizer {
   __m512 shifted_zero_point_f32x16, scale_f32x16;
 
   Dequantizer(const PoolParameters& parameters, std::size_t channel, __mmask16 mask) noexcept
-      : shifted_zero_point_f32x16(_mm512_add_ps(
-            _mm512_set1_ps(0x1p23f), _mm512_maskz_loadu_ps(mask, parameters.input_zero_point + channel))),
+      : shifted_zero_point_f32x16(
+            _mm512_add_ps(_mm512_set1_ps(0x1p23f), _mm512_maskz_loadu_ps(mask, parameters.input_zero_point + channel))),
         scale_f32x16(_mm512_maskz_loadu_ps(mask, parameters.input_scale + channel)) {}
 
   __m512 values(__m128i codes_u8x16) const noexcept {
@@ -31,8 +31,8 @@ struct Dequantizer {
     const __m512i exponent_i32x16 = _mm512_set1_epi32(0x4b000000);
     // Lane i of a 128-bit quarter q takes byte 4q + i.
     const __m512i place_u8x64 = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m512i shifted_f32x16 = _mm512_mask_shuffle_epi8(exponent_i32x16, kLowBytes,
-                                                      _mm512_broadcast_i32x4(codes_u8x16), place_u8x64);
+    __m512i shifted_f32x16 =
+        _mm512_mask_shuffle_epi8(exponent_i32x16, kLowBytes, _mm512_broadcast_i32x4(codes_u8x16), place_u8x64);
     if constexpr (flips) shifted_f32x16 = _mm512_xor_si512(shifted_f32x16, _mm512_set1_epi32(0x80));
     return _mm512_mul_ps(_mm512_sub_ps(_mm512_castsi512_ps(shifted_f32x16), shifted_zero_point_f32x16), scale_f32x16);
   }
@@ -193,8 +193,8 @@ class Strip {
     std::uint8_t* output = run_.output + pixel * run_.output_pixel_step + channel_;
     const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run_.flip));
     if constexpr (vectors == 4) {
-      const __m512i codes_u8x64 = saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1],
-                                                    unsaturated_i32x16[2], unsaturated_i32x16[3]);
+      const __m512i codes_u8x64 =
+          saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]);
       _mm512_storeu_si512(output, _mm512_xor_si512(codes_u8x64, flip_u8x64));
     } else {
       store_tail(output, mask_, unsaturated_i32x16[0], flip_u8x64);

@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::size_t kChannels = 16;
 
-inline float value(std::uint8_t code, const PoolParameters& parameters, std::size_t channel, std::uint8_t flip) noexcept {
+inline float value(std::uint8_t code, const PoolParameters& parameters, std::size_t channel,
+                   std::uint8_t flip) noexcept {
   return (static_cast<float>(code ^ flip) - parameters.input_zero_point[channel]) * parameters.input_scale[channel];
 }
 
