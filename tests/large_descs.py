@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import dmlcpu
 from dmlcpu.enums import OperatorType
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, changed, tensor
+from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, changed, tensor
 
 __all__ = ["LARGE_DESCS"]
 
@@ -45,6 +45,15 @@ LARGE_DESCS: Mapping[OperatorType, dmlcpu.OperatorDesc] = {
             filter_zero_point_tensor=tensor("INT8", 1, 96, 1, 1),
             bias_tensor=tensor("INT32", 1, 96, 1, 1),
             output_tensor=tensor("UINT8", 2, 96, 28, 28),
+            strides=(1, 1),
+            dilations=(1, 1),
+        ),
+        changed(
+            POOLING,
+            input_tensor=tensor("UINT8", 2, 48, 60, 60),
+            input_scale_tensor=tensor("FLOAT32", 1, 48, 1, 1),
+            input_zero_point_tensor=tensor("UINT8", 1, 48, 1, 1),
+            output_tensor=tensor("UINT8", 2, 48, 60, 60),
             strides=(1, 1),
             dilations=(1, 1),
         ),

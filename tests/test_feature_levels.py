@@ -13,7 +13,7 @@ from dmlcpu.errors import UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
 from dmlcpu.schema import Check, FieldKind, OperatorSchema
 from dmlcpu.validation import is_data_type_supported, validate
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
+from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, VALID_DESCS, changed, tensor
 
 # As the documents print them: a row for each level at which something changes, a column for each tensor with its
 # data types, the range of its dimension count, and "?" if it is optional.
@@ -51,6 +51,9 @@ DOCUMENTED = {
         "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
         "| INT32 4-4 ? | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
     },
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: {
+        "6_2": "INT8 UINT8 4-5 | FLOAT32 1-5 | INT8 UINT8 1-5 ? | FLOAT32 1-5 | INT8 UINT8 1-5 ? | INT8 UINT8 4-5",
+    },
 }
 
 INTRODUCED = {
@@ -59,6 +62,7 @@ INTRODUCED = {
     OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: FeatureLevel.LEVEL_4_0,
     OperatorType.DYNAMIC_QUANTIZE_LINEAR: FeatureLevel.LEVEL_4_0,
     OperatorType.QUANTIZED_LINEAR_CONVOLUTION: FeatureLevel.LEVEL_2_1,
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: FeatureLevel.LEVEL_6_2,
 }
 
 
@@ -124,7 +128,15 @@ def test_rules_name_fields_of_the_desc(schema: OperatorSchema) -> None:
 
 def test_each_deliberate_refusal_is_of_a_kind_of_its_own_and_has_a_reason() -> None:
     checks = [refusal.check for refusal in DELIBERATE_REFUSALS]
-    assert checks == [Check.PRESENCE, Check.STEPS, Check.WINDOW, Check.OUTPUT_SIZES, Check.OUTPUT_ADDRESSES]
+    assert checks == [
+        Check.PRESENCE,
+        Check.PARAMETER_SIZES,
+        Check.BOOLEAN,
+        Check.STEPS,
+        Check.WINDOW,
+        Check.OUTPUT_SIZES,
+        Check.OUTPUT_ADDRESSES,
+    ]
     for refusal in DELIBERATE_REFUSALS:
         assert refusal.recorded
         assert refusal.reason
@@ -223,6 +235,7 @@ FIRST_ACCEPTED: dict[str, tuple[OperatorDesc, str, str | None]] = {
         "5_2",
         "filter_scale_tensor",
     ),
+    "average pooling": (POOLING, "6_2", None),
 }
 
 

@@ -35,7 +35,7 @@ from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.tensor import dtype_of, span_in_elements
 from strided_tensor import FILL_BYTE
 from test_binding_overlaps import addresses
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, changed, tensor
+from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, changed, tensor
 
 SCALAR = dmlcpu.Device(isa="scalar", num_threads=1)
 BEST = dmlcpu.Device(num_threads=2)
@@ -71,6 +71,22 @@ BASES = (
         start_padding=(1,),
         end_padding=(1,),
         group_count=8,
+    ),
+    POOLING,
+    changed(
+        POOLING,
+        input_tensor=tensor("INT8", 2, 20, 5, 4, 6, strides=(2400, 1, 480, 120, 20)),
+        input_scale_tensor=tensor("FLOAT32", 1, 20, 1, 1, 1),
+        input_zero_point_tensor=tensor("INT8", 1, 20, 1, 1, 1),
+        output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1, 1),
+        output_zero_point_tensor=None,
+        output_tensor=tensor("INT8", 2, 20, 4, 3, 6),
+        strides=(1, 1, 1),
+        window_size=(2, 2, 3),
+        start_padding=(0, 0, 1),
+        end_padding=(0, 0, 1),
+        dilations=(1, 1, 1),
+        include_padding=True,
     ),
 )
 
@@ -178,7 +194,7 @@ def descs(draw: st.DrawFn) -> dmlcpu.OperatorDesc:
         value = getattr(desc, name)
         if name.endswith("_tensor"):
             desc = changed(desc, **{name: draw(mutated_tensors(value))})
-        elif name == "group_count":
+        elif name in ("group_count", "include_padding"):
             desc = changed(desc, **{name: draw(NUMBERS | GARBAGE)})
         else:
             desc = changed(desc, **{name: draw(mutated_sequences(value))})
@@ -191,6 +207,8 @@ def is_small(desc: dmlcpu.OperatorDesc) -> bool:
     elements = max(math.prod(t.sizes) for t in tensors.values())
     if sum(sizes) > MOST_BYTES or elements > MOST_BYTES:
         return False
+    if desc.operator_type is OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING:
+        return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["input_tensor"].sizes[2:]) < MOST_PRODUCTS
     if desc.operator_type is not OperatorType.QUANTIZED_LINEAR_CONVOLUTION:
         return True
     return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["filter_tensor"].sizes[1:]) < MOST_PRODUCTS

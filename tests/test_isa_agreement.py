@@ -13,6 +13,7 @@ from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
 from dispatching import assert_equal_outputs, dispatch
 from fills import INPUT_FLOATS, SCALES, Fill, any_integers, input_fills
 from operator_case import OperatorCase
+from pooling_shapes import PoolingShape, pooling_case
 from strategies import BYTE_TYPES
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
 
@@ -135,12 +136,28 @@ def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[Operato
             yield packed_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
 
 
+def pooling_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+    """The length as pixels of a row, of a plane, and up to 129 as channels."""
+    made = [PoolingShape(3, (1, length), (1, 1)), PoolingShape(2, (1, length), (1, length))]
+    if length <= 4099:
+        padding: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
+        made += [PoolingShape(3, (3, length), (3, 3), **padding), PoolingShape(20, (2, length), (2, 1))]
+    if length <= 129:
+        made += [PoolingShape(length, (4, 5), (4, 5)), PoolingShape(length, (4, 6), (2, 3), strides=(1, 2))]
+    for shape in made:
+        for data_type in BYTE_TYPES:
+            for scales in SCALES:
+                is_channels_last = bool(rng.integers(2))
+                yield pooling_case(shape, data_type, rng, is_channels_last=is_channels_last, scale_fill=scales)
+
+
 CASE_MAKERS: dict[str, CaseMaker] = {
     "quantize_linear": quantize_cases,
     "dequantize_linear": dequantize_cases,
     "quantized_linear_add": add_cases,
     "dynamic_quantize_linear": dynamic_cases,
     "quantized_linear_convolution": convolution_cases,
+    "quantized_linear_average_pooling": pooling_cases,
 }
 
 

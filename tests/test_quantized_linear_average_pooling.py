@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 import dmlcpu
 from dispatching import assert_matches_reference, difference
-from fills import INTEGERS, SCALES, Fill, extreme_integers, highest_integers, lowest_integers, special_scales, tie_scales
+from fills import (
+    INTEGERS,
+    SCALES,
+    Fill,
+    extreme_integers,
+    highest_integers,
+    lowest_integers,
+    special_scales,
+    tie_scales,
+)
 from operator_case import OperatorCase
 from pooling_shapes import PoolingShape, pooling_case
 from reference.quantized_linear_average_pooling import quantized_linear_average_pooling
@@ -76,9 +85,7 @@ def test_scales_of_every_kind(
     devices: Devices, random_numbers: np.random.Generator, scale_fill: Fill, include_padding: bool
 ) -> None:
     """Ties, quotients beside ties, infinities and NaN, in windows of any part of the padding."""
-    shape = PoolingShape(
-        80, (5, 6), (3, 3), start_padding=(4, 2), end_padding=(1, 4), include_padding=include_padding
-    )
+    shape = PoolingShape(80, (5, 6), (3, 3), start_padding=(4, 2), end_padding=(1, 4), include_padding=include_padding)
     for data_type, per_channel, code_fill in itertools.product(BYTE_TYPES, (False, True), INTEGERS):
         for _ in range(4):
             fills: dict[str, Fill] = {"code_fill": code_fill, "scale_fill": scale_fill}

@@ -24,7 +24,7 @@ from dmlcpu.feature_levels import DELIBERATE_REFUSALS
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, Check
 from dmlcpu.tensor import TensorDesc
 from dmlcpu.validation import find_violation, validate
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, desc_of, tensor
+from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, VALID_DESCS, changed, desc_of, tensor
 
 RECORDS = sorted((Path(__file__).parent / "golden").glob("*.validation.jsonl.gz"))
 
@@ -38,8 +38,23 @@ RECORDED = {
         776,
         {Check.OUTPUT_SIZES: 25, Check.WINDOW: 4, Check.STEPS: 2, Check.OUTPUT_ADDRESSES: 2},
     ),
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: (
+        459,
+        {
+            Check.PARAMETER_SIZES: 31,
+            Check.OUTPUT_SIZES: 18,
+            Check.STEPS: 3,
+            Check.BOOLEAN: 2,
+            Check.WINDOW: 2,
+            Check.OUTPUT_ADDRESSES: 1,
+        },
+    ),
 }
-FAULTS = {OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14, OperatorType.QUANTIZED_LINEAR_CONVOLUTION: 2}
+FAULTS = {
+    OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14,
+    OperatorType.QUANTIZED_LINEAR_CONVOLUTION: 2,
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: 2,
+}
 
 
 @cache
@@ -237,6 +252,57 @@ REFUSED: list[tuple[OperatorDesc, dict[str, Any], str, Check]] = [
     (CONVOLUTION, {"bias_tensor": tensor(F32, 1, 4, 1, 1)}, "bias_tensor", Check.DATA_TYPE),
     (CONVOLUTION, {"output_zero_point_tensor": tensor(U8, 1)}, "output_zero_point_tensor", Check.SIZES),
     (CONVOLUTION, {"output_zero_point_tensor": tensor(I8, 1, 1, 1, 1)}, "output_zero_point_tensor", Check.DATA_TYPE),
+    # Pooling: arrays of exactly one entry for each spatial axis, and numbers.
+    (POOLING, {"window_size": None}, "window_size", Check.PRESENCE),
+    (POOLING, {"dilations": ()}, "dilations", Check.PRESENCE),
+    (POOLING, {"window_size": 3}, "window_size", Check.FORM),
+    (POOLING, {"window_size": (3, -1)}, "window_size", Check.FORM),
+    (POOLING, {"end_padding": (1,)}, "end_padding", Check.ARRAY_LENGTH),
+    (POOLING, {"window_size": (3, 3, 1)}, "window_size", Check.ARRAY_LENGTH),
+    (
+        POOLING,
+        dict.fromkeys(("strides", "window_size", "start_padding", "end_padding", "dilations"), (1, 1, 1)),
+        "strides",
+        Check.ARRAY_LENGTH,
+    ),
+    *((POOLING, {"include_padding": value}, "include_padding", Check.FORM) for value in (None, -1, 0.0, "1", 2**32)),
+    (POOLING, {"include_padding": 2}, "include_padding", Check.BOOLEAN),
+    (POOLING, {"include_padding": 2**32 - 1}, "include_padding", Check.BOOLEAN),
+    (POOLING, {"strides": (0, 1)}, "strides", Check.STEPS),
+    (POOLING, {"window_size": (3, 0)}, "window_size", Check.STEPS),
+    (POOLING, {"dilations": (1, 0)}, "dilations", Check.STEPS),
+    (POOLING, {"window_size": (12, 3)}, "window_size", Check.WINDOW),
+    (POOLING, {"window_size": (2**32 - 1, 2**32 - 1)}, "window_size", Check.WINDOW),
+    (POOLING, {"dilations": (1, 5)}, "window_size", Check.WINDOW),
+    (POOLING, {"window_size": (3, 2)}, "output_tensor", Check.OUTPUT_SIZES),
+    (POOLING, {"dilations": (1, 1)}, "output_tensor", Check.OUTPUT_SIZES),
+    (
+        POOLING,
+        {"output_tensor": tensor(U8, 2, 3, 5, 6, strides=(90, 30, 5, 1))},
+        "output_tensor",
+        Check.OUTPUT_ADDRESSES,
+    ),
+    # Pooling: tensors.
+    (POOLING, {"input_tensor": tensor(U8, 2, 3, 9)}, "input_tensor", Check.DIMENSION_COUNT),
+    (POOLING, {"output_tensor": tensor(U8, 2, 3, 5, 6, 1)}, "output_tensor", Check.DIMENSION_COUNT),
+    (POOLING, {"output_tensor": tensor(U8, 1, 3, 5, 6)}, "output_tensor", Check.SIZES),
+    (POOLING, {"output_tensor": tensor(U8, 2, 2, 5, 6)}, "output_tensor", Check.SIZES),
+    (POOLING, {"output_tensor": tensor(I8, 2, 3, 5, 6)}, "output_tensor", Check.DATA_TYPE),
+    (POOLING, {"input_zero_point_tensor": tensor(I8, 1, 3, 1, 1)}, "input_zero_point_tensor", Check.DATA_TYPE),
+    (POOLING, {"output_zero_point_tensor": tensor(I8, 1, 1, 1, 1)}, "output_zero_point_tensor", Check.DATA_TYPE),
+    (POOLING, {"input_scale_tensor": tensor("FLOAT16", 1, 3, 1, 1)}, "input_scale_tensor", Check.DATA_TYPE),
+    (POOLING, {"output_scale_tensor": None}, "output_scale_tensor", Check.PRESENCE),
+    (POOLING, {"input_zero_point_tensor": tensor(U8, 1, 1, 1, 1)}, "input_zero_point_tensor", Check.SIZES),
+    (POOLING, {"output_scale_tensor": tensor(F32, 1)}, "output_zero_point_tensor", Check.SIZES),
+    *(
+        (
+            POOLING,
+            {"output_scale_tensor": tensor(F32, *sizes), "output_zero_point_tensor": tensor(U8, *sizes)},
+            "output_scale_tensor",
+            Check.PARAMETER_SIZES,
+        )
+        for sizes in ((1,), (1, 3), (1, 1, 1), (1, 3, 1, 1, 1), (3, 1, 1, 1), (1, 2, 1, 1), (1, 3, 1, 6), (2, 3, 5, 6))
+    ),
 ]
 
 
@@ -278,6 +344,8 @@ def test_a_refusal_names_the_field(
         (CONVOLUTION, {"bias_tensor": tensor(I32, 1, 4, 1)}),
         (CONVOLUTION, {"bias_tensor": None, "input_zero_point_tensor": None, "output_zero_point_tensor": None}),
         (CONVOLUTION, {"output_tensor": tensor(U8, 1, 4, 5, 6, strides=(0, 1, 24, 4))}),
+        (POOLING, {"include_padding": True, "input_zero_point_tensor": None, "output_zero_point_tensor": None}),
+        (POOLING, {"input_tensor": tensor(U8, 2, 3, 9, 8, strides=(0, 0, 0, 0))}),
     ],
 )
 def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, Any]) -> None:
@@ -299,6 +367,17 @@ def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, A
             {"filter_scale_tensor": tensor(F32, 4)},
             "QUANTIZED_LINEAR_CONVOLUTION: filter_scale_tensor: got sizes (4,), expected one element or sizes "
             "(1, 4, 1, ...), a value for each channel of output_tensor.sizes[1]",
+        ),
+        (
+            POOLING,
+            {"input_scale_tensor": tensor(F32, 1), "input_zero_point_tensor": None},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: input_scale_tensor: got sizes (1,), expected (1, 1, 1, 1) or (1, 3, 1, "
+            "1), a value for each channel of input_tensor (its elements would belong to no channel)",
+        ),
+        (
+            POOLING,
+            {"include_padding": 3},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: include_padding: got 3, expected 0 or 1 (a boolean has no other values)",
         ),
         (
             QUANTIZE,

@@ -183,7 +183,7 @@ class ChannelSizes:
 
 @dataclass(frozen=True, slots=True)
 class ChannelParameters:
-    """Each of the tensors, where present, has the dimensions of a reference: sizes {1, C} and then ones, or all ones."""
+    """Each of the tensors, where present, has a reference's dimension count, and sizes {1, C} then ones, or ones."""
 
     names: tuple[str, ...]
     reference: str

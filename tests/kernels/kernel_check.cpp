@@ -27,9 +27,14 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack},
-    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
+    {"gemm", check_gemm},
+    {"depthwise", check_depthwise},
+    {"pack", check_pack},
+    {"quantize", check_quantize},
+    {"dequantize", check_dequantize},
+    {"add", check_add},
     {"range", check_range},
+    {"pool", check_pool},
 };
 
 struct sigaction fault_action_before;
