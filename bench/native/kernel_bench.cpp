@@ -175,9 +175,17 @@ class KernelBench {
     report("dequantize uint32 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.uint32(run); });
   }
 
+  // Behind what the kernels read as values.
+  PoolParameters pool_parameters() {
+    float* zero_point = floats(parameters_) + kBytes / sizeof(float) - 2 * kPoolChannels;
+    float* scale = zero_point + kPoolChannels;
+    std::fill_n(zero_point, kPoolChannels, 100.0F);
+    std::fill_n(scale, kPoolChannels, 0.013F);
+    return {zero_point, floats(parameters_), scale, zero_point};
+  }
+
   template <class Element>
   PoolRun<Element> pool_run(const Element* input, std::size_t window, std::size_t row_pixels, std::size_t pixels) {
-    const float* parameters = floats(parameters_);
     return {.input = input,
             .taps = {1, window, window},
             .tap_steps = {0, row_pixels * kPoolChannels, kPoolChannels},
@@ -185,7 +193,7 @@ class KernelBench {
             .pixels = pixels,
             .pixel_step = kPoolChannels,
             .channels = kPoolChannels,
-            .parameters = {parameters, parameters, parameters, parameters},
+            .parameters = pool_parameters(),
             .flip = 0,
             .output = c_.data(),
             .output_pixel_step = kPoolChannels};
@@ -200,12 +208,11 @@ class KernelBench {
     report("pool 2x2 of codes", 4 * pixels * kPoolChannels, "elements", [&] { table_.pool->average_codes(halved); });
     const PoolRun<float> row = pool_run<float>(floats(parameters_), 3, pixels + 2, pixels);
     report("pool 3x3 of values", 9 * pixels * kPoolChannels, "elements", [&] { table_.pool->average_values(row); });
-    const float* parameters = floats(parameters_);
     const PoolValues values = {.codes = a_.data(),
                                .pixel_step = kPoolChannels,
                                .pixels = pixels,
                                .channels = kPoolChannels,
-                               .parameters = {parameters, parameters, parameters, parameters},
+                               .parameters = pool_parameters(),
                                .flip = 0,
                                .values = floats(c_),
                                .value_pixel_step = kPoolChannels};

@@ -14,6 +14,7 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx512_vnni.inl.h"
+#include "kernels/pool/integer_sums_avx512_vnni.inl.h"
 
 // From codes to values. The bits 0x4b0000cc are the float 2^23 + cc: a shuffle that puts a code into the low byte of
 // each lane converts it. The difference to 2^23 + zero_point is exact, both being integers below 2^24.
@@ -119,7 +120,7 @@ class Strip {
  public:
   Strip(const PoolRun<Element>& run, std::size_t channel) noexcept
       : run_(run), channel_(channel), mask_(lane_mask(run.channels - channel)) {
-    by_reciprocal_ = run.pixels >= kLeastPixels;
+    by_reciprocal_ = true;
     for (std::size_t v = 0; v < vectors; ++v) {
       scale_f32x16_[v] = _mm512_maskz_loadu_ps(mask_, run.parameters.output_scale + channel + 16 * v);
       zero_point_i32x16_[v] =
@@ -128,12 +129,22 @@ class Strip {
     }
   }
 
-  void average() const noexcept {
-    if (by_reciprocal_) {
-      average_pixels<true>();
+  // Pixels [begin, end).
+  void average(std::size_t begin, std::size_t end) const noexcept {
+    if (by_reciprocal_ && end - begin >= kLeastPixels) {
+      average_pixels<true>(begin, end);
     } else {
-      average_pixels<false>();
+      average_pixels<false>(begin, end);
     }
+  }
+
+  // The codes of averages that are rounded already.
+  void store_rounded(std::size_t pixel, const __m512i (&rounded_i32x16)[vectors]) const noexcept {
+    __m512i unsaturated_i32x16[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) {
+      unsaturated_i32x16[v] = _mm512_add_epi32(rounded_i32x16[v], zero_point_i32x16_[v]);
+    }
+    store(pixel, unsaturated_i32x16);
   }
 
  private:
@@ -145,7 +156,7 @@ class Strip {
   };
 
   template <bool by_reciprocal>
-  void average_pixels() const noexcept {
+  void average_pixels(std::size_t begin, std::size_t end) const noexcept {
     const __m512 count_f32x16 = _mm512_set1_ps(run_.count);
     const CountReciprocal by_count = {count_f32x16, _mm512_set1_ps(1.0f / run_.count)};
     Reciprocal by_scale[vectors];
@@ -156,7 +167,7 @@ class Strip {
       }
     }
     const Taps<Element, flips> taps[4] = {taps_at(0), taps_at(1), taps_at(2), taps_at(3)};
-    for (std::size_t pixel = 0; pixel < run_.pixels; ++pixel) {
+    for (std::size_t pixel = begin; pixel < end; ++pixel) {
       const Sums sums = sum(run_.input + pixel * run_.pixel_step + channel_, taps);
       __m512i unsaturated_i32x16[vectors];
       for (std::size_t v = 0; v < vectors; ++v) {
@@ -209,12 +220,37 @@ class Strip {
   __m512i zero_point_i32x16_[vectors];
 };
 
+// 64 channels of all pixels: of each pixel by integers if these tell, else by sums of floats.
+template <class Element, bool flips>
+void average_64(const PoolRun<Element>& run, std::size_t channel, IntegerTrials& trials) noexcept {
+  const Strip<Element, flips, 4, true> strip(run, channel);
+  if constexpr (sizeof(Element) == 1) {
+    const IntegerSums<flips> sums(run, channel);
+    if (sums.applies() && trials.worth()) {
+      for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
+        __m512i rounded_i32x16[4];
+        const bool told = sums.rounded(run.input + pixel * run.pixel_step + channel, rounded_i32x16);
+        trials.note(told);
+        if (told) {
+          strip.store_rounded(pixel, rounded_i32x16);
+        } else {
+          strip.average(pixel, pixel + 1);
+        }
+      }
+      return;
+    }
+  }
+  strip.average(0, run.pixels);
+}
+
 template <class Element, bool flips>
 void average_strips(const PoolRun<Element>& run) noexcept {
   std::size_t channel = 0;
-  for (; channel + 64 <= run.channels; channel += 64) Strip<Element, flips, 4, true>(run, channel).average();
-  for (; channel + 16 <= run.channels; channel += 16) Strip<Element, flips, 1, true>(run, channel).average();
-  if (channel < run.channels) Strip<Element, flips, 1, false>(run, channel).average();
+  IntegerTrials trials;
+  for (; channel + 64 <= run.channels; channel += 64) average_64<Element, flips>(run, channel, trials);
+  for (; channel + 16 <= run.channels; channel += 16)
+    Strip<Element, flips, 1, true>(run, channel).average(0, run.pixels);
+  if (channel < run.channels) Strip<Element, flips, 1, false>(run, channel).average(0, run.pixels);
 }
 
 void average_codes(const PoolRun<std::uint8_t>& run) noexcept {
