@@ -14,6 +14,7 @@ from valid_descs import (
     DYNAMIC,
     MATRIX_MULTIPLY_INTEGER,
     MATRIX_MULTIPLY_TO_FLOAT,
+    POOLING,
     QUANTIZE,
     QUANTIZED_MATRIX_MULTIPLY,
     changed,
@@ -97,6 +98,15 @@ LARGE_DESCS: Mapping[OperatorType, dmlcpu.OperatorDesc] = {
             b_zero_point_tensor=tensor("INT8", 900),
             bias_tensor=tensor("FLOAT32", 7, 900, strides=(0, 1)),
             output_tensor=tensor("FLOAT32", 7, 900),
+        ),
+        changed(
+            POOLING,
+            input_tensor=tensor("UINT8", 2, 48, 60, 60),
+            input_scale_tensor=tensor("FLOAT32", 1, 48, 1, 1),
+            input_zero_point_tensor=tensor("UINT8", 1, 48, 1, 1),
+            output_tensor=tensor("UINT8", 2, 48, 60, 60),
+            strides=(1, 1),
+            dilations=(1, 1),
         ),
     )
 }

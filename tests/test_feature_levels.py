@@ -13,7 +13,7 @@ from dmlcpu.errors import UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
 from dmlcpu.schema import Check, FieldKind, OperatorSchema
 from dmlcpu.validation import is_data_type_supported, validate
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
+from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, VALID_DESCS, changed, tensor
 
 # As the documents print them: a row for each level at which something changes, a column for each tensor with its
 # data types, the range of its dimension count, and "?" if it is optional.
@@ -72,6 +72,9 @@ DOCUMENTED = {
         "4_0": "INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT32 3-4",
         "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
     },
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: {
+        "6_2": "INT8 UINT8 4-5 | FLOAT32 1-5 | INT8 UINT8 1-5 ? | FLOAT32 1-5 | INT8 UINT8 1-5 ? | INT8 UINT8 4-5",
+    },
 }
 
 INTRODUCED = {
@@ -80,6 +83,7 @@ INTRODUCED = {
     OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: FeatureLevel.LEVEL_4_0,
     OperatorType.DYNAMIC_QUANTIZE_LINEAR: FeatureLevel.LEVEL_4_0,
     OperatorType.QUANTIZED_LINEAR_CONVOLUTION: FeatureLevel.LEVEL_2_1,
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: FeatureLevel.LEVEL_6_2,
     OperatorType.CONVOLUTION_INTEGER: FeatureLevel.LEVEL_2_1,
     OperatorType.MATRIX_MULTIPLY_INTEGER: FeatureLevel.LEVEL_2_1,
     OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: FeatureLevel.LEVEL_2_1,
@@ -151,6 +155,8 @@ def test_each_deliberate_refusal_is_of_a_kind_of_its_own_and_has_a_reason() -> N
     checks = [refusal.check for refusal in DELIBERATE_REFUSALS]
     assert checks == [
         Check.PRESENCE,
+        Check.PARAMETER_SIZES,
+        Check.BOOLEAN,
         Check.STEPS,
         Check.WINDOW,
         Check.OUTPUT_SIZES,
@@ -255,6 +261,7 @@ FIRST_ACCEPTED: dict[str, tuple[OperatorDesc, str, str | None]] = {
         "5_2",
         "filter_scale_tensor",
     ),
+    "average pooling": (POOLING, "6_2", None),
 }
 
 

@@ -54,6 +54,10 @@ GOOD: dict[str, dict[str, Any]] = {
         **{"a": CODES, "a_scale": 0.5, "a_zero_point": 1, "b": CODES.T, "b_scale": 0.5, "b_zero_point": 2},
         **{"bias": np.float32([1, 2])},
     },
+    "quantized_linear_average_pooling": {
+        **{"input": IMAGE, "input_scale": 0.5, "input_zero_point": 1, "output_scale": 0.5, "output_zero_point": 3},
+        "window_size": 2,
+    },
 }
 
 
@@ -221,6 +225,36 @@ WRONG: list[tuple[str, dict[str, Any], type[dmlcpu.DmlError], str]] = [
     ("quantized_linear_convolution", {"out": np.uint8(5)}, BindingError, "out"),
     ("quantized_linear_convolution", {"out": np.zeros((1, 3, 4, 4), np.uint8)}, InvalidDescError, "output_tensor"),
     ("quantized_linear_convolution", {"out": np.zeros((1, 2, 3, 3), np.uint8)}, InvalidDescError, "output_tensor"),
+    *(
+        ("quantized_linear_average_pooling", changes, error, field)
+        for changes, error, field in (
+            ({"input": {}}, BindingError, "input"),
+            ({"input": CODES}, InvalidDescError, "input_tensor"),
+            ({"input": IMAGE.astype(np.int16)}, InvalidDescError, "input_tensor"),
+            ({"input_scale": None}, InvalidDescError, "input_scale_tensor"),
+            ({"input_scale": np.float32([1, 2, 3])}, BindingError, "input_scale"),
+            ({"input_scale": np.ones((2, 1, 1, 1), np.float32)}, BindingError, "input_scale"),
+            ({"input_scale": np.ones((1, 2), np.float32)}, BindingError, "input_scale"),
+            ({"input_zero_point": np.int8([1, 2])}, InvalidDescError, "input_zero_point_tensor"),
+            ({"input_zero_point": 256}, BindingError, "input_zero_point"),
+            ({"output_zero_point": np.int8([1])}, InvalidDescError, "output_zero_point_tensor"),
+            ({"output_data_type": 8}, InvalidDescError, "output_zero_point_tensor"),
+            ({"window_size": None}, InvalidDescError, "window_size"),
+            ({"window_size": 0}, InvalidDescError, "window_size"),
+            ({"window_size": 5}, InvalidDescError, "window_size"),
+            ({"window_size": 2.0}, InvalidDescError, "window_size"),
+            ({"window_size": (2,)}, InvalidDescError, "window_size"),
+            ({"window_size": (2, 2, 2)}, InvalidDescError, "strides"),
+            ({"strides": 0}, InvalidDescError, "strides"),
+            ({"dilations": 4}, InvalidDescError, "window_size"),
+            ({"start_padding": 2**32 - 1}, InvalidDescError, "output_tensor"),
+            ({"end_padding": -1}, InvalidDescError, "end_padding"),
+            ({"include_padding": 2}, InvalidDescError, "include_padding"),
+            ({"include_padding": None}, InvalidDescError, "include_padding"),
+            ({"out": np.zeros((1, 2, 4, 4), np.uint8)}, InvalidDescError, "output_tensor"),
+            ({"out": np.zeros((1, 2, 3, 3), np.int8)}, InvalidDescError, "output_zero_point_tensor"),
+        )
+    ),
     # Too large for any desc, and not allocated.
     ("quantize_linear", {"input": np.broadcast_to(X[:1, :1], (2**20, 2**21))}, InvalidDescError, "input_tensor"),
     ("dynamic_quantize_linear", {"input": np.broadcast_to(X[0, 0], (2**40,))}, InvalidDescError, "input_tensor"),
@@ -306,6 +340,7 @@ def test_anything_for_any_argument(function: str) -> None:
     names += [] if function.endswith("_integer") else ["output_data_type"]
     names += ["axis"] if function.startswith(("quantize_", "dequantize_")) else []
     names += ["strides", "start_padding", "group_count"] if "convolution" in function else []
+    names += ["strides", "start_padding", "include_padding"] if "pooling" in function else []
     refusals = 0
     for name in names:
         for value in anything():

@@ -43,6 +43,7 @@ from valid_descs import (
     DYNAMIC,
     MATRIX_MULTIPLY_INTEGER,
     MATRIX_MULTIPLY_TO_FLOAT,
+    POOLING,
     QUANTIZE,
     QUANTIZED_MATRIX_MULTIPLY,
     changed,
@@ -94,6 +95,22 @@ BASES = (
         start_padding=(1,),
         end_padding=(1,),
         group_count=8,
+    ),
+    POOLING,
+    changed(
+        POOLING,
+        input_tensor=tensor("INT8", 2, 20, 5, 4, 6, strides=(2400, 1, 480, 120, 20)),
+        input_scale_tensor=tensor("FLOAT32", 1, 20, 1, 1, 1),
+        input_zero_point_tensor=tensor("INT8", 1, 20, 1, 1, 1),
+        output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1, 1),
+        output_zero_point_tensor=None,
+        output_tensor=tensor("INT8", 2, 20, 4, 3, 6),
+        strides=(1, 1, 1),
+        window_size=(2, 2, 3),
+        start_padding=(0, 0, 1),
+        end_padding=(0, 0, 1),
+        dilations=(1, 1, 1),
+        include_padding=True,
     ),
 )
 
@@ -201,7 +218,7 @@ def descs(draw: st.DrawFn) -> dmlcpu.OperatorDesc:
         value = getattr(desc, name)
         if name.endswith("_tensor"):
             desc = changed(desc, **{name: draw(mutated_tensors(value))})
-        elif name == "group_count":
+        elif name in ("group_count", "include_padding"):
             desc = changed(desc, **{name: draw(NUMBERS | GARBAGE)})
         else:
             desc = changed(desc, **{name: draw(mutated_sequences(value))})
@@ -214,6 +231,8 @@ def is_small(desc: dmlcpu.OperatorDesc) -> bool:
     elements = max(math.prod(t.sizes) for t in tensors.values())
     if sum(sizes) > MOST_BYTES or elements > MOST_BYTES:
         return False
+    if desc.operator_type is OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING:
+        return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["input_tensor"].sizes[2:]) < MOST_PRODUCTS
     if "a_tensor" in tensors:
         return math.prod(tensors["output_tensor"].sizes) * tensors["a_tensor"].sizes[-1] < MOST_PRODUCTS
     if desc.operator_type not in (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from bound_arrays import compiled
 from dmlcpu.tensor import dtype_of
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, changed, tensor
+from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, changed, tensor
 
 LARGEST = 2**32 - 1
 # The address sanitizer needs terabytes of address space.
@@ -291,6 +291,53 @@ def test_small_work_on_large_numbers(desc: dmlcpu.OperatorDesc, expected: list[i
     }
     with at_once():
         result = compiled(dmlcpu.Device(isa=isa), desc).dispatch(**inputs)
+    assert result.reshape(-1).tolist() == expected
+
+
+def point_pooling(input_width: int, window: int, output_width: int, *, step: int = 0, **changes: Any) -> Any:
+    """One channel and one row; the input one code, repeated or ``step`` apart."""
+    spatial = {name: (0, value) for name, value in changes.items() if name.endswith("padding")}
+    spatial |= {name: (1, value) for name, value in changes.items() if not name.endswith("padding")}
+    return changed(
+        POOLING,
+        input_tensor=tensor("UINT8", 1, 1, 1, input_width, strides=(0, 0, 0, step)),
+        input_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+        input_zero_point_tensor=None,
+        output_zero_point_tensor=None,
+        output_tensor=tensor("UINT8", 1, 1, 1, output_width),
+        window_size=(1, window),
+        **{
+            **dict.fromkeys(("strides", "dilations"), (1, 1)),
+            **dict.fromkeys(("start_padding", "end_padding"), (0, 0)),
+            **spatial,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("desc", "expected"),
+    [
+        (point_pooling(1, 1, 2, strides=LARGEST, start_padding=LARGEST), [0, 12]),
+        (point_pooling(1, 1, 2, strides=LARGEST, end_padding=LARGEST), [12, 0]),
+        # Windows of billions of elements, nearly all of them padding.
+        (point_pooling(1, LARGEST, 1, start_padding=LARGEST - 1), [12]),
+        (point_pooling(1, LARGEST, 2, end_padding=LARGEST), [12, 0]),
+        (changed(point_pooling(1, LARGEST, 1, end_padding=LARGEST - 1), include_padding=True), [0]),
+        # One window as wide as the padded input, its taps at both ends.
+        (point_pooling(1, 2, 1, dilations=LARGEST, start_padding=LARGEST), [12]),
+        (point_pooling(1, 2, 1, dilations=LARGEST, end_padding=LARGEST, step=LARGEST), [12]),
+        # An input of billions of elements at one address.
+        (point_pooling(LARGEST, 1, 1, strides=LARGEST), [12]),
+        (point_pooling(LARGEST, 2, 1, dilations=LARGEST - 1), [12]),
+        (point_pooling(LARGEST, 2, 3, strides=2**31 - 1, end_padding=1), [12, 12, 12]),
+    ],
+)
+def test_small_pooling_on_large_numbers(desc: dmlcpu.OperatorDesc, expected: list[int], isa: str) -> None:
+    inputs = {"input_scale_tensor": np.float32(1), "output_scale_tensor": np.float32(1)}
+    operator = compiled(dmlcpu.Device(isa=isa), desc)
+    assert operator.binding_properties.temporary_resource_size < 1 << 26
+    with at_once():
+        result = operator.dispatch(input_tensor=np.uint8([12]), **inputs)
     assert result.reshape(-1).tolist() == expected
 
 

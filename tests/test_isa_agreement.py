@@ -14,6 +14,7 @@ from dispatching import assert_equal_outputs, dispatch
 from fills import INPUT_FLOATS, SCALES, Fill, any_integers, input_fills
 from matrix_shapes import MatrixShape, MatrixTypes, matrix_case
 from operator_case import OperatorCase
+from pooling_shapes import PoolingShape, pooling_case
 from strategies import BYTE_TYPES
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
 
@@ -165,12 +166,28 @@ def matrix_cases(operator: str, output_types: tuple[str, ...]) -> CaseMaker:
     return make
 
 
+def pooling_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+    """The length as pixels of a row, of a plane, and up to 129 as channels."""
+    made = [PoolingShape(3, (1, length), (1, 1)), PoolingShape(2, (1, length), (1, length))]
+    if length <= 4099:
+        padding: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
+        made += [PoolingShape(3, (3, length), (3, 3), **padding), PoolingShape(20, (2, length), (2, 1))]
+    if length <= 129:
+        made += [PoolingShape(length, (4, 5), (4, 5)), PoolingShape(length, (4, 6), (2, 3), strides=(1, 2))]
+    for shape in made:
+        for data_type in BYTE_TYPES:
+            for scales in SCALES:
+                is_channels_last = bool(rng.integers(2))
+                yield pooling_case(shape, data_type, rng, is_channels_last=is_channels_last, scale_fill=scales)
+
+
 CASE_MAKERS: dict[str, CaseMaker] = {
     "quantize_linear": quantize_cases,
     "dequantize_linear": dequantize_cases,
     "quantized_linear_add": add_cases,
     "dynamic_quantize_linear": dynamic_cases,
     "quantized_linear_convolution": convolution_cases,
+    "quantized_linear_average_pooling": pooling_cases,
     "convolution_integer": integer_convolution_cases,
     "matrix_multiply_integer": matrix_cases("MATRIX_MULTIPLY_INTEGER", ("INT32",)),
     "quantized_linear_matrix_multiply": matrix_cases("QUANTIZED_LINEAR_MATRIX_MULTIPLY", BYTE_TYPES),

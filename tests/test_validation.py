@@ -32,6 +32,7 @@ from valid_descs import (
     DYNAMIC,
     MATRIX_MULTIPLY_INTEGER,
     MATRIX_MULTIPLY_TO_FLOAT,
+    POOLING,
     QUANTIZE,
     QUANTIZED_MATRIX_MULTIPLY,
     VALID_DESCS,
@@ -59,11 +60,23 @@ RECORDED = {
     OperatorType.MATRIX_MULTIPLY_INTEGER: (256, {Check.OUTPUT_ADDRESSES: 2}),
     OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: (394, {Check.OUTPUT_ADDRESSES: 3}),
     OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: (449, {Check.SCALE_DATA_TYPE: 6}),
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: (
+        459,
+        {
+            Check.PARAMETER_SIZES: 31,
+            Check.OUTPUT_SIZES: 18,
+            Check.STEPS: 3,
+            Check.BOOLEAN: 2,
+            Check.WINDOW: 2,
+            Check.OUTPUT_ADDRESSES: 1,
+        },
+    ),
 }
 FAULTS = {
     OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: 14,
     OperatorType.QUANTIZED_LINEAR_CONVOLUTION: 2,
     OperatorType.CONVOLUTION_INTEGER: 2,
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: 2,
 }
 
 
@@ -237,6 +250,57 @@ REFUSED: list[tuple[OperatorDesc, dict[str, Any], str, Check]] = [
     (CONVOLUTION, {"group_count": 4}, "group_count", Check.GROUPS),
     # 3 divides the 6 channels of the input but not the 4 of the output.
     (CONVOLUTION, {"group_count": 3}, "group_count", Check.GROUPS),
+    # Pooling: arrays of exactly one entry for each spatial axis, and numbers.
+    (POOLING, {"window_size": None}, "window_size", Check.PRESENCE),
+    (POOLING, {"dilations": ()}, "dilations", Check.PRESENCE),
+    (POOLING, {"window_size": 3}, "window_size", Check.FORM),
+    (POOLING, {"window_size": (3, -1)}, "window_size", Check.FORM),
+    (POOLING, {"end_padding": (1,)}, "end_padding", Check.ARRAY_LENGTH),
+    (POOLING, {"window_size": (3, 3, 1)}, "window_size", Check.ARRAY_LENGTH),
+    (
+        POOLING,
+        dict.fromkeys(("strides", "window_size", "start_padding", "end_padding", "dilations"), (1, 1, 1)),
+        "strides",
+        Check.ARRAY_LENGTH,
+    ),
+    *((POOLING, {"include_padding": value}, "include_padding", Check.FORM) for value in (None, -1, 0.0, "1", 2**32)),
+    (POOLING, {"include_padding": 2}, "include_padding", Check.BOOLEAN),
+    (POOLING, {"include_padding": 2**32 - 1}, "include_padding", Check.BOOLEAN),
+    (POOLING, {"strides": (0, 1)}, "strides", Check.STEPS),
+    (POOLING, {"window_size": (3, 0)}, "window_size", Check.STEPS),
+    (POOLING, {"dilations": (1, 0)}, "dilations", Check.STEPS),
+    (POOLING, {"window_size": (12, 3)}, "window_size", Check.WINDOW),
+    (POOLING, {"window_size": (2**32 - 1, 2**32 - 1)}, "window_size", Check.WINDOW),
+    (POOLING, {"dilations": (1, 5)}, "window_size", Check.WINDOW),
+    (POOLING, {"window_size": (3, 2)}, "output_tensor", Check.OUTPUT_SIZES),
+    (POOLING, {"dilations": (1, 1)}, "output_tensor", Check.OUTPUT_SIZES),
+    (
+        POOLING,
+        {"output_tensor": tensor(U8, 2, 3, 5, 6, strides=(90, 30, 5, 1))},
+        "output_tensor",
+        Check.OUTPUT_ADDRESSES,
+    ),
+    # Pooling: tensors.
+    (POOLING, {"input_tensor": tensor(U8, 2, 3, 9)}, "input_tensor", Check.DIMENSION_COUNT),
+    (POOLING, {"output_tensor": tensor(U8, 2, 3, 5, 6, 1)}, "output_tensor", Check.DIMENSION_COUNT),
+    (POOLING, {"output_tensor": tensor(U8, 1, 3, 5, 6)}, "output_tensor", Check.SIZES),
+    (POOLING, {"output_tensor": tensor(U8, 2, 2, 5, 6)}, "output_tensor", Check.SIZES),
+    (POOLING, {"output_tensor": tensor(I8, 2, 3, 5, 6)}, "output_tensor", Check.DATA_TYPE),
+    (POOLING, {"input_zero_point_tensor": tensor(I8, 1, 3, 1, 1)}, "input_zero_point_tensor", Check.DATA_TYPE),
+    (POOLING, {"output_zero_point_tensor": tensor(I8, 1, 1, 1, 1)}, "output_zero_point_tensor", Check.DATA_TYPE),
+    (POOLING, {"input_scale_tensor": tensor("FLOAT16", 1, 3, 1, 1)}, "input_scale_tensor", Check.DATA_TYPE),
+    (POOLING, {"output_scale_tensor": None}, "output_scale_tensor", Check.PRESENCE),
+    (POOLING, {"input_zero_point_tensor": tensor(U8, 1, 1, 1, 1)}, "input_zero_point_tensor", Check.SIZES),
+    (POOLING, {"output_scale_tensor": tensor(F32, 1)}, "output_zero_point_tensor", Check.SIZES),
+    *(
+        (
+            POOLING,
+            {"output_scale_tensor": tensor(F32, *sizes), "output_zero_point_tensor": tensor(U8, *sizes)},
+            "output_scale_tensor",
+            Check.PARAMETER_SIZES,
+        )
+        for sizes in ((1,), (1, 3), (1, 1, 1), (1, 3, 1, 1, 1), (3, 1, 1, 1), (1, 2, 1, 1), (1, 3, 1, 6), (2, 3, 5, 6))
+    ),
     (CONVOLUTION, {"group_count": 1}, "filter_tensor", Check.GROUPS),
     (CONVOLUTION, {"strides": (0, 1)}, "strides", Check.STEPS),
     (CONVOLUTION, {"dilations": (1, 0)}, "dilations", Check.STEPS),
@@ -278,6 +342,8 @@ REFUSED: list[tuple[OperatorDesc, dict[str, Any], str, Check]] = [
         CONVOLUTION_INTEGER,
         {"filter_zero_point_tensor": tensor(I8, 4, 1, 1, 1)},
         "filter_zero_point_tensor",
+        (POOLING, {"include_padding": True, "input_zero_point_tensor": None, "output_zero_point_tensor": None}),
+        (POOLING, {"input_tensor": tensor(U8, 2, 3, 9, 8, strides=(0, 0, 0, 0))}),
         Check.SIZES,
     ),
     # Matrix products.
@@ -396,6 +462,17 @@ def test_what_looks_odd_and_is_accepted(desc: OperatorDesc, changes: dict[str, A
             {"filter_scale_tensor": tensor(F32, 4)},
             "QUANTIZED_LINEAR_CONVOLUTION: filter_scale_tensor: got sizes (4,), expected one element or sizes "
             "(1, 4, 1, ...), a value for each channel of output_tensor.sizes[1]",
+        ),
+        (
+            POOLING,
+            {"input_scale_tensor": tensor(F32, 1), "input_zero_point_tensor": None},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: input_scale_tensor: got sizes (1,), expected (1, 1, 1, 1) or (1, 3, 1, "
+            "1), a value for each channel of input_tensor (its elements would belong to no channel)",
+        ),
+        (
+            POOLING,
+            {"include_padding": 3},
+            "QUANTIZED_LINEAR_AVERAGE_POOLING: include_padding: got 3, expected 0 or 1 (a boolean has no other values)",
         ),
         (
             QUANTIZE,

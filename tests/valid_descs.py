@@ -14,6 +14,7 @@ from dmlcpu import (
     ElementWiseQuantizeLinearOperatorDesc,
     MatrixMultiplyIntegerOperatorDesc,
     MatrixMultiplyIntegerToFloatOperatorDesc,
+    QuantizedLinearAveragePoolingOperatorDesc,
     QuantizedLinearConvolutionOperatorDesc,
     QuantizedLinearMatrixMultiplyOperatorDesc,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "DYNAMIC",
     "MATRIX_MULTIPLY_INTEGER",
     "MATRIX_MULTIPLY_TO_FLOAT",
+    "POOLING",
     "QUANTIZE",
     "QUANTIZED_MATRIX_MULTIPLY",
     "VALID_DESCS",
@@ -133,6 +135,20 @@ MATRIX_MULTIPLY_TO_FLOAT = MatrixMultiplyIntegerToFloatOperatorDesc(
     bias_tensor=tensor("FLOAT32", 3, 5, 4, strides=(0, 0, 1)),
     output_tensor=tensor("FLOAT32", 3, 5, 4),
 )
+POOLING = QuantizedLinearAveragePoolingOperatorDesc(
+    input_tensor=tensor("UINT8", 2, 3, 9, 8),
+    input_scale_tensor=tensor("FLOAT32", 1, 3, 1, 1),
+    input_zero_point_tensor=tensor("UINT8", 1, 3, 1, 1),
+    output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+    output_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    output_tensor=tensor("UINT8", 2, 3, 5, 6),
+    strides=(2, 1),
+    window_size=(3, 3),
+    start_padding=(1, 1),
+    end_padding=(1, 1),
+    dilations=(1, 2),
+    include_padding=False,
+)
 
 VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
     desc.operator_type: desc
@@ -146,6 +162,7 @@ VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
         MATRIX_MULTIPLY_INTEGER,
         QUANTIZED_MATRIX_MULTIPLY,
         MATRIX_MULTIPLY_TO_FLOAT,
+        POOLING,
     )
 }
 

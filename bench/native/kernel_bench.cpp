@@ -49,6 +49,7 @@ class KernelBench {
     pack();
     quantize();
     dequantize();
+    pool();
     report("add", kCount, "elements", [&] {
       table_.add->run({.a = a_.data(),
                        .b = b_.data(),
@@ -75,7 +76,7 @@ class KernelBench {
   }
 
  private:
-  static constexpr std::size_t kBytes = 1 << 20, kCount = 16384;
+  static constexpr std::size_t kBytes = 1 << 20, kCount = 16384, kPoolChannels = 64;
 
   static float* floats(AlignedBuffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
   static std::int32_t* integers(AlignedBuffer& buffer) { return reinterpret_cast<std::int32_t*>(buffer.data()); }
@@ -208,6 +209,50 @@ class KernelBench {
     report("dequantize int16 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.int16(run); });
     report("dequantize int32 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.int32(run); });
     report("dequantize uint32 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.uint32(run); });
+  }
+
+  // Behind what the kernels read as values.
+  PoolParameters pool_parameters() {
+    float* zero_point = floats(parameters_) + kBytes / sizeof(float) - 2 * kPoolChannels;
+    float* scale = zero_point + kPoolChannels;
+    std::fill_n(zero_point, kPoolChannels, 100.0F);
+    std::fill_n(scale, kPoolChannels, 0.013F);
+    return {zero_point, floats(parameters_), scale, zero_point};
+  }
+
+  template <class Element>
+  PoolRun<Element> pool_run(const Element* input, std::size_t window, std::size_t row_pixels, std::size_t pixels) {
+    return {.input = input,
+            .taps = {1, window, window},
+            .tap_steps = {0, row_pixels * kPoolChannels, kPoolChannels},
+            .count = static_cast<float>(window * window),
+            .pixels = pixels,
+            .pixel_step = kPoolChannels,
+            .channels = kPoolChannels,
+            .parameters = pool_parameters(),
+            .flip = 0,
+            .output = c_.data(),
+            .output_pixel_step = kPoolChannels};
+  }
+
+  void pool() {
+    static constexpr std::size_t pixels = 28;
+    const PoolRun<std::uint8_t> plane = pool_run<std::uint8_t>(a_.data(), 7, 7, 1);
+    report("pool 7x7 of codes", 49 * kPoolChannels, "elements", [&] { table_.pool->average_codes(plane); });
+    PoolRun<std::uint8_t> halved = pool_run<std::uint8_t>(a_.data(), 2, 2 * pixels, pixels);
+    halved.pixel_step *= 2;
+    report("pool 2x2 of codes", 4 * pixels * kPoolChannels, "elements", [&] { table_.pool->average_codes(halved); });
+    const PoolRun<float> row = pool_run<float>(floats(parameters_), 3, pixels + 2, pixels);
+    report("pool 3x3 of values", 9 * pixels * kPoolChannels, "elements", [&] { table_.pool->average_values(row); });
+    const PoolValues values = {.codes = a_.data(),
+                               .pixel_step = kPoolChannels,
+                               .pixels = pixels,
+                               .channels = kPoolChannels,
+                               .parameters = pool_parameters(),
+                               .flip = 0,
+                               .values = floats(c_),
+                               .value_pixel_step = kPoolChannels};
+    report("pool values", pixels * kPoolChannels, "elements", [&] { table_.pool->dequantize(values); });
   }
 
   const KernelTable& table_;

@@ -27,7 +27,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table = &scalar::table,
      .table_with_vbmi = &scalar::table,
      .rescale = &scalar::rescale,
-     .float_product = &scalar::float_product},
+     .float_product = &scalar::float_product,
+     .pool = &scalar::pool},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
@@ -42,7 +43,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table = &avx2::table,
      .table_with_vbmi = &avx2::table,
      .rescale = &avx2::rescale,
-     .float_product = &avx2::float_product},
+     .float_product = &avx2::float_product,
+     .pool = &avx2::pool},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
@@ -56,7 +58,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table = &avx2::table,
      .table_with_vbmi = &avx2::table,
      .rescale = &avx2::rescale,
-     .float_product = &avx2::float_product},
+     .float_product = &avx2::float_product,
+     .pool = &avx2::pool},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -70,7 +73,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table = &avx512_vnni::table,
      .table_with_vbmi = &avx512_vbmi::table,
      .rescale = &avx512_vnni::rescale,
-     .float_product = &avx512_vnni::float_product},
+     .float_product = &avx512_vnni::float_product,
+     .pool = &avx512_vnni::pool},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -84,7 +88,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table = &avx512_vnni::table,
      .table_with_vbmi = &avx512_vbmi::table,
      .rescale = &avx512_vnni::rescale,
-     .float_product = &avx512_vnni::float_product},
+     .float_product = &avx512_vnni::float_product,
+     .pool = &avx512_vnni::pool},
 #endif
 }};
 
@@ -124,7 +129,8 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("max_pool", &KernelTable::max_pool),
           origin("table", &KernelTable::table),
           origin("rescale", &KernelTable::rescale),
-          origin("float_product", &KernelTable::float_product)};
+          origin("float_product", &KernelTable::float_product),
+          origin("pool", &KernelTable::pool)};
 }
 
 std::vector<Isa> available_isas() {

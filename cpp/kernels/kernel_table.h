@@ -10,6 +10,7 @@
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
 #include "kernels/pack/pack.h"
+#include "kernels/pool/pool.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
 #include "kernels/rescale/rescale.h"
@@ -39,6 +40,7 @@ struct KernelTable {
   const TableKernels& best_table() const { return has_avx512_vbmi() ? *table_with_vbmi : *table; }
   const RescaleKernels* rescale;
   const FloatProductKernels* float_product;
+  const PoolKernels* pool;
 };
 
 }  // namespace dmlcpu

@@ -116,6 +116,7 @@ std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, Exe
 std::unique_ptr<CompiledOperator> compile_dequantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_linear_average_pooling(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_convolution_integer(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer(OperatorDesc desc, ExecutionTarget target);

@@ -23,6 +23,7 @@ from dmlcpu.descs.matrix_multiply import (
     QuantizedLinearMatrixMultiplyOperatorDesc,
 )
 from dmlcpu.descs.operator_desc import OperatorDesc
+from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.device import BindingProperties, CompiledOperator, Device, Operator, available_isas, default_device
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, QuantizationType, TensorDataType, TensorFlags
 from dmlcpu.errors import (
@@ -45,6 +46,7 @@ from dmlcpu.functions.matrix_multiply import (
     matrix_multiply_integer_to_float,
     quantized_linear_matrix_multiply,
 )
+from dmlcpu.functions.pooling import quantized_linear_average_pooling
 from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
 from dmlcpu.graph.descs import (
     ConstantGraphNodeDesc,
@@ -103,6 +105,7 @@ __all__ = [
     "OperatorType",
     "OutputGraphEdgeDesc",
     "QuantizationType",
+    "QuantizedLinearAveragePoolingOperatorDesc",
     "QuantizedLinearConvolutionOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
     "SessionOptions",
@@ -126,6 +129,7 @@ __all__ = [
     "matrix_multiply_integer_to_float",
     "quantize_linear",
     "quantized_linear_add",
+    "quantized_linear_average_pooling",
     "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "set_default_logger_severity",

@@ -17,6 +17,8 @@ from dmlcpu.schema import Check, DescValues, Violation
 __all__ = [
     "ArrayLengths",
     "Axis",
+    "Boolean",
+    "ChannelParameters",
     "ChannelSizes",
     "DataTypeFollows",
     "GroupedChannels",
@@ -239,6 +241,42 @@ class LineSizes:
             what = "row" if self.of_rows else "column"
             expected = f"one element or sizes {line} after any ones, a value for each {what} of {self.matrix}"
             return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelParameters:
+    """Each of the tensors, where present, has a reference's dimension count, and sizes {1, C} then ones, or ones."""
+
+    names: tuple[str, ...]
+    reference: str
+    check: ClassVar[Check] = Check.PARAMETER_SIZES
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the first tensor of other sizes."""
+        rank, channels = len(values.tensors[self.reference].sizes), values.tensors[self.reference].sizes[1]
+        ones = (1,) * rank
+        per_channel = (1, channels, *ones[2:])
+        for name in self.names:
+            tensor = values.tensors.get(name)
+            if tensor is not None and tensor.sizes not in (ones, per_channel):
+                expected = f"{ones} or {per_channel}, a value for each channel of {self.reference}"
+                return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """Each of the numbers is 0 or 1."""
+
+    names: tuple[str, ...]
+    check: ClassVar[Check] = Check.BOOLEAN
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the first number that is neither."""
+        for name in self.names:
+            if values.numbers[name] > 1:
+                return Violation(self.check, name, str(values.numbers[name]), "0 or 1")
         return None
 
 

@@ -85,6 +85,7 @@ void check_gemm(Check& check);
 void check_max_pool(Check& check);
 void check_multiply(Check& check);
 void check_pack(Check& check);
+void check_pool(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);
 void check_table(Check& check);

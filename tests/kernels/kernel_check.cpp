@@ -31,6 +31,7 @@ constexpr Family kFamilies[] = {
     {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
     {"multiply", check_multiply}, {"range", check_range},           {"max_pool", check_max_pool},
     {"table", check_table},       {"rescale", check_rescale},       {"float product", check_float_product},
+    {"pool", check_pool},
 };
 
 struct sigaction fault_action_before;

@@ -9,11 +9,13 @@ from dmlcpu.enums import OperatorType
 from dmlcpu.feature_levels.convolution import CONVOLUTION_ARRAYS
 from dmlcpu.feature_levels.matrix_multiply import SCALES_TO_FLOAT
 from dmlcpu.feature_levels.operators import OPERATORS
+from dmlcpu.feature_levels.pooling import POOLING_ARRAYS, POOLING_PARAMETERS
 from dmlcpu.schema import Check, DeliberateRefusal
 
 __all__ = ["DELIBERATE_REFUSALS"]
 
 _CONVOLUTIONS = (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER)
+_POOLING = OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING
 
 DELIBERATE_REFUSALS: Final = (
     DeliberateRefusal(
@@ -23,26 +25,49 @@ DELIBERATE_REFUSALS: Final = (
                 OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: ("input_tensor", "scale_tensor"),
                 OperatorType.QUANTIZED_LINEAR_CONVOLUTION: CONVOLUTION_ARRAYS,
                 OperatorType.CONVOLUTION_INTEGER: CONVOLUTION_ARRAYS,
+                _POOLING: POOLING_ARRAYS,
             }
         ),
         recorded="CreateOperator faults",
         reason="the operator is not defined without it",
     ),
     DeliberateRefusal(
+        Check.PARAMETER_SIZES,
+        MappingProxyType({_POOLING: POOLING_PARAMETERS}),
+        recorded="accepted; CompileOperator fails",
+        reason="its elements would belong to no channel",
+    ),
+    DeliberateRefusal(
+        Check.BOOLEAN,
+        MappingProxyType({_POOLING: ("include_padding",)}),
+        recorded="accepted",
+        reason="a boolean has no other values",
+    ),
+    DeliberateRefusal(
         Check.STEPS,
-        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("strides", "dilations"))),
+        MappingProxyType(
+            {
+                **dict.fromkeys(_CONVOLUTIONS, ("strides", "dilations")),
+                _POOLING: ("strides", "window_size", "dilations"),
+            }
+        ),
         recorded="accepted",
         reason="the size of the output would not be defined",
     ),
     DeliberateRefusal(
         Check.WINDOW,
-        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("filter_tensor",))),
+        MappingProxyType(
+            {
+                **dict.fromkeys(_CONVOLUTIONS, ("filter_tensor",)),
+                _POOLING: ("window_size",),
+            }
+        ),
         recorded="accepted",
-        reason="no position of the filter lies inside the padded input",
+        reason="no position of the window lies inside the padded input",
     ),
     DeliberateRefusal(
         Check.OUTPUT_SIZES,
-        MappingProxyType(dict.fromkeys(_CONVOLUTIONS, ("output_tensor",))),
+        MappingProxyType(dict.fromkeys((*_CONVOLUTIONS, _POOLING), ("output_tensor",))),
         recorded="accepted",
         reason="elements of the output would lie outside what the input defines, or be left out",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
@@ -212,12 +212,15 @@ class FunctionCall:
             raise self.error(name, got, "a numpy array of one element, or None")
         return array.reshape((1,) * rank)
 
-    def by_channel(self, channels: int, rank: int, **parameters: tuple[Any, np.dtype[Any]]) -> list[Array | None]:
-        """Return filter parameters as {1, channels, 1, ...}; as {1, 1, 1, ...} if none has several elements.
+    def by_channel(
+        self, channels: int, rank: int, *, axes: Collection[int] = (0, 1), **parameters: tuple[Any, np.dtype[Any]]
+    ) -> list[Array | None]:
+        """Return parameters of channels as {1, channels, 1, ...}; as {1, 1, 1, ...} if none has several elements.
 
         Args:
-            channels: The output channels.
+            channels: The channels that they are for.
             rank: The axes of the result.
+            axes: The axes that an array of several axes may lie along: 1 as in the output, 0 as in a filter.
             parameters: By name, a value and the type that a Python number takes.
 
         Raises:
@@ -225,7 +228,7 @@ class FunctionCall:
         """
         arrays = {name: self._typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
         lines = {
-            name: None if array is None else self._channel_line(name, array, channels, rank)
+            name: None if array is None else self._channel_line(name, array, channels, rank, axes)
             for name, array in arrays.items()
         }
         extent = max((line.size for line in lines.values() if line is not None), default=1)
@@ -288,12 +291,14 @@ class FunctionCall:
             return None
         if array.size == 1 != channels:
             raise self.error("bias", "one element", f"{channels}, one for each output channel")
-        return _on_channel_axis(self._channel_line("bias", array, channels, rank), rank)
+        return _on_channel_axis(self._channel_line("bias", array, channels, rank, (0, 1)), rank)
 
-    def _channel_line(self, name: str, array: Array, channels: int, rank: int) -> Array:
-        ones = (1,) * (rank - 2)
-        if array.size != 1 and array.shape not in ((channels,), (1, channels, *ones), (channels, 1, *ones)):
-            expected = f"one element, or one for each output channel: {(channels,)} or {(1, channels, *ones)}"
+    def _channel_line(self, name: str, array: Array, channels: int, rank: int, axes: Collection[int]) -> Array:
+        shapes = [tuple(channels if axis == place else 1 for axis in range(rank)) for place in axes]
+        # Several axes broadcast as in numpy: the last ones are meant.
+        shape = (1,) * (rank - array.ndim) + array.shape
+        if array.size != 1 and array.shape != (channels,) and (array.ndim < 2 or shape not in shapes):
+            expected = f"one element, or one for each channel: {(channels,)} or {shapes[-1]}"
             raise self.error(name, f"shape {array.shape}", expected)
         return array.reshape(-1)
 
