@@ -20,9 +20,24 @@ bool joins(const Axis& inner, const Axis& outer) {
   return true;
 }
 
+// Moves the axis along which an operand's elements are neighbours next to the innermost, for the first operand that has
+// them elsewhere.
+void bring_neighbours_forward(std::span<Axis> axes, std::size_t operands) {
+  for (std::size_t operand = 0; operand < operands; ++operand) {
+    const std::int64_t innermost = axes[0].strides[operand];
+    if (innermost == 0 || innermost == 1) continue;
+    for (std::size_t axis = 1; axis < axes.size(); ++axis) {
+      if (axes[axis].strides[operand] != 1) continue;
+      std::rotate(axes.begin() + 1, axes.begin() + static_cast<std::ptrdiff_t>(axis),
+                  axes.begin() + static_cast<std::ptrdiff_t>(axis) + 1);
+      return;
+    }
+  }
+}
+
 }  // namespace
 
-StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
+StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands, std::size_t decider) {
   const TensorLayout& first = *operands[0];
   std::array<Axis, kMaxRank> axes{};
   std::size_t rank = 0;
@@ -38,7 +53,7 @@ StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
     if (entry.size != 1) axes[rank++] = entry;
   }
   std::stable_sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank),
-                   [](const Axis& x, const Axis& y) { return x.strides[0] < y.strides[0]; });
+                   [&](const Axis& x, const Axis& y) { return x.strides[decider] < y.strides[decider]; });
 
   std::size_t joined = 0;
   for (std::size_t axis = 1; axis < rank; ++axis) {
@@ -50,6 +65,7 @@ StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
   }
   rank_ = joined + 1;
   if (rank == 0) axes[0].size = 1;
+  bring_neighbours_forward(std::span(axes).first(rank_), operands.size());
   for (std::size_t axis = 0; axis < rank_; ++axis) {
     sizes_[axis] = axes[axis].size;
     strides_[axis] = axes[axis].strides;
