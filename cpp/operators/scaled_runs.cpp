@@ -72,8 +72,8 @@ void ScaledRuns::choose_blocks() {
     max_columns_ = length;
   }
   if (runs_.apart(kInput) || runs_.apart(kOutput)) {
-    // A tile about as long as it is wide: both sides of a transposition are read and written in lines.
-    const std::size_t side = elements >= 4096 ? 64 : 32;
+    // Tiles: lines of both sides are used whole. An output's stay in cache from one tile to the next below it.
+    const std::size_t side = elements < kChunkBytes ? 32 : runs_.apart(kOutput) ? 256 : 64;
     max_columns_ = std::min(max_columns_, std::max(side, elements / runs_.rows()));
   }
   max_columns_ = std::min(max_columns_, length);

@@ -84,22 +84,37 @@ StridedRuns::Offsets StridedRuns::offsets(std::size_t run) const {
   return offsets;
 }
 
-std::size_t StridedRuns::task_count() const {
-  if (length() >= kElementsPerTask) return count_ * pieces_of_run();
-  const std::size_t runs = kElementsPerTask / length();
-  return (count_ + runs - 1) / runs;
+// Runs that one task may take together: of a plane where an operand's elements are neighbours across rows, so that its
+// cache lines are not shared out among tasks, else all.
+std::size_t StridedRuns::rows_together() const {
+  const bool crossed = rank_ > 1 && (apart(0) || apart(1) || apart(2) || apart(3));
+  return crossed ? rows() : count_;
 }
 
-std::size_t StridedRuns::pieces_of_run() const { return (length() + kElementsPerTask - 1) / kElementsPerTask; }
+StridedRuns::Cut StridedRuns::cut() const {
+  constexpr std::size_t kRows = 256, kColumns = 64;  // at least so many of a plane where there are
+  if (rows_together() == count_) {
+    const std::size_t columns = std::min(length(), kElementsPerTask);
+    return {std::max<std::size_t>(kElementsPerTask / columns, 1), columns};
+  }
+  const std::size_t rows = std::min(rows_together(), kRows);
+  const std::size_t columns = (kElementsPerTask / rows + kColumns - 1) / kColumns * kColumns;
+  return {rows, std::min(length(), columns)};
+}
+
+std::size_t StridedRuns::task_count() const {
+  const auto [rows, columns] = cut();
+  const std::size_t together = rows_together();
+  return count_ / together * ((together + rows - 1) / rows) * ((length() + columns - 1) / columns);
+}
 
 StridedRuns::Piece StridedRuns::piece(std::size_t task) const {
-  if (length() >= kElementsPerTask) {
-    const std::size_t begin = task % pieces_of_run() * kElementsPerTask;
-    return {task / pieces_of_run(), 1, begin, std::min(kElementsPerTask, length() - begin)};
-  }
-  const std::size_t runs = kElementsPerTask / length();
-  const std::size_t first = task * runs;
-  return {first, std::min(runs, count_ - first), 0, length()};
+  const auto [rows, columns] = cut();
+  const std::size_t together = rows_together();
+  const std::size_t across = (length() + columns - 1) / columns, down = (together + rows - 1) / rows;
+  const std::size_t begin = task % across * columns, row = task / across % down * rows;
+  return {task / across / down * together + row, std::min(rows, together - row), begin,
+          std::min(columns, length() - begin)};
 }
 
 std::string StridedRuns::describe(int num_threads) const {

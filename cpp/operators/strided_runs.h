@@ -55,7 +55,7 @@ class StridedRuns {
   // The runs in words, one property a line, for CompiledOperator::describe.
   std::string describe(int num_threads) const;
 
-  // The whole iteration cut into tasks of about equal work: a task is a range of runs, or a piece of one long run.
+  // The whole iteration cut into tasks of about equal work: a task is a range of runs, or a piece of one or of several.
   struct Piece {
     std::size_t first_run, run_count;
     std::size_t begin, size;  // within each of those runs
@@ -64,7 +64,11 @@ class StridedRuns {
   Piece piece(std::size_t task) const;
 
  private:
-  std::size_t pieces_of_run() const;
+  struct Cut {
+    std::size_t rows, columns;  // of a task
+  };
+  Cut cut() const;
+  std::size_t rows_together() const;
 
   // Axis 0 is the innermost here.
   std::size_t rank_ = 1;

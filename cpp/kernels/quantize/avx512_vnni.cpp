@@ -79,6 +79,10 @@ inline __m512i codes_of(const Input* input, __mmask64 mask, const Lanes (&lanes)
   return saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]);
 }
 
+// How far ahead the input is asked for, in bytes: a step computes too much for the loads of enough others to be under
+// way beside it.
+constexpr std::size_t kPrefetch = 4096;
+
 // From this length on a row pays for a first step that brings its input to the beginning of a cache line.
 constexpr std::size_t kAlignedRow = 256;
 
@@ -94,6 +98,12 @@ void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, f
   if (count >= kAlignedRow) {
     i = (64 - reinterpret_cast<std::uintptr_t>(input) % 64) % 64 / sizeof(Input);
     quantize_64(0, mask_of(i));
+  }
+  for (; i + kPrefetch / sizeof(Input) < count; i += 64) {
+    for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(input + i) + kPrefetch + line, _MM_HINT_T0);
+    }
+    quantize_64(i, ~__mmask64{0});
   }
   for (; i + 64 <= count; i += 64) quantize_64(i, ~__mmask64{0});
   if (i < count) quantize_64(i, mask_of(count - i));
