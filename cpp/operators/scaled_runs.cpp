@@ -81,6 +81,8 @@ void ScaledRuns::choose_blocks() {
   if (spread_ == Spread::folded) {
     const std::size_t folded = std::lcm(length, kLanes);
     fold_ = (folded <= kChunk ? folded : kChunk) / length;
+    // Rows of one vector of parameters are read from end to end, however many they are.
+    if (staged_bytes == 0 && length * fold_ <= kLanes) elements = StridedRuns::kElementsPerTask;
     max_rows_ = std::max<std::size_t>(elements / length, 1);
   }
 }
