@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
+
+#include "runtime/recycled_memory.h"
 
 namespace py = pybind11;
 
@@ -83,6 +87,13 @@ py::array ArrayRule::allocate() const {
     strides[axis] = layout.strides[axis] * static_cast<py::ssize_t>(element_bytes);
   }
   const py::dtype dtype = numpy_dtype(layout.type);
+  if (span_bytes >= kRecycledSize && layout.span() == element_count) {
+    auto memory = std::make_unique<RecycledMemory>(recycled_memory(span_bytes));
+    void* data = memory->get();
+    const py::capsule owner(memory.get(), [](void* held) { delete static_cast<RecycledMemory*>(held); });
+    memory.release();
+    return py::array(dtype, std::move(shape), std::move(strides), data, owner);
+  }
   py::array owner(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes / element_bytes)});
   auto* data = static_cast<std::uint8_t*>(owner.mutable_data());
   if (layout.span() != element_count) std::fill_n(data, span_bytes, std::uint8_t{0});

@@ -132,7 +132,7 @@ class MaxPooling final : public CompiledOperator {
       if (output_.strides.c != 1) pooled = {scratch + staged_output_, output_.channels_last()};
       pool_images(1, source, pooled, scratch);
       if (output_.strides.c != 1) {
-        scatter_channels_last(output_, pack, 1, scratch + staged_output_, target().num_threads,
+        scatter_channels_last(output_, pack, 1, scratch + staged_output_, 1, target().num_threads,
                               output + image * output_.strides.n);
       }
     }

@@ -24,6 +24,15 @@ void check_copy(Check& check, std::size_t count, Edge edge) {
   check.equal(output, expected);
 }
 
+// Outputs at every distance from a cache line.
+void check_stream(Check& check, std::size_t count, Edge edge) {
+  const std::vector<std::uint8_t> input = draw_codes(check, count);
+  const GuardedBuffer<std::uint8_t> guarded_input(input, edge), output(count, edge);
+  describe_case("pack stream, count %zu, edge %d", count, static_cast<int>(edge));
+  check.table.pack->stream(guarded_input.data(), count, output.data());
+  check.equal(output, input);
+}
+
 void check_interleave(Check& check, std::size_t count, Edge edge) {
   const std::array<std::vector<std::uint8_t>, 4> input = {draw_codes(check, count), draw_codes(check, count),
                                                           draw_codes(check, count), draw_codes(check, count)};
@@ -93,6 +102,7 @@ void check_pack(Check& check) {
     for (const std::size_t count : run_lengths()) {
       check_copy(check, count, edge);
       check_interleave(check, count, edge);
+      check_stream(check, count, edge);
     }
     for (const std::size_t rows : {1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48}) {
       for (const std::size_t columns : {1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 129}) {

@@ -35,6 +35,21 @@ void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::
   for (; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
 }
 
+// Whole lines only: a line that is written in parts would have to be fetched after all.
+void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept {
+  const std::size_t to_line = (64 - reinterpret_cast<std::uintptr_t>(output) % 64) % 64;
+  const std::size_t head = to_line < count ? to_line : count;
+  std::memcpy(output, input, head);
+  std::size_t i = head;
+  for (; i + 64 <= count; i += 64) {
+    for (std::size_t half = 0; half < 64; half += 32) {
+      const __m256i bytes_u8x32 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(input + i + half));
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(output + i + half), bytes_u8x32);
+    }
+  }
+  std::memcpy(output + i, input + i, count - i);
+}
+
 void interleave(const InterleaveRun& run) noexcept {
   const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
   const __m256i order_i32x8 = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
@@ -121,6 +136,6 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
 }  // namespace
 
 constinit const PackKernels avx2::pack = {
-    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
+    .copy = copy, .stream = stream, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

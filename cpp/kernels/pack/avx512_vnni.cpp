@@ -55,6 +55,20 @@ inline Groups interleave_64(const std::uint8_t* const* rows, std::size_t i, __mm
            _mm512_unpacklo_epi16(high_01, high_23), _mm512_unpackhi_epi16(high_01, high_23)}};
 }
 
+// Whole lines only: a line that is written in parts would have to be fetched after all.
+void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept {
+  const std::size_t to_line = (64 - reinterpret_cast<std::uintptr_t>(output) % 64) % 64;
+  const std::size_t head = to_line < count ? to_line : count;
+  const __mmask64 head_mask = (__mmask64{1} << head) - 1;  // head is at most 63
+  _mm512_mask_storeu_epi8(output, head_mask, _mm512_maskz_loadu_epi8(head_mask, input));
+  std::size_t i = head;
+  for (; i + 64 <= count; i += 64) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(output + i), _mm512_loadu_si512(input + i));
+  }
+  const __mmask64 tail_mask = (__mmask64{1} << (count - i)) - 1;
+  _mm512_mask_storeu_epi8(output + i, tail_mask, _mm512_maskz_loadu_epi8(tail_mask, input + i));
+}
+
 void interleave(const InterleaveRun& run) noexcept {
   const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
   std::uint8_t* output = run.output;
@@ -166,6 +180,6 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
 }  // namespace
 
 constinit const PackKernels avx512_vnni::pack = {
-    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
+    .copy = copy, .stream = stream, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

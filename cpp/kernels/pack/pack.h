@@ -2,6 +2,8 @@
 // signedness (flip is 0x00 or 0x80), and sums operands for the correction of a zero point.
 //
 //   copy         output[i] = input[i] ^ flip
+//   stream       output[i] = input[i], past the caches where the instruction set can: a caller that hands the output to
+//                another thread puts a full fence between
 //   interleave   output[i * 4 + r] = rows[r][i]
 //                four rows become one row of groups of four, as depthwise/depthwise.h reads them
 //   transpose    output[column * output_row_stride + row] = input[row * input_row_stride + column] ^ flip
@@ -39,6 +41,7 @@ struct TransposeBlock {
 
 struct PackKernels {
   void (*copy)(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept;
+  void (*stream)(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept;
   void (*interleave)(const InterleaveRun& run) noexcept;
   void (*transpose)(const TransposeBlock& block) noexcept;
   void (*sum_rows)(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, std::size_t k,

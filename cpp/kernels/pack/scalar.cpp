@@ -1,4 +1,6 @@
 // The normative arithmetic of pack.h in plain C++. Sums are taken in uint32, which wraps.
+#include <cstring>
+
 #include "kernels/pack/pack.h"
 
 namespace dmlcpu {
@@ -6,6 +8,10 @@ namespace {
 
 void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept {
   for (std::size_t i = 0; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
+}
+
+void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept {
+  std::memcpy(output, input, count);
 }
 
 void interleave(const InterleaveRun& run) noexcept {
@@ -35,6 +41,6 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
 }  // namespace
 
 constinit const PackKernels scalar::pack = {
-    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
+    .copy = copy, .stream = stream, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
 
 }  // namespace dmlcpu
