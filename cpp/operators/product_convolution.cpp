@@ -82,10 +82,14 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   // segment of its terms.
   std::size_t image_bytes_ = 0, run_bytes_ = 0, pixel_bytes_ = 0;
   std::vector<std::size_t> segment_offsets_ = {0};
-  std::int64_t output_pixel_stride_ = 0;  // within a run
+  std::vector<std::size_t> filter_offsets_;  // of each segment, in a panel of the packed filter
+  std::int64_t output_pixel_stride_ = 0;     // within a run
 };
 
 void ProductConvolution::find_strides() {
+  for (std::size_t segment = 0; segment < plan_.filter.order.segments; ++segment) {
+    filter_offsets_.push_back(segment * plan_.filter.order.segment_padded * plan_.filter.nr);
+  }
   // Where a row has a single pixel, the distance to the next one is that of rows or images.
   const auto flat_stride = [&](const PlaneStrides& strides) {
     return uniform_pixel_stride(strides, 1, geometry_.output_height, geometry_.output_width).value_or(strides.w);
@@ -193,6 +197,8 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
          .a_offsets = activations.offsets,
          .segments = activations.segments,
          .b = filter + as_size(of_group) * plan_.filter.order.k(),
+         .b_offsets = filter_offsets_.data(),
+         .b_panel_stride = plan_.filter.order.k() * plan_.filter.nr,
          .runs = as_size(tile.runs),
          .m = as_size(tile.m),
          .n = as_size(channels),

@@ -29,9 +29,9 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[row][v] = _mm512_loadu_si512(tile.offset + 16 * v);
   }
-  const std::uint8_t* b = tile.b;
   for (std::size_t segment = 0; segment < block.segments; ++segment) {
     const std::uint8_t* a = tile.a + block.a_offsets[segment];
+    const std::uint8_t* b = tile.b + block.b_offsets[segment];
     for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr, a += 4) {
       __m512i b_x64[vectors];
       for (std::size_t v = 0; v < vectors; ++v) b_x64[v] = _mm512_load_si512(b + 64 * v);

@@ -28,7 +28,7 @@ struct Parts {
 inline Tile tile_of(const GemmBlock& block, std::size_t nr, std::size_t panel, std::size_t run, std::size_t first_row,
                     std::size_t rows) noexcept {
   return {block.a + run * block.a_run_stride + first_row * block.a_row_stride,
-          block.b + block.segments * block.k * panel,
+          block.b + panel / nr * block.b_panel_stride,
           rows,
           block.n - panel < nr ? block.n - panel : nr,
           block.offset + panel,
