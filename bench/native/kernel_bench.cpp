@@ -94,6 +94,8 @@ class KernelBench {
                              .a_offsets = &kZero,
                              .segments = 1,
                              .b = b_.data(),
+                             .b_offsets = &kZero,
+                             .b_panel_stride = table_.gemm->nr * k,
                              .runs = 1,
                              .m = m,
                              .n = n,

@@ -45,16 +45,19 @@ struct Parameters {
   }
 };
 
-// The operands of one product, between guard pages.
+// The operands of one product, between guard pages. Segments may stand anywhere in a panel of b, some are left out.
 struct Operands {
-  std::vector<std::size_t> offsets;
-  std::size_t a_stride, a_run_stride, output_stride, output_run_stride, columns;
+  std::vector<std::size_t> a_offsets, b_offsets;
+  std::size_t a_stride, a_run_stride, b_panel_stride, output_stride, output_run_stride, columns;
   std::vector<std::uint8_t> a, b;
 
-  Operands(Check& check, const GemmKernels& gemm, const Product& product) : offsets(1 + check.below(3)) {
-    const std::size_t k = product.k;
-    for (std::size_t& offset : offsets) offset = check.below(3 * k);
-    const std::size_t a_row = *std::max_element(offsets.begin(), offsets.end()) + k;
+  Operands(Check& check, const GemmKernels& gemm, const Product& product)
+      : a_offsets(check.below(5)), b_offsets(a_offsets.size()) {
+    const std::size_t k = product.k, of_panel = 1 + check.below(5);
+    for (std::size_t& offset : a_offsets) offset = check.below(3 * k);
+    for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
+    b_panel_stride = of_panel * k * gemm.nr;
+    const std::size_t a_row = a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k;
     a_stride = k + product.a_gap;
     a_run_stride = check.below(2 * product.m * a_stride + 1);
     output_stride = product.n + product.output_gap;
@@ -62,17 +65,20 @@ struct Operands {
     columns = round_up(product.n, gemm.nr);
     const bool empty = product.runs == 0 || product.m == 0;
     a.resize(empty ? 0 : (product.runs - 1) * a_run_stride + (product.m - 1) * a_stride + a_row);
-    b.resize(columns * offsets.size() * k);
+    b.resize(columns / gemm.nr * b_panel_stride);
     for (std::uint8_t& code : a) code = draw(check, product.data, false);
     for (std::uint8_t& code : b) code = draw(check, product.data, true);
   }
 
   std::int64_t sum(const GemmKernels& gemm, std::size_t k, std::size_t run, std::size_t row, std::size_t column) const {
-    const std::uint8_t* panel = b.data() + column / gemm.nr * gemm.nr * offsets.size() * k + column % gemm.nr * 4;
+    const std::uint8_t* panel = b.data() + column / gemm.nr * b_panel_stride + column % gemm.nr * 4;
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < offsets.size() * k; ++i) {
-      sum += a[run * a_run_stride + row * a_stride + offsets[i / k] + i % k] *
-             static_cast<std::int8_t>(panel[i / 4 * gemm.nr * 4 + i % 4]);
+    for (std::size_t segment = 0; segment < a_offsets.size(); ++segment) {
+      const std::uint8_t* codes = a.data() + run * a_run_stride + row * a_stride + a_offsets[segment];
+      const std::uint8_t* filter = panel + b_offsets[segment];
+      for (std::size_t i = 0; i < k; ++i) {
+        sum += codes[i] * static_cast<std::int8_t>(filter[i / 4 * gemm.nr * 4 + i % 4]);
+      }
     }
     return sum;
   }
@@ -97,9 +103,11 @@ void check_product(Check& check, const Product& product, Edge edge) {
   gemm.multiply({.a = a.data(),
                  .a_row_stride = operands.a_stride,
                  .a_run_stride = operands.a_run_stride,
-                 .a_offsets = operands.offsets.data(),
-                 .segments = operands.offsets.size(),
+                 .a_offsets = operands.a_offsets.data(),
+                 .segments = operands.a_offsets.size(),
                  .b = b.data(),
+                 .b_offsets = operands.b_offsets.data(),
+                 .b_panel_stride = operands.b_panel_stride,
                  .runs = product.runs,
                  .m = product.m,
                  .n = product.n,

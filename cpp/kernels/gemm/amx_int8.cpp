@@ -59,9 +59,9 @@ void multiply_parts(const GemmBlock& block, const Tile& top, const Tile& bottom,
     _tile_zero(2);
     _tile_zero(3);
   }
-  const std::uint8_t* b = top.b;
-  for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
+  for (std::size_t segment = 0; segment < block.segments; ++segment) {
     const std::size_t offset = block.a_offsets[segment];
+    const std::uint8_t* b = top.b + block.b_offsets[segment];
     for (std::size_t k = 0; k < block.k; k += kKr) {
       _tile_loadd(6, b + k * kNr, kGroupStride);
       _tile_loadd(4, top.a + offset + k, block.a_row_stride);

@@ -30,7 +30,7 @@ inline Tile tile_of(const GemmBlock& block, std::size_t nr, std::size_t panel, s
                     std::size_t rows) noexcept {
   const std::size_t place = run * block.output_run_stride + first_row * block.output_row_stride + panel;
   return {block.a + run * block.a_run_stride + first_row * block.a_row_stride,
-          block.b + block.segments * block.k * panel,
+          block.b + panel / nr * block.b_panel_stride,
           rows,
           block.n - panel < nr ? block.n - panel : nr,
           block.offset + panel,

@@ -32,8 +32,9 @@
 //   b: ceil(n / nr) panels of nr columns; in a panel four consecutive k of one column are one 32-bit group
 //
 //        panel 0, k 0-3:   [c0: k0 k1 k2 k3] [c1: k0 k1 k2 k3] ... [c(nr-1): k0 k1 k2 k3]
-//                 k 4-7:   [c0: k4 k5 k6 k7] ...           (segments follow each other)
-//        panel 1 begins after segments * k * nr bytes
+//                 k 4-7:   [c0: k4 k5 k6 k7] ...
+//        panel 1 begins b_panel_stride bytes after panel 0; a segment is k * nr bytes at its offset from the beginning
+//        of a panel, so that a product may leave out segments of a filter: even all of them, for sums of 0
 //
 //   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel
 //   activation_sum: an element a row, those of a run after those of the one before
@@ -45,7 +46,7 @@
 // +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
 // Contract: reads the operands and writes the n codes or sums of each row, nothing else; output overlaps no operand;
-// panels of b are 64-byte aligned (they follow each other so: nr * kr is a multiple of 64 for every kernel).
+// panels of b and the offsets of segments in them are 64-byte aligned (nr * kr is a multiple of 64 for every kernel).
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::gemm, a declaration goes to the end of
 // this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -63,6 +64,8 @@ struct GemmBlock {
   const std::size_t* a_offsets;  // bytes, one for each segment
   std::size_t segments;
   const std::uint8_t* b;
+  const std::size_t* b_offsets;  // bytes, one for each segment
+  std::size_t b_panel_stride;    // bytes
   std::size_t runs;
   std::size_t m;  // rows of one run
   std::size_t n;

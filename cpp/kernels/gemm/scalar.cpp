@@ -26,7 +26,7 @@ void multiply(const GemmBlock& operands) noexcept {
     for (std::size_t row = 0; row < tile.rows; ++row) {
       std::uint32_t sums[kNr] = {};
       for (std::size_t segment = 0; segment < block.segments; ++segment) {
-        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], tile.b + segment * block.k * kNr,
+        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], tile.b + block.b_offsets[segment],
                     block.k, sums);
       }
       const std::size_t place = row * block.output_row_stride;
