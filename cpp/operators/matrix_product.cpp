@@ -14,8 +14,11 @@
 namespace dmlcpu {
 namespace {
 
-// Rows up to which a b that is not owned is streamed.
-constexpr std::int64_t kMostStreamedRows = 32;
+// Rows up to which a b that is not owned is streamed: more of them pay for packing it, sooner if it stays in the
+// level-2 cache once packed.
+constexpr std::int64_t kMostStreamedRows = 256, kMostStreamedRowsOfSmall = 32;
+// Columns of b that are packed at a time where it is streamed: some cache lines of each row.
+constexpr std::int64_t kStreamedColumns = 256;
 // Panels that are packed together: whole cache lines of each row of b, in as many streams as the caches follow.
 constexpr std::int64_t kPanelsOfTask = 16;
 constexpr std::size_t kNoOffset[1] = {0};
@@ -62,7 +65,9 @@ MatrixProduct::MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarge
       k_padded_(round_up(as_size(geometry_.k), gemm_.kr)),
       padded_columns_(round_up(as_size(geometry_.n), nr_)),
       panels_(static_cast<std::int64_t>(padded_columns_ / nr_)),
-      streams_(!desc.b_owned && geometry_.m <= kMostStreamedRows && geometry_.products() == geometry_.matrices()),
+      streams_(!desc.b_owned && geometry_.products() == geometry_.matrices() &&
+               geometry_.m <= (padded_columns_ > cache_sizes().level_2 / k_padded_ ? kMostStreamedRows
+                                                                                   : kMostStreamedRowsOfSmall)),
       rescales_(streams_ || desc.rows_vary || desc.ends_in_floats),
       a_in_place_(geometry_.a.column == 1 && desc.a_flip == 0 && as_size(geometry_.k) == k_padded_),
       direct_(geometry_.output.column == 1) {
@@ -79,9 +84,9 @@ void MatrixProduct::plan_packed() {
   packed_size_ = all_packed.size();
 
   constexpr std::int64_t kMostTileRows = 256, kTileBytes = 1 << 17;
-  const auto cache = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
+  const auto level_2 = static_cast<std::int64_t>(cache_sizes().level_2);
   const std::int64_t least = static_cast<std::int64_t>(gemm_.mr), products = geometry_.products();
-  tile_rows_ = std::min(kMostTileRows, std::max(cache / static_cast<std::int64_t>(k_padded_), least));
+  tile_rows_ = std::min(kMostTileRows, std::max(level_2 / 4 * 3 / static_cast<std::int64_t>(k_padded_), least));
   tile_rows_ = divide_up(geometry_.m, divide_up(geometry_.m, tile_rows_));
   if (target_.num_threads > 1) {  // columns are divided first: rows of a are fewer bytes than panels of b
     const std::int64_t wanted = target_.num_threads * kTasksPerThread;
@@ -96,8 +101,8 @@ void MatrixProduct::plan_packed() {
   if (rescales_ || !direct_) {  // sums or codes wait in a cache
     block_columns_ = std::clamp(kTileBytes / 4 / tile_rows_ / panel * panel, panel, block_columns_);
   }
-  matrices_at_once_ =
-      desc_.b_owned ? geometry_.matrices() : std::clamp<std::int64_t>(cache / matrix_bytes_, 1, geometry_.matrices());
+  matrices_at_once_ = desc_.b_owned ? geometry_.matrices()
+                                    : std::clamp<std::int64_t>(level_2 / 2 / matrix_bytes_, 1, geometry_.matrices());
 
   const std::size_t rows = as_size(tile_rows_), elements = as_size(tile_rows_ * block_columns_);
   BufferLayout own;
@@ -118,25 +123,30 @@ void MatrixProduct::plan_packed() {
 }
 
 void MatrixProduct::plan_streamed() {
-  const auto cache = static_cast<std::int64_t>(cache_sizes().level_2 / 4);
   const std::int64_t panel = static_cast<std::int64_t>(nr_), step = static_cast<std::int64_t>(gemm_.kr);
   const std::int64_t rows = geometry_.m + 1;  // the last one is of ones, for the sums of columns
-  // Wide strips read whole stretches of b's rows, but a b whose columns are neighbours wants long k.
-  const std::int64_t widest = geometry_.b.column == 1 ? 2048 : 2 * panel;
+  // Sums of a strip wait in the level-2 cache. A packed block stays in the level-1 cache where few rows use it, else it
+  // has more k, for sums to be loaded and stored less often. It is of some rows of b, or of long columns where those
+  // are what is neighbours in memory.
+  constexpr std::int64_t kFewRows = 8;
+  const CacheSizes caches = cache_sizes();
+  const auto sums = static_cast<std::int64_t>(caches.level_2 / 4 / sizeof(std::int32_t)) / rows;
+  const auto block = static_cast<std::int64_t>(geometry_.m <= kFewRows ? caches.level_1 / 2 : caches.level_2 / 8);
   const std::int64_t tasks = target_.num_threads == 1 ? 1 : target_.num_threads * kTasksPerThread;
-  std::int64_t columns = std::min({widest, cache / (8 * rows), divide_up(geometry_.n * geometry_.matrices(), tasks)});
+  const std::int64_t columns = std::min(sums, divide_up(geometry_.n * geometry_.matrices(), tasks));
   block_columns_ = std::clamp(divide_up(columns, panel) * panel, panel, panels_ * panel);
-  block_k_ = std::clamp(cache / block_columns_ / step * step, step, static_cast<std::int64_t>(k_padded_));
+  packed_columns_ =
+      geometry_.b.column == 1 ? std::min(divide_up(kStreamedColumns, panel) * panel, block_columns_) : panel;
+  block_k_ = std::clamp(block / packed_columns_ / step * step, step, static_cast<std::int64_t>(k_padded_));
   participants_ = static_cast<int>(
       std::min<std::int64_t>(target_.num_threads, geometry_.matrices() * divide_up(geometry_.n, block_columns_)));
 
   const std::size_t elements = as_size(rows * block_columns_);
   BufferLayout own;
   left_ = own.take(as_size(rows), as_size(block_k_));
-  right_ = own.take(as_size(block_columns_), as_size(block_k_));
+  right_ = own.take(as_size(packed_columns_), as_size(block_k_));
   activation_sums_ = own.take(as_size(rows), sizeof(std::int32_t));
   sums_ = own.take(elements, sizeof(std::int32_t));
-  more_sums_ = own.take(elements, sizeof(std::int32_t));
   column_sums_ = own.take(as_size(block_columns_), sizeof(std::int32_t));
   results_ = own.take(direct_ ? 0 : elements, desc_.output_bytes);
   bias_ = own.take(desc_.has_bias && geometry_.bias.column != 1 ? elements : 0, desc_.output_bytes);
@@ -350,41 +360,41 @@ void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matri
   const std::int64_t rows = geometry_.m + (dispatch.a_zero_point == nullptr ? 0 : 1);
   auto* activation_sums = reinterpret_cast<std::int32_t*>(own + activation_sums_);
   auto* sums = reinterpret_cast<std::int32_t*>(own + sums_);
-  auto* more_sums = reinterpret_cast<std::int32_t*>(own + more_sums_);
   const std::int32_t* zero_point =
       dispatch.b_zero_point == nullptr ? nullptr : dispatch.b_zero_point + strip.first_column;
   for (std::int64_t k = 0; k < geometry_.k; k += block_k_) {
     const std::int64_t terms = std::min(block_k_, geometry_.k - k);
     const std::size_t padded = round_up(as_size(terms), gemm_.kr);
-    pack_right(pack_, b, {k, terms, strip.first_column, strip.columns}, nr_, padded, own + right_);
     pack_left(pack_, a, {0, geometry_.m, k, terms}, padded, own + left_);
     std::memset(own + left_ + as_size(geometry_.m) * padded, 1, padded);
     if (zero_point != nullptr) {
       pack_.sum_rows(own + left_, padded, as_size(geometry_.m), as_size(terms), activation_sums);
       activation_sums[geometry_.m] = 0;  // sums of columns are of the codes alone
     }
-    gemm_.multiply({.a = own + left_,
-                    .a_row_stride = padded,
-                    .a_run_stride = 0,
-                    .a_offsets = kNoOffset,
-                    .segments = 1,
-                    .b = own + right_,
-                    .runs = 1,
-                    .m = as_size(rows),
-                    .n = as_size(strip.columns),
-                    .k = padded,
-                    .offset = zeros,
-                    .multiplier = nullptr,
-                    .filter_zero_point = zero_point,
-                    .activation_sum = activation_sums,
-                    .output_zero_point = 0.0F,
-                    .flip = 0,
-                    .output = nullptr,
-                    .output_row_stride = as_size(strip.columns),
-                    .output_run_stride = 0,
-                    .sums = k == 0 ? sums : more_sums});
-    for (std::int64_t i = 0; k != 0 && i < rows * strip.columns; ++i) {
-      sums[i] = wrapping(static_cast<std::uint32_t>(sums[i]) + static_cast<std::uint32_t>(more_sums[i]));
+    for (std::int64_t column = 0; column < strip.columns; column += packed_columns_) {
+      const std::int64_t columns = std::min(packed_columns_, strip.columns - column);
+      pack_right(pack_, b, {k, terms, strip.first_column + column, columns}, nr_, padded, own + right_);
+      gemm_.multiply({.a = own + left_,
+                      .a_row_stride = padded,
+                      .a_run_stride = 0,
+                      .a_offsets = kNoOffset,
+                      .segments = 1,
+                      .b = own + right_,
+                      .runs = 1,
+                      .m = as_size(rows),
+                      .n = as_size(columns),
+                      .k = padded,
+                      .offset = zeros,
+                      .multiplier = nullptr,
+                      .filter_zero_point = zero_point == nullptr ? nullptr : zero_point + column,
+                      .activation_sum = activation_sums,
+                      .output_zero_point = 0.0F,
+                      .flip = 0,
+                      .output = nullptr,
+                      .output_row_stride = as_size(strip.columns),
+                      .output_run_stride = 0,
+                      .sums = sums + column,
+                      .accumulates = k != 0});
     }
   }
   auto* column_sums = reinterpret_cast<std::int32_t*>(own + column_sums_);
@@ -474,7 +484,7 @@ std::string MatrixProduct::describe() const {
                                  : "sums, written by the product")
        << "\ntile: ";
   if (streams_) {
-    text << block_columns_ << " columns, " << block_k_ << " terms at a time";
+    text << block_columns_ << " columns, packed " << packed_columns_ << " by " << block_k_ << " terms at a time";
   } else {
     text << tile_rows_ << " rows, " << splits_ << " parts of the columns, blocks of " << block_columns_;
   }
