@@ -69,6 +69,8 @@ class MatrixProduct {
   std::string describe() const;
 
  private:
+  static constexpr std::size_t kNoOffset = 0;  // of the product's only segment
+
   // A part of one product's output.
   struct Region {
     std::array<std::int64_t, kBatchAxes> index;
