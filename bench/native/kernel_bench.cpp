@@ -46,6 +46,7 @@ class KernelBench {
   void run() {
     for (const std::size_t k : {64U, 576U, 2304U}) product(k);
     depthwise();
+    rescale();
     pack();
     quantize();
     dequantize();
@@ -133,12 +134,57 @@ class KernelBench {
     report("depthwise 3x3", 2UL * 9 * 28 * 64, "operations", [&] { table_.depthwise->convolve(run); });
   }
 
+  // A tile of sums in cache.
+  void rescale() {
+    static constexpr std::size_t m = 64, n = 128;
+    const RescaleBlock block = {.sums = integers(a_),
+                                .sums_row_stride = n,
+                                .m = m,
+                                .n = n,
+                                .row_zero_point = integers(b_),
+                                .column_sum = integers(b_),
+                                .row_multiplier = floats(parameters_),
+                                .column_multiplier = floats(parameters_),
+                                .row_output_zero_point = floats(parameters_),
+                                .flip = 0,
+                                .bias = parameters_.data(),
+                                .bias_row_stride = 0,
+                                .output = c_.data(),
+                                .output_row_stride = n};
+    report("rescale to codes", m * n, "elements", [&] { table_.rescale->to_codes(block); });
+    report("rescale to float32", m * n, "elements", [&] { table_.rescale->to_float32(block); });
+    report("rescale to float16", m * n, "elements", [&] { table_.rescale->to_float16(block); });
+    const FloatProductRow row = {.a = floats(parameters_),
+                                 .b = floats(parameters_),
+                                 .b_row_stride = 256,
+                                 .k = 128,
+                                 .n = 256,
+                                 .sums = floats(c_)};
+    std::fill_n(row.sums, row.n, 0.0F);
+    report("float product 256x128", 2 * row.n * row.k, "operations", [&] { table_.float_product->accumulate(row); });
+  }
+
   void pack() {
     report("pack copy", kCount, "elements", [&] { table_.pack->copy(a_.data(), kCount, 0x80, c_.data()); });
     const InterleaveRun run = {.rows = {a_.data(), a_.data() + kCount, a_.data() + 2 * kCount, a_.data() + 3 * kCount},
                                .count = kCount,
                                .output = c_.data()};
     report("pack interleave", 4 * kCount, "elements", [&] { table_.pack->interleave(run); });
+    const PanelRun panels = {.rows = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]},
+                             .count = 256,
+                             .flip = 0x80,
+                             .nr = 32,
+                             .panel_stride = 4096,
+                             .output = c_.data()};
+    report("pack interleave panels", 4UL * 256, "elements", [&] { table_.pack->interleave_panels(panels); });
+    const GroupBlock groups = {.columns = a_.data(),
+                               .column_stride = 512,
+                               .count = 32,
+                               .k = 512,
+                               .flip = 0x80,
+                               .output = c_.data(),
+                               .group_stride = 128};
+    report("pack gather groups", 32UL * 512, "elements", [&] { table_.pack->gather_groups(groups); });
     for (const std::size_t rows : {3U, 64U, 96U}) {
       const std::size_t columns = kCount / 64;
       const TransposeBlock block = {.input = a_.data(),

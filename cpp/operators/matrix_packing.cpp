@@ -11,40 +11,48 @@ namespace {
 
 constexpr std::size_t kGroup = 4;  // k of one 32-bit group
 
-// Writes count groups, of neighbouring columns from a panel's column on, to where the panels have them, flipped.
-void spread_groups(const std::uint8_t* groups, std::size_t count, std::uint8_t flip, std::size_t nr,
-                   std::size_t panel_bytes, std::uint8_t* target) {
-  for (std::size_t column = 0; column < count; column += nr, target += panel_bytes) {
-    const std::size_t bytes = std::min(nr, count - column) * kGroup;
-    for (std::size_t i = 0; i < bytes; ++i) target[i] = static_cast<std::uint8_t>(groups[column * kGroup + i] ^ flip);
-  }
-}
-
 // Rows of neighbouring codes: four of them are interleaved at a time, some columns at a time.
 void pack_rows_of_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
                         std::size_t panel_bytes, std::uint8_t* panels) {
   constexpr std::size_t kColumns = 512;  // a multiple of every nr
-  alignas(64) std::uint8_t groups[kColumns * kGroup];
   alignas(64) std::uint8_t zeros[kColumns];
   std::memset(zeros, b.flip, sizeof(zeros));  // zeros once they are flipped
   for (std::size_t column = 0; column < as_size(block.columns); column += kColumns) {
-    const std::size_t columns = std::min(kColumns, as_size(block.columns) - column);
     const std::uint8_t* source =
         b.data + block.first_row * b.row_stride + block.first_column + static_cast<std::int64_t>(column);
     for (std::int64_t k = 0; k < block.rows; k += kGroup) {
-      InterleaveRun run = {.rows = {zeros, zeros, zeros, zeros}, .count = columns, .output = groups};
+      PanelRun run = {.rows = {zeros, zeros, zeros, zeros},
+                      .count = std::min(kColumns, as_size(block.columns) - column),
+                      .flip = b.flip,
+                      .nr = nr,
+                      .panel_stride = panel_bytes,
+                      .output = panels + column / nr * panel_bytes + as_size(k) * nr};
       for (std::int64_t i = 0; i < std::min<std::int64_t>(kGroup, block.rows - k); ++i) {
         run.rows[i] = source + (k + i) * b.row_stride;
       }
-      kernels.interleave(run);
-      spread_groups(groups, columns, b.flip, nr, panel_bytes, panels + column / nr * panel_bytes + as_size(k) * nr);
+      kernels.interleave_panels(run);
     }
   }
 }
 
-// Columns of codes that are neighbours, or of any strides: stretches of a column are copied, then taken apart.
+// Columns of neighbouring codes: a panel at a time.
 void pack_columns_of_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
                            std::size_t panel_bytes, std::uint8_t* panels) {
+  const std::uint8_t* source = b.data + block.first_row + block.first_column * b.column_stride;
+  for (std::size_t column = 0; column < as_size(block.columns); column += nr, panels += panel_bytes) {
+    kernels.gather_groups({.columns = source + static_cast<std::int64_t>(column) * b.column_stride,
+                           .column_stride = as_size(b.column_stride),
+                           .count = std::min(nr, as_size(block.columns) - column),
+                           .k = as_size(block.rows),
+                           .flip = b.flip,
+                           .output = panels,
+                           .group_stride = nr * kGroup});
+  }
+}
+
+// Codes of any strides: stretches of a column are copied, then taken apart.
+void pack_elements_of_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
+                            std::size_t panel_bytes, std::uint8_t* panels) {
   constexpr std::int64_t kStretch = 256;
   alignas(64) std::uint8_t codes[kStretch];
   for (std::int64_t k = 0; k < block.rows; k += kStretch) {
@@ -90,7 +98,9 @@ void pack_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRang
   for (std::size_t panel = 0; panel < columns / nr; ++panel) {
     std::memset(panels + panel * panel_bytes + k_of_groups * nr, 0, (k_padded - k_of_groups) * nr);
   }
-  const auto pack = b.column_stride == 1 ? pack_rows_of_right : pack_columns_of_right;
+  const auto pack = b.column_stride == 1 ? pack_rows_of_right
+                    : b.row_stride == 1  ? pack_columns_of_right
+                                         : pack_elements_of_right;
   pack(kernels, b, block, nr, panel_bytes, panels);
 }
 

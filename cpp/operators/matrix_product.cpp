@@ -14,11 +14,11 @@
 namespace dmlcpu {
 namespace {
 
-// Rows up to which a b that is not owned is streamed.
-constexpr std::int64_t kMostStreamedRows = 32;
+// Rows up to which a b that is not owned is streamed: more of them pay for packing it, sooner if it stays in the
+// level-2 cache once packed.
+constexpr std::int64_t kMostStreamedRows = 256, kMostStreamedRowsOfSmall = 32;
 // Panels that are packed together: whole cache lines of each row of b, in as many streams as the caches follow.
 constexpr std::int64_t kPanelsOfTask = 16;
-constexpr std::size_t kNoOffset[1] = {0};
 
 std::int32_t wrapping(std::uint32_t value) { return static_cast<std::int32_t>(value); }
 
@@ -62,7 +62,9 @@ MatrixProduct::MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarge
       k_padded_(round_up(as_size(geometry_.k), gemm_.kr)),
       padded_columns_(round_up(as_size(geometry_.n), nr_)),
       panels_(static_cast<std::int64_t>(padded_columns_ / nr_)),
-      streams_(!desc.b_owned && geometry_.m <= kMostStreamedRows && geometry_.products() == geometry_.matrices()),
+      streams_(!desc.b_owned && geometry_.products() == geometry_.matrices() &&
+               geometry_.m <= (padded_columns_ > cache_sizes().level_2 / k_padded_ ? kMostStreamedRows
+                                                                                   : kMostStreamedRowsOfSmall)),
       rescales_(streams_ || desc.rows_vary || desc.ends_in_floats),
       a_in_place_(geometry_.a.column == 1 && desc.a_flip == 0 && as_size(geometry_.k) == k_padded_),
       direct_(geometry_.output.column == 1) {
@@ -79,9 +81,9 @@ void MatrixProduct::plan_packed() {
   packed_size_ = all_packed.size();
 
   constexpr std::int64_t kMostTileRows = 256, kTileBytes = 1 << 17;
-  const auto cache = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
+  const auto level_2 = static_cast<std::int64_t>(cache_sizes().level_2);
   const std::int64_t least = static_cast<std::int64_t>(gemm_.mr), products = geometry_.products();
-  tile_rows_ = std::min(kMostTileRows, std::max(cache / static_cast<std::int64_t>(k_padded_), least));
+  tile_rows_ = std::min(kMostTileRows, std::max(level_2 / 4 * 3 / static_cast<std::int64_t>(k_padded_), least));
   tile_rows_ = divide_up(geometry_.m, divide_up(geometry_.m, tile_rows_));
   if (target_.num_threads > 1) {  // columns are divided first: rows of a are fewer bytes than panels of b
     const std::int64_t wanted = target_.num_threads * kTasksPerThread;
@@ -96,8 +98,8 @@ void MatrixProduct::plan_packed() {
   if (rescales_ || !direct_) {  // sums or codes wait in a cache
     block_columns_ = std::clamp(kTileBytes / 4 / tile_rows_ / panel * panel, panel, block_columns_);
   }
-  matrices_at_once_ =
-      desc_.b_owned ? geometry_.matrices() : std::clamp<std::int64_t>(cache / matrix_bytes_, 1, geometry_.matrices());
+  matrices_at_once_ = desc_.b_owned ? geometry_.matrices()
+                                    : std::clamp<std::int64_t>(level_2 / 2 / matrix_bytes_, 1, geometry_.matrices());
 
   const std::size_t rows = as_size(tile_rows_), elements = as_size(tile_rows_ * block_columns_);
   BufferLayout own;
@@ -113,37 +115,6 @@ void MatrixProduct::plan_packed() {
   ones_ = all.take(desc_.b_owned ? 0 : k_padded_);
   zeros_ = all.take(rescales_ ? padded_columns_ : 0, sizeof(std::int32_t));
   terms_ = all.take(as_size(matrices_at_once_) * padded_columns_, sizeof(std::int32_t));
-  participants_offset_ = all.take(as_size(participants_), participant_size_);
-  scratch_size_ = all.size();
-}
-
-void MatrixProduct::plan_streamed() {
-  const auto cache = static_cast<std::int64_t>(cache_sizes().level_2 / 4);
-  const std::int64_t panel = static_cast<std::int64_t>(nr_), step = static_cast<std::int64_t>(gemm_.kr);
-  const std::int64_t rows = geometry_.m + 1;  // the last one is of ones, for the sums of columns
-  // Wide strips read whole stretches of b's rows, but a b whose columns are neighbours wants long k.
-  const std::int64_t widest = geometry_.b.column == 1 ? 2048 : 2 * panel;
-  const std::int64_t tasks = target_.num_threads == 1 ? 1 : target_.num_threads * kTasksPerThread;
-  std::int64_t columns = std::min({widest, cache / (8 * rows), divide_up(geometry_.n * geometry_.matrices(), tasks)});
-  block_columns_ = std::clamp(divide_up(columns, panel) * panel, panel, panels_ * panel);
-  block_k_ = std::clamp(cache / block_columns_ / step * step, step, static_cast<std::int64_t>(k_padded_));
-  participants_ = static_cast<int>(
-      std::min<std::int64_t>(target_.num_threads, geometry_.matrices() * divide_up(geometry_.n, block_columns_)));
-
-  const std::size_t elements = as_size(rows * block_columns_);
-  BufferLayout own;
-  left_ = own.take(as_size(rows), as_size(block_k_));
-  right_ = own.take(as_size(block_columns_), as_size(block_k_));
-  activation_sums_ = own.take(as_size(rows), sizeof(std::int32_t));
-  sums_ = own.take(elements, sizeof(std::int32_t));
-  more_sums_ = own.take(elements, sizeof(std::int32_t));
-  column_sums_ = own.take(as_size(block_columns_), sizeof(std::int32_t));
-  results_ = own.take(direct_ ? 0 : elements, desc_.output_bytes);
-  bias_ = own.take(desc_.has_bias && geometry_.bias.column != 1 ? elements : 0, desc_.output_bytes);
-  participant_size_ = own.size();
-
-  BufferLayout all;
-  zeros_ = all.take(as_size(block_columns_), sizeof(std::int32_t));
   participants_offset_ = all.take(as_size(participants_), participant_size_);
   scratch_size_ = all.size();
 }
@@ -166,9 +137,11 @@ void MatrixProduct::pack_panels(const CodeMatrix& b, std::int64_t first_panel, s
   gemm_.multiply({.a = ones,
                   .a_row_stride = k_padded_,
                   .a_run_stride = k_padded_,
-                  .a_offsets = kNoOffset,
+                  .a_offsets = &kNoOffset,
                   .segments = 1,
                   .b = panels,
+                  .b_offsets = &kNoOffset,
+                  .b_panel_stride = panel_bytes(),
                   .runs = 1,
                   .m = 1,
                   .n = as_size(columns),
@@ -303,9 +276,11 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
     gemm_.multiply({.a = left,
                     .a_row_stride = row_stride,
                     .a_run_stride = 0,
-                    .a_offsets = kNoOffset,
+                    .a_offsets = &kNoOffset,
                     .segments = 1,
                     .b = right.panels + column * k_padded_,
+                    .b_offsets = &kNoOffset,
+                    .b_panel_stride = panel_bytes(),
                     .runs = 1,
                     .m = as_size(block.rows),
                     .n = as_size(block.columns),
@@ -327,71 +302,6 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
       spread(results, block, output);
     }
   }
-}
-
-void MatrixProduct::run_streamed(const MatrixDispatch& dispatch, std::uint8_t* scratch) const {
-  std::memset(scratch + zeros_, 0, as_size(block_columns_) * sizeof(std::int32_t));
-  const std::int64_t strips = divide_up(geometry_.n, block_columns_);
-  parallel_for(as_size(geometry_.matrices() * strips), target_.num_threads, [&](std::size_t task, int slot) noexcept {
-    const auto index = static_cast<std::int64_t>(task);
-    const std::int64_t matrix = index / strips, column = index % strips * block_columns_;
-    std::uint8_t* own = scratch + participants_offset_ + as_size(slot) * participant_size_;
-    run_strip(dispatch, matrix,
-              {geometry_.batch_index(matrix), 0, geometry_.m, column, std::min(block_columns_, geometry_.n - column)},
-              reinterpret_cast<const std::int32_t*>(scratch + zeros_), own);
-  });
-}
-
-void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matrix, const Region& strip,
-                              const std::int32_t* zeros, std::uint8_t* own) const noexcept {
-  const CodeMatrix a = {dispatch.a + MatrixGeometry::offset(geometry_.a, strip.index), geometry_.a.row,
-                        geometry_.a.column, desc_.a_flip};
-  const CodeMatrix b = right_of(dispatch.b, matrix);
-  const std::int64_t rows = geometry_.m + (dispatch.a_zero_point == nullptr ? 0 : 1);
-  auto* activation_sums = reinterpret_cast<std::int32_t*>(own + activation_sums_);
-  auto* sums = reinterpret_cast<std::int32_t*>(own + sums_);
-  auto* more_sums = reinterpret_cast<std::int32_t*>(own + more_sums_);
-  const std::int32_t* zero_point =
-      dispatch.b_zero_point == nullptr ? nullptr : dispatch.b_zero_point + strip.first_column;
-  for (std::int64_t k = 0; k < geometry_.k; k += block_k_) {
-    const std::int64_t terms = std::min(block_k_, geometry_.k - k);
-    const std::size_t padded = round_up(as_size(terms), gemm_.kr);
-    pack_right(pack_, b, {k, terms, strip.first_column, strip.columns}, nr_, padded, own + right_);
-    pack_left(pack_, a, {0, geometry_.m, k, terms}, padded, own + left_);
-    std::memset(own + left_ + as_size(geometry_.m) * padded, 1, padded);
-    if (zero_point != nullptr) {
-      pack_.sum_rows(own + left_, padded, as_size(geometry_.m), as_size(terms), activation_sums);
-      activation_sums[geometry_.m] = 0;  // sums of columns are of the codes alone
-    }
-    gemm_.multiply({.a = own + left_,
-                    .a_row_stride = padded,
-                    .a_run_stride = 0,
-                    .a_offsets = kNoOffset,
-                    .segments = 1,
-                    .b = own + right_,
-                    .runs = 1,
-                    .m = as_size(rows),
-                    .n = as_size(strip.columns),
-                    .k = padded,
-                    .offset = zeros,
-                    .multiplier = nullptr,
-                    .filter_zero_point = zero_point,
-                    .activation_sum = activation_sums,
-                    .output_zero_point = 0.0F,
-                    .flip = 0,
-                    .output = nullptr,
-                    .output_row_stride = as_size(strip.columns),
-                    .output_run_stride = 0,
-                    .sums = k == 0 ? sums : more_sums});
-    for (std::int64_t i = 0; k != 0 && i < rows * strip.columns; ++i) {
-      sums[i] = wrapping(static_cast<std::uint32_t>(sums[i]) + static_cast<std::uint32_t>(more_sums[i]));
-    }
-  }
-  auto* column_sums = reinterpret_cast<std::int32_t*>(own + column_sums_);
-  if (dispatch.a_zero_point != nullptr) {
-    find_column_terms(dispatch, sums + geometry_.m * strip.columns, strip.first_column, strip.columns, column_sums);
-  }
-  write_rescaled(dispatch, strip, sums, dispatch.a_zero_point == nullptr ? nullptr : column_sums, own);
 }
 
 std::uint8_t* MatrixProduct::output_of(const MatrixDispatch& dispatch, const Region& region) const noexcept {
@@ -474,7 +384,7 @@ std::string MatrixProduct::describe() const {
                                  : "sums, written by the product")
        << "\ntile: ";
   if (streams_) {
-    text << block_columns_ << " columns, " << block_k_ << " terms at a time";
+    text << block_columns_ << " columns, packed " << packed_columns_ << " by " << block_k_ << " terms at a time";
   } else {
     text << tile_rows_ << " rows, " << splits_ << " parts of the columns, blocks of " << block_columns_;
   }

@@ -69,6 +69,8 @@ class MatrixProduct {
   std::string describe() const;
 
  private:
+  static constexpr std::size_t kNoOffset = 0;  // of the product's only segment
+
   // A part of one product's output.
   struct Region {
     std::array<std::int64_t, kBatchAxes> index;
@@ -114,14 +116,14 @@ class MatrixProduct {
   std::size_t packed_size_ = 0;
   // Packed: rows of a tile, parts that its columns are divided into, and matrices that are packed at a time.
   std::int64_t tile_rows_ = 0, tiles_of_product_ = 0, splits_ = 1, matrices_at_once_ = 1;
-  // Streamed: k of a block.
-  std::int64_t block_k_ = 0;
-  std::int64_t block_columns_ = 0;  // of one product, a multiple of nr
+  // Streamed: columns and k of a block that is packed.
+  std::int64_t packed_columns_ = 0, block_k_ = 0;
+  std::int64_t block_columns_ = 0;  // of one product or strip, a multiple of nr
   int participants_ = 1;
   // Offsets into the scratch buffer, then into a participant's part of it.
   std::size_t packed_ = 0, ones_ = 0, zeros_ = 0, terms_ = 0, participants_offset_ = 0, scratch_size_ = 0;
-  std::size_t left_ = 0, right_ = 0, activation_sums_ = 0, sums_ = 0, more_sums_ = 0, column_sums_ = 0, results_ = 0,
-              bias_ = 0, participant_size_ = 0;
+  std::size_t left_ = 0, right_ = 0, activation_sums_ = 0, sums_ = 0, column_sums_ = 0, results_ = 0, bias_ = 0,
+              participant_size_ = 0;
 };
 
 }  // namespace dmlcpu

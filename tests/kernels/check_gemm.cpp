@@ -11,7 +11,7 @@ enum class Data { random, most_positive, most_negative };
 struct Product {
   std::size_t runs, m, n, k, a_gap, output_gap;
   Data data;
-  bool has_filter, ends_in_sums;
+  bool has_filter, ends_in_sums, accumulates;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -121,7 +121,8 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .output = product.ends_in_sums ? nullptr : output.data(),
                  .output_row_stride = operands.output_stride,
                  .output_run_stride = operands.output_run_stride,
-                 .sums = product.ends_in_sums ? sums.data() : nullptr});
+                 .sums = product.ends_in_sums ? sums.data() : nullptr,
+                 .accumulates = product.accumulates});
 
   for (std::size_t run = 0; run < product.runs; ++run) {
     for (std::size_t row = 0; row < product.m; ++row) {
@@ -132,6 +133,7 @@ void check_product(Check& check, const Product& product, Edge edge) {
         }
         const std::size_t place = run * operands.output_run_stride + row * operands.output_stride + column;
         if (product.ends_in_sums) {
+          if (product.accumulates) sum += expected_sums[place];
           expected_sums[place] = reference_wrap(sum);
           continue;
         }
@@ -166,14 +168,14 @@ void check_gemm(Check& check) {
       for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
         const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
         check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), data, check.one_in(2),
-                           check.one_in(3)});
+                           check.one_in(3), check.one_in(2)});
       }
     }
   }
   // Sums beyond int32: 255 * 128 * k.
   for (const Data data : {Data::most_positive, Data::most_negative}) {
     for (const bool sums : {false, true}) {
-      check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true, sums});
+      check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true, sums, sums});
     }
   }
 }

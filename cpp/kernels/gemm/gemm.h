@@ -40,7 +40,7 @@
 //   activation_sum: an element a row, those of a run after those of the one before
 //   output: runs of m rows of n codes, output_run_stride and output_row_stride bytes apart
 //   sums: null, or where runs of m rows of n sums go in place of codes, as many elements apart; output, multiplier,
-//      output_zero_point and flip are not read then
+//      output_zero_point and flip are not read then. Where accumulates is set they are added to what is there
 //
 // No intermediate saturates (vpmaddubsw is out: 255 * 127 * 2 does not fit 16 bits). A product is within
 // +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
@@ -80,6 +80,7 @@ struct GemmBlock {
   std::size_t output_row_stride;
   std::size_t output_run_stride;
   std::int32_t* sums = nullptr;
+  bool accumulates = false;
 };
 
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;

@@ -15,12 +15,15 @@ inline __m256i corrected(const std::int32_t* filter_zero_point, const std::int32
   return _mm256_sub_epi32(sum_i32x8, _mm256_mullo_epi32(filter_i32x8, activation_i32x8));
 }
 
-// Writes one half of a row of sums, where a product ends in these.
+// Writes or adds one half of a row of sums, where a product ends in these.
 template <int half>
 inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row, __m256i sum_i32x8) noexcept {
   const std::size_t columns = tile.columns > 8 * half ? tile.columns - 8 * half : 0;
-  _mm256_maskstore_epi32(tile.sums + row * block.output_row_stride + 8 * half, lane_mask(columns),
-                         corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x8));
+  const __m256i mask_i32x8 = lane_mask(columns);
+  std::int32_t* sums = tile.sums + row * block.output_row_stride + 8 * half;
+  sum_i32x8 = corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x8);
+  if (block.accumulates) sum_i32x8 = _mm256_add_epi32(sum_i32x8, _mm256_maskload_epi32(sums, mask_i32x8));
+  _mm256_maskstore_epi32(sums, mask_i32x8, sum_i32x8);
 }
 
 class Requantizer {

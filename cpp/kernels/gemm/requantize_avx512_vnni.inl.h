@@ -11,12 +11,15 @@ inline __m512i corrected(const std::int32_t* filter_zero_point, const std::int32
   return _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(filter_i32x16, activation_i32x16));
 }
 
-// Writes one half of a row of sums, where a product ends in these.
+// Writes or adds one half of a row of sums, where a product ends in these.
 template <int half>
 inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row, __m512i sum_i32x16) noexcept {
   const std::size_t columns = tile.columns > 16 * half ? tile.columns - 16 * half : 0;
-  _mm512_mask_storeu_epi32(tile.sums + row * block.output_row_stride + 16 * half, lane_mask(columns),
-                           corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x16));
+  const __mmask16 mask = lane_mask(columns);
+  std::int32_t* sums = tile.sums + row * block.output_row_stride + 16 * half;
+  sum_i32x16 = corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x16);
+  if (block.accumulates) sum_i32x16 = _mm512_add_epi32(sum_i32x16, _mm512_maskz_loadu_epi32(mask, sums));
+  _mm512_mask_storeu_epi32(sums, mask, sum_i32x16);
 }
 
 class Requantizer {

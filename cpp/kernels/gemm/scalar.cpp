@@ -37,6 +37,7 @@ void multiply(const GemmBlock& operands) noexcept {
                  static_cast<std::uint32_t>(tile.activation_sum[row]);
         }
         if (tile.sums != nullptr) {
+          if (block.accumulates) sum += static_cast<std::uint32_t>(tile.sums[place + column]);
           tile.sums[place + column] = static_cast<std::int32_t>(sum);
           continue;
         }
