@@ -21,7 +21,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
      .add = &scalar::add,
-     .range = &scalar::range},
+     .range = &scalar::range,
+     .softmax = &scalar::softmax},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
@@ -30,7 +31,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
-     .range = &avx2::range},
+     .range = &avx2::range,
+     .softmax = &avx2::softmax},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
@@ -38,7 +40,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
-     .range = &avx2::range},
+     .range = &avx2::range,
+     .softmax = &avx2::softmax},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -46,7 +49,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
-     .range = &avx512_vnni::range},
+     .range = &avx512_vnni::range,
+     .softmax = &avx512_vnni::softmax},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -54,7 +58,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
-     .range = &avx512_vnni::range},
+     .range = &avx512_vnni::range,
+     .softmax = &avx512_vnni::softmax},
 #endif
 }};
 
@@ -89,7 +94,8 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("quantize", &KernelTable::quantize),
           origin("dequantize", &KernelTable::dequantize),
           origin("add", &KernelTable::add),
-          origin("range", &KernelTable::range)};
+          origin("range", &KernelTable::range),
+          origin("softmax", &KernelTable::softmax)};
 }
 
 std::vector<Isa> available_isas() {

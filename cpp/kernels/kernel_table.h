@@ -9,6 +9,7 @@
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
+#include "kernels/softmax/softmax.h"
 #include "runtime/isa.h"
 
 namespace dmlcpu {
@@ -22,6 +23,7 @@ struct KernelTable {
   const DequantizeKernels* dequantize;
   const AddKernels* add;
   const RangeKernels* range;
+  const SoftmaxKernels* softmax;
 };
 
 }  // namespace dmlcpu

@@ -112,6 +112,8 @@ constexpr FactoryRow kFactories[] = {
     {"QUANTIZED_LINEAR_CONVOLUTION",
      compile_quantized_linear_convolution,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
+    {"SOFTMAX", compile_softmax, {kFloat32, kFloat32}},
+    {"QUANTIZED_SOFTMAX", compile_quantized_softmax, {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
 };
 
 const FactoryRow& factory_of(const OperatorDesc& desc) {

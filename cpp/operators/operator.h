@@ -109,4 +109,8 @@ std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc d
 std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target);
 
+// Operators of graphs alone, beyond DirectML's.
+std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
+
 }  // namespace dmlcpu
