@@ -22,6 +22,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &scalar::dequantize,
      .add = &scalar::add,
      .range = &scalar::range,
+     .resample = &scalar::resample,
      .softmax = &scalar::softmax},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
@@ -32,6 +33,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
      .range = &avx2::range,
+     .resample = &avx2::resample,
      .softmax = &avx2::softmax},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
@@ -41,6 +43,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
      .range = &avx2::range,
+     .resample = &avx2::resample,
      .softmax = &avx2::softmax},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
@@ -50,6 +53,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
      .range = &avx512_vnni::range,
+     .resample = &avx512_vnni::resample,
      .softmax = &avx512_vnni::softmax},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
@@ -59,6 +63,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
      .range = &avx512_vnni::range,
+     .resample = &avx512_vnni::resample,
      .softmax = &avx512_vnni::softmax},
 #endif
 }};
@@ -95,6 +100,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("dequantize", &KernelTable::dequantize),
           origin("add", &KernelTable::add),
           origin("range", &KernelTable::range),
+          origin("resample", &KernelTable::resample),
           origin("softmax", &KernelTable::softmax)};
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
+#include "kernels/resample/resample.h"
 #include "kernels/softmax/softmax.h"
 #include "runtime/isa.h"
 
@@ -23,6 +24,7 @@ struct KernelTable {
   const DequantizeKernels* dequantize;
   const AddKernels* add;
   const RangeKernels* range;
+  const ResampleKernels* resample;
   const SoftmaxKernels* softmax;
 };
 

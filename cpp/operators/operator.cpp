@@ -114,6 +114,7 @@ constexpr FactoryRow kFactories[] = {
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
     {"SOFTMAX", compile_softmax, {kFloat32, kFloat32}},
     {"QUANTIZED_SOFTMAX", compile_quantized_softmax, {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"QUANTIZED_RESAMPLE", compile_quantized_resample, {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
 };
 
 const FactoryRow& factory_of(const OperatorDesc& desc) {

@@ -112,5 +112,6 @@ std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorD
 // Operators of graphs alone, beyond DirectML's.
 std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 
 }  // namespace dmlcpu

@@ -84,6 +84,7 @@ void check_gemm(Check& check);
 void check_pack(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);
+void check_resample(Check& check);
 void check_softmax(Check& check);
 
 }  // namespace dmlcpu::test

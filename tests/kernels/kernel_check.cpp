@@ -29,7 +29,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack},
     {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
-    {"range", check_range},       {"softmax", check_softmax},
+    {"range", check_range},       {"resample", check_resample},     {"softmax", check_softmax},
 };
 
 struct sigaction fault_action_before;

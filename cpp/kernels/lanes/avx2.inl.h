@@ -22,6 +22,10 @@ inline void store_first(float* values, std::size_t count, Floats lanes) noexcept
   _mm256_maskstore_ps(values, first_lanes(count), lanes);
 }
 
+inline Floats load_at(const float* values, const std::int32_t* places) noexcept {
+  return _mm256_i32gather_ps(values, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(places)), 4);
+}
+
 inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm256_fmadd_ps(a, b, c); }
 inline Floats square_root(Floats x) noexcept { return _mm256_sqrt_ps(x); }
 inline Mask less(Floats a, Floats b) noexcept { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }

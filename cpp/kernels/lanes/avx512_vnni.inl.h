@@ -19,6 +19,10 @@ inline void store_first(float* values, std::size_t count, Floats lanes) noexcept
   _mm512_mask_storeu_ps(values, first_lanes(count), lanes);
 }
 
+inline Floats load_at(const float* values, const std::int32_t* places) noexcept {
+  return _mm512_i32gather_ps(_mm512_loadu_si512(places), values, 4);
+}
+
 inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm512_fmadd_ps(a, b, c); }
 inline Floats square_root(Floats x) noexcept { return _mm512_sqrt_ps(x); }
 inline Mask less(Floats a, Floats b) noexcept { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }

@@ -15,6 +15,9 @@ inline void store(float* values, Floats lanes) noexcept { *values = lanes; }
 inline Floats load_first(const float*, std::size_t, float fill) noexcept { return fill; }
 inline void store_first(float*, std::size_t, Floats) noexcept {}
 
+// A value from a place of its own for each lane.
+inline Floats load_at(const float* values, const std::int32_t* places) noexcept { return values[*places]; }
+
 inline Floats fused(Floats a, Floats b, Floats c) noexcept { return __builtin_fmaf(a, b, c); }
 inline Floats square_root(Floats x) noexcept { return __builtin_sqrtf(x); }
 inline Mask less(Floats a, Floats b) noexcept { return a < b; }
