@@ -22,6 +22,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &scalar::dequantize,
      .add = &scalar::add,
      .range = &scalar::range,
+     .float_functions = &scalar::float_functions,
+     .cast = &scalar::cast,
      .resample = &scalar::resample,
      .softmax = &scalar::softmax},
 #if defined(DMLCPU_X86_KERNELS)
@@ -33,6 +35,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
      .range = &avx2::range,
+     .float_functions = &avx2::float_functions,
+     .cast = &avx2::cast,
      .resample = &avx2::resample,
      .softmax = &avx2::softmax},
     {.isa = Isa::avx_vnni,
@@ -43,6 +47,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
      .range = &avx2::range,
+     .float_functions = &avx2::float_functions,
+     .cast = &avx2::cast,
      .resample = &avx2::resample,
      .softmax = &avx2::softmax},
     {.isa = Isa::avx512_vnni,
@@ -53,6 +59,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
      .range = &avx512_vnni::range,
+     .float_functions = &avx512_vnni::float_functions,
+     .cast = &avx512_vnni::cast,
      .resample = &avx512_vnni::resample,
      .softmax = &avx512_vnni::softmax},
     {.isa = Isa::amx_int8,
@@ -63,6 +71,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
      .range = &avx512_vnni::range,
+     .float_functions = &avx512_vnni::float_functions,
+     .cast = &avx512_vnni::cast,
      .resample = &avx512_vnni::resample,
      .softmax = &avx512_vnni::softmax},
 #endif
@@ -100,6 +110,8 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("dequantize", &KernelTable::dequantize),
           origin("add", &KernelTable::add),
           origin("range", &KernelTable::range),
+          origin("float_functions", &KernelTable::float_functions),
+          origin("cast", &KernelTable::cast),
           origin("resample", &KernelTable::resample),
           origin("softmax", &KernelTable::softmax)};
 }

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "kernels/add/add.h"
+#include "kernels/cast/cast.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
+#include "kernels/float_functions/float_functions.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
@@ -24,6 +26,8 @@ struct KernelTable {
   const DequantizeKernels* dequantize;
   const AddKernels* add;
   const RangeKernels* range;
+  const FloatFunctionKernels* float_functions;
+  const CastKernels* cast;
   const ResampleKernels* resample;
   const SoftmaxKernels* softmax;
 };

@@ -115,6 +115,9 @@ constexpr FactoryRow kFactories[] = {
     {"SOFTMAX", compile_softmax, {kFloat32, kFloat32}},
     {"QUANTIZED_SOFTMAX", compile_quantized_softmax, {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
     {"QUANTIZED_RESAMPLE", compile_quantized_resample, {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"ELEMENT_WISE_BINARY", compile_element_wise_binary, {kFloat32, kFloat32, kFloat32}},
+    {"ELEMENT_WISE_UNARY", compile_element_wise_unary, {kFloat32, kFloat32}},
+    {"CAST", compile_cast, {kCodes | kInt32 | kFloat32, kInt32 | kFloat32}},
 };
 
 const FactoryRow& factory_of(const OperatorDesc& desc) {

@@ -9,10 +9,10 @@
 // A row is a contiguous run: of all channels where they are neighbours in both tensors, of one channel otherwise.
 // Elements of other rows pass through scratch memory.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <stdexcept>
 
+#include "operators/attributes.h"
 #include "operators/code_parameters.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"
@@ -58,10 +58,7 @@ std::vector<float> checked_weights(const OperatorDesc& desc, const char* name, s
   }
   std::vector<float> weights;
   for (const std::int64_t value : values) {
-    if (value < 0 || value > UINT32_MAX) {
-      throw std::invalid_argument(desc.type + ": an entry of " + name + " is not the bits of a float32");
-    }
-    const float weight = std::bit_cast<float>(static_cast<std::uint32_t>(value));
+    const float weight = float_of_bits(desc, name, value);
     if (!(weight >= 0.0F && weight <= 1.0F)) {
       throw std::invalid_argument(desc.type + ": an entry of " + name + " is not within 0 and 1");
     }

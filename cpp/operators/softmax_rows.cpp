@@ -4,21 +4,14 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "operators/attributes.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
 namespace {
 
-std::size_t axis_of(const OperatorDesc& desc, const TensorLayout& tensor) {
-  const std::int64_t axis = desc.attribute("axis").front();
-  if (axis < 0 || axis >= static_cast<std::int64_t>(tensor.rank)) {
-    throw std::invalid_argument(desc.type + ": axis is none of the tensor's");
-  }
-  return static_cast<std::size_t>(axis);
-}
-
 StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output) {
-  const std::size_t axis = axis_of(desc, output);
+  const std::size_t axis = index_attribute(desc, "axis", output.rank);
   if (input.rank != output.rank || input.sizes[axis] != output.sizes[axis]) {
     throw std::invalid_argument(desc.type + ": input and output differ in sizes");
   }
@@ -49,7 +42,7 @@ SoftmaxRows::SoftmaxRows(const OperatorDesc& desc, std::size_t input, std::size_
       element_bytes_(element_size(desc.tensor(output).type)),
       num_threads_(num_threads) {
   constexpr std::size_t kRows = 16, kBlockElements = 32768;
-  const std::size_t axis = axis_of(desc, desc.tensor(output));
+  const std::size_t axis = index_attribute(desc, "axis", desc.tensor(output).rank);
   length_ = static_cast<std::size_t>(desc.tensor(output).sizes[axis]);
   const auto steps = [&](const TensorLayout& tensor, std::size_t operand) {
     return Steps{(length_ == 1 ? 1 : tensor.strides[axis]) * element_bytes(),

@@ -78,8 +78,10 @@ std::vector<std::size_t> run_lengths();
 inline constexpr Edge kEdges[] = {Edge::begin, Edge::end};
 
 void check_add(Check& check);
+void check_cast(Check& check);
 void check_depthwise(Check& check);
 void check_dequantize(Check& check);
+void check_float_functions(Check& check);
 void check_gemm(Check& check);
 void check_pack(Check& check);
 void check_quantize(Check& check);

@@ -27,9 +27,17 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack},
-    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
-    {"range", check_range},       {"resample", check_resample},     {"softmax", check_softmax},
+    {"gemm", check_gemm},
+    {"depthwise", check_depthwise},
+    {"pack", check_pack},
+    {"quantize", check_quantize},
+    {"dequantize", check_dequantize},
+    {"add", check_add},
+    {"range", check_range},
+    {"cast", check_cast},
+    {"float functions", check_float_functions},
+    {"resample", check_resample},
+    {"softmax", check_softmax},
 };
 
 struct sigaction fault_action_before;

@@ -1,12 +1,14 @@
-"""float32 functions as fixed sequences of operations, each rounded once: what the kernels compute, step by step."""
+"""Element-wise float32 functions: the transcendental ones as fixed sequences of operations, each rounded once."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
 from reference.arithmetic import FloatArray, fused_multiply_add
 
-__all__ = ["error_function", "exponential", "hyperbolic_tangent", "logistic"]
+__all__ = ["BINARY", "UNARY", "error_function", "exponential", "hyperbolic_tangent", "logistic"]
 
 # Adding it and taking it away rounds a float below 2^22 to an integer, half to even.
 ROUND_TO_INTEGER = np.float32(1.5 * 2**23)
@@ -73,3 +75,33 @@ def error_function(x: FloatArray) -> FloatArray:
     near_0 = fused_multiply_add(polynomial(square, ERROR_NEAR_0), size, size)
     far = np.float32(1) - exponential(polynomial(np.where(size > ERROR_IS_ONE, ERROR_IS_ONE, size), ERROR_FAR))
     return np.copysign(np.where(size < ERROR_SPLIT, near_0, far), x)
+
+
+def clip(x: FloatArray, lowest: FloatArray, highest: FloatArray) -> FloatArray:
+    raised = np.where(x < lowest, lowest, x)
+    return np.where(raised > highest, highest, raised)
+
+
+# By function number: of (a, b), and of (x, alpha, beta).
+BINARY: tuple[Callable[[FloatArray, FloatArray], FloatArray], ...] = (
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    lambda a, b: np.where((a > b) | np.isnan(a), a, b),
+    lambda a, b: np.where((a < b) | np.isnan(a), a, b),
+)
+UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = (
+    lambda x, alpha, beta: np.where(x < 0, np.float32(0), x),
+    lambda x, alpha, beta: logistic(x),
+    lambda x, alpha, beta: hyperbolic_tangent(x),
+    lambda x, alpha, beta: exponential(x),
+    lambda x, alpha, beta: np.sqrt(x),
+    lambda x, alpha, beta: np.float32(1) / x,
+    lambda x, alpha, beta: error_function(x),
+    lambda x, alpha, beta: clip(x * alpha + beta, np.float32(0), np.float32(1)),
+    lambda x, alpha, beta: clip(x, alpha, beta),
+    lambda x, alpha, beta: np.where(x < 0, x * alpha, x),
+    lambda x, alpha, beta: x,
+    lambda x, alpha, beta: -x,
+)
