@@ -57,8 +57,7 @@ def assert_binary(devices: Devices, tensors: Tensors, function: int) -> None:
         assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 
-@pytest.mark.parametrize("function", range(len(BINARY)))
-@given(data=st.data())
+@given(st.sampled_from(range(len(BINARY))), st.data())
 def test_binary_on_any_layout(devices: Devices, function: int, data: st.DataObject) -> None:
     sizes = data.draw(tensor_sizes())
     tensors: Tensors = {
@@ -69,8 +68,7 @@ def test_binary_on_any_layout(devices: Devices, function: int, data: st.DataObje
     assert_binary(devices, tensors, function)
 
 
-@pytest.mark.parametrize("function", range(len(UNARY)))
-@given(data=st.data())
+@given(st.sampled_from(range(len(UNARY))), st.data())
 def test_unary_on_any_layout(devices: Devices, function: int, data: st.DataObject) -> None:
     sizes = data.draw(tensor_sizes())
     x = data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS))
@@ -165,9 +163,9 @@ def assert_cast(devices: Devices, x: StridedTensor, output: StridedTensor) -> No
         assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 
-@pytest.mark.parametrize(("input_type", "output_type"), CASTS)
-@given(data=st.data())
-def test_cast_on_any_layout(devices: Devices, input_type: str, output_type: str, data: st.DataObject) -> None:
+@given(st.sampled_from(CASTS), st.data())
+def test_cast_on_any_layout(devices: Devices, types: tuple[str, str], data: st.DataObject) -> None:
+    input_type, output_type = types
     sizes = data.draw(tensor_sizes())
     x = data.draw(input_tensors(input_type, sizes, input_fills(NUMPY_TYPES[input_type])))
     assert_cast(devices, x, data.draw(output_tensors(output_type, sizes)))
