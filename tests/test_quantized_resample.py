@@ -160,6 +160,7 @@ FIVE, SEVEN = scaled_taps(5, 7, False), scaled_taps(4, 7, False)
         ({"output_tensor": blank_tensor("UINT8", (1, 3, 7, 7), None)}, {}),
         ({"output_tensor": blank_tensor("UINT8", (2, 7, 7), None)}, {}),
         ({"output_tensor": blank_tensor("FLOAT32", (1, 2, 7, 7), None)}, {}),
+        ({"input_tensor": StridedTensor("UINT8", (1, 2, 5, 2**31), (0, 0, 0, 0), np.zeros(1, np.uint8))}, {}),
         ({"input_scale_tensor": None}, {}),
         ({"input_zero_point_tensor": packed(np.zeros(1, np.int8))}, {}),
         ({"output_zero_point_tensor": packed(np.zeros(2, np.uint8))}, {}),

@@ -137,6 +137,7 @@ def test_probabilities_are_accurate(devices: Devices, random_numbers: np.random.
         ({"output_tensor": blank_tensor("FLOAT32", (3, 5, 1), None)}, {"axis": [1]}),
         ({"output_tensor": blank_tensor("UINT8", (3, 5), None)}, {"axis": [1]}),
         ({"input_tensor": None}, {"axis": [1]}),
+        ({"output_tensor": StridedTensor("FLOAT32", (3, 5), (1, 0), np.zeros(3, np.float32))}, {"axis": [1]}),
     ],
 )
 def test_floats_refuse(devices: Devices, changed: Tensors, attributes: dict[str, list[int]]) -> None:

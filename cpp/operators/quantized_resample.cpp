@@ -44,7 +44,7 @@ std::vector<std::int32_t> checked_indices(const OperatorDesc& desc, const char* 
     throw std::invalid_argument(desc.type + ": " + name + " needs an entry for each output index");
   }
   for (const std::int64_t value : values) {
-    if (value < 0 || value >= input_size || value > INT32_MAX) {
+    if (value < 0 || value >= input_size) {
       throw std::invalid_argument(desc.type + ": an entry of " + name + " is no index of the input");
     }
   }
@@ -169,6 +169,9 @@ QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget
   const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
   if (input.rank != 4 || output.rank != 4 || input.sizes[0] != output.sizes[0] || input.sizes[1] != output.sizes[1]) {
     throw std::invalid_argument(desc().type + ": input and output are not 4-D, or of other images or channels");
+  }
+  if (input.sizes[2] > INT32_MAX || input.sizes[3] > INT32_MAX) {
+    throw std::invalid_argument(desc().type + ": an image of more than 2^31 - 1 rows or columns");
   }
   const auto taps = [&](std::size_t axis, const char* lower, const char* upper, const char* weights) {
     return Taps{checked_indices(desc(), lower, input.sizes[axis], output.sizes[axis]),

@@ -15,6 +15,10 @@ StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& inpu
   if (input.rank != output.rank || input.sizes[axis] != output.sizes[axis]) {
     throw std::invalid_argument(desc.type + ": input and output differ in sizes");
   }
+  // So that the axis is no longer than the output's memory, and the size of a row in bytes does not overflow.
+  if (output.sizes[axis] > 1 && output.strides[axis] == 0) {
+    throw std::invalid_argument(desc.type + ": the output has a stride of 0");
+  }
   TensorLayout input_positions = input, output_positions = output;
   input_positions.sizes[axis] = output_positions.sizes[axis] = 1;
   const std::array<const TensorLayout*, 2> operands = {&output_positions, &input_positions};
