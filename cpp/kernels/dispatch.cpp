@@ -28,7 +28,11 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &scalar::table,
      .rescale = &scalar::rescale,
      .float_product = &scalar::float_product,
-     .pool = &scalar::pool},
+     .pool = &scalar::pool,
+     .float_functions = &scalar::float_functions,
+     .cast = &scalar::cast,
+     .resample = &scalar::resample,
+     .softmax = &scalar::softmax},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
@@ -44,7 +48,11 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx2::table,
      .rescale = &avx2::rescale,
      .float_product = &avx2::float_product,
-     .pool = &avx2::pool},
+     .pool = &avx2::pool,
+     .float_functions = &avx2::float_functions,
+     .cast = &avx2::cast,
+     .resample = &avx2::resample,
+     .softmax = &avx2::softmax},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
@@ -59,7 +67,11 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx2::table,
      .rescale = &avx2::rescale,
      .float_product = &avx2::float_product,
-     .pool = &avx2::pool},
+     .pool = &avx2::pool,
+     .float_functions = &avx2::float_functions,
+     .cast = &avx2::cast,
+     .resample = &avx2::resample,
+     .softmax = &avx2::softmax},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -74,7 +86,11 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx512_vbmi::table,
      .rescale = &avx512_vnni::rescale,
      .float_product = &avx512_vnni::float_product,
-     .pool = &avx512_vnni::pool},
+     .pool = &avx512_vnni::pool,
+     .float_functions = &avx512_vnni::float_functions,
+     .cast = &avx512_vnni::cast,
+     .resample = &avx512_vnni::resample,
+     .softmax = &avx512_vnni::softmax},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -89,7 +105,11 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx512_vbmi::table,
      .rescale = &avx512_vnni::rescale,
      .float_product = &avx512_vnni::float_product,
-     .pool = &avx512_vnni::pool},
+     .pool = &avx512_vnni::pool,
+     .float_functions = &avx512_vnni::float_functions,
+     .cast = &avx512_vnni::cast,
+     .resample = &avx512_vnni::resample,
+     .softmax = &avx512_vnni::softmax},
 #endif
 }};
 
@@ -130,7 +150,11 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("table", &KernelTable::table),
           origin("rescale", &KernelTable::rescale),
           origin("float_product", &KernelTable::float_product),
-          origin("pool", &KernelTable::pool)};
+          origin("pool", &KernelTable::pool),
+          origin("float_functions", &KernelTable::float_functions),
+          origin("cast", &KernelTable::cast),
+          origin("resample", &KernelTable::resample),
+          origin("softmax", &KernelTable::softmax)};
 }
 
 std::vector<Isa> available_isas() {

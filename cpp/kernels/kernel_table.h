@@ -3,8 +3,10 @@
 #pragma once
 
 #include "kernels/add/add.h"
+#include "kernels/cast/cast.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
+#include "kernels/float_functions/float_functions.h"
 #include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/max_pool/max_pool.h"
@@ -13,7 +15,9 @@
 #include "kernels/pool/pool.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
+#include "kernels/resample/resample.h"
 #include "kernels/rescale/rescale.h"
+#include "kernels/softmax/softmax.h"
 #include "kernels/table/table.h"
 #include "runtime/cpu_features.h"
 #include "runtime/isa.h"
@@ -41,6 +45,10 @@ struct KernelTable {
   const RescaleKernels* rescale;
   const FloatProductKernels* float_product;
   const PoolKernels* pool;
+  const FloatFunctionKernels* float_functions;
+  const CastKernels* cast;
+  const ResampleKernels* resample;
+  const SoftmaxKernels* softmax;
 };
 
 }  // namespace dmlcpu

@@ -153,6 +153,18 @@ constexpr FactoryRow kFactories[] = {
      compile_matrix_multiply_integer_to_float,
      Arrangement::own,
      {kIntegers, kFloats, kIntegers, kIntegers, kFloats, kIntegers, kFloats, kFloats}},
+    {"SOFTMAX", compile_softmax, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"QUANTIZED_SOFTMAX",
+     compile_quantized_softmax,
+     Arrangement::element_wise,
+     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"QUANTIZED_RESAMPLE",
+     compile_quantized_resample,
+     Arrangement::channels,
+     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"ELEMENT_WISE_BINARY", compile_element_wise_binary, Arrangement::element_wise, {kFloat32, kFloat32, kFloat32}},
+    {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kInt32 | kFloat32, kInt32 | kFloat32}},
 };
 
 const FactoryRow& factory_of(const std::string& type) {

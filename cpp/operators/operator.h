@@ -130,4 +130,12 @@ std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarge
 std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
 
+// Operators of graphs alone, beyond DirectML's.
+std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target);
+
 }  // namespace dmlcpu
