@@ -6,6 +6,7 @@
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/grouped/grouped.h"
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
@@ -17,6 +18,7 @@ struct KernelTable {
   Isa isa;
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
+  const GroupedKernels* grouped;
   const PackKernels* pack;
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;

@@ -81,6 +81,7 @@ void check_add(Check& check);
 void check_depthwise(Check& check);
 void check_dequantize(Check& check);
 void check_gemm(Check& check);
+void check_grouped(Check& check);
 void check_pack(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);

@@ -27,9 +27,8 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack},
-    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
-    {"range", check_range},
+    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"grouped", check_grouped}, {"pack", check_pack},
+    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},         {"range", check_range},
 };
 
 struct sigaction fault_action_before;
