@@ -114,7 +114,7 @@ def grouped_shapes() -> list[ConvolutionShape]:
         for kernel_1d in (1, 3, 6):
             one_dimension: dict[str, Any] = {"strides": (2, 9), "start_padding": (3, 9)}
             shapes.append(ConvolutionShape(channels, channels, (19,), (kernel_1d,), groups=groups, **one_dimension))
-        shapes.append(ConvolutionShape(channels, channels, (19, 90), groups=512 // channels, **same))
+        shapes.append(ConvolutionShape(channels, channels, (6, 90), groups=512 // channels, **same))
     return shapes
 
 

@@ -88,14 +88,10 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
     }
     return KernelOrigin{family, isa};
   };
-  return {origin("gemm", &KernelTable::gemm),
-          origin("depthwise", &KernelTable::depthwise),
-          origin("grouped", &KernelTable::grouped),
-          origin("pack", &KernelTable::pack),
-          origin("quantize", &KernelTable::quantize),
-          origin("dequantize", &KernelTable::dequantize),
-          origin("add", &KernelTable::add),
-          origin("range", &KernelTable::range)};
+  return {origin("gemm", &KernelTable::gemm),         origin("depthwise", &KernelTable::depthwise),
+          origin("grouped", &KernelTable::grouped),   origin("pack", &KernelTable::pack),
+          origin("quantize", &KernelTable::quantize), origin("dequantize", &KernelTable::dequantize),
+          origin("add", &KernelTable::add),           origin("range", &KernelTable::range)};
 }
 
 std::vector<Isa> available_isas() {

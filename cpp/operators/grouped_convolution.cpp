@@ -132,11 +132,15 @@ std::int32_t GroupedConvolution::pack_tap(const std::uint8_t* filter, std::uint8
 template <class Value>
 const Value* GroupedConvolution::order_parameters(const Value* of_channels, std::uint8_t* scratch) const {
   auto* ordered = reinterpret_cast<Value*>(scratch);
-  std::fill_n(ordered, padded_channels_, Value{0});
-  for (std::size_t channel = 0; channel < channels_; ++channel) {
-    ordered[grouped_parameter_index(channel, kernels_.lanes)] = of_channels[channel];
+  for (std::size_t block = 0; block < padded_channels_; block += kernels_.lanes * kGroupedLaneChannels) {
+    for (std::size_t t = 0; t < kGroupedLaneChannels; ++t) {
+      for (std::size_t lane = 0; lane < kernels_.lanes; ++lane) {
+        const std::size_t channel = block + lane * kGroupedLaneChannels + t;
+        *ordered++ = channel < channels_ ? of_channels[channel] : Value{0};
+      }
+    }
   }
-  return ordered;
+  return reinterpret_cast<const Value*>(scratch);
 }
 
 void GroupedConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
@@ -192,9 +196,12 @@ std::string GroupedConvolution::describe() const {
 
 }  // namespace
 
-bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&) {
+bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   const std::int64_t channels = geometry.group_input_channels();
   if (channels != geometry.group_output_channels() || (channels != 4 && channels != 8 && channels != 16)) return false;
+  // A block takes as long as the products of three of its groups, whether it is full or not.
+  const auto block = static_cast<std::int64_t>(target.kernels().grouped->lanes * kGroupedLaneChannels);
+  if (geometry.groups <= 3 * divide_up(geometry.output_channels, block)) return false;
   return PaddedStrips::applies(geometry, strip_columns(geometry), ring_rows(geometry));
 }
 

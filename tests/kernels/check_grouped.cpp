@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "check.h"
 #include "reference.h"
@@ -8,7 +9,7 @@ namespace {
 
 struct Shape {
   std::size_t group_lanes, groups, taps, pixels, gap;
-  bool has_filter;
+  bool has_filter, below_1;  // the latter of multipliers
   std::size_t group() const { return group_lanes * kGroupedLaneChannels; }
   std::size_t channels() const { return groups * group(); }
 };
@@ -77,8 +78,11 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
       draw<std::int32_t>(check, channels, [](Check& c) { return static_cast<std::int32_t>(c.word() >> c.below(24)); });
   const auto zero_point =
       draw<std::int32_t>(check, channels, [](Check& c) { return std::int32_t{static_cast<std::int8_t>(c.code())}; });
-  const auto multiplier = draw<float>(
+  auto multiplier = draw<float>(
       check, channels, [](Check& c) { return c.one_in(4) ? c.scale() : 0.0001F * static_cast<float>(c.code()); });
+  for (float& value : multiplier) {
+    if (shape.below_1 && !(std::fabs(value) < 1.0F)) value = std::copysign(0x1.fffffep-1F, value);
+  }
   const float output_zero_point = check.zero_point();
   const std::uint8_t flip = check.flip();
 
@@ -134,10 +138,12 @@ void check_grouped(Check& check) {
           for (const Edge edge : kEdges) {
             // Groups of 1 and 2 lanes also end within a vector's 128 bits.
             const std::size_t groups = lanes / group_lanes - (lanes > 4 ? check.below(4 / group_lanes) : 0);
-            const Shape shape = {group_lanes, groups, taps, pixels, check.below(2) * 3, check.one_in(2)};
+            const Shape shape = {group_lanes,        groups,          taps,           pixels,
+                                 check.below(2) * 3, check.one_in(2), check.one_in(2)};
             describe_case(
-                "grouped lanes %zu, groups %zu, taps %zu, pixels %zu, gap %zu, filter zero points %d, edge %d",
-                group_lanes, groups, taps, pixels, shape.gap, shape.has_filter, static_cast<int>(edge));
+                "grouped lanes %zu, groups %zu, taps %zu, pixels %zu, gap %zu, filter zero points %d, below 1 %d, edge "
+                "%d",
+                group_lanes, groups, taps, pixels, shape.gap, shape.has_filter, shape.below_1, static_cast<int>(edge));
             check_run(check, shape, edge);
           }
         }
