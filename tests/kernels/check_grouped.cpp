@@ -54,10 +54,15 @@ std::vector<std::uint8_t> packed_filter(const GroupedKernels& kernels, const Sha
   return bytes;
 }
 
+std::size_t parameter_index(std::size_t channel, std::size_t lanes) {
+  const std::size_t lane = channel / 4;
+  return (lane / lanes * 4 + channel % 4) * lanes + lane % lanes;
+}
+
 template <class T>
 std::vector<T> ordered(const std::vector<T>& of_channels, std::size_t lanes, std::size_t padded) {
   std::vector<T> result(padded);
-  for (std::size_t c = 0; c < of_channels.size(); ++c) result[grouped_parameter_index(c, lanes)] = of_channels[c];
+  for (std::size_t c = 0; c < of_channels.size(); ++c) result[parameter_index(c, lanes)] = of_channels[c];
   return result;
 }
 

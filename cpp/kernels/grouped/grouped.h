@@ -18,7 +18,7 @@
 //
 //   filter:     [block][tap][exchange][t] vectors, 64-byte aligned. Four signed codes a lane; where the kernel is
 //               `widened`, each vector is two of 16-bit codes: those of channels 0 and 2 of each lane, then 1 and 3
-//   parameters: [block][t][lane], so an element of channel c is at grouped_parameter_index(c, lanes)
+//   parameters: [block][t][lane], so channel c, in lane l = c / 4, is at ((l / lanes) * 4 + c % 4) * lanes + l % lanes
 //
 // with zeros for the channels behind the last.
 //
@@ -63,11 +63,6 @@ struct GroupedKernels {
   bool widened;       // filters have 16-bit codes
   GroupedFunction convolve;
 };
-
-constexpr std::size_t grouped_parameter_index(std::size_t channel, std::size_t lanes) {
-  const std::size_t lane = channel / kGroupedLaneChannels;
-  return (lane / lanes * kGroupedLaneChannels + channel % kGroupedLaneChannels) * lanes + lane % lanes;
-}
 
 namespace scalar {
 extern const GroupedKernels grouped;

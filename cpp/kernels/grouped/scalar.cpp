@@ -21,7 +21,7 @@ void convolve(const GroupedRun& operands) noexcept {
     const std::uint8_t* activations = run.activations + pixel * run.pixel_step;
     for (std::size_t channel = 0; channel < run.channels; ++channel) {
       const std::size_t lane = channel / kGroupedLaneChannels, t = channel % kGroupedLaneChannels;
-      const std::size_t parameter = grouped_parameter_index(channel, kLanes);
+      const std::size_t parameter = (lane / kLanes * kGroupedLaneChannels + t) * kLanes + lane % kLanes;
       std::uint32_t sum = static_cast<std::uint32_t>(run.offset[parameter]), window = 0;
       for (std::size_t tap = 0; tap < run.taps; ++tap) {
         for (std::size_t exchange = 0; exchange < run.group_lanes; ++exchange) {
