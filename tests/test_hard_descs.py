@@ -179,9 +179,9 @@ def test_large_tensors_are_created_and_compiled_at_once() -> None:
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
-@pytest.mark.parametrize(("channels", "groups"), [(1, 1), (64, 1), (2**24, 2**24)])
+@pytest.mark.parametrize(("channels", "groups"), [(1, 1), (64, 1), (2**24, 2**24), (2**22, 2**20)])
 def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int, groups: int) -> None:
-    """A filter of billions of taps, a depthwise one of millions of channels: of one element in memory."""
+    """A filter of billions of taps, a depthwise and a grouped one of millions of channels: of one element in memory."""
     inputs = channels // groups
     size = (LARGEST - 1) // (channels * inputs)
     zeros = {"strides": (0,) * 4}
@@ -207,6 +207,10 @@ def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int, gro
         # Rows of a window a million apart: the strip between them is not kept.
         ((1, 1, 1, 4096), (1, 1, 2, 1), (1, 1, 1, 4096), {"dilations": (1500000, 1), "start_padding": (1500000, 0)}),
         ((100, 1, 1, 8), (1, 1, 2, 1), (100, 1, 1, 8), {"dilations": (2000000, 1), "start_padding": (2000000, 0)}),
+        (
+            *((1, 64, 1, 256), (64, 4, 2, 1), (1, 64, 1, 256)),
+            {"dilations": (1500000, 1), "start_padding": (1500000, 0), "group_count": 16},
+        ),
         # Corners of a repeated element, of two channels.
         ((1, 2, 32768, 32768), (2, 1, 1, 1), (1, 2, 2, 2), {"strides": (32767, 32767), "group_count": 2}),
         # A padded copy of 2**64 codes.

@@ -119,7 +119,7 @@ def dynamic_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCas
 
 
 def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
-    """The length as pixels, and up to 129 as input channels, output channels and depthwise channels."""
+    """The length as pixels, and up to 129 as input channels, output channels, depthwise channels and groups."""
     made = [ConvolutionShape(5, 3, (1, length), (1, 1)), ConvolutionShape(3, 2, (length,), (1,))]
     if length <= 4099:
         padding: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
@@ -130,6 +130,7 @@ def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[Operato
             ConvolutionShape(length, 5, (3, 4), (3, 2)),
             ConvolutionShape(9, length, (3, 4), (2, 2)),
             ConvolutionShape(1, 1, (4, 5), (3, 3), groups=length),
+            *(ConvolutionShape(size, size, (3, 4), (2, 2), groups=length) for size in (4, 8, 16)),
         ]
     for shape in made:
         for code in range(8):

@@ -47,6 +47,7 @@ class KernelBench {
     for (const std::size_t k : {64U, 576U, 2304U}) product(k);
     depthwise();
     rescale();
+    for (const std::size_t group_channels : {4U, 8U, 16U}) grouped(group_channels);
     pack();
     quantize();
     dequantize();
@@ -162,6 +163,27 @@ class KernelBench {
                                  .sums = floats(c_)};
     std::fill_n(row.sums, row.n, 0.0F);
     report("float product 256x128", 2 * row.n * row.k, "operations", [&] { table_.float_product->accumulate(row); });
+  }
+
+  void grouped(std::size_t group_channels) {
+    const std::size_t offsets[9] = {0, 64, 128, 1920, 1984, 2048, 3840, 3904, 3968};
+    const GroupedRun run = {.activations = a_.data(),
+                            .pixel_step = 64,
+                            .offsets = offsets,
+                            .taps = 9,
+                            .group_lanes = group_channels / kGroupedLaneChannels,
+                            .filter = b_.data(),
+                            .pixels = 28,
+                            .channels = 64,
+                            .offset = integers(a_),
+                            .multiplier = floats(parameters_),
+                            .filter_zero_point = nullptr,
+                            .output_zero_point = 100.0F,
+                            .flip = 0,
+                            .output = c_.data(),
+                            .output_pixel_stride = 64};
+    report("grouped 3x3, " + std::to_string(group_channels) + " channels", 2UL * 9 * 28 * 64 * group_channels,
+           "operations", [&] { table_.grouped->convolve(run); });
   }
 
   void pack() {

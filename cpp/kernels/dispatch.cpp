@@ -17,6 +17,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::scalar,
      .gemm = &scalar::gemm,
      .depthwise = &scalar::depthwise,
+     .grouped = &scalar::grouped,
      .pack = &scalar::pack,
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
@@ -37,6 +38,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
      .depthwise = &avx2::depthwise,
+     .grouped = &avx2::grouped,
      .pack = &avx2::pack,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
@@ -56,6 +58,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
+     .grouped = &avx2::grouped,
      .pack = &avx2::pack,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
@@ -75,6 +78,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
+     .grouped = &avx512_vnni::grouped,
      .pack = &avx512_vnni::pack,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
@@ -94,6 +98,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
+     .grouped = &avx512_vnni::grouped,
      .pack = &avx512_vnni::pack,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
@@ -154,7 +159,8 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("float_functions", &KernelTable::float_functions),
           origin("cast", &KernelTable::cast),
           origin("resample", &KernelTable::resample),
-          origin("softmax", &KernelTable::softmax)};
+          origin("softmax", &KernelTable::softmax),
+          origin("grouped", &KernelTable::grouped)};
 }
 
 std::vector<Isa> available_isas() {

@@ -9,6 +9,7 @@
 #include "kernels/float_functions/float_functions.h"
 #include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/grouped/grouped.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
 #include "kernels/pack/pack.h"
@@ -28,6 +29,7 @@ struct KernelTable {
   Isa isa;
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
+  const GroupedKernels* grouped;
   const PackKernels* pack;
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;

@@ -23,13 +23,18 @@ constexpr std::size_t kAbsent = kMaxTensors;
 constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
 
-// A channel of its own for each output channel shares nothing between channels: a matrix product would be one column.
+// A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
+// and a few columns in groups of a few channels.
 // Products read the input of a pointwise convolution, and write any output, in whichever memory they are in.
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
   if (depthwise_applies(geometry)) {
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_depthwise_convolution);
+  }
+  if (grouped_applies(geometry, target) && !geometry.ends_in_sums()) {
+    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
+                                   make_grouped_convolution);
   }
   const Staging staging = {.input = !geometry.pointwise() && reads_most(geometry), .output = false};
   return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);

@@ -86,6 +86,7 @@ void check_float_functions(Check& check);
 void check_gemm(Check& check);
 void check_max_pool(Check& check);
 void check_multiply(Check& check);
+void check_grouped(Check& check);
 void check_pack(Check& check);
 void check_pool(Check& check);
 void check_quantize(Check& check);

@@ -44,6 +44,7 @@ constexpr Family kFamilies[] = {
     {"float functions", check_float_functions},
     {"resample", check_resample},
     {"softmax", check_softmax},
+    {"grouped", check_grouped},
 };
 
 struct sigaction fault_action_before;
