@@ -14,9 +14,14 @@ struct Parameters {
   std::vector<float> input_zero_point, input_scale, output_scale, output_zero_point;
 
   Parameters(Check& check, std::size_t channels) {
-    // Channels share a scale as often as not, so that whole vectors take the quick way.
-    const bool ordinary = check.one_in(2);
-    const auto scale = [&] { return ordinary ? 0.001f * static_cast<float>(1 + check.below(3000)) : check.scale(); };
+    // Scales are ordinary as often as not, so that whole vectors take the quick way, and often all the same, so that
+    // many averages are half-way between two codes.
+    const bool ordinary = check.one_in(2), same = check.one_in(3);
+    const float shared = 0.001f * static_cast<float>(1 + check.below(3000));
+    const auto scale = [&] {
+      if (same) return shared;
+      return ordinary ? 0.001f * static_cast<float>(1 + check.below(3000)) : check.scale();
+    };
     for (std::size_t c = 0; c < channels; ++c) {
       input_zero_point.push_back(check.zero_point());
       input_scale.push_back(scale());
@@ -184,8 +189,8 @@ void check_counts(Check& check) {
 }  // namespace
 
 void check_pool(Check& check) {
-  const std::size_t taps[][3] = {{1, 1, 1}, {1, 2, 2}, {1, 3, 3}, {2, 3, 2},
-                                 {1, 1, 9}, {3, 1, 1}, {1, 0, 2}, {0, 1, 1}};
+  const std::size_t taps[][3] = {{1, 1, 1}, {1, 2, 2}, {1, 3, 3}, {2, 3, 2},  {1, 1, 9},   {3, 1, 1},
+                                 {1, 0, 2}, {0, 1, 1}, {1, 7, 7}, {2, 5, 10}, {1, 16, 16}, {1, 1, 257}};
   for (const std::size_t (&window)[3] : taps) {
     for (const std::size_t channels : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 81, 128, 129, 271}) {
       for (const std::size_t pixels : {1, 2, 3, 5}) {

@@ -220,7 +220,7 @@ class Strip {
   __m512i zero_point_i32x16_[vectors];
 };
 
-// 64 channels of all pixels: of each pixel by integers if these tell, else by sums of floats.
+// 64 channels of all pixels: by integers, and by sums of floats the vectors that these leave open.
 template <class Element, bool flips>
 void average_64(const PoolRun<Element>& run, std::size_t channel, IntegerTrials& trials) noexcept {
   const Strip<Element, flips, 4, true> strip(run, channel);
@@ -229,13 +229,14 @@ void average_64(const PoolRun<Element>& run, std::size_t channel, IntegerTrials&
     if (sums.applies() && trials.worth()) {
       for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
         __m512i rounded_i32x16[4];
-        const bool told = sums.rounded(run.input + pixel * run.pixel_step + channel, rounded_i32x16);
-        trials.note(told);
-        if (told) {
-          strip.store_rounded(pixel, rounded_i32x16);
-        } else {
-          strip.average(pixel, pixel + 1);
+        const unsigned open = sums.rounded(run.input + pixel * run.pixel_step + channel, rounded_i32x16);
+        strip.store_rounded(pixel, rounded_i32x16);
+        for (std::size_t v = 0; v < 4; ++v) {
+          if ((open >> v & 1) == 0) continue;
+          Strip<Element, flips, 1, true>(run, channel + 16 * v).average(pixel, pixel + 1);
+          trials.note_open_vector();
         }
+        trials.note_trial();
       }
       return;
     }

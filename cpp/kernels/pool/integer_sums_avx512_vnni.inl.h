@@ -40,11 +40,11 @@ class IntegerSums {
 
   bool applies() const noexcept { return applies_; }
 
-  // rne(average) of each channel, at most 512, or false where the integers do not tell.
-  bool rounded(const std::uint8_t* input, __m512i (&rounded_i32x16)[4]) const noexcept {
+  // rne(average) of each channel, at most 512; returns a bit for each vector in which the integers do not tell.
+  unsigned rounded(const std::uint8_t* input, __m512i (&rounded_i32x16)[4]) const noexcept {
     __m512i sum_u16x32[2];
     sum(input, sum_u16x32);
-    __mmask16 told = 0xffff;
+    unsigned open = 0;
     for (std::size_t v = 0; v < 4; ++v) {
       const __m256i half_u16x16 =
           v % 2 == 0 ? _mm512_castsi512_si256(sum_u16x32[v / 2]) : _mm512_extracti64x4_epi64(sum_u16x32[v / 2], 1);
@@ -52,10 +52,11 @@ class IntegerSums {
       const __m512 average_f32x16 = _mm512_mul_ps(_mm512_sub_ps(sum_f32x16, offset_f32x16_[v]), ratio_f32x16_[v]);
       const __m512 nearest_f32x16 = _mm512_roundscale_ps(average_f32x16, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
       const __m512 distance_f32x16 = _mm512_abs_ps(_mm512_sub_ps(average_f32x16, nearest_f32x16));
-      told = _mm512_mask_cmp_ps_mask(told, distance_f32x16, limit_f32x16_[v], _CMP_LT_OQ);
+      const __mmask16 told = _mm512_cmp_ps_mask(distance_f32x16, limit_f32x16_[v], _CMP_LT_OQ);
+      open |= static_cast<unsigned>(told != 0xffff) << v;
       rounded_i32x16[v] = _mm512_cvtps_epi32(bounded(nearest_f32x16));
     }
-    return told == 0xffff;
+    return open;
   }
 
  private:
@@ -95,10 +96,12 @@ class IntegerSums {
   __m512 ratio_f32x16_[4], limit_f32x16_[4], offset_f32x16_[4];
 };
 
-// Whether to try integers: scales with many results half-way between two codes make them a waste.
+// Whether to try integers: scales with many results half-way between two codes make them a waste. They pay for about
+// one open vector in four.
 struct IntegerTrials {
   int credit = 8;
 
   bool worth() const noexcept { return credit > 0; }
-  void note(bool told) noexcept { credit += told ? 1 : -2; }
+  void note_trial() noexcept { ++credit; }
+  void note_open_vector() noexcept { --credit; }
 };
