@@ -41,15 +41,21 @@ std::int64_t offset_of(const ChannelPlanes& tensor, std::int64_t image, std::int
 
 }  // namespace
 
-void spread_sums(const std::int32_t* sums, std::int64_t pixels, std::int64_t channels, std::int32_t* output,
-                 std::int64_t pixel_stride, std::int64_t channel_stride) noexcept {
-  constexpr std::int64_t kBlock = 16;  // of pixels: a cache line of sums where they are neighbours in the output
-  for (std::int64_t first = 0; first < pixels; first += kBlock) {
-    const std::int64_t end = std::min(first + kBlock, pixels);
+void spread_sums(const PackKernels& kernels, const std::int32_t* sums, std::int64_t pixels, std::int64_t channels,
+                 std::int32_t* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept {
+  if (pixel_stride == 1) {  // groups of four bytes that change places are what a panel is gathered of
+    kernels.gather_groups({.columns = reinterpret_cast<const std::uint8_t*>(sums),
+                           .column_stride = as_size(channels) * sizeof(std::int32_t),
+                           .count = as_size(pixels),
+                           .k = as_size(channels) * sizeof(std::int32_t),
+                           .flip = 0,
+                           .output = reinterpret_cast<std::uint8_t*>(output),
+                           .group_stride = as_size(channel_stride) * sizeof(std::int32_t)});
+    return;
+  }
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      for (std::int64_t pixel = first; pixel < end; ++pixel) {
-        output[pixel * pixel_stride + c * channel_stride] = sums[pixel * channels + c];
-      }
+      output[pixel * pixel_stride + c * channel_stride] = sums[pixel * channels + c];
     }
   }
 }
@@ -80,7 +86,7 @@ void scatter_channels_last(const ChannelPlanes& tensor, const PackKernels& kerne
     const std::uint8_t* source = packed + (image * tensor.pixels() + pixel) * tensor.channels * element_bytes;
     std::uint8_t* target = planes + offset_of(tensor, image, pixel) * element_bytes;
     if (element_bytes == 4) {
-      spread_sums(reinterpret_cast<const std::int32_t*>(source), pixels, tensor.channels,
+      spread_sums(kernels, reinterpret_cast<const std::int32_t*>(source), pixels, tensor.channels,
                   reinterpret_cast<std::int32_t*>(target), 1, tensor.strides.c);
       return;
     }

@@ -19,8 +19,8 @@ struct ChannelPlanes {
 };
 
 // Sums of pixels, the channels of each together, to an output of any strides, in elements.
-void spread_sums(const std::int32_t* sums, std::int64_t pixels, std::int64_t channels, std::int32_t* output,
-                 std::int64_t pixel_stride, std::int64_t channel_stride) noexcept;
+void spread_sums(const PackKernels& kernels, const std::int32_t* sums, std::int64_t pixels, std::int64_t channels,
+                 std::int32_t* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept;
 
 // Copy images [0, count) between planes and packed {N, H, W, C} memory, in parallel. flip is applied to every code;
 // what is scattered has elements of 1 or 4 bytes.

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "operators/channel_planes.h"
 #include "operators/convolution_algorithm.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
@@ -363,9 +364,12 @@ void MatrixProduct::spread(const std::uint8_t* results, const Region& region, st
                      .output_row_stride = as_size(strides.column)});
     return;
   }
-  const auto spread_all = desc_.output_bytes == 4   ? spread_elements<std::uint32_t>
-                          : desc_.output_bytes == 2 ? spread_elements<std::uint16_t>
-                                                    : spread_elements<std::uint8_t>;
+  if (desc_.output_bytes == 4) {  // the bytes of floats as well
+    spread_sums(pack_, reinterpret_cast<const std::int32_t*>(results), region.rows, region.columns,
+                reinterpret_cast<std::int32_t*>(output), strides.row, strides.column);
+    return;
+  }
+  const auto spread_all = desc_.output_bytes == 2 ? spread_elements<std::uint16_t> : spread_elements<std::uint8_t>;
   spread_all(results, region.rows, region.columns, output, strides.row, strides.column);
 }
 

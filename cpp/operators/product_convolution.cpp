@@ -329,7 +329,7 @@ void ProductConvolution::spread(const std::uint8_t* results, const Tile& tile, s
 void ProductConvolution::spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                                     std::uint8_t* output) const noexcept {
   if (geometry_.ends_in_sums()) {
-    spread_sums(reinterpret_cast<const std::int32_t*>(results), pixels, channels,
+    spread_sums(*target_.kernels().pack, reinterpret_cast<const std::int32_t*>(results), pixels, channels,
                 reinterpret_cast<std::int32_t*>(output), output_pixel_stride_, geometry_.output.c);
     return;
   }

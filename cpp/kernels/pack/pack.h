@@ -11,7 +11,8 @@
 //                four rows of k of a matrix become groups in panels of nr columns, as gemm/gemm.h reads them
 //   gather_groups
 //                output[k / 4 * group_stride + column * 4 + k % 4] = columns[column * column_stride + k] ^ flip
-//                the same of a matrix whose columns are what is neighbours; k up to a multiple of 4 are zeros
+//                the same of a matrix whose columns are what is neighbours; k up to a multiple of 4 are zeros. With a
+//                flip of 0 a transposition of 32-bit elements
 //   transpose    output[column * output_row_stride + row] = input[row * input_row_stride + column] ^ flip
 //                between {N, C, H, W} memory, where rows are channels, and {N, H, W, C}, where they are pixels
 //   sum_rows     sums[row] = sum over k of a[row][k]                   a: the row operand of gemm.h, unsigned codes
