@@ -1,4 +1,4 @@
-"""Sessions on the networks of tests/data/models: onnxruntime's codes, in both quantized forms, on every device."""
+"""Sessions on the networks of tests/data/models, in both quantized forms, on every device."""
 
 from __future__ import annotations
 
@@ -51,13 +51,14 @@ def _made(nodes: list[onnx.NodeProto], model: onnx.ModelProto) -> set[str]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("network", NETWORKS)
-def test_logits_are_those_of_onnxruntime(devices: Mapping[str, dmlcpu.Device], network: str, form: str) -> None:
+def test_logits_are_those_of_operators_on_codes(devices: Mapping[str, dmlcpu.Device], network: str, form: str) -> None:
+    """Dequantize, operate, quantize has the result of the quantized operator too."""
     arrays = recorded(network)
     model = up_to_logits(network, form)
     for label, device in devices.items():
         session = dmlcpu.InferenceSession(model, device=device)
         [name] = [value.name for value in session.get_inputs()]
-        for image, expected in zip(arrays["input"], arrays[f"onnxruntime_{form}"], strict=True):
+        for image, expected in zip(arrays["input"], arrays["onnxruntime_qop"], strict=True):
             [logits] = session.run(None, {name: image[None]})
             assert logits.dtype == np.int8
             np.testing.assert_array_equal(logits.reshape(-1), expected, label)
