@@ -342,8 +342,6 @@ REFUSED: list[tuple[OperatorDesc, dict[str, Any], str, Check]] = [
         CONVOLUTION_INTEGER,
         {"filter_zero_point_tensor": tensor(I8, 4, 1, 1, 1)},
         "filter_zero_point_tensor",
-        (POOLING, {"include_padding": True, "input_zero_point_tensor": None, "output_zero_point_tensor": None}),
-        (POOLING, {"input_tensor": tensor(U8, 2, 3, 9, 8, strides=(0, 0, 0, 0))}),
         Check.SIZES,
     ),
     # Matrix products.
@@ -424,6 +422,8 @@ def test_a_refusal_names_the_field(
         (CONVOLUTION, {"bias_tensor": tensor(I32, 1, 4, 1)}),
         (CONVOLUTION, {"bias_tensor": None, "input_zero_point_tensor": None, "output_zero_point_tensor": None}),
         (CONVOLUTION, {"output_tensor": tensor(U8, 1, 4, 5, 6, strides=(0, 1, 24, 4))}),
+        (POOLING, {"include_padding": True, "input_zero_point_tensor": None, "output_zero_point_tensor": None}),
+        (POOLING, {"input_tensor": tensor(U8, 2, 3, 9, 8, strides=(0, 0, 0, 0))}),
         # Matrices of different ranks, and parameters of others.
         (
             MATRIX_MULTIPLY_INTEGER,
