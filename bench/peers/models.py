@@ -82,8 +82,12 @@ def _openvino(options: Mapping[str, str]) -> Callable[[bytes, Array, int], OpenM
         import openvino
 
         core = openvino.Core()
+        try:
+            network = core.read_model(model)
+        except RuntimeError as error:
+            raise RuntimeError(_summary(str(error))) from None
         all_options = {"INFERENCE_NUM_THREADS": num_threads, "PERFORMANCE_HINT": "LATENCY", **options}
-        compiled = core.compile_model(core.read_model(model), "CPU", all_options)
+        compiled = core.compile_model(network, "CPU", all_options)
         request = compiled.create_infer_request()
         request.set_input_tensor(0, openvino.Tensor(x, shared_memory=True))
         request.infer()
@@ -96,6 +100,13 @@ def _openvino(options: Mapping[str, str]) -> Callable[[bytes, Array, int], OpenM
         )
 
     return open
+
+
+def _summary(report: str) -> str:
+    """Return the end of a report on a model that cannot be read, where there is one: the operators in the way."""
+    _, found, summary = report.partition("Summary:")
+    lines = [line.removeprefix("-- ") for line in summary.splitlines() if line.startswith("-- ")]
+    return "; ".join(lines) if found and lines else report
 
 
 def _litert_version() -> str:
