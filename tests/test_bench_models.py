@@ -42,8 +42,8 @@ def test_every_form_of_a_tiny_network_is_there_and_native(network: TinyNetwork) 
         session.run(None, {session.get_inputs()[0].name: image})
         placed = placement(session, model)
         assert (placed.native_nodes, placed.parts, placed.foreign) == (placed.nodes, 1, {})
-        assert 0 < placed.constant_bytes
-        assert 0 < placed.persistent_bytes
+        assert placed.constant_bytes > 0
+        assert placed.persistent_bytes > 0
 
 
 def test_a_tiny_network_takes_one_image_at_a_time() -> None:
