@@ -46,6 +46,7 @@ class KernelBench {
   void run() {
     for (const std::size_t k : {64U, 576U, 2304U}) product(k);
     depthwise();
+    nibbles();
     pack();
     quantize();
     dequantize();
@@ -155,6 +156,23 @@ class KernelBench {
     const TableRun run = {.table = b_.data(), .input = a_.data(), .count = kCount, .output = c_.data()};
     report("table", kCount, "elements", [&] { table_.table->look_up(run); });
     report("table, AVX512_VBMI if the CPU has it", kCount, "elements", [&] { table_.best_table().look_up(run); });
+  }
+
+  void nibbles() {
+    report("nibbles unpack", kCount, "elements", [&] { table_.nibbles->unpack(a_.data(), kCount, 8, c_.data()); });
+    report("nibbles pack", kCount, "elements", [&] { table_.nibbles->pack(a_.data(), kCount, 8, c_.data()); });
+    const NibbleRows rows = {.input = a_.data(),
+                             .output = c_.data(),
+                             .rows = kCount / 32,
+                             .columns = 32,
+                             .scale = floats(parameters_),
+                             .zero_point = floats(parameters_),
+                             .flip = 8};
+    const std::size_t count = rows.rows * rows.columns;
+    report("nibbles dequantize to float32, rows of 32", count, "elements",
+           [&] { table_.nibbles->dequantize_float32(rows); });
+    report("nibbles dequantize to float16, rows of 32", count, "elements",
+           [&] { table_.nibbles->dequantize_float16(rows); });
   }
 
   void quantize() {

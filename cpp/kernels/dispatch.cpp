@@ -18,6 +18,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &scalar::gemm,
      .depthwise = &scalar::depthwise,
      .pack = &scalar::pack,
+     .nibbles = &scalar::nibbles,
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
      .add = &scalar::add,
@@ -30,6 +31,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &avx2::gemm,
      .depthwise = &avx2::depthwise,
      .pack = &avx2::pack,
+     .nibbles = &avx2::nibbles,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
@@ -41,6 +43,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
      .pack = &avx2::pack,
+     .nibbles = &avx2::nibbles,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .add = &avx2::add,
@@ -52,6 +55,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
      .pack = &avx512_vnni::pack,
+     .nibbles = &avx512_vnni::nibbles,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
@@ -63,6 +67,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
      .pack = &avx512_vnni::pack,
+     .nibbles = &avx512_vnni::nibbles,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .add = &avx512_vnni::add,
@@ -98,15 +103,11 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
     }
     return KernelOrigin{family, isa};
   };
-  return {origin("gemm", &KernelTable::gemm),
-          origin("depthwise", &KernelTable::depthwise),
-          origin("pack", &KernelTable::pack),
-          origin("quantize", &KernelTable::quantize),
-          origin("dequantize", &KernelTable::dequantize),
-          origin("add", &KernelTable::add),
-          origin("multiply", &KernelTable::multiply),
-          origin("range", &KernelTable::range),
-          origin("table", &KernelTable::table)};
+  return {origin("gemm", &KernelTable::gemm),         origin("depthwise", &KernelTable::depthwise),
+          origin("pack", &KernelTable::pack),         origin("nibbles", &KernelTable::nibbles),
+          origin("quantize", &KernelTable::quantize), origin("dequantize", &KernelTable::dequantize),
+          origin("add", &KernelTable::add),           origin("multiply", &KernelTable::multiply),
+          origin("range", &KernelTable::range),       origin("table", &KernelTable::table)};
 }
 
 std::vector<Isa> available_isas() {

@@ -7,6 +7,7 @@
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/multiply/multiply.h"
+#include "kernels/nibbles/nibbles.h"
 #include "kernels/pack/pack.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
@@ -21,6 +22,7 @@ struct KernelTable {
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
   const PackKernels* pack;
+  const NibblesKernels* nibbles;
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;
   const AddKernels* add;

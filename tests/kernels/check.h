@@ -82,6 +82,7 @@ void check_depthwise(Check& check);
 void check_dequantize(Check& check);
 void check_gemm(Check& check);
 void check_multiply(Check& check);
+void check_nibbles(Check& check);
 void check_pack(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);

@@ -27,9 +27,9 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack},
-    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},
-    {"multiply", check_multiply}, {"range", check_range},           {"table", check_table},
+    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack}, {"nibbles", check_nibbles},
+    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},   {"multiply", check_multiply},
+    {"range", check_range},       {"table", check_table},
 };
 
 struct sigaction fault_action_before;
