@@ -13,7 +13,18 @@ from dmlcpu.errors import UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
 from dmlcpu.schema import Check, FieldKind, OperatorSchema
 from dmlcpu.validation import is_data_type_supported, validate
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
+from valid_descs import (
+    ADD,
+    BLOCK_DEQUANTIZE,
+    BLOCK_QUANTIZE,
+    CONVOLUTION,
+    DEQUANTIZE,
+    DYNAMIC,
+    QUANTIZE,
+    VALID_DESCS,
+    changed,
+    tensor,
+)
 
 # As the documents print them: a row for each level at which something changes, a column for each tensor with its
 # data types, the range of its dimension count, and "?" if it is optional.
@@ -51,6 +62,12 @@ DOCUMENTED = {
         "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
         "| INT32 4-4 ? | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
     },
+    OperatorType.QUANTIZE: {
+        "6_3": "FLOAT32 FLOAT16 1-8 | FLOAT32 FLOAT16 1-8 | INT8 INT4 UINT8 UINT4 1-8 ? | INT8 INT4 UINT8 UINT4 1-8",
+    },
+    OperatorType.DEQUANTIZE: {
+        "6_3": "INT8 INT4 UINT8 UINT4 1-8 | FLOAT32 FLOAT16 1-8 | INT8 INT4 UINT8 UINT4 1-8 ? | FLOAT32 FLOAT16 1-8",
+    },
 }
 
 INTRODUCED = {
@@ -59,6 +76,8 @@ INTRODUCED = {
     OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: FeatureLevel.LEVEL_4_0,
     OperatorType.DYNAMIC_QUANTIZE_LINEAR: FeatureLevel.LEVEL_4_0,
     OperatorType.QUANTIZED_LINEAR_CONVOLUTION: FeatureLevel.LEVEL_2_1,
+    OperatorType.QUANTIZE: FeatureLevel.LEVEL_6_3,
+    OperatorType.DEQUANTIZE: FeatureLevel.LEVEL_6_3,
 }
 
 
@@ -124,7 +143,15 @@ def test_rules_name_fields_of_the_desc(schema: OperatorSchema) -> None:
 
 def test_each_deliberate_refusal_is_of_a_kind_of_its_own_and_has_a_reason() -> None:
     checks = [refusal.check for refusal in DELIBERATE_REFUSALS]
-    assert checks == [Check.PRESENCE, Check.STEPS, Check.WINDOW, Check.OUTPUT_SIZES, Check.OUTPUT_ADDRESSES]
+    assert checks == [
+        Check.PRESENCE,
+        Check.DIMENSION_COUNT,
+        Check.FORM,
+        Check.STEPS,
+        Check.WINDOW,
+        Check.OUTPUT_SIZES,
+        Check.OUTPUT_ADDRESSES,
+    ]
     for refusal in DELIBERATE_REFUSALS:
         assert refusal.recorded
         assert refusal.reason
@@ -176,6 +203,8 @@ FIRST_ACCEPTED: dict[str, tuple[OperatorDesc, str, str | None]] = {
     "dequantize without zero point": (changed(DEQUANTIZE, zero_point_tensor=None), "6_2", "zero_point_tensor"),
     "add": (ADD, "4_0", None),
     "dynamic quantize": (DYNAMIC, "4_0", None),
+    "block-wise quantize": (BLOCK_QUANTIZE, "6_3", None),
+    "block-wise dequantize": (BLOCK_DEQUANTIZE, "6_3", None),
     "convolution": (CONVOLUTION, "2_1", None),
     "convolution in 1 dimension": (
         changed(
@@ -299,6 +328,7 @@ def test_an_operator_newer_than_the_level_is_named_as_such() -> None:
         ("3_1", "FLOAT32 UINT32 UINT16 UINT8 INT32 INT16 INT8"),
         ("4_0", "FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8"),
         ("6_2", "FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8"),
+        ("6_3", "FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8 UINT4 INT4"),
     ],
 )
 def test_is_data_type_supported(level: str, names: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from fills import INPUT_FLOATS, SCALES, Fill, any_integers, input_fills
 from operator_case import OperatorCase
 from strategies import BYTE_TYPES
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from test_blockwise import CODE_TYPES, blocked_case
 
 # Around the widths of vectors and of unrolled loops; the last one is worth two threads.
 LENGTHS = (1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 4099, 65_539)
@@ -135,12 +137,25 @@ def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[Operato
             yield packed_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
 
 
+def blockwise_cases(operator: str) -> CaseMaker:
+    def make(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+        """Two blocks a row, one a column, one an element, one in all."""
+        sizes = (4, 2 * length)
+        for codes, floats in itertools.product(CODE_TYPES, ("FLOAT32", "FLOAT16")):
+            for blocks in ((4, 2), (2, 2 * length), sizes, (1, 1)):
+                yield blocked_case(rng, operator, (codes, floats), sizes, blocks)
+
+    return make
+
+
 CASE_MAKERS: dict[str, CaseMaker] = {
     "quantize_linear": quantize_cases,
     "dequantize_linear": dequantize_cases,
     "quantized_linear_add": add_cases,
     "dynamic_quantize_linear": dynamic_cases,
     "quantized_linear_convolution": convolution_cases,
+    "quantize": blockwise_cases("QUANTIZE"),
+    "dequantize": blockwise_cases("DEQUANTIZE"),
 }
 
 

@@ -4,30 +4,16 @@
 #include <stdexcept>
 #include <utility>
 
+#include "operators/strided_axes.h"
+
 namespace dmlcpu {
-namespace {
-
-struct Axis {
-  std::int64_t size;
-  StridedRuns::Offsets strides;
-};
-
-// The inner axis of the two continues into the outer one, in every operand.
-bool joins(const Axis& inner, const Axis& outer) {
-  for (std::size_t i = 0; i < StridedRuns::kMaxOperands; ++i) {
-    if (outer.strides[i] != inner.strides[i] * inner.size) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
   const TensorLayout& first = *operands[0];
-  std::array<Axis, kMaxRank> axes{};
+  std::array<StridedAxis, kMaxRank> axes{};
   std::size_t rank = 0;
   for (std::size_t axis = first.rank; axis-- > 0;) {
-    Axis entry{first.sizes[axis], {}};
+    StridedAxis entry{first.sizes[axis], {}};
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i] == nullptr) continue;
       if (operands[i]->rank != first.rank || operands[i]->sizes[axis] != first.sizes[axis]) {
@@ -35,21 +21,9 @@ StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
       }
       entry.strides[i] = operands[i]->strides[axis];
     }
-    if (entry.size != 1) axes[rank++] = entry;
+    axes[rank++] = entry;
   }
-  std::stable_sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank),
-                   [](const Axis& x, const Axis& y) { return x.strides[0] < y.strides[0]; });
-
-  std::size_t joined = 0;
-  for (std::size_t axis = 1; axis < rank; ++axis) {
-    if (joins(axes[joined], axes[axis])) {
-      axes[joined].size *= axes[axis].size;
-    } else {
-      axes[++joined] = axes[axis];
-    }
-  }
-  rank_ = joined + 1;
-  if (rank == 0) axes[0].size = 1;
+  rank_ = order_and_join(std::span(axes).first(rank));
   for (std::size_t axis = 0; axis < rank_; ++axis) {
     sizes_[axis] = axes[axis].size;
     strides_[axis] = axes[axis].strides;

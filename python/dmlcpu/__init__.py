@@ -16,6 +16,7 @@ from dmlcpu.descs.element_wise import (
     ElementWiseQuantizeLinearOperatorDesc,
 )
 from dmlcpu.descs.operator_desc import OperatorDesc
+from dmlcpu.descs.quantization import DequantizeOperatorDesc, QuantizeOperatorDesc
 from dmlcpu.device import (
     BindingProperties,
     CompiledOperator,
@@ -47,6 +48,7 @@ from dmlcpu.functions.element_wise import (
     quantize_linear,
     quantized_linear_add,
 )
+from dmlcpu.functions.quantization import dequantize, quantize
 from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
 from dmlcpu.graph.descs import (
     ConstantGraphNodeDesc,
@@ -66,6 +68,7 @@ __all__ = [
     "BindingProperties",
     "CompiledOperator",
     "ConstantGraphNodeDesc",
+    "DequantizeOperatorDesc",
     "Device",
     "DmlError",
     "DynamicQuantizeLinearOperatorDesc",
@@ -88,6 +91,7 @@ __all__ = [
     "OperatorType",
     "OutputGraphEdgeDesc",
     "QuantizationType",
+    "QuantizeOperatorDesc",
     "QuantizedLinearConvolutionOperatorDesc",
     "TensorDataType",
     "TensorDesc",
@@ -98,10 +102,12 @@ __all__ = [
     "available_isas",
     "calc_buffer_tensor_size",
     "default_device",
+    "dequantize",
     "dequantize_linear",
     "dynamic_quantize_linear",
     "info",
     "input_tensor",
+    "quantize",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_convolution",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -19,12 +19,12 @@ from dmlcpu.device import CompiledOperator, Device, default_device
 from dmlcpu.enums import OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.functions.layout import Array, Layout, new_array
+from dmlcpu.functions.layout import Array, Layout, PackedArray, new_array
 from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
-from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
-from dmlcpu.tensor import TensorDesc, data_type_of, dtype_of
+from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, place_of
+from dmlcpu.tensor import TensorDesc, data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["FLOAT32", "INT32", "FunctionCall", "Operand", "Parameter", "code_type", "per_axis"]
+__all__ = ["FLOAT32", "INT32", "FunctionCall", "Operand", "Parameter", "code_type", "is_number", "per_axis"]
 
 FLOAT32: Final = np.dtype(np.float32)
 INT32: Final = np.dtype(np.int32)
@@ -81,11 +81,16 @@ class FunctionCall:
         except Exception as error:  # a foreign object may raise anything
             got = f"an object of type {type(value).__name__} ({error})"
             raise self.error(name, got, "an array") from error
-        self._data_type(name, array.dtype)
+        self.data_type(name, array.dtype)
         whole = array.flags.aligned and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
         return array if whole else array.copy(order="K")
 
-    def _data_type(self, name: str, dtype: np.dtype[Any]) -> TensorDataType:
+    def data_type(self, name: str, dtype: np.dtype[Any]) -> TensorDataType:
+        """Return the data type of an array's elements.
+
+        Raises:
+            BindingError: There is none.
+        """
         try:
             return data_type_of(dtype)
         except TypeError as error:
@@ -94,6 +99,12 @@ class FunctionCall:
     def output_dtype(
         self, given: Any, outs: Mapping[str, Any], parameter: tuple[str, Any] | None, otherwise: np.dtype[Any]
     ) -> np.dtype[Any]:
+        """Return the numpy type of the operator's output, as ``output_data_type`` chooses it."""
+        return dtype_of(self.output_data_type(given, outs, parameter, data_type_of(otherwise)))
+
+    def output_data_type(
+        self, given: Any, outs: Mapping[str, Any], parameter: tuple[str, Any] | None, otherwise: TensorDataType
+    ) -> TensorDataType:
         """Return the type of the operator's output: as given, else an out's, else a parameter's, else another.
 
         Args:
@@ -108,41 +119,43 @@ class FunctionCall:
         """
         allowed = _output_types(self.desc_type.operator_type)
         arrays = {name: out for name, out in outs.items() if isinstance(out, np.ndarray | np.generic)}
-        for name, out in arrays.items():
-            self._data_type(name, out.dtype)
-        dtype: np.dtype[Any]
+        types = {name: self.data_type(name, out.dtype) for name, out in arrays.items()}
         if given is not None:
-            dtype = self._given_dtype(given, allowed)
+            data_type = self._given_type(given, allowed)
             for name, out in arrays.items():
-                if out.dtype != dtype:
-                    raise self.error(name, f"a {out.dtype} array", f"{dtype}, the output_data_type")
-            return dtype
-        for name, out in arrays.items():
-            if out.dtype not in allowed:
-                raise self.error(name, f"a {out.dtype} array", " or ".join(sorted(str(known) for known in allowed)))
-            dtype = out.dtype
-            return dtype
-        if parameter is not None and parameter[1] is not None and not _is_number(parameter[1]):
-            dtype = self.array(*parameter).dtype
-            if dtype in allowed:  # else the parameter is what is wrong
-                return dtype
+                is_packed = is_four_bits(data_type) and out.dtype == np.uint8
+                if not is_packed and not has_data_type(out.dtype, data_type):
+                    raise self.error(name, f"a {out.dtype} array", f"{data_type.name.lower()}, the output_data_type")
+            return data_type
+        for name, data_type in types.items():
+            if data_type not in allowed:
+                expected = " or ".join(sorted(known.name.lower() for known in allowed))
+                raise self.error(name, f"a {arrays[name].dtype} array", expected)
+            return data_type
+        if parameter is not None and parameter[1] is not None and not is_number(parameter[1]):
+            data_type = self.data_type(parameter[0], self.array(*parameter).dtype)
+            if data_type in allowed:  # else the parameter is what is wrong
+                return data_type
         return otherwise
 
-    def _given_dtype(self, given: Any, allowed: Mapping[np.dtype[Any], TensorDataType]) -> np.dtype[Any]:
+    def _given_type(self, given: Any, allowed: tuple[TensorDataType, ...]) -> TensorDataType:
         data_type = coerce_member(TensorDataType, given)
-        for dtype, known in allowed.items():
-            if known is data_type:
-                return dtype
+        if isinstance(data_type, TensorDataType) and data_type in allowed:
+            return data_type
         got = data_type.name if isinstance(data_type, TensorDataType) else repr(given)
-        expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed.values())
+        expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed)
         message = f"{self.function}: output_data_type: got {got}, expected {expected}"
         raise InvalidDescError(message, self.desc_type.operator_type, "output_tensor")
 
-    def _typed(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array | None:
-        """Return a parameter as an array; a Python number takes the type that the operator wants there."""
+    def typed(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array | None:
+        """Return a parameter as an array; a Python number takes the type that the operator wants there.
+
+        Raises:
+            BindingError: It is no array, or a number that does not fit.
+        """
         if value is None:
             return None
-        if not _is_number(value):
+        if not is_number(value):
             array = self.array(name, value)
             if isinstance(value, np.generic) and value.dtype != dtype:
                 number = "float" if dtype.kind == "f" else "int"
@@ -168,7 +181,7 @@ class FunctionCall:
         Raises:
             BindingError: Its shape neither broadcasts nor is 1-D along ``axis``.
         """
-        array = self._typed(name, value, dtype)
+        array = self.typed(name, value, dtype)
         if array is None:
             return None
         if array.size == 1:
@@ -190,7 +203,7 @@ class FunctionCall:
         Raises:
             BindingError: It has several elements.
         """
-        array = self._typed(name, value, dtype)
+        array = self.typed(name, value, dtype)
         if array is None:
             return None
         if array.size != 1:
@@ -223,7 +236,7 @@ class FunctionCall:
         Raises:
             BindingError: One has neither one element nor one for each channel.
         """
-        arrays = {name: self._typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
+        arrays = {name: self.typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
         lines = {
             name: None if array is None else self._channel_line(name, array, channels, rank)
             for name, array in arrays.items()
@@ -241,7 +254,7 @@ class FunctionCall:
         Raises:
             BindingError: It has not one element for each channel.
         """
-        array = self._typed("bias", value, np.dtype(np.int32))
+        array = self.typed("bias", value, np.dtype(np.int32))
         if array is None:
             return None
         if array.size == 1 != channels:
@@ -279,9 +292,7 @@ class FunctionCall:
         # Only integers may be looked up: 1.0, which the checks refuse, equals 1, which they may have accepted.
         compile_operator = _compiled if all(_is_plain(value) for _, value in values) else _compile
         compiled = compile_operator(device, self.desc_type, layouts, values)
-        return compiled.dispatch(
-            **{name: None if isinstance(array, Layout) else array for name, array in arrays.items()}
-        )
+        return compiled.dispatch(**_gathered((name, _binding(array)) for name, array in arrays.items()))
 
     def _record(self, builder: GraphBuilder, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
         """Add the operator to a graph; arrays that are no expression's become constants."""
@@ -292,16 +303,19 @@ class FunctionCall:
             if array is None:
                 tensors[name] = None
                 continue
+            layout = self._layout(name, array)
+            if layout.packed is not None or is_four_bits(data_type_of(layout.dtype)):
+                raise self.error(name, "4-bit elements", "others: graphs have no tensors of 4 bits")
             output = isinstance(array, Layout)
             if not output and name in _output_names(self.desc_type.operator_type):
                 argument = "out" if name == "output_tensor" else name
                 raise self.error(argument, "an array", "None: a graph's outputs are bound at dispatch")
             constant = not output and expression_of(array) is None
             flags = TensorFlags.OWNED_BY_DML if constant else TensorFlags.NONE
-            tensors[name] = replace(_desc(*self._layout(name, array)), flags=flags)
+            tensors[name] = replace(_desc(*layout), flags=flags)
         values = {name: coerce_integer(value) for name, value in attributes.items()}
         try:
-            outputs = builder.add_operator(self.desc_type(**tensors, **values), arrays)
+            outputs = builder.add_operator(self.desc_type(**_gathered(tensors.items()), **values), arrays)
         except ValueError as error:
             if isinstance(error, DmlError):
                 raise
@@ -311,10 +325,12 @@ class FunctionCall:
     def _layout(self, name: str, array: Any) -> Layout:
         if isinstance(array, Layout):
             return array
+        if isinstance(array, PackedArray):
+            return Layout(np.dtype(np.uint8), array.shape, array.strides, array.data_type)
         argument = "out" if name == "output_tensor" else name
         if not isinstance(array, np.ndarray):
             raise self.error(argument, f"an object of type {type(array).__name__}", "a numpy array")
-        self._data_type(argument, array.dtype)
+        self.data_type(argument, array.dtype)
         # The stride of an axis of length 1 is never applied; numpy may hold anything there.
         steps = tuple(0 if size <= 1 else stride for size, stride in zip(array.shape, array.strides, strict=True))
         if any(stride < 0 or stride % array.itemsize for stride in steps):
@@ -328,7 +344,8 @@ def _output_names(operator_type: OperatorType) -> frozenset[str]:
     return frozenset(field.name for field in OPERATORS[operator_type].outputs)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return whether a value is a Python number."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
@@ -349,11 +366,10 @@ def _on_channel_axis(line: Array, rank: int) -> Array:
 
 
 @lru_cache
-def _output_types(operator_type: OperatorType) -> Mapping[np.dtype[Any], TensorDataType]:
+def _output_types(operator_type: OperatorType) -> tuple[TensorDataType, ...]:
     """Return the types that an operator's output may have at the highest level."""
     fields = {field.name: field for field in OPERATORS[operator_type].tensors}
-    types = fields["output_tensor"].support_at(HIGHEST_FEATURE_LEVEL).data_types
-    return {dtype_of(data_type): data_type for data_type in sorted(types)}
+    return tuple(sorted(fields["output_tensor"].support_at(HIGHEST_FEATURE_LEVEL).data_types))
 
 
 def _compile(
@@ -362,15 +378,39 @@ def _compile(
     layouts: tuple[tuple[str, Layout | None], ...],
     attributes: tuple[tuple[str, Any], ...],
 ) -> CompiledOperator:
-    tensors = {name: None if layout is None else _desc(*layout) for name, layout in layouts}
+    tensors = _gathered((name, None if layout is None else _desc(*layout)) for name, layout in layouts)
     return device.compile_operator(device.create_operator(desc_type(**tensors, **dict(attributes))))
 
 
 _compiled: Callable[..., CompiledOperator] = lru_cache(maxsize=1024)(_compile)
 
 
-def _desc(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorDesc:
+def _binding(array: Any) -> Any:
+    if isinstance(array, PackedArray):
+        return array.pairs
+    return None if isinstance(array, Layout) else array
+
+
+def _gathered(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by field with those of an array of tensors as one tuple, up to the last that is there."""
+    values: dict[str, Any] = {}
+    for name, value in fields:
+        if "[" not in name:
+            values[name] = value
+            continue
+        attribute, _ = place_of(name)
+        entries = values.setdefault(attribute, ())
+        if value is not None:
+            values[attribute] = (*entries, value)
+    return values
+
+
+def _desc(
+    dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], four_bits: TensorDataType | None
+) -> TensorDesc:
     """Return the desc of an array as it lies in memory; a 0-d one counts as one of a single element."""
+    if four_bits is not None:
+        return TensorDesc(four_bits, shape, strides=strides)
     packed = new_array(shape, dtype, range(len(shape))).strides
     if all(stride == step or size == 1 for size, stride, step in zip(shape, strides, packed, strict=True)):
         return TensorDesc(data_type_of(dtype), shape or (1,))
