@@ -206,9 +206,9 @@ class _Placeholder:
 
 def expression_of(array: object) -> Expression | None:
     """Return the expression of whose placeholder an array is a view."""
-    while array is not None and not isinstance(array, _Placeholder):
-        array = getattr(array, "base", None)
-    return None if array is None else array.expression
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return array.expression if isinstance(array, _Placeholder) else None
 
 
 def input_tensor(builder: GraphBuilder, index: int, desc: TensorDesc) -> Expression:
