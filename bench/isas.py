@@ -83,7 +83,42 @@ def _cases() -> list[Case]:
     for channels, side, outputs, kernel in ((64, 28, 64, 3), (256, 14, 256, 1), (3, 56, 32, 7)):
         for order in ("NCHW", "NHWC"):
             cases.append(_convolution(generator, channels, side, outputs, kernel, order))
-    return cases
+    return cases + _integer_products(generator)
+
+
+def _integer_products(generator: np.random.Generator) -> list[Case]:
+    a = generator.integers(0, 256, (128, 512)).astype(np.uint8)
+    b = generator.integers(-128, 128, (512, 256)).astype(np.int8)
+    scales = generator.uniform(1e-4, 2e-4, 256).astype(np.float32)
+    image = generator.integers(0, 256, (1, 64, 28, 28)).astype(np.uint8)
+    filters = generator.integers(-128, 128, (64, 64, 3, 3)).astype(np.int8)
+    operations = 2 * a.size * b.shape[1]
+    return [
+        Case(
+            "matrix_multiply_integer 128x512x256",
+            operations,
+            lambda device: dmlcpu.matrix_multiply_integer(a, 128, b, None, device=device),
+        ),
+        Case(
+            "quantized_linear_matrix_multiply",
+            operations,
+            lambda device: dmlcpu.quantized_linear_matrix_multiply(
+                a, 0.1, 128, b, scales, None, 0.01, 9, device=device
+            ),
+        ),
+        Case(
+            "matrix_multiply_integer_to_float",
+            operations,
+            lambda device: dmlcpu.matrix_multiply_integer_to_float(a, 0.1, 128, b, scales, None, device=device),
+        ),
+        Case(
+            "convolution_integer 64x28x28 64x3x3",
+            2 * filters.size * 28 * 28,
+            lambda device: dmlcpu.convolution_integer(
+                image, 128, filters, None, start_padding=1, end_padding=1, device=device
+            ),
+        ),
+    ]
 
 
 def _convolution(

@@ -115,7 +115,8 @@ def random_inputs(desc: dmlcpu.OperatorDesc, rng: np.random.Generator) -> Arrays
         fill = any_integers if buffer.dtype.kind in "iu" else ordinary_scales if is_scale else ordinary_floats
         buffer[...] = fill(rng, buffer.dtype, buffer.size)
         arrays[name] = buffer
-    if isinstance(desc, dmlcpu.QuantizedLinearConvolutionOperatorDesc):
+    quantized = (dmlcpu.QuantizedLinearConvolutionOperatorDesc, dmlcpu.QuantizedLinearMatrixMultiplyOperatorDesc)
+    if isinstance(desc, quantized):
         arrays["output_scale_tensor"][...] = 300.0
     return arrays
 

@@ -11,7 +11,7 @@ from fills import Fill, any_integers, ordinary_scales
 from operator_case import OperatorCase
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
 
-__all__ = ["ConvolutionShape", "ConvolutionTypes", "channels_last", "packed_case"]
+__all__ = ["ConvolutionShape", "ConvolutionTypes", "channels_last", "packed_case", "packed_integer_case"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,24 @@ def packed_case(
     made.add("output_zero_point", types.output, ones, any_integers)
     made.tensors["output_tensor"] = blank_tensor(types.output, shape.output_sizes, output_strides)
     return OperatorCase("QUANTIZED_LINEAR_CONVOLUTION", made.tensors, shape.attributes)
+
+
+def packed_integer_case(
+    shape: ConvolutionShape,
+    types: ConvolutionTypes,
+    rng: np.random.Generator,
+    *,
+    is_channels_last: bool = False,
+    operand_fill: Fill = any_integers,
+) -> OperatorCase:
+    """The same convolution with its sums as the output."""
+    made = packed_case(shape, types, rng, is_channels_last=is_channels_last, operand_fill=operand_fill).tensors
+    names = ("input_tensor", "input_zero_point_tensor", "filter_tensor", "filter_zero_point_tensor")
+    strides = channels_last(shape.output_sizes) if is_channels_last else None
+    tensors = {name: made[name] for name in names} | {
+        "output_tensor": blank_tensor("INT32", shape.output_sizes, strides)
+    }
+    return OperatorCase("CONVOLUTION_INTEGER", tensors, shape.attributes)
 
 
 def mixed_biases(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> Any:

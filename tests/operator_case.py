@@ -13,7 +13,7 @@ import reference
 from reference.arithmetic import SubnormalWatch
 from strided_tensor import NUMPY_TYPES, StridedTensor
 
-__all__ = ["OperatorCase", "canonical_bits", "gathered"]
+__all__ = ["OperatorCase", "canonical_bits", "gathered", "with_rank_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,20 @@ class OperatorCase:
         arguments = {field.removesuffix("_tensor"): values for field, values in gathered(logical).items()}
         output_data_type = NUMPY_TYPES[self.outputs["output_tensor"].data_type]
         data_types = {field: tensor.data_type for field, tensor in self.tensors.items() if tensor is not None}
-        return reference.evaluate(
+        results = reference.evaluate(
             self.operator, {**arguments, **self.attributes, "output_data_type": output_data_type}, watch, data_types
         )
+        return {field: with_rank_of(values, self.outputs[field].sizes) for field, values in results.items()}
+
+
+def with_rank_of(values: NDArray[Any], sizes: tuple[int, ...]) -> NDArray[Any]:
+    """The same with as many leading axes of length 1 as the sizes have, where they differ in nothing else.
+
+    Matrices of one product may have different ranks.
+    """
+    padded = max(values.ndim, len(sizes))
+    same = (1,) * (padded - values.ndim) + values.shape == (1,) * (padded - len(sizes)) + sizes
+    return values.reshape(sizes) if same else values
 
 
 def gathered(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from valid_descs import (
     CONVOLUTION,
     DEQUANTIZE,
     DYNAMIC,
+    POOLING,
     QUANTIZE,
     VALID_DESCS,
     changed,
@@ -62,6 +63,30 @@ DOCUMENTED = {
         "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
         "| INT32 4-4 ? | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
     },
+    OperatorType.MATRIX_MULTIPLY_INTEGER: {
+        "5_2": "INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT32 2-4",
+        "4_0": "INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | INT8 UINT8 2-4 ? | INT32 2-4",
+        "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
+    },
+    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: {
+        "4_0": "INT8 UINT8 2-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? "
+        "| FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4",
+        "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
+        "| FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
+    },
+    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: {
+        "6_2": "INT32 INT16 INT8 UINT32 UINT16 UINT8 2-4 | FLOAT32 FLOAT16 1-4 "
+        "| INT32 INT16 INT8 UINT32 UINT16 UINT8 1-4 ? | INT32 INT16 INT8 UINT32 UINT16 UINT8 2-4 "
+        "| FLOAT32 FLOAT16 1-4 | INT32 INT16 INT8 UINT32 UINT16 UINT8 1-4 ? | FLOAT32 FLOAT16 2-4 ? "
+        "| FLOAT32 FLOAT16 2-4",
+    },
+    OperatorType.CONVOLUTION_INTEGER: {
+        "4_0": "INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT32 3-4",
+        "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
+    },
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: {
+        "6_2": "INT8 UINT8 4-5 | FLOAT32 1-5 | INT8 UINT8 1-5 ? | FLOAT32 1-5 | INT8 UINT8 1-5 ? | INT8 UINT8 4-5",
+    },
     OperatorType.QUANTIZE: {
         "6_3": "FLOAT32 FLOAT16 1-8 | FLOAT32 FLOAT16 1-8 | INT8 INT4 UINT8 UINT4 1-8 ? | INT8 INT4 UINT8 UINT4 1-8",
     },
@@ -76,6 +101,11 @@ INTRODUCED = {
     OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: FeatureLevel.LEVEL_4_0,
     OperatorType.DYNAMIC_QUANTIZE_LINEAR: FeatureLevel.LEVEL_4_0,
     OperatorType.QUANTIZED_LINEAR_CONVOLUTION: FeatureLevel.LEVEL_2_1,
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: FeatureLevel.LEVEL_6_2,
+    OperatorType.CONVOLUTION_INTEGER: FeatureLevel.LEVEL_2_1,
+    OperatorType.MATRIX_MULTIPLY_INTEGER: FeatureLevel.LEVEL_2_1,
+    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: FeatureLevel.LEVEL_2_1,
+    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: FeatureLevel.LEVEL_6_2,
     OperatorType.QUANTIZE: FeatureLevel.LEVEL_6_3,
     OperatorType.DEQUANTIZE: FeatureLevel.LEVEL_6_3,
 }
@@ -147,9 +177,12 @@ def test_each_deliberate_refusal_is_of_a_kind_of_its_own_and_has_a_reason() -> N
         Check.PRESENCE,
         Check.DIMENSION_COUNT,
         Check.FORM,
+        Check.PARAMETER_SIZES,
+        Check.BOOLEAN,
         Check.STEPS,
         Check.WINDOW,
         Check.OUTPUT_SIZES,
+        Check.SCALE_DATA_TYPE,
         Check.OUTPUT_ADDRESSES,
     ]
     for refusal in DELIBERATE_REFUSALS:
@@ -252,6 +285,7 @@ FIRST_ACCEPTED: dict[str, tuple[OperatorDesc, str, str | None]] = {
         "5_2",
         "filter_scale_tensor",
     ),
+    "average pooling": (POOLING, "6_2", None),
 }
 
 

@@ -46,6 +46,20 @@ GOOD: dict[str, dict[str, Any]] = {
         **{"input": IMAGE, "input_scale": 0.5, "input_zero_point": 1, "filter": FILTER, "filter_scale": 0.5},
         **{"filter_zero_point": 1, "bias": np.int32([1, 2, 3]), "output_scale": 9.0, "output_zero_point": 3},
     },
+    "convolution_integer": {"input": IMAGE, "input_zero_point": 1, "filter": FILTER, "filter_zero_point": 1},
+    "matrix_multiply_integer": {"a": CODES, "a_zero_point": 1, "b": CODES.T, "b_zero_point": 2},
+    "quantized_linear_matrix_multiply": {
+        **{"a": CODES, "a_scale": 0.5, "a_zero_point": 1, "b": CODES.T, "b_scale": 0.5, "b_zero_point": 2},
+        **{"output_scale": 0.5, "output_zero_point": 3},
+    },
+    "matrix_multiply_integer_to_float": {
+        **{"a": CODES, "a_scale": 0.5, "a_zero_point": 1, "b": CODES.T, "b_scale": 0.5, "b_zero_point": 2},
+        **{"bias": np.float32([1, 2])},
+    },
+    "quantized_linear_average_pooling": {
+        **{"input": IMAGE, "input_scale": 0.5, "input_zero_point": 1, "output_scale": 0.5, "output_zero_point": 3},
+        "window_size": 2,
+    },
 }
 
 
@@ -213,9 +227,62 @@ WRONG: list[tuple[str, dict[str, Any], type[dmlcpu.DmlError], str]] = [
     ("quantized_linear_convolution", {"out": np.uint8(5)}, BindingError, "out"),
     ("quantized_linear_convolution", {"out": np.zeros((1, 3, 4, 4), np.uint8)}, InvalidDescError, "output_tensor"),
     ("quantized_linear_convolution", {"out": np.zeros((1, 2, 3, 3), np.uint8)}, InvalidDescError, "output_tensor"),
+    *(
+        ("quantized_linear_average_pooling", changes, error, field)
+        for changes, error, field in (
+            ({"input": {}}, BindingError, "input"),
+            ({"input": CODES}, InvalidDescError, "input_tensor"),
+            ({"input": IMAGE.astype(np.int16)}, InvalidDescError, "input_tensor"),
+            ({"input_scale": None}, InvalidDescError, "input_scale_tensor"),
+            ({"input_scale": np.float32([1, 2, 3])}, BindingError, "input_scale"),
+            ({"input_scale": np.ones((2, 1, 1, 1), np.float32)}, BindingError, "input_scale"),
+            ({"input_scale": np.ones((1, 2), np.float32)}, BindingError, "input_scale"),
+            ({"input_zero_point": np.int8([1, 2])}, InvalidDescError, "input_zero_point_tensor"),
+            ({"input_zero_point": 256}, BindingError, "input_zero_point"),
+            ({"output_zero_point": np.int8([1])}, InvalidDescError, "output_zero_point_tensor"),
+            ({"output_data_type": 8}, InvalidDescError, "output_zero_point_tensor"),
+            ({"window_size": None}, InvalidDescError, "window_size"),
+            ({"window_size": 0}, InvalidDescError, "window_size"),
+            ({"window_size": 5}, InvalidDescError, "window_size"),
+            ({"window_size": 2.0}, InvalidDescError, "window_size"),
+            ({"window_size": (2,)}, InvalidDescError, "window_size"),
+            ({"window_size": (2, 2, 2)}, InvalidDescError, "strides"),
+            ({"strides": 0}, InvalidDescError, "strides"),
+            ({"dilations": 4}, InvalidDescError, "window_size"),
+            ({"start_padding": 2**32 - 1}, InvalidDescError, "output_tensor"),
+            ({"end_padding": -1}, InvalidDescError, "end_padding"),
+            ({"include_padding": 2}, InvalidDescError, "include_padding"),
+            ({"include_padding": None}, InvalidDescError, "include_padding"),
+            ({"out": np.zeros((1, 2, 4, 4), np.uint8)}, InvalidDescError, "output_tensor"),
+            ({"out": np.zeros((1, 2, 3, 3), np.int8)}, InvalidDescError, "output_zero_point_tensor"),
+        )
+    ),
     # Too large for any desc, and not allocated.
     ("quantize_linear", {"input": np.broadcast_to(X[:1, :1], (2**20, 2**21))}, InvalidDescError, "input_tensor"),
     ("dynamic_quantize_linear", {"input": np.broadcast_to(X[0, 0], (2**40,))}, InvalidDescError, "input_tensor"),
+    # Matrix products.
+    ("matrix_multiply_integer", {"b": CODES}, InvalidDescError, "b_tensor"),
+    ("matrix_multiply_integer", {"a": CODES[0]}, InvalidDescError, "a_tensor"),
+    ("matrix_multiply_integer", {"a": X}, InvalidDescError, "a_tensor"),
+    ("matrix_multiply_integer", {"a": CODES.reshape(1, 1, 1, 2, 3)}, InvalidDescError, "a_tensor"),
+    ("matrix_multiply_integer", {"a": np.stack([CODES] * 2), "b": np.stack([CODES.T] * 3)}, BindingError, "b"),
+    ("matrix_multiply_integer", {"a_zero_point": np.uint8([1, 2, 3])}, BindingError, "a_zero_point"),
+    ("matrix_multiply_integer", {"a_zero_point": np.uint8([[1, 2]])}, BindingError, "a_zero_point"),
+    ("matrix_multiply_integer", {"b_zero_point": np.uint8([[1], [2]])}, BindingError, "b_zero_point"),
+    ("matrix_multiply_integer", {"b_zero_point": np.int8([1, 2])}, InvalidDescError, "b_zero_point_tensor"),
+    ("matrix_multiply_integer", {"out": np.zeros((2, 2), np.uint8)}, InvalidDescError, "output_tensor"),
+    ("matrix_multiply_integer", {"out": np.zeros((2, 3), np.int32)}, InvalidDescError, "output_tensor"),
+    ("quantized_linear_matrix_multiply", {"a_scale": np.float16(1)}, BindingError, "a_scale"),
+    ("quantized_linear_matrix_multiply", {"b_scale": None}, InvalidDescError, "b_scale_tensor"),
+    ("quantized_linear_matrix_multiply", {"output_scale": np.float32([1, 2, 3])}, BindingError, "output_scale"),
+    ("matrix_multiply_integer_to_float", {"bias": np.float32([1, 2, 3])}, BindingError, "bias"),
+    (
+        "matrix_multiply_integer_to_float",
+        {"a_scale": np.float32([1]), "bias": np.float16([1, 2])},
+        InvalidDescError,
+        "bias_tensor",
+    ),
+    ("matrix_multiply_integer_to_float", {"a_scale": np.float16([1])}, InvalidDescError, "bias_tensor"),
     (
         "quantized_linear_add",
         {"a": np.broadcast_to(CODES[0, 0], (2**40, 1)), "b": np.broadcast_to(CODES[0, 0], (2**40,))},
@@ -271,10 +338,12 @@ def anything() -> Iterator[Any]:
 @each_function
 def test_anything_for_any_argument(function: str) -> None:
     """It is accepted, or refused by an exception of dmlcpu; numpy's and Python's own never come out."""
-    names = [*GOOD[function], "out", "output_data_type"]
+    names = [*GOOD[function], "out"]
+    names += [] if function.endswith("_integer") else ["output_data_type"]
     names += ["axis"] if function.startswith(("quantize_", "dequantize_")) else []
     names += ["input_data_type", "sizes"] if function == "dequantize" else []
     names += ["strides", "start_padding", "group_count"] if "convolution" in function else []
+    names += ["strides", "start_padding", "include_padding"] if "pooling" in function else []
     refusals = 0
     for name in names:
         for value in anything():

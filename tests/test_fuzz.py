@@ -41,9 +41,14 @@ from valid_descs import (
     BLOCK_DEQUANTIZE,
     BLOCK_QUANTIZE,
     CONVOLUTION,
+    CONVOLUTION_INTEGER,
     DEQUANTIZE,
     DYNAMIC,
+    MATRIX_MULTIPLY_INTEGER,
+    MATRIX_MULTIPLY_TO_FLOAT,
+    POOLING,
     QUANTIZE,
+    QUANTIZED_MATRIX_MULTIPLY,
     changed,
     tensor,
 )
@@ -60,6 +65,17 @@ BASES = (
     ADD,
     DYNAMIC,
     CONVOLUTION,
+    CONVOLUTION_INTEGER,
+    MATRIX_MULTIPLY_INTEGER,
+    QUANTIZED_MATRIX_MULTIPLY,
+    MATRIX_MULTIPLY_TO_FLOAT,
+    changed(
+        MATRIX_MULTIPLY_TO_FLOAT,
+        a_tensor=tensor("INT16", 3, 5, 7),
+        a_zero_point_tensor=None,
+        b_tensor=tensor("UINT32", 3, 7, 4, strides=(0, 1, 7)),
+        b_zero_point_tensor=tensor("UINT32", 4),
+    ),
     changed(
         DEQUANTIZE,
         input_tensor=tensor("INT32", 37),
@@ -82,6 +98,22 @@ BASES = (
         start_padding=(1,),
         end_padding=(1,),
         group_count=8,
+    ),
+    POOLING,
+    changed(
+        POOLING,
+        input_tensor=tensor("INT8", 2, 20, 5, 4, 6, strides=(2400, 1, 480, 120, 20)),
+        input_scale_tensor=tensor("FLOAT32", 1, 20, 1, 1, 1),
+        input_zero_point_tensor=tensor("INT8", 1, 20, 1, 1, 1),
+        output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1, 1),
+        output_zero_point_tensor=None,
+        output_tensor=tensor("INT8", 2, 20, 4, 3, 6),
+        strides=(1, 1, 1),
+        window_size=(2, 2, 3),
+        start_padding=(0, 0, 1),
+        end_padding=(0, 0, 1),
+        dilations=(1, 1, 1),
+        include_padding=True,
     ),
     BLOCK_QUANTIZE,
     BLOCK_DEQUANTIZE,
@@ -229,7 +261,11 @@ def is_small(desc: dmlcpu.OperatorDesc) -> bool:
     elements = max(math.prod(t.sizes) for t in tensors.values())
     if sum(sizes) > MOST_BYTES or elements > MOST_BYTES:
         return False
-    if desc.operator_type is not OperatorType.QUANTIZED_LINEAR_CONVOLUTION:
+    if desc.operator_type is OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING:
+        return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["input_tensor"].sizes[2:]) < MOST_PRODUCTS
+    if "a_tensor" in tensors:
+        return math.prod(tensors["output_tensor"].sizes) * tensors["a_tensor"].sizes[-1] < MOST_PRODUCTS
+    if desc.operator_type not in (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER):
         return True
     return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["filter_tensor"].sizes[1:]) < MOST_PRODUCTS
 

@@ -26,7 +26,7 @@ def accepted_cases(operator: str) -> list[tuple[str, OperatorCase, dict[str, NDA
     for golden in load_cases(operator):
         if not golden.accepted:
             continue
-        masks, ours = left_out(golden.case), golden.case.expected()
+        masks, ours = left_out(golden), golden.case.expected()
         blanks = {}
         expected = {}
         for field, tensor in golden.case.outputs.items():

@@ -28,6 +28,7 @@ from valid_descs import (
     CONVOLUTION,
     DEQUANTIZE,
     DYNAMIC,
+    POOLING,
     QUANTIZE,
     changed,
     tensor,
@@ -240,9 +241,9 @@ def test_large_tensors_of_4_bits_are_created_and_compiled_at_once(
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
-@pytest.mark.parametrize(("channels", "groups"), [(1, 1), (64, 1), (2**24, 2**24)])
+@pytest.mark.parametrize(("channels", "groups"), [(1, 1), (64, 1), (2**24, 2**24), (2**22, 2**20)])
 def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int, groups: int) -> None:
-    """A filter of billions of taps, a depthwise one of millions of channels: of one element in memory."""
+    """A filter of billions of taps, a depthwise and a grouped one of millions of channels: of one element in memory."""
     inputs = channels // groups
     size = (LARGEST - 1) // (channels * inputs)
     zeros = {"strides": (0,) * 4}
@@ -268,6 +269,10 @@ def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int, gro
         # Rows of a window a million apart: the strip between them is not kept.
         ((1, 1, 1, 4096), (1, 1, 2, 1), (1, 1, 1, 4096), {"dilations": (1500000, 1), "start_padding": (1500000, 0)}),
         ((100, 1, 1, 8), (1, 1, 2, 1), (100, 1, 1, 8), {"dilations": (2000000, 1), "start_padding": (2000000, 0)}),
+        (
+            *((1, 64, 1, 256), (64, 4, 2, 1), (1, 64, 1, 256)),
+            {"dilations": (1500000, 1), "start_padding": (1500000, 0), "group_count": 16},
+        ),
         # Corners of a repeated element, of two channels.
         ((1, 2, 32768, 32768), (2, 1, 1, 1), (1, 2, 2, 2), {"strides": (32767, 32767), "group_count": 2}),
         # A padded copy of 2**64 codes.
@@ -352,6 +357,53 @@ def test_small_work_on_large_numbers(desc: dmlcpu.OperatorDesc, expected: list[i
     }
     with at_once():
         result = compiled(dmlcpu.Device(isa=isa), desc).dispatch(**inputs)
+    assert result.reshape(-1).tolist() == expected
+
+
+def point_pooling(input_width: int, window: int, output_width: int, *, step: int = 0, **changes: Any) -> Any:
+    """One channel and one row; the input one code, repeated or ``step`` apart."""
+    spatial = {name: (0, value) for name, value in changes.items() if name.endswith("padding")}
+    spatial |= {name: (1, value) for name, value in changes.items() if not name.endswith("padding")}
+    return changed(
+        POOLING,
+        input_tensor=tensor("UINT8", 1, 1, 1, input_width, strides=(0, 0, 0, step)),
+        input_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+        input_zero_point_tensor=None,
+        output_zero_point_tensor=None,
+        output_tensor=tensor("UINT8", 1, 1, 1, output_width),
+        window_size=(1, window),
+        **{
+            **dict.fromkeys(("strides", "dilations"), (1, 1)),
+            **dict.fromkeys(("start_padding", "end_padding"), (0, 0)),
+            **spatial,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("desc", "expected"),
+    [
+        (point_pooling(1, 1, 2, strides=LARGEST, start_padding=LARGEST), [0, 12]),
+        (point_pooling(1, 1, 2, strides=LARGEST, end_padding=LARGEST), [12, 0]),
+        # Windows of billions of elements, nearly all of them padding.
+        (point_pooling(1, LARGEST, 1, start_padding=LARGEST - 1), [12]),
+        (point_pooling(1, LARGEST, 2, end_padding=LARGEST), [12, 0]),
+        (changed(point_pooling(1, LARGEST, 1, end_padding=LARGEST - 1), include_padding=True), [0]),
+        # One window as wide as the padded input, its taps at both ends.
+        (point_pooling(1, 2, 1, dilations=LARGEST, start_padding=LARGEST), [12]),
+        (point_pooling(1, 2, 1, dilations=LARGEST, end_padding=LARGEST, step=LARGEST), [12]),
+        # An input of billions of elements at one address.
+        (point_pooling(LARGEST, 1, 1, strides=LARGEST), [12]),
+        (point_pooling(LARGEST, 2, 1, dilations=LARGEST - 1), [12]),
+        (point_pooling(LARGEST, 2, 3, strides=2**31 - 1, end_padding=1), [12, 12, 12]),
+    ],
+)
+def test_small_pooling_on_large_numbers(desc: dmlcpu.OperatorDesc, expected: list[int], isa: str) -> None:
+    inputs = {"input_scale_tensor": np.float32(1), "output_scale_tensor": np.float32(1)}
+    operator = compiled(dmlcpu.Device(isa=isa), desc)
+    assert operator.binding_properties.temporary_resource_size < 1 << 26
+    with at_once():
+        result = operator.dispatch(input_tensor=np.uint8([12]), **inputs)
     assert result.reshape(-1).tolist() == expected
 
 

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
+from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case, packed_integer_case
 from dispatching import assert_equal_outputs, dispatch
 from fills import INPUT_FLOATS, SCALES, Fill, any_integers, input_fills
+from matrix_shapes import MatrixShape, MatrixTypes, matrix_case
 from operator_case import OperatorCase
+from pooling_shapes import PoolingShape, pooling_case
 from strategies import BYTE_TYPES
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
 from test_blockwise import CODE_TYPES, blocked_case
@@ -119,7 +121,7 @@ def dynamic_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCas
 
 
 def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
-    """The length as pixels, and up to 129 as input channels, output channels and depthwise channels."""
+    """The length as pixels, and up to 129 as input channels, output channels, depthwise channels and groups."""
     made = [ConvolutionShape(5, 3, (1, length), (1, 1)), ConvolutionShape(3, 2, (length,), (1,))]
     if length <= 4099:
         padding: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
@@ -130,11 +132,56 @@ def convolution_cases(rng: np.random.Generator, length: int) -> Iterator[Operato
             ConvolutionShape(length, 5, (3, 4), (3, 2)),
             ConvolutionShape(9, length, (3, 4), (2, 2)),
             ConvolutionShape(1, 1, (4, 5), (3, 3), groups=length),
+            *(ConvolutionShape(size, size, (3, 4), (2, 2), groups=length) for size in (4, 8, 16)),
         ]
     for shape in made:
         for code in range(8):
             types = ConvolutionTypes(*(BYTE_TYPES[code >> bit & 1] for bit in range(3)))
             yield packed_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
+
+
+def integer_convolution_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+    made = [ConvolutionShape(5, 3, (1, length), (1, 1)), ConvolutionShape(3, 2, (length,), (1,))]
+    if length <= 129:
+        made += [ConvolutionShape(length, 17, (3, 4), (3, 2)), ConvolutionShape(9, length, (3, 4), (2, 2))]
+        made += [ConvolutionShape(1, 1, (4, 5), (3, 3), groups=length)]
+    for shape in made:
+        for code in range(4):
+            types = ConvolutionTypes(*(BYTE_TYPES[code >> bit & 1] for bit in range(2)))
+            yield packed_integer_case(shape, types, rng, is_channels_last=bool(rng.integers(2)))
+
+
+def matrix_cases(operator: str, output_types: tuple[str, ...]) -> CaseMaker:
+    """The length as columns, and up to 129 as rows and as k."""
+
+    def make(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+        made = [MatrixShape(3, 5, length)]
+        if length <= 4099:
+            made += [MatrixShape(2, length, 6, (2,)), MatrixShape(length, 3, 5)]
+        if length <= 129:
+            made += [MatrixShape(length, 66, 34), MatrixShape(37, length, 18), MatrixShape(35, 12, length)]
+        for shape in made:
+            for code in range(4):
+                a_type, b_type = (BYTE_TYPES[code >> bit & 1] for bit in range(2))
+                types = MatrixTypes(a_type, b_type, output_types[code % len(output_types)])
+                yield matrix_case(operator, shape, types, rng, by_line=code > 1, is_transposed=bool(rng.integers(2)))
+
+    return make
+
+
+def pooling_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+    """The length as pixels of a row, of a plane, and up to 129 as channels."""
+    made = [PoolingShape(3, (1, length), (1, 1)), PoolingShape(2, (1, length), (1, length))]
+    if length <= 4099:
+        padding: dict[str, Any] = {"start_padding": (1, 1), "end_padding": (1, 1)}
+        made += [PoolingShape(3, (3, length), (3, 3), **padding), PoolingShape(20, (2, length), (2, 1))]
+    if length <= 129:
+        made += [PoolingShape(length, (4, 5), (4, 5)), PoolingShape(length, (4, 6), (2, 3), strides=(1, 2))]
+    for shape in made:
+        for data_type in BYTE_TYPES:
+            for scales in SCALES:
+                is_channels_last = bool(rng.integers(2))
+                yield pooling_case(shape, data_type, rng, is_channels_last=is_channels_last, scale_fill=scales)
 
 
 def blockwise_cases(operator: str) -> CaseMaker:
@@ -154,6 +201,11 @@ CASE_MAKERS: dict[str, CaseMaker] = {
     "quantized_linear_add": add_cases,
     "dynamic_quantize_linear": dynamic_cases,
     "quantized_linear_convolution": convolution_cases,
+    "quantized_linear_average_pooling": pooling_cases,
+    "convolution_integer": integer_convolution_cases,
+    "matrix_multiply_integer": matrix_cases("MATRIX_MULTIPLY_INTEGER", ("INT32",)),
+    "quantized_linear_matrix_multiply": matrix_cases("QUANTIZED_LINEAR_MATRIX_MULTIPLY", BYTE_TYPES),
+    "matrix_multiply_integer_to_float": matrix_cases("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", ("FLOAT32", "FLOAT16")),
     "quantize": blockwise_cases("QUANTIZE"),
     "dequantize": blockwise_cases("DEQUANTIZE"),
 }

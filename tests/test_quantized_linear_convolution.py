@@ -92,7 +92,33 @@ def depthwise_shapes() -> list[ConvolutionShape]:
     return shapes
 
 
-@pytest.mark.parametrize("shape", edge_shapes() + depthwise_shapes(), ids=str)
+def grouped_shapes() -> list[ConvolutionShape]:
+    """Groups of 4, 8 and 16 channels: around the blocks of vectors, on every step and window, in strips and bands."""
+    shapes = []
+    same: dict[str, Any] = {"kernel": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
+    for channels in (4, 8, 16):
+        for groups in sorted({lanes * 4 // channels for lanes in (4, 6, 8, 10, 12, 16, 20, 32, 36, 52)} - {0}):
+            shapes.append(ConvolutionShape(channels, channels, (3, 7), groups=groups, **same))
+        groups = 144 // channels
+        for pixels in (1, 2, 3, 4, 5, 6, 8):
+            shapes.append(ConvolutionShape(channels, channels, (2, pixels), batch=2, groups=groups, **same))
+        for kernel in ((1, 1), (1, 5), (4, 1), (2, 2), (5, 4)):
+            sizes: dict[str, Any] = {"groups": groups, "kernel": kernel}
+            shapes.append(ConvolutionShape(channels, channels, (13, 15), strides=(2, 3), **sizes))
+            shapes.append(ConvolutionShape(channels, channels, (13, 14), dilations=(3, 2), batch=2, **sizes))
+            shapes.append(
+                ConvolutionShape(channels, channels, (6, 9), start_padding=(4, 0), end_padding=(1, 5), **sizes)
+            )
+        padding: dict[str, Any] = {"start_padding": (9, 8), "end_padding": (8, 9)}
+        shapes.append(ConvolutionShape(channels, channels, (1, 2), (3, 3), groups=groups, strides=(2, 2), **padding))
+        for kernel_1d in (1, 3, 6):
+            one_dimension: dict[str, Any] = {"strides": (2, 9), "start_padding": (3, 9)}
+            shapes.append(ConvolutionShape(channels, channels, (19,), (kernel_1d,), groups=groups, **one_dimension))
+        shapes.append(ConvolutionShape(channels, channels, (6, 90), groups=512 // channels, **same))
+    return shapes
+
+
+@pytest.mark.parametrize("shape", edge_shapes() + depthwise_shapes() + grouped_shapes(), ids=str)
 def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
     for types, is_channels_last in itertools.product(ALL_TYPES[::3], (False, True)):
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
@@ -106,7 +132,12 @@ def test_products_at_the_ends_of_the_range(
     devices: Devices, random_numbers: np.random.Generator, types: ConvolutionTypes, fill: Fill
 ) -> None:
     """255 x 127 and -128 x -128 in every pair of taps: a sum that saturates in 16 bits fails here."""
-    for shape in (ConvolutionShape(64, 17, (4, 5), (3, 3)), ConvolutionShape(1, 1, (5, 9), (3, 3), groups=33)):
+    for shape in (
+        ConvolutionShape(64, 17, (4, 5), (3, 3)),
+        ConvolutionShape(1, 1, (5, 9), (3, 3), groups=33),
+        ConvolutionShape(4, 4, (4, 5), (3, 3), groups=17),
+        ConvolutionShape(16, 16, (3, 5), (3, 3), groups=9),
+    ):
         case = packed_case(shape, types, random_numbers, operand_fill=fill)
         without_zero_points: dict[str, StridedTensor | None] = {
             field: None if field in ("input_zero_point_tensor", "filter_zero_point_tensor") else tensor

@@ -7,12 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from dmlcpu import (
+    ConvolutionIntegerOperatorDesc,
     DequantizeOperatorDesc,
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
     ElementWiseQuantizeLinearOperatorDesc,
+    MatrixMultiplyIntegerOperatorDesc,
+    MatrixMultiplyIntegerToFloatOperatorDesc,
+    QuantizedLinearAveragePoolingOperatorDesc,
     QuantizedLinearConvolutionOperatorDesc,
+    QuantizedLinearMatrixMultiplyOperatorDesc,
     QuantizeOperatorDesc,
 )
 from dmlcpu.descs.operator_desc import OperatorDesc
@@ -26,9 +31,14 @@ __all__ = [
     "BLOCK_DEQUANTIZE",
     "BLOCK_QUANTIZE",
     "CONVOLUTION",
+    "CONVOLUTION_INTEGER",
     "DEQUANTIZE",
     "DYNAMIC",
+    "MATRIX_MULTIPLY_INTEGER",
+    "MATRIX_MULTIPLY_TO_FLOAT",
+    "POOLING",
     "QUANTIZE",
+    "QUANTIZED_MATRIX_MULTIPLY",
     "VALID_DESCS",
     "changed",
     "desc_of",
@@ -98,6 +108,60 @@ CONVOLUTION = QuantizedLinearConvolutionOperatorDesc(
     end_padding=(1, 1),
     group_count=2,
 )
+CONVOLUTION_INTEGER = ConvolutionIntegerOperatorDesc(
+    input_tensor=tensor("UINT8", 1, 6, 9, 8),
+    input_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    filter_tensor=tensor("INT8", 4, 3, 3, 3),
+    filter_zero_point_tensor=tensor("INT8", 1, 4, 1, 1),
+    output_tensor=tensor("INT32", 1, 4, 5, 6),
+    strides=(2, 1),
+    dilations=(1, 2),
+    start_padding=(1, 1),
+    end_padding=(1, 1),
+    group_count=2,
+)
+MATRIX_MULTIPLY_INTEGER = MatrixMultiplyIntegerOperatorDesc(
+    a_tensor=tensor("UINT8", 2, 3, 5, 7),
+    a_zero_point_tensor=tensor("UINT8", 1, 1, 5, 1),
+    b_tensor=tensor("INT8", 2, 3, 7, 4, strides=(28, 0, 4, 1)),
+    b_zero_point_tensor=tensor("INT8", 1, 1, 1, 4),
+    output_tensor=tensor("INT32", 2, 3, 5, 4),
+)
+QUANTIZED_MATRIX_MULTIPLY = QuantizedLinearMatrixMultiplyOperatorDesc(
+    a_tensor=tensor("UINT8", 2, 3, 5, 7),
+    a_scale_tensor=tensor("FLOAT32", 1, 1, 5, 1),
+    a_zero_point_tensor=tensor("UINT8", 1, 1, 5, 1),
+    b_tensor=tensor("INT8", 2, 3, 7, 4),
+    b_scale_tensor=tensor("FLOAT32", 1, 1, 1, 4),
+    b_zero_point_tensor=tensor("INT8", 1, 1, 1, 4),
+    output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+    output_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    output_tensor=tensor("UINT8", 2, 3, 5, 4),
+)
+MATRIX_MULTIPLY_TO_FLOAT = MatrixMultiplyIntegerToFloatOperatorDesc(
+    a_tensor=tensor("UINT8", 3, 5, 7),
+    a_scale_tensor=tensor("FLOAT32", 1, 5, 1),
+    a_zero_point_tensor=tensor("UINT8", 1, 5, 1),
+    b_tensor=tensor("INT8", 3, 7, 4),
+    b_scale_tensor=tensor("FLOAT32", 1, 1, 4),
+    b_zero_point_tensor=tensor("INT8", 1, 1, 4),
+    bias_tensor=tensor("FLOAT32", 3, 5, 4, strides=(0, 0, 1)),
+    output_tensor=tensor("FLOAT32", 3, 5, 4),
+)
+POOLING = QuantizedLinearAveragePoolingOperatorDesc(
+    input_tensor=tensor("UINT8", 2, 3, 9, 8),
+    input_scale_tensor=tensor("FLOAT32", 1, 3, 1, 1),
+    input_zero_point_tensor=tensor("UINT8", 1, 3, 1, 1),
+    output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+    output_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+    output_tensor=tensor("UINT8", 2, 3, 5, 6),
+    strides=(2, 1),
+    window_size=(3, 3),
+    start_padding=(1, 1),
+    end_padding=(1, 1),
+    dilations=(1, 2),
+    include_padding=False,
+)
 BLOCK_QUANTIZE = QuantizeOperatorDesc(
     input_tensor=tensor("FLOAT32", 4, 12),
     quantization_type=QuantizationType.SCALE_ZERO_POINT,
@@ -113,7 +177,20 @@ BLOCK_DEQUANTIZE = DequantizeOperatorDesc(
 
 VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
     desc.operator_type: desc
-    for desc in (QUANTIZE, DEQUANTIZE, ADD, DYNAMIC, CONVOLUTION, BLOCK_QUANTIZE, BLOCK_DEQUANTIZE)
+    for desc in (
+        QUANTIZE,
+        DEQUANTIZE,
+        ADD,
+        DYNAMIC,
+        CONVOLUTION,
+        CONVOLUTION_INTEGER,
+        MATRIX_MULTIPLY_INTEGER,
+        QUANTIZED_MATRIX_MULTIPLY,
+        MATRIX_MULTIPLY_TO_FLOAT,
+        POOLING,
+        BLOCK_QUANTIZE,
+        BLOCK_DEQUANTIZE,
+    )
 }
 
 

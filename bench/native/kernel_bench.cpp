@@ -46,10 +46,13 @@ class KernelBench {
   void run() {
     for (const std::size_t k : {64U, 576U, 2304U}) product(k);
     depthwise();
+    rescale();
+    for (const std::size_t group_channels : {4U, 8U, 16U}) grouped(group_channels);
     nibbles();
     pack();
     quantize();
     dequantize();
+    pool();
     report("add", kCount, "elements", [&] {
       table_.add->run({.a = a_.data(),
                        .b = b_.data(),
@@ -69,13 +72,14 @@ class KernelBench {
                             .output_parameters = {0.04F, 100.0F, 0}});
     });
     table();
+    max_pool();
     Range range{};
     report("range float32", kCount, "elements", [&] { table_.range->float32(parameters_.data(), kCount, range); });
     report("range float16", kCount, "elements", [&] { table_.range->float16(parameters_.data(), kCount, range); });
   }
 
  private:
-  static constexpr std::size_t kBytes = 1 << 20, kCount = 16384;
+  static constexpr std::size_t kBytes = 1 << 20, kCount = 16384, kPoolChannels = 64;
 
   static float* floats(AlignedBuffer& buffer) { return reinterpret_cast<float*>(buffer.data()); }
   static std::int32_t* integers(AlignedBuffer& buffer) { return reinterpret_cast<std::int32_t*>(buffer.data()); }
@@ -93,6 +97,8 @@ class KernelBench {
                              .a_offsets = &kZero,
                              .segments = 1,
                              .b = b_.data(),
+                             .b_offsets = &kZero,
+                             .b_panel_stride = table_.gemm->nr * k,
                              .runs = 1,
                              .m = m,
                              .n = n,
@@ -130,12 +136,78 @@ class KernelBench {
     report("depthwise 3x3", 2UL * 9 * 28 * 64, "operations", [&] { table_.depthwise->convolve(run); });
   }
 
+  // A tile of sums in cache.
+  void rescale() {
+    static constexpr std::size_t m = 64, n = 128;
+    const RescaleBlock block = {.sums = integers(a_),
+                                .sums_row_stride = n,
+                                .m = m,
+                                .n = n,
+                                .row_zero_point = integers(b_),
+                                .column_sum = integers(b_),
+                                .row_multiplier = floats(parameters_),
+                                .column_multiplier = floats(parameters_),
+                                .row_output_zero_point = floats(parameters_),
+                                .flip = 0,
+                                .bias = parameters_.data(),
+                                .bias_row_stride = 0,
+                                .output = c_.data(),
+                                .output_row_stride = n};
+    report("rescale to codes", m * n, "elements", [&] { table_.rescale->to_codes(block); });
+    report("rescale to float32", m * n, "elements", [&] { table_.rescale->to_float32(block); });
+    report("rescale to float16", m * n, "elements", [&] { table_.rescale->to_float16(block); });
+    const FloatProductRow row = {.a = floats(parameters_),
+                                 .b = floats(parameters_),
+                                 .b_row_stride = 256,
+                                 .k = 128,
+                                 .n = 256,
+                                 .sums = floats(c_)};
+    std::fill_n(row.sums, row.n, 0.0F);
+    report("float product 256x128", 2 * row.n * row.k, "operations", [&] { table_.float_product->accumulate(row); });
+  }
+
+  void grouped(std::size_t group_channels) {
+    const std::size_t offsets[9] = {0, 64, 128, 1920, 1984, 2048, 3840, 3904, 3968};
+    const GroupedRun run = {.activations = a_.data(),
+                            .pixel_step = 64,
+                            .offsets = offsets,
+                            .taps = 9,
+                            .group_lanes = group_channels / kGroupedLaneChannels,
+                            .filter = b_.data(),
+                            .pixels = 28,
+                            .channels = 64,
+                            .offset = integers(a_),
+                            .multiplier = floats(parameters_),
+                            .filter_zero_point = nullptr,
+                            .output_zero_point = 100.0F,
+                            .flip = 0,
+                            .output = c_.data(),
+                            .output_pixel_stride = 64};
+    report("grouped 3x3, " + std::to_string(group_channels) + " channels", 2UL * 9 * 28 * 64 * group_channels,
+           "operations", [&] { table_.grouped->convolve(run); });
+  }
+
   void pack() {
     report("pack copy", kCount, "elements", [&] { table_.pack->copy(a_.data(), kCount, 0x80, c_.data()); });
     const InterleaveRun run = {.rows = {a_.data(), a_.data() + kCount, a_.data() + 2 * kCount, a_.data() + 3 * kCount},
                                .count = kCount,
                                .output = c_.data()};
     report("pack interleave", 4 * kCount, "elements", [&] { table_.pack->interleave(run); });
+    const PanelRun panels = {.rows = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]},
+                             .count = 256,
+                             .flip = 0x80,
+                             .nr = 32,
+                             .panel_stride = 4096,
+                             .output = c_.data()};
+    report("pack interleave panels", 4UL * 256, "elements", [&] { table_.pack->interleave_panels(panels); });
+    const GroupBlock groups = {.columns = a_.data(),
+                               .column_stride = 512,
+                               .count = 32,
+                               .k = 512,
+                               .flip = 0x80,
+                               .output = c_.data(),
+                               .group_stride = 128};
+    report("pack gather groups", 32UL * 512, "elements", [&] { table_.pack->gather_groups(groups); });
     for (const std::size_t rows : {3U, 64U, 96U}) {
       const std::size_t columns = kCount / 64;
       const TransposeBlock block = {.input = a_.data(),
@@ -156,6 +228,25 @@ class KernelBench {
     const TableRun run = {.table = b_.data(), .input = a_.data(), .count = kCount, .output = c_.data()};
     report("table", kCount, "elements", [&] { table_.table->look_up(run); });
     report("table, AVX512_VBMI if the CPU has it", kCount, "elements", [&] { table_.best_table().look_up(run); });
+  }
+
+  void max_pool() {
+    for (const std::size_t channels : {16U, 64U}) {
+      const std::size_t pixels = 28, row = 2 * (pixels + 1) * channels;
+      const MaxPoolRun run = {.input = a_.data(),
+                              .pixel_step = 2 * channels,
+                              .rows = 3,
+                              .row_step = row,
+                              .columns = 3,
+                              .column_step = channels,
+                              .pixels = pixels,
+                              .channels = channels,
+                              .is_signed = false,
+                              .output = c_.data(),
+                              .output_pixel_stride = channels};
+      report("max pool 3x3, " + std::to_string(channels) + " channels", pixels * channels, "elements",
+             [&] { table_.max_pool->run(run); });
+    }
   }
 
   void nibbles() {
@@ -206,6 +297,50 @@ class KernelBench {
     report("dequantize int16 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.int16(run); });
     report("dequantize int32 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.int32(run); });
     report("dequantize uint32 to float32", kCount, "elements", [&] { table_.dequantize->to_float32.uint32(run); });
+  }
+
+  // Behind what the kernels read as values.
+  PoolParameters pool_parameters() {
+    float* zero_point = floats(parameters_) + kBytes / sizeof(float) - 2 * kPoolChannels;
+    float* scale = zero_point + kPoolChannels;
+    std::fill_n(zero_point, kPoolChannels, 100.0F);
+    std::fill_n(scale, kPoolChannels, 0.013F);
+    return {zero_point, floats(parameters_), scale, zero_point};
+  }
+
+  template <class Element>
+  PoolRun<Element> pool_run(const Element* input, std::size_t window, std::size_t row_pixels, std::size_t pixels) {
+    return {.input = input,
+            .taps = {1, window, window},
+            .tap_steps = {0, row_pixels * kPoolChannels, kPoolChannels},
+            .count = static_cast<float>(window * window),
+            .pixels = pixels,
+            .pixel_step = kPoolChannels,
+            .channels = kPoolChannels,
+            .parameters = pool_parameters(),
+            .flip = 0,
+            .output = c_.data(),
+            .output_pixel_step = kPoolChannels};
+  }
+
+  void pool() {
+    static constexpr std::size_t pixels = 28;
+    const PoolRun<std::uint8_t> plane = pool_run<std::uint8_t>(a_.data(), 7, 7, 1);
+    report("pool 7x7 of codes", 49 * kPoolChannels, "elements", [&] { table_.pool->average_codes(plane); });
+    PoolRun<std::uint8_t> halved = pool_run<std::uint8_t>(a_.data(), 2, 2 * pixels, pixels);
+    halved.pixel_step *= 2;
+    report("pool 2x2 of codes", 4 * pixels * kPoolChannels, "elements", [&] { table_.pool->average_codes(halved); });
+    const PoolRun<float> row = pool_run<float>(floats(parameters_), 3, pixels + 2, pixels);
+    report("pool 3x3 of values", 9 * pixels * kPoolChannels, "elements", [&] { table_.pool->average_values(row); });
+    const PoolValues values = {.codes = a_.data(),
+                               .pixel_step = kPoolChannels,
+                               .pixels = pixels,
+                               .channels = kPoolChannels,
+                               .parameters = pool_parameters(),
+                               .flip = 0,
+                               .values = floats(c_),
+                               .value_pixel_step = kPoolChannels};
+    report("pool values", pixels * kPoolChannels, "elements", [&] { table_.pool->dequantize(values); });
   }
 
   const KernelTable& table_;

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
+
+#include "runtime/recycled_memory.h"
 
 namespace py = pybind11;
 
@@ -92,6 +96,13 @@ py::array ArrayRule::allocate() const {
   for (std::size_t axis = 0; axis < layout.rank; ++axis) {
     shape[axis] = layout.sizes[axis];
     strides[axis] = layout.strides[axis] * static_cast<py::ssize_t>(element_bytes);
+  }
+  if (span_bytes >= kRecycledSize && layout.span() == element_count) {
+    auto memory = std::make_unique<RecycledMemory>(recycled_memory(span_bytes));
+    void* data = memory->get();
+    const py::capsule owner(memory.get(), [](void* held) { delete static_cast<RecycledMemory*>(held); });
+    memory.release();
+    return py::array(dtype, std::move(shape), std::move(strides), data, owner);
   }
   py::array owner(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes / element_bytes)});
   auto* data = static_cast<std::uint8_t*>(owner.mutable_data());

@@ -3,14 +3,23 @@
 #pragma once
 
 #include "kernels/add/add.h"
+#include "kernels/cast/cast.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/dequantize/dequantize.h"
+#include "kernels/float_functions/float_functions.h"
+#include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/grouped/grouped.h"
+#include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
 #include "kernels/nibbles/nibbles.h"
 #include "kernels/pack/pack.h"
+#include "kernels/pool/pool.h"
 #include "kernels/quantize/quantize.h"
 #include "kernels/range/range.h"
+#include "kernels/resample/resample.h"
+#include "kernels/rescale/rescale.h"
+#include "kernels/softmax/softmax.h"
 #include "kernels/table/table.h"
 #include "runtime/cpu_features.h"
 #include "runtime/isa.h"
@@ -21,6 +30,7 @@ struct KernelTable {
   Isa isa;
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
+  const GroupedKernels* grouped;
   const PackKernels* pack;
   const NibblesKernels* nibbles;
   const QuantizeKernels* quantize;
@@ -28,6 +38,7 @@ struct KernelTable {
   const AddKernels* add;
   const MultiplyKernels* multiply;
   const RangeKernels* range;
+  const MaxPoolKernels* max_pool;
   const TableKernels* table;
   // In place of table where the CPU has AVX512_VBMI besides: as AVX512_VNNI without it is found in two generations of
   // CPUs only, that is no instruction set of its own here. table once more where there is none.
@@ -35,6 +46,13 @@ struct KernelTable {
 
   // The one of the two that this CPU runs.
   const TableKernels& best_table() const { return has_avx512_vbmi() ? *table_with_vbmi : *table; }
+  const RescaleKernels* rescale;
+  const FloatProductKernels* float_product;
+  const PoolKernels* pool;
+  const FloatFunctionKernels* float_functions;
+  const CastKernels* cast;
+  const ResampleKernels* resample;
+  const SoftmaxKernels* softmax;
 };
 
 }  // namespace dmlcpu

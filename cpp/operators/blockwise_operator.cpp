@@ -111,7 +111,7 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
     load_nibbles(nibbles, tensors[0], run, workspace.input.bytes);
   } else {
     input = gather(element(static_cast<const void*>(tensors[0]), input_.type, index[kInput]), input_.type,
-                   runs_.stride(kInput), count, workspace.input);
+                   {1, count, 0, runs_.stride(kInput)}, *target().kernels().pack, workspace.input);
   }
   const bool direct = !is_four_bits(output_.type) && (runs_.stride(kOutput) == 1 || count == 1);
   void* output = direct ? element(tensors[3], output_.type, index[kOutput]) : workspace.output.bytes;
@@ -126,8 +126,8 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
     const NibbleRun run = {index[kOutput], runs_.stride(kOutput), count, offset_flip(output_.type)};
     store_nibbles(nibbles, workspace.output.bytes, run, tensors[3]);
   } else if (!direct) {
-    scatter(workspace.output, output_.type, element(tensors[3], output_.type, index[kOutput]), runs_.stride(kOutput),
-            count);
+    scatter(workspace.output, output_.type, element(tensors[3], output_.type, index[kOutput]),
+            {1, count, 0, runs_.stride(kOutput)}, *target().kernels().pack);
   }
 }
 

@@ -22,7 +22,7 @@ class BlockwiseOperator : public CompiledOperator {
 
   // Rows of columns elements, contiguous throughout; with a parameter for each row, or (per_element) each element.
   // Codes of 4 bits are bytes, of which compute() may leave any value in an output: they saturate at 15.
-  struct Rows {
+  struct ScaledRows {
     const void* input;
     void* output;
     std::size_t rows, columns;
@@ -30,7 +30,7 @@ class BlockwiseOperator : public CompiledOperator {
     const float* zero_point;
     bool per_element;
   };
-  virtual void compute(const Rows& rows) const noexcept = 0;
+  virtual void compute(const ScaledRows& rows) const noexcept = 0;
 
   // A kernel from packed rows of the input to the output, in place of compute(), if the operator has one.
   virtual NibbleRowsFunction packed_rows_kernel() const { return nullptr; }

@@ -18,10 +18,16 @@ struct ChannelPlanes {
   PlaneStrides channels_last() const { return {pixels() * channels, 1, width * channels, channels}; }
 };
 
-// Copy images [0, count) between planes and packed {N, H, W, C} memory, in parallel. flip is applied to every code.
+// Sums of pixels, the channels of each together, to an output of any strides, in elements.
+void spread_sums(const PackKernels& kernels, const std::int32_t* sums, std::int64_t pixels, std::int64_t channels,
+                 std::int32_t* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept;
+
+// Copy images [0, count) between planes and packed {N, H, W, C} memory, in parallel. flip is applied to every code;
+// what is scattered has elements of 1 or 4 bytes.
 void gather_channels_last(const ChannelPlanes& tensor, const PackKernels& kernels, std::int64_t count,
                           const std::uint8_t* planes, std::uint8_t flip, int num_threads, std::uint8_t* packed);
 void scatter_channels_last(const ChannelPlanes& tensor, const PackKernels& kernels, std::int64_t count,
-                           const std::uint8_t* packed, int num_threads, std::uint8_t* planes);
+                           const std::uint8_t* packed, std::int64_t element_bytes, int num_threads,
+                           std::uint8_t* planes);
 
 }  // namespace dmlcpu

@@ -1,4 +1,4 @@
-// The two ways to compute a quantized convolution, behind one interface: how the filter is packed, how much scratch
+// The ways to compute a quantized convolution, behind one interface: how the filter is packed, how much scratch
 // memory a dispatch takes, and how it runs. Chosen at compile time from the desc, by the operator.
 #pragma once
 
@@ -28,11 +28,11 @@ struct ConvolutionDispatch {
   ActivationSource source;
   const std::uint8_t* filter;             // packed
   const std::int32_t* offset;             // of each output channel
-  const float* multiplier;                // of each output channel
+  const float* multiplier;                // of each output channel; not read where the output is of sums
   const std::int32_t* filter_zero_point;  // of each output channel; null where all are 0
   float output_zero_point;                // in the offset domain, see kernels/gemm/gemm.h
   std::uint8_t output_flip;
-  std::uint8_t* output;
+  std::uint8_t* output;  // codes, or the bytes of 32-bit sums
 };
 
 class ConvolutionAlgorithm {
@@ -67,6 +67,10 @@ bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  std::uint8_t input_flip,
                                                                  const ExecutionTarget& target);
+// Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, and are within the same bounds.
+bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
+                                                               std::uint8_t input_flip, const ExecutionTarget& target);
 
 // Hands out consecutive 64-byte aligned parts of a buffer whose size is being counted. Throws std::bad_alloc where the
 // size is beyond the address space.

@@ -92,6 +92,7 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
                                   .padding_top = vertical.padding,
                                   .padding_left = horizontal.padding,
                                   .groups = groups,
+                                  .output_bytes = static_cast<std::int64_t>(element_size(output.type)),
                                   .input = input_strides,
                                   .output = output_strides,
                                   .filter = plane_strides(filter)};

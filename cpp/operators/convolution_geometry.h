@@ -23,10 +23,12 @@ struct ConvolutionGeometry {
   std::int64_t dilation_height, dilation_width;
   std::int64_t padding_top, padding_left;
   std::int64_t groups;
+  std::int64_t output_bytes;           // of an element: 1 for codes, 4 for sums
   PlaneStrides input, output, filter;  // of the filter: n is the output channel, c the input channel of its group
 
   std::int64_t group_input_channels() const { return input_channels / groups; }
   std::int64_t group_output_channels() const { return output_channels / groups; }
+  bool ends_in_sums() const { return output_bytes == 4; }
   std::int64_t image_pixels() const { return output_height * output_width; }
   // Length of the sum behind one output element.
   std::int64_t reduction() const { return group_input_channels() * kernel_height * kernel_width; }

@@ -136,7 +136,8 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
   });
 }
 
-PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order) {
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+                           bool sums_segments) {
   const std::size_t columns = round_up(as_size(geometry.group_output_channels()), kernels.nr);
   const std::size_t groups = as_size(geometry.groups);
   std::size_t operand_size = 0, total = 0;
@@ -148,7 +149,8 @@ PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernel
           .nr = kernels.nr,
           .operand_size = operand_size,
           .groups = groups,
-          .output_channels = as_size(geometry.output_channels)};
+          .output_channels = as_size(geometry.output_channels),
+          .summed_segments = sums_segments ? order.segments : 0};
 }
 
 namespace {
@@ -200,6 +202,7 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels
                  const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) {
   const std::size_t k = layout.order.k(), nr = layout.nr, channels = as_size(geometry.group_output_channels());
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
+  auto* segment_sums = reinterpret_cast<std::int32_t*>(packed + layout.segment_sums_offset());
   std::vector<std::uint8_t> terms(nr * k, 0);  // of the channels of one panel
   for (std::size_t first = 0; first < layout.output_channels; first += channels) {
     for (std::size_t panel = 0; panel < channels; panel += nr, packed += nr * k) {
@@ -209,6 +212,10 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels
         gather_terms(geometry, kernels, layout.order, filter + static_cast<std::int64_t>(channel) * geometry.filter.n,
                      flip, terms.data() + i * k);
         sums[channel] = sum_of_codes(terms.data() + i * k, k);
+        for (std::size_t segment = 0; segment < layout.summed_segments; ++segment) {
+          segment_sums[segment * layout.output_channels + channel] =
+              sum_of_codes(terms.data() + i * k + segment * layout.order.segment_padded, layout.order.segment_padded);
+        }
       }
       std::memset(terms.data() + count * k, 0, (nr - count) * k);
       for (std::size_t group = 0; group < k; group += 4) {

@@ -40,19 +40,22 @@ struct TermOrder {
 };
 
 // The filter's place in memory once packed: per group an operand of operand_size bytes, then a sum of codes for each
-// output channel.
+// output channel, then the same of each segment where these are kept.
 struct PackedFilter {
   TermOrder order;
   std::size_t nr;
   std::size_t operand_size;  // bytes a group
   std::size_t groups, output_channels;
+  std::size_t summed_segments;  // all, or none
 
   std::size_t sums_offset() const { return operand_size * groups; }
-  std::size_t size() const { return sums_offset() + output_channels * sizeof(std::int32_t); }
+  std::size_t segment_sums_offset() const { return sums_offset() + output_channels * sizeof(std::int32_t); }
+  std::size_t size() const { return segment_sums_offset() + summed_segments * output_channels * sizeof(std::int32_t); }
 };
 
 // The layout of a filter packed for these kernels. Throws std::bad_alloc if its size is beyond the address space.
-PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order);
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+                           bool sums_segments);
 
 // flip is 0x80 for UINT8 filters, which become signed.
 void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels, const PackedFilter& layout,

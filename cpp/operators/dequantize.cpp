@@ -34,7 +34,7 @@ class Dequantize final : public BlockwiseOperator {
     return desc().tensor(3).type == DataType::float16 ? nibbles.dequantize_float16 : nibbles.dequantize_float32;
   }
 
-  void compute(const Rows& rows) const noexcept override {
+  void compute(const ScaledRows& rows) const noexcept override {
     const std::size_t calls = rows.per_element ? 1 : rows.rows, count = rows.rows * rows.columns / calls;
     for (std::size_t i = 0; i < calls; ++i) {
       kernel_({.input = static_cast<const std::uint8_t*>(rows.input) + i * count,

@@ -31,25 +31,15 @@ class DequantizeLinear final : public CompiledOperator {
  public:
   DequantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        runs_(desc(), 0.0F, 0.0F),
+        runs_(desc().tensor(0), &desc().tensor(1), optional_tensor(desc(), 2), desc().tensor(3), target(), 0.0F),
         kernel_(select_kernel(*target().kernels().dequantize, desc().tensor(0).type, desc().tensor(3).type)) {}
 
-  std::string describe() const override {
-    return "algorithm: one pass\nkernel: dequantize\n" + runs_.describe(target().num_threads);
-  }
+  std::string describe() const override { return "algorithm: one pass\nkernel: dequantize\n" + runs_.describe(); }
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    runs_.run(tensors, target().num_threads,
-              [this](const void* input, void* output, std::size_t count, const float* scale, const float* zero_point,
-                     bool per_element) noexcept {
-                kernel_({.input = input,
-                         .output = output,
-                         .count = count,
-                         .scale = scale,
-                         .zero_point = zero_point,
-                         .per_element = per_element});
-              });
+    runs_.run({.input = tensors[0], .scale = tensors[1], .zero_point = tensors[2], .output = tensors[3]},
+              [this](const ScaledBlock& block) noexcept { kernel_(dequantize_run(block)); });
   }
 
  private:

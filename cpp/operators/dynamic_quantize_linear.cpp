@@ -1,4 +1,6 @@
 // DYNAMIC_QUANTIZE_LINEAR: tensors input, output, output scale, output zero point.
+//
+// Two passes over the input, the second one backwards: it begins with what the first one has left in the caches.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -35,11 +37,21 @@ Codes code_parameters(const Range& range, float lowest_code) {
   return codes;
 }
 
+// The tensor without its repetitions, which change no range.
+TensorLayout without_repetitions(TensorLayout layout) {
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    if (layout.strides[axis] == 0) layout.sizes[axis] = 1;
+  }
+  return layout;
+}
+
 class DynamicQuantizeLinear final : public CompiledOperator {
  public:
   DynamicQuantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kInput)}),
+        input_(without_repetitions(desc().tensor(kInput))),
+        input_runs_(std::array<const TensorLayout*, 1>{&input_}),
+        runs_(desc().tensor(kInput), nullptr, nullptr, desc().tensor(kOutput), target(), 0.0F),
         flip_(offset_flip(desc().tensor(kOutput).type)),
         type_(desc().tensor(kInput).type),
         range_kernel_(type_ == DataType::float16 ? target().kernels().range->float16
@@ -52,7 +64,7 @@ class DynamicQuantizeLinear final : public CompiledOperator {
 
   std::string describe() const override {
     return "algorithm: one pass for the range, one for the codes\nkernels: range, quantize by the reciprocal\n" +
-           runs_.describe(target().num_threads);
+           runs_.describe();
   }
 
   std::size_t temporary_size() const override { return sizeof(ThreadRange) * static_cast<std::size_t>(participants()); }
@@ -60,35 +72,34 @@ class DynamicQuantizeLinear final : public CompiledOperator {
  protected:
   void run(const TensorPointers& tensors) const override {
     const Codes codes = code_parameters(find_range(tensors), -static_cast<float>(flip_));
-    for_each_chunk(tensors, [&](const void* input, std::uint8_t* output, std::size_t count, int) {
-      ChunkBuffer buffer;
-      const bool direct = runs_.stride(0) == 1 || count == 1;
-      quantize_kernel_({.input = input,
-                        .output = direct ? output : buffer.bytes,
-                        .count = count,
-                        .scale = &codes.reciprocal,
-                        .zero_point = &codes.zero_point,
-                        .per_element = false,
-                        .flip = flip_});
-      if (!direct) scatter(buffer, DataType::uint8, output, runs_.stride(0), count);
-    });
+    runs_.run(
+        {.input = tensors[kInput],
+         .scale = nullptr,
+         .zero_point = nullptr,
+         .output = tensors[kOutput],
+         .constant_scale = codes.reciprocal,
+         .constant_zero_point = codes.zero_point},
+        [this](const ScaledBlock& block) noexcept { quantize_kernel_(quantize_run(block, flip_)); }, true);
     std::memcpy(tensors[kOutputScale], &codes.scale, sizeof(float));
     *static_cast<std::uint8_t*>(tensors[kOutputZeroPoint]) =
         static_cast<std::uint8_t>(static_cast<int>(codes.zero_point) ^ flip_);
   }
 
  private:
-  std::size_t tasks() const { return runs_.task_count(); }
   int participants() const {
-    return static_cast<int>(std::min(tasks(), static_cast<std::size_t>(target().num_threads)));
+    return static_cast<int>(std::min(input_runs_.task_count(), static_cast<std::size_t>(target().num_threads)));
   }
 
   // Minimum and maximum do not depend on the order or the split. NaN is skipped, and both ends include 0.
   Range find_range(const TensorPointers& tensors) const {
     auto* ranges = reinterpret_cast<ThreadRange*>(thread_scratch(temporary_size()));
     for (int slot = 0; slot < participants(); ++slot) new (ranges + slot) ThreadRange{};
-    for_each_chunk(tensors, [&](const void* input, std::uint8_t*, std::size_t count, int slot) {
-      range_kernel_(input, count, ranges[slot].range);
+    parallel_for(input_runs_.task_count(), target().num_threads, [&](std::size_t task, int slot) noexcept {
+      const StridedRuns::Piece piece = input_runs_.piece(task);
+      for (std::size_t r = 0; r < piece.run_count; ++r) {
+        const std::int64_t first = input_runs_.offsets(piece.first_run + r)[0];
+        extend(element(static_cast<const void*>(tensors[kInput]), type_, first), piece, ranges[slot].range);
+      }
     });
     Range range = ranges[0].range;
     for (int slot = 1; slot < participants(); ++slot) {
@@ -98,29 +109,21 @@ class DynamicQuantizeLinear final : public CompiledOperator {
     return range;
   }
 
-  // body(contiguous input, first output, count, slot)
-  template <class Body>
-  void for_each_chunk(const TensorPointers& tensors, const Body& body) const {
-    const bool whole_pieces = runs_.stride(0) == 1 && runs_.stride(1) == 1;
-    parallel_for(tasks(), target().num_threads, [&](std::size_t task, int slot) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
-      const std::size_t chunk = whole_pieces ? piece.size : kChunk;
-      ChunkBuffer buffer;
-      for (std::size_t r = 0; r < piece.run_count; ++r) {
-        const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);
-        for (std::size_t begin = 0; begin < piece.size; begin += chunk) {
-          const std::size_t count = std::min(chunk, piece.size - begin);
-          const auto position = static_cast<std::int64_t>(piece.begin + begin);
-          const void* input =
-              element(static_cast<const void*>(tensors[kInput]), type_, offsets[1] + position * runs_.stride(1));
-          body(gather(input, type_, runs_.stride(1), count, buffer),
-               static_cast<std::uint8_t*>(tensors[kOutput]) + offsets[0] + position * runs_.stride(0), count, slot);
-        }
-      }
-    });
+  // By a piece of the run that begins at first.
+  void extend(const void* first, const StridedRuns::Piece& piece, Range& range) const {
+    const std::int64_t stride = input_runs_.stride(0);
+    const std::size_t chunk = stride == 1 ? piece.size : kChunk;
+    ChunkBuffer buffer;
+    for (std::size_t begin = 0; begin < piece.size; begin += chunk) {
+      const std::size_t count = std::min(chunk, piece.size - begin);
+      const void* elements = element(first, type_, static_cast<std::int64_t>(piece.begin + begin) * stride);
+      range_kernel_(gather(elements, type_, {1, count, 0, stride}, *target().kernels().pack, buffer), count, range);
+    }
   }
 
-  StridedRuns runs_;
+  TensorLayout input_;
+  StridedRuns input_runs_;
+  ScaledRuns runs_;
   std::uint8_t flip_;
   DataType type_;
   RangeFunction range_kernel_;

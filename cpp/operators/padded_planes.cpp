@@ -5,16 +5,39 @@
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
-bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
+namespace {
+
+// Padded pixels of an image, in floating point: those of absurd descs overflow integers.
+double padded_pixels(const ConvolutionGeometry& geometry) {
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const double height = window_extent(number(geometry.output_height), number(geometry.stride_height),
-                                      number(geometry.kernel_height), number(geometry.dilation_height));
-  const double width = window_extent(number(geometry.output_width), number(geometry.stride_width),
-                                     number(geometry.kernel_width), number(geometry.dilation_width));
+  return window_extent(number(geometry.output_height), number(geometry.stride_height), number(geometry.kernel_height),
+                       number(geometry.dilation_height)) *
+         window_extent(number(geometry.output_width), number(geometry.stride_width), number(geometry.kernel_width),
+                       number(geometry.dilation_width));
+}
+
+}  // namespace
+
+ConvolutionGeometry unpadded(ConvolutionGeometry geometry) {
+  geometry.output_height = geometry.input_height;
+  geometry.output_width = geometry.input_width;
+  geometry.kernel_height = geometry.kernel_width = 1;
+  geometry.stride_height = geometry.stride_width = 1;
+  geometry.dilation_height = geometry.dilation_width = 1;
+  geometry.padding_top = geometry.padding_left = 0;
+  return geometry;
+}
+
+bool PaddedPlanes::holds(const ConvolutionGeometry& geometry) {
   constexpr double kMostBytes = 1e14;  // beyond any memory, and far below overflow
-  if (height * width * number(geometry.input_channels) * number(geometry.batch) > kMostBytes) return false;
-  const double taps = number(geometry.kernel_height) * number(geometry.kernel_width);
-  return taps > 1.0 && height * width <= number(geometry.output_height) * number(geometry.output_width) * taps;
+  return padded_pixels(geometry) * static_cast<double>(geometry.input_channels) * static_cast<double>(geometry.batch) <=
+         kMostBytes;
+}
+
+bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
+  const double taps = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.kernel_width);
+  const double outputs = static_cast<double>(geometry.output_height) * static_cast<double>(geometry.output_width);
+  return holds(geometry) && taps > 1.0 && padded_pixels(geometry) <= outputs * taps;
 }
 
 PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry)

@@ -13,12 +13,17 @@
 
 namespace dmlcpu {
 
+// The convolution of the same input whose windows are its pixels: its planes are a plain copy.
+ConvolutionGeometry unpadded(ConvolutionGeometry geometry);
+
 class PaddedPlanes {
  public:
   explicit PaddedPlanes(const ConvolutionGeometry& geometry);
 
   // Whether the copy is worth it: windows overlap, and it has no more codes than gathering them would copy.
   static bool applies(const ConvolutionGeometry& geometry);
+  // Whether a copy could be within memory at all.
+  static bool holds(const ConvolutionGeometry& geometry);
 
   // With room behind the last code for a step of k that begins within the copy.
   std::size_t size() const { return image_bytes_ * batch_ + kAlignment; }

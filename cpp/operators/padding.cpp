@@ -71,8 +71,10 @@ class Padding final : public CompiledOperator {
     std::int64_t offset = 0;
     for (std::size_t axis = 0; axis < box.rank; ++axis) {
       const std::int64_t before = padding("start_padding", axis), behind = padding("end_padding", axis);
-      add_slab(box, axis, before, offset, slabs);
-      add_slab(box, axis, behind, offset + (before + input.sizes[axis]) * box.strides[axis], slabs);
+      if (before > 0) slabs.push_back(slab(box, axis, before, offset));
+      if (behind > 0) {
+        slabs.push_back(slab(box, axis, behind, offset + (before + input.sizes[axis]) * box.strides[axis]));
+      }
       box.sizes[axis] = input.sizes[axis];
       offset += before * box.strides[axis];
     }
@@ -80,13 +82,11 @@ class Padding final : public CompiledOperator {
     parts_.insert(parts_.end(), slabs.begin(), slabs.end());
   }
 
-  void add_slab(TensorLayout box, std::size_t axis, std::int64_t size, std::int64_t offset,
-                std::vector<Part>& slabs) const {
-    if (size == 0) return;
+  Part slab(TensorLayout box, std::size_t axis, std::int64_t size, std::int64_t offset) const {
     box.sizes[axis] = size;
     TensorLayout value = box;
     value.strides = {};
-    slabs.push_back({StridedCopy(box, value, target()), offset, true});
+    return {StridedCopy(box, value, target()), offset, true};
   }
 
   std::uint8_t value_;

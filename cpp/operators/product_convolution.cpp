@@ -5,13 +5,14 @@
 //     pack the tile's activations, where they are not read in place
 //                                                             operators/convolution_packing.h
 //     for each block of output channels:
-//       product into codes                                    kernels/gemm
+//       product into codes or sums                            kernels/gemm
 //       transpose them into the output, where its channels are not neighbours
 #include <algorithm>
 #include <optional>
 #include <sstream>
 #include <vector>
 
+#include "operators/channel_planes.h"
 #include "operators/convolution_algorithm.h"
 #include "operators/convolution_packing.h"
 #include "operators/padded_planes.h"
@@ -28,8 +29,10 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         target_(target),
         gemm_(*target.kernels().gemm),
         plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
-    if (plan_.source == ActivationsFrom::planes) planes_.emplace(geometry_);
+    if (plan_.source == ActivationsFrom::planes)
+      planes_.emplace(plan_.regions.empty() ? geometry_ : unpadded(geometry_));
     find_strides();
+    find_segments();
   }
 
   std::size_t packed_filter_size() const override { return plan_.filter.size(); }
@@ -44,11 +47,13 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   std::string describe() const override;
 
  private:
-  // Output pixels, as the product's runs of rows.
+  // Output pixels, as the product's runs of rows: parts of output rows, or in some regions of output columns.
   struct Tile {
+    std::size_t region;  // of the plan; 0 where it has none
     std::int64_t group;
     std::int64_t image, row, column;  // of the first pixel
     std::int64_t runs, m;
+    std::size_t output_run_stride, output_row_stride;
     std::int64_t first_block, end_block;
 
     std::int64_t pixels() const { return runs * m; }
@@ -57,20 +62,27 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   struct Activations {
     const std::uint8_t* data;
     std::size_t row_stride, run_stride;
-    const std::size_t* offsets;
-    std::size_t segments, terms, k;  // terms and k of one segment
+    std::size_t terms, k;  // of one segment
+  };
+  // Where the segments of a product stand: offsets from a window's beginning, and in a panel of the packed filter.
+  struct Segments {
+    std::vector<std::size_t> activations, filter;
   };
 
   void find_strides();
+  void find_segments();
+  void add_segments(IndexRange rows, IndexRange columns);
   Tile tile_of_task(std::int64_t task) const noexcept;
+  Tile tile_of_region(std::int64_t image, std::int64_t tile) const noexcept;
+  void prepare_offsets(const ConvolutionDispatch& dispatch, std::int32_t* offsets) const noexcept;
   Activations prepare_activations(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                                   std::uint8_t* own) const noexcept;
   void sum_activations(const Activations& activations, const Tile& tile, std::int32_t* sums) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                 std::uint8_t* own) const noexcept;
-  void spread_codes(const std::uint8_t* codes, const Tile& tile, std::int64_t channels,
-                    std::uint8_t* output) const noexcept;
-  void spread_run(const std::uint8_t* codes, std::int64_t pixels, std::int64_t channels,
+  void spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
+              std::uint8_t* output) const noexcept;
+  void spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                   std::uint8_t* output) const noexcept;
 
   ConvolutionGeometry geometry_;
@@ -78,11 +90,10 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   const GemmKernels& gemm_;
   ProductPlan plan_;
   std::optional<PaddedPlanes> planes_;
-  // Of the input or the planes: from an image, an output row and an output pixel to the next, and from a pixel to each
-  // segment of its terms.
-  std::size_t image_bytes_ = 0, run_bytes_ = 0, pixel_bytes_ = 0;
-  std::vector<std::size_t> segment_offsets_ = {0};
-  std::int64_t output_pixel_stride_ = 0;  // within a run
+  // Of the input or the planes: from an image, a row and a pixel to the next.
+  std::size_t image_bytes_ = 0, row_bytes_ = 0, pixel_bytes_ = 0;
+  std::vector<Segments> segments_;        // of each region, or of the only product
+  std::int64_t output_pixel_stride_ = 0;  // within an output row
 };
 
 void ProductConvolution::find_strides() {
@@ -92,46 +103,121 @@ void ProductConvolution::find_strides() {
   };
   output_pixel_stride_ = plan_.by_rows ? geometry_.output.w : flat_stride(geometry_.output);
   if (plan_.source == ActivationsFrom::pixels) return;
-  const std::size_t row_bytes = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
   image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
-  run_bytes_ = as_size(geometry_.stride_height) * row_bytes;
-  const std::int64_t pixel_bytes = planes_         ? geometry_.input_channels
-                                   : plan_.by_rows ? geometry_.input.w
-                                                   : flat_stride(geometry_.input);
-  pixel_bytes_ = as_size(geometry_.stride_width) * as_size(pixel_bytes);
-  segment_offsets_.clear();
-  const std::size_t tap_bytes =
-      as_size(geometry_.dilation_width) * as_size(planes_ ? geometry_.input_channels : geometry_.input.w);
-  const std::int64_t columns = static_cast<std::int64_t>(plan_.filter.order.segments) / geometry_.kernel_height;
-  for (std::int64_t row = 0; row < geometry_.kernel_height; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      segment_offsets_.push_back(as_size(row * geometry_.dilation_height) * row_bytes + as_size(column) * tap_bytes);
+  row_bytes_ = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
+  pixel_bytes_ = as_size(planes_         ? geometry_.input_channels
+                         : plan_.by_rows ? geometry_.input.w
+                                         : flat_stride(geometry_.input));
+}
+
+void ProductConvolution::find_segments() {
+  if (plan_.source == ActivationsFrom::pixels) {
+    segments_ = {{.activations = {0}, .filter = {0}}};
+  } else if (plan_.regions.empty()) {
+    const std::int64_t segments = static_cast<std::int64_t>(plan_.filter.order.segments);
+    add_segments({0, geometry_.kernel_height}, {0, segments / geometry_.kernel_height});
+  }
+  for (const ProductRegion& region : plan_.regions) add_segments(region.rows.taps, region.columns.taps);
+}
+
+// Segments of a range of kernel rows and columns; a kernel row may be a single segment.
+void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
+  const TermOrder& order = plan_.filter.order;
+  const std::size_t columns_of_row = order.segments / as_size(geometry_.kernel_height);
+  Segments segments;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+      segments.activations.push_back(as_size((row - rows.begin) * geometry_.dilation_height) * row_bytes_ +
+                                     as_size((column - columns.begin) * geometry_.dilation_width) * pixel_bytes_);
+      segments.filter.push_back((as_size(row) * columns_of_row + as_size(column)) * order.segment_padded *
+                                plan_.filter.nr);
     }
   }
+  segments_.push_back(std::move(segments));
 }
 
 ProductConvolution::Tile ProductConvolution::tile_of_task(std::int64_t task) const noexcept {
   const std::int64_t split = task % plan_.block_splits, tile = task / plan_.block_splits;
+  if (!plan_.regions.empty()) {
+    Tile of_region = tile_of_region(tile / plan_.tiles_of_unit, tile % plan_.tiles_of_unit);
+    of_region.first_block = plan_.blocks * split / plan_.block_splits;
+    of_region.end_block = plan_.blocks * (split + 1) / plan_.block_splits;
+    return of_region;
+  }
   const std::int64_t of_unit = tile % plan_.tiles_of_unit * plan_.tile_pixels;
   const std::int64_t count = std::min(plan_.tile_pixels, plan_.unit_pixels - of_unit);
   const std::int64_t first = tile / plan_.tiles_of_unit * plan_.unit_pixels + of_unit;
   const std::int64_t pixel = first % geometry_.image_pixels(), width = geometry_.output_width;
-  return {.group = 0,
+  return {.region = 0,
+          .group = 0,
           .image = first / geometry_.image_pixels(),
           .row = pixel / width,
           .column = pixel % width,
           .runs = plan_.bands(geometry_) ? count / width : 1,
           .m = plan_.bands(geometry_) ? width : count,
+          .output_run_stride = as_size(geometry_.output.h),
+          .output_row_stride = as_size(output_pixel_stride_),
           .first_block = plan_.blocks * split / plan_.block_splits,
           .end_block = plan_.blocks * (split + 1) / plan_.block_splits};
 }
 
+ProductConvolution::Tile ProductConvolution::tile_of_region(std::int64_t image, std::int64_t tile) const noexcept {
+  const auto after =
+      std::upper_bound(plan_.regions.begin(), plan_.regions.end(), tile,
+                       [](std::int64_t number, const ProductRegion& region) { return number < region.first_tile; });
+  const ProductRegion& region = *(after - 1);
+  const std::int64_t of_region = tile - region.first_tile;
+  const std::int64_t row = region.rows.begin + of_region / region.tiles_across * region.tile_rows;
+  const std::int64_t column = region.columns.begin + of_region % region.tiles_across * region.tile_columns;
+  const std::int64_t rows = std::min(region.tile_rows, region.rows.end - row);
+  const std::int64_t columns = std::min(region.tile_columns, region.columns.end - column);
+  const bool down = region.down_columns;
+  return {.region = as_size(&region - plan_.regions.data()),
+          .group = 0,
+          .image = image,
+          .row = row,
+          .column = column,
+          .runs = down ? columns : rows,
+          .m = down ? rows : columns,
+          .output_run_stride = as_size(down ? geometry_.output.w : geometry_.output.h),
+          .output_row_stride = as_size(down ? geometry_.output.h : geometry_.output.w),
+          .first_block = 0,
+          .end_block = plan_.blocks};
+}
+
+// The offsets of each region's channels, from which the taps in the padding are taken out.
+void ProductConvolution::prepare_offsets(const ConvolutionDispatch& dispatch, std::int32_t* offsets) const noexcept {
+  const PackedFilter& filter = plan_.filter;
+  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(dispatch.filter + filter.segment_sums_offset());
+  const auto zero_point = static_cast<std::uint32_t>(dispatch.source.zero_point);
+  const std::uint32_t zero_points_of_tap = static_cast<std::uint32_t>(geometry_.group_input_channels()) * zero_point;
+  for (const ProductRegion& region : plan_.regions) {
+    std::copy_n(dispatch.offset, plan_.region_offsets_stride, offsets);
+    for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
+      if (region.has_tap(tap / geometry_.kernel_width, tap % geometry_.kernel_width)) continue;
+      const std::int32_t* sums = tap_sums + as_size(tap) * filter.output_channels;
+      for (std::size_t c = 0; c < filter.output_channels; ++c) {
+        const auto filter_zero_point =
+            static_cast<std::uint32_t>(dispatch.filter_zero_point == nullptr ? 0 : dispatch.filter_zero_point[c]);
+        offsets[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(offsets[c]) +
+                                               zero_point * static_cast<std::uint32_t>(sums[c]) -
+                                               zero_points_of_tap * filter_zero_point);
+      }
+    }
+    offsets += plan_.region_offsets_stride;
+  }
+}
+
 void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
   if (planes_) planes_->fill(dispatch.source, *target_.kernels().pack, target_.num_threads, scratch);
+  auto* offsets = reinterpret_cast<std::int32_t*>(scratch + plan_.region_offsets);
+  prepare_offsets(dispatch, offsets);
   parallel_for(plan_.tasks(), target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
     Tile tile = tile_of_task(static_cast<std::int64_t>(task));
-    for (; tile.group < geometry_.groups; ++tile.group) run_tile(dispatch, scratch, tile, own);
+    ConvolutionDispatch of_region = dispatch;
+    if (!plan_.regions.empty()) of_region.offset = offsets + tile.region * plan_.region_offsets_stride;
+    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, scratch, tile, own);
   });
 }
 
@@ -140,29 +226,41 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
                                                                         std::uint8_t* own) const noexcept {
   const TermOrder& order = plan_.filter.order;
   if (plan_.source != ActivationsFrom::pixels) {
+    std::int64_t row = tile.row * geometry_.stride_height, column = tile.column * geometry_.stride_width;
+    bool down = false;
+    if (!plan_.regions.empty()) {
+      const ProductRegion& region = plan_.regions[tile.region];
+      if (region.taps() == 0) return {dispatch.source.data, 0, 0, order.segment_terms, order.segment_padded};
+      row += region.rows.taps.begin * geometry_.dilation_height - geometry_.padding_top;
+      column += region.columns.taps.begin * geometry_.dilation_width - geometry_.padding_left;
+      down = region.down_columns;
+    }
+    const std::size_t of_row = as_size(geometry_.stride_height) * row_bytes_;
+    const std::size_t of_column = as_size(geometry_.stride_width) * pixel_bytes_;
     const std::uint8_t* data = (planes_ ? planes : dispatch.source.data) + as_size(tile.image) * image_bytes_ +
-                               as_size(tile.row) * run_bytes_ + as_size(tile.column) * pixel_bytes_ +
+                               as_size(row) * row_bytes_ + as_size(column) * pixel_bytes_ +
                                as_size(tile.group * geometry_.group_input_channels());
-    return {data,           pixel_bytes_,        run_bytes_,          segment_offsets_.data(),
-            order.segments, order.segment_terms, order.segment_padded};
+    return {data, down ? of_row : of_column, down ? of_column : of_row, order.segment_terms, order.segment_padded};
   }
   std::uint8_t* packed = own + plan_.activations;
   const std::int64_t first = tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
   pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first, tile.pixels(), order.k(),
                        packed);
-  return {packed, order.k(), 0, segment_offsets_.data(), 1, as_size(geometry_.reduction()), order.k()};
+  return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
 }
 
 // The sum of each pixel's window, which filters with zero points other than 0 need; sums has room for twice as many.
 void ProductConvolution::sum_activations(const Activations& activations, const Tile& tile,
                                          std::int32_t* sums) const noexcept {
   std::int32_t* of_segment = sums + plan_.tile_pixels;
+  const std::vector<std::size_t>& segments = segments_[tile.region].activations;
   const std::size_t m = as_size(tile.m);
+  if (segments.empty()) std::fill_n(sums, tile.pixels(), 0);
   for (std::size_t run = 0; run < as_size(tile.runs); ++run, sums += m) {
     const std::uint8_t* rows = activations.data + run * activations.run_stride;
-    for (std::size_t segment = 0; segment < activations.segments; ++segment) {
-      target_.kernels().pack->sum_rows(rows + activations.offsets[segment], activations.row_stride, m,
-                                       activations.terms, segment == 0 ? sums : of_segment);
+    for (std::size_t segment = 0; segment < segments.size(); ++segment) {
+      target_.kernels().pack->sum_rows(rows + segments[segment], activations.row_stride, m, activations.terms,
+                                       segment == 0 ? sums : of_segment);
       for (std::size_t i = 0; segment != 0 && i < m; ++i) {
         sums[i] =
             static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[i]) + static_cast<std::uint32_t>(of_segment[i]));
@@ -178,54 +276,65 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
   if (dispatch.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
 
   const PlaneStrides& strides = geometry_.output;
+  const Segments& segments = segments_[tile.region];
   const std::uint8_t* filter = dispatch.filter + as_size(tile.group) * plan_.filter.operand_size;
   for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
     const std::int64_t of_group = block * plan_.block_channels;
     const std::int64_t channels = std::min(plan_.block_channels, geometry_.group_output_channels() - of_group);
     const std::int64_t channel = tile.group * geometry_.group_output_channels() + of_group;
-    std::uint8_t* output =
-        dispatch.output + tile.image * strides.n + channel * strides.c + tile.row * strides.h + tile.column * strides.w;
-    const bool direct = strides.c == 1;
+    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (tile.image * strides.n + channel * strides.c +
+                                                                       tile.row * strides.h + tile.column * strides.w);
+    const bool direct = strides.c == 1, ends_in_sums = geometry_.ends_in_sums();
+    std::uint8_t* results = direct ? output : own + plan_.results;
     gemm_.multiply(
         {.a = activations.data,
          .a_row_stride = activations.row_stride,
          .a_run_stride = activations.run_stride,
-         .a_offsets = activations.offsets,
-         .segments = activations.segments,
+         .a_offsets = segments.activations.data(),
+         .segments = segments.activations.size(),
          .b = filter + as_size(of_group) * plan_.filter.order.k(),
+         .b_offsets = segments.filter.data(),
+         .b_panel_stride = plan_.filter.order.k() * plan_.filter.nr,
          .runs = as_size(tile.runs),
          .m = as_size(tile.m),
          .n = as_size(channels),
          .k = activations.k,
          .offset = dispatch.offset + channel,
-         .multiplier = dispatch.multiplier + channel,
+         .multiplier = ends_in_sums ? nullptr : dispatch.multiplier + channel,
          .filter_zero_point = dispatch.filter_zero_point == nullptr ? nullptr : dispatch.filter_zero_point + channel,
          .activation_sum = sums,
          .output_zero_point = dispatch.output_zero_point,
          .flip = dispatch.output_flip,
-         .output = direct ? output : own + plan_.codes,
-         .output_row_stride = as_size(direct ? output_pixel_stride_ : channels),
-         .output_run_stride = as_size(direct ? strides.h : tile.m * channels)});
-    if (!direct) spread_codes(own + plan_.codes, tile, channels, output);
+         .output = ends_in_sums ? nullptr : results,
+         .output_row_stride = direct ? tile.output_row_stride : as_size(channels),
+         .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
+         .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr});
+    if (!direct) spread(results, tile, channels, output);
   }
 }
 
-// Writes the codes of a tile's pixels, whose channels follow each other, to an output where they do not.
-void ProductConvolution::spread_codes(const std::uint8_t* codes, const Tile& tile, std::int64_t channels,
-                                      std::uint8_t* output) const noexcept {
+// Writes the results of a tile's pixels, whose channels follow each other, to an output where they do not.
+void ProductConvolution::spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
+                                std::uint8_t* output) const noexcept {
   if (geometry_.output.h == tile.m * output_pixel_stride_) {  // the runs are one
-    spread_run(codes, tile.pixels(), channels, output);
+    spread_run(results, tile.pixels(), channels, output);
     return;
   }
   for (std::int64_t run = 0; run < tile.runs; ++run) {
-    spread_run(codes + run * tile.m * channels, tile.m, channels, output + run * geometry_.output.h);
+    spread_run(results + run * tile.m * channels * geometry_.output_bytes, tile.m, channels,
+               output + run * geometry_.output.h * geometry_.output_bytes);
   }
 }
 
-void ProductConvolution::spread_run(const std::uint8_t* codes, std::int64_t pixels, std::int64_t channels,
+void ProductConvolution::spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                                     std::uint8_t* output) const noexcept {
+  if (geometry_.ends_in_sums()) {
+    spread_sums(*target_.kernels().pack, reinterpret_cast<const std::int32_t*>(results), pixels, channels,
+                reinterpret_cast<std::int32_t*>(output), output_pixel_stride_, geometry_.output.c);
+    return;
+  }
   if (output_pixel_stride_ == 1) {
-    target_.kernels().pack->transpose({.input = codes,
+    target_.kernels().pack->transpose({.input = results,
                                        .input_row_stride = as_size(channels),
                                        .rows = as_size(pixels),
                                        .columns = as_size(channels),
@@ -236,22 +345,33 @@ void ProductConvolution::spread_run(const std::uint8_t* codes, std::int64_t pixe
   }
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     for (std::int64_t c = 0; c < channels; ++c) {
-      output[pixel * output_pixel_stride_ + c * geometry_.output.c] = codes[pixel * channels + c];
+      output[pixel * output_pixel_stride_ + c * geometry_.output.c] = results[pixel * channels + c];
     }
   }
 }
 
 std::string ProductConvolution::describe() const {
   std::ostringstream text;
-  text << "algorithm: matrix product over an implicit im2col, requantized in the same pass\n"
-       << "activations: "
-       << (plan_.source == ActivationsFrom::input    ? "read in place from the input"
-           : plan_.source == ActivationsFrom::planes ? "read in place from a padded copy of the input"
-                                                     : "gathered from the input, packed a tile at a time")
+  const bool copied = plan_.source == ActivationsFrom::planes;
+  text << "algorithm: matrix product over an implicit im2col"
+       << (geometry_.ends_in_sums() ? "\n" : ", requantized in the same pass\n") << "activations: "
+       << (plan_.source == ActivationsFrom::input ? "read in place from the input"
+           : copied && plan_.regions.empty()      ? "read in place from a padded copy of the input"
+           : copied                               ? "read in place from an unsigned copy of the input"
+                                                  : "gathered from the input, packed a tile at a time")
        << "\nproduct: " << geometry_.reduction() << " terms, padded to " << plan_.filter.order.k() << "; "
-       << plan_.blocks << " x " << plan_.block_channels << " channels in each of " << geometry_.groups << " groups"
-       << "\ntile: " << plan_.tile_pixels << " output pixels" << (plan_.bands(geometry_) ? " of whole rows" : "")
-       << ", " << plan_.tasks() << " tasks on " << plan_.participants << " threads";
+       << plan_.blocks << " x " << plan_.block_channels << " channels in each of " << geometry_.groups << " groups";
+  if (!plan_.regions.empty()) {
+    std::int64_t taps = 0;
+    for (const ProductRegion& region : plan_.regions)
+      taps += region.taps() * region.rows.count() * region.columns.count();
+    const std::int64_t all = geometry_.image_pixels() * static_cast<std::int64_t>(plan_.filter.order.segments);
+    text << "\npadding: taps in it are left out, in " << plan_.regions.size() << " regions of the output; "
+         << 100 * taps / all << " % of the taps remain";
+  }
+  text << "\ntile: " << (plan_.regions.empty() ? "" : "up to ") << plan_.tile_pixels << " output pixels"
+       << (plan_.regions.empty() && plan_.bands(geometry_) ? " of whole rows" : "") << ", " << plan_.tasks()
+       << " tasks on " << plan_.participants << " threads";
   return text.str();
 }
 

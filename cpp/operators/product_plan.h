@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "operators/convolution_packing.h"
+#include "operators/product_regions.h"
 #include "operators/sizes.h"
 
 namespace dmlcpu {
@@ -13,18 +15,19 @@ namespace dmlcpu {
 // Where a tile's activations come from.
 enum class ActivationsFrom : std::uint8_t {
   input,   // the input itself, whose windows are read where they stand
-  planes,  // the same of a padded copy
+  planes,  // the same of a padded copy, or of a plain one where taps in the padding are left out
   pixels,  // each pixel's window, gathered tap by tap: what fits neither
 };
 
 // Output pixels are rows of the product. A tile is a band of whole output rows (runs of the product), a part of one
 // row, or a flat stretch of pixels whose rows follow each other without a seam, in the output and where the input is
-// read in place.
+// read in place; or, where taps in the padding are left out, a part of a region.
 struct ProductPlan {
   ActivationsFrom source;
   bool by_rows;  // the input's rows have seams: tiles are bands or parts of a row
   PackedFilter filter;
-  std::int64_t unit_pixels;  // of what tiles do not cross: a row, an image or the batch
+  std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
+  std::int64_t unit_pixels;            // of what tiles do not cross: a row, an image or the batch
   std::int64_t units;
   std::int64_t tile_pixels;  // for bands a multiple of the output's width
   std::int64_t tiles_of_unit;
@@ -37,9 +40,10 @@ struct ProductPlan {
   bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
   std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
 
-  // The scratch buffer is the planes, then one part for each participant; offsets into a part.
+  // The scratch buffer is the planes, the offsets of regions, then one part for each participant; offsets into a part.
+  std::size_t region_offsets, region_offsets_stride;  // elements of a channel each, a region after the other
   std::size_t participants_offset, participant_size;
-  std::size_t activations, activation_sums, codes;
+  std::size_t activations, activation_sums, results;
   std::size_t scratch_size;
 };
 

@@ -33,7 +33,7 @@ class Quantize final : public BlockwiseOperator {
  protected:
   const char* kernel_name() const override { return "quantize, division"; }
 
-  void compute(const Rows& rows) const noexcept override {
+  void compute(const ScaledRows& rows) const noexcept override {
     const std::size_t calls = rows.per_element ? 1 : rows.rows, count = rows.rows * rows.columns / calls;
     for (std::size_t i = 0; i < calls; ++i) {
       kernel_({.input = static_cast<const std::uint8_t*>(rows.input) + i * count * input_bytes_,

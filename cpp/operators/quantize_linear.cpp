@@ -25,26 +25,21 @@ class QuantizeLinear final : public CompiledOperator {
   QuantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         flip_(offset_flip(desc().tensor(3).type)),
-        runs_(desc(), flip_, 0.0F),
+        runs_(desc().tensor(0), &desc().tensor(1), optional_tensor(desc(), 2), desc().tensor(3), target(), flip_),
         kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
 
   std::string describe() const override {
-    return "algorithm: one pass\nkernel: quantize, division\n" + runs_.describe(target().num_threads);
+    return "algorithm: one pass\nkernel: quantize, division\n" + runs_.describe();
   }
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    runs_.run(tensors, target().num_threads,
-              [this](const void* input, void* output, std::size_t count, const float* scale, const float* zero_point,
-                     bool per_element) noexcept {
-                kernel_({.input = input,
-                         .output = static_cast<std::uint8_t*>(output),
-                         .count = count,
-                         .scale = scale,
-                         .zero_point = zero_point,
-                         .per_element = per_element,
-                         .flip = flip_});
-              });
+    runs_.run({.input = tensors[0],
+               .scale = tensors[1],
+               .zero_point = tensors[2],
+               .output = tensors[3],
+               .constant_zero_point = static_cast<float>(flip_)},
+              [this](const ScaledBlock& block) noexcept { kernel_(quantize_run(block, flip_)); });
   }
 
  private:

@@ -1,4 +1,5 @@
-// QUANTIZED_LINEAR_CONVOLUTION: the parameters of a dispatch, for whichever algorithm was chosen.
+// QUANTIZED_LINEAR_CONVOLUTION, and CONVOLUTION_INTEGER, which ends in the sums: the parameters of a dispatch, for
+// whichever algorithm was chosen.
 #include <algorithm>
 #include <stdexcept>
 
@@ -11,20 +12,19 @@
 namespace dmlcpu {
 namespace {
 
-enum Tensor : std::size_t {
-  kInput,
-  kInputScale,
-  kInputZeroPoint,
-  kFilter,
-  kFilterScale,
-  kFilterZeroPoint,
-  kBias,
-  kOutputScale,
-  kOutputZeroPoint,
-  kOutput
+// The number of each tensor in the desc of an operator; kAbsent for those that it does not have.
+struct TensorNumbers {
+  std::size_t input, input_scale, input_zero_point;
+  std::size_t filter, filter_scale, filter_zero_point;
+  std::size_t bias, output_scale, output_zero_point, output;
 };
 
-// A channel of its own for each output channel shares nothing between channels: a matrix product would be one column.
+constexpr std::size_t kAbsent = kMaxTensors;
+constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
+
+// A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
+// and a few columns in groups of a few channels.
 // Products read the input of a pointwise convolution, and write any output, in whichever memory they are in.
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
@@ -32,22 +32,28 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_depthwise_convolution);
   }
+  if (grouped_applies(geometry, target) && !geometry.ends_in_sums()) {
+    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
+                                   make_grouped_convolution);
+  }
   const Staging staging = {.input = !geometry.pointwise() && reads_most(geometry), .output = false};
   return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);
 }
 
-class QuantizedLinearConvolution final : public CompiledOperator {
+class Convolution final : public CompiledOperator {
  public:
-  QuantizedLinearConvolution(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  Convolution(OperatorDesc operator_desc, ExecutionTarget execution_target, const TensorNumbers& numbers)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
-        algorithm_(choose_algorithm(geometry_, offset_flip(desc().tensor(kInput).type), target())) {
+        numbers_(numbers),
+        geometry_(convolution_geometry(desc(), desc().tensor(numbers.input), desc().tensor(numbers.filter),
+                                       desc().tensor(numbers.output))),
+        algorithm_(choose_algorithm(geometry_, offset_flip(desc().tensor(numbers.input).type), target())) {
     check_parameters();
     const auto channels = static_cast<std::size_t>(geometry_.output_channels);
     BufferLayout layout;
-    packed_filter_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
+    packed_filter_ = layout.take(desc().tensor(numbers.filter).owned ? 0 : algorithm_->packed_filter_size());
     offset_ = layout.take(channels + panel(), sizeof(std::int32_t));
-    multiplier_ = layout.take(channels + panel(), sizeof(float));
+    multiplier_ = layout.take(requantizes() ? channels + panel() : 0, sizeof(float));
     filter_zero_point_ = layout.take(channels + panel(), sizeof(std::int32_t));
     algorithm_scratch_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
@@ -56,25 +62,25 @@ class QuantizedLinearConvolution final : public CompiledOperator {
   std::size_t temporary_size() const override { return scratch_size_; }
   std::string describe() const override {
     return algorithm_->describe() +
-           "\nfilter: " + (desc().tensor(kFilter).owned ? "packed once, " : "packed at each dispatch, ") +
+           "\nfilter: " + (desc().tensor(numbers_.filter).owned ? "packed once, " : "packed at each dispatch, ") +
            std::to_string(algorithm_->packed_filter_size()) + " bytes";
   }
 
  protected:
   std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
-    if (tensor != kFilter) return std::nullopt;
+    if (tensor != numbers_.filter) return std::nullopt;
     AlignedBuffer packed(algorithm_->packed_filter_size());
     algorithm_->pack_filter(static_cast<const std::uint8_t*>(data), filter_flip(), packed.data());
     return packed;
   }
   std::size_t packed_owned_size(std::size_t tensor) const override {
-    return tensor == kFilter ? algorithm_->packed_filter_size() : CompiledOperator::packed_owned_size(tensor);
+    return tensor == numbers_.filter ? algorithm_->packed_filter_size() : CompiledOperator::packed_owned_size(tensor);
   }
 
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
-    const auto* filter = static_cast<const std::uint8_t*>(tensors[kFilter]);
-    if (!desc().tensor(kFilter).owned) {
+    const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);
+    if (!desc().tensor(numbers_.filter).owned) {
       algorithm_->pack_filter(filter, filter_flip(), scratch + packed_filter_);
       filter = scratch + packed_filter_;
     }
@@ -83,7 +89,18 @@ class QuantizedLinearConvolution final : public CompiledOperator {
 
  private:
   std::uint8_t filter_flip() const {
-    return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(kFilter).type));
+    return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(numbers_.filter).type));
+  }
+
+  bool requantizes() const { return numbers_.output_scale != kAbsent; }
+  // The layout and the elements of a tensor that may be absent.
+  const std::optional<TensorLayout>& layout_of(std::size_t number) const {
+    static const std::optional<TensorLayout> kNone;
+    return number == kAbsent ? kNone : desc().tensors[number];
+  }
+  template <class Element>
+  static const Element* elements_of(const TensorPointers& tensors, std::size_t number) {
+    return number == kAbsent ? nullptr : static_cast<const Element*>(tensors[number]);
   }
 
   // Products read the parameters of channels up to the end of their last panel of columns.
@@ -91,9 +108,11 @@ class QuantizedLinearConvolution final : public CompiledOperator {
 
   void check_parameters() const;
   ConvolutionDispatch prepare(const TensorPointers& tensors, const std::uint8_t* filter, std::uint8_t* scratch) const;
-  bool prepare_channels(const TensorPointers& tensors, const ConvolutionDispatch& dispatch, std::int32_t* offset,
-                        float* multiplier, std::int32_t* filter_zero_point) const;
+  bool prepare_offsets(const TensorPointers& tensors, const ConvolutionDispatch& dispatch, std::int32_t* offset,
+                       std::int32_t* filter_zero_point) const;
+  void prepare_multipliers(const TensorPointers& tensors, float* multiplier) const;
 
+  TensorNumbers numbers_;
   ConvolutionGeometry geometry_;
   std::unique_ptr<ConvolutionAlgorithm> algorithm_;
   // Offsets into the scratch buffer.
@@ -106,10 +125,12 @@ std::int64_t channel_stride(const std::optional<TensorLayout>& layout) {
   return layout && layout->rank > 1 && layout->sizes[1] > 1 ? layout->strides[1] : 0;
 }
 
-void QuantizedLinearConvolution::check_parameters() const {
-  for (const std::size_t index : {kInputScale, kFilterScale, kOutputScale}) desc().tensor(index);
-  for (const std::size_t index : {kFilterScale, kFilterZeroPoint, kBias}) {
-    const std::optional<TensorLayout>& layout = desc().tensors[index];
+void Convolution::check_parameters() const {
+  for (const std::size_t number : {numbers_.input_scale, numbers_.filter_scale, numbers_.output_scale}) {
+    if (number != kAbsent) desc().tensor(number);
+  }
+  for (const std::size_t number : {numbers_.filter_scale, numbers_.filter_zero_point, numbers_.bias}) {
+    const std::optional<TensorLayout>& layout = layout_of(number);
     if (!layout) continue;
     const std::int64_t channels = layout->rank > 1 ? layout->sizes[1] : 1;
     if (layout->element_count() != channels || (channels != 1 && channels != geometry_.output_channels)) {
@@ -118,48 +139,43 @@ void QuantizedLinearConvolution::check_parameters() const {
   }
 }
 
-ConvolutionDispatch QuantizedLinearConvolution::prepare(const TensorPointers& tensors, const std::uint8_t* filter,
-                                                        std::uint8_t* scratch) const {
-  const DataType input_type = desc().tensor(kInput).type, output_type = desc().tensor(kOutput).type;
+ConvolutionDispatch Convolution::prepare(const TensorPointers& tensors, const std::uint8_t* filter,
+                                         std::uint8_t* scratch) const {
+  const DataType input_type = desc().tensor(numbers_.input).type, output_type = desc().tensor(numbers_.output).type;
   const std::uint8_t flip = offset_flip(input_type), output_flip = offset_flip(output_type);
   auto* offset = reinterpret_cast<std::int32_t*>(scratch + offset_);
   auto* multiplier = reinterpret_cast<float*>(scratch + multiplier_);
   auto* filter_zero_point = reinterpret_cast<std::int32_t*>(scratch + filter_zero_point_);
   ConvolutionDispatch dispatch = {
-      .source = {.data = static_cast<const std::uint8_t*>(tensors[kInput]),
+      .source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
                  .flip = flip,
-                 .zero_point = static_cast<std::uint8_t>(value_as_float(tensors[kInputZeroPoint], input_type) + flip)},
+                 .zero_point =
+                     static_cast<std::uint8_t>(value_as_float(tensors[numbers_.input_zero_point], input_type) + flip)},
       .filter = filter,
       .offset = offset,
       .multiplier = multiplier,
       .filter_zero_point = filter_zero_point,
-      .output_zero_point = value_as_float(tensors[kOutputZeroPoint], output_type) + output_flip,
+      .output_zero_point =
+          value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type) + output_flip,
       .output_flip = output_flip,
-      .output = static_cast<std::uint8_t*>(tensors[kOutput])};
-  if (!prepare_channels(tensors, dispatch, offset, multiplier, filter_zero_point)) dispatch.filter_zero_point = nullptr;
+      .output = static_cast<std::uint8_t*>(tensors[numbers_.output])};
+  if (!prepare_offsets(tensors, dispatch, offset, filter_zero_point)) dispatch.filter_zero_point = nullptr;
+  if (requantizes()) prepare_multipliers(tensors, multiplier);
   return dispatch;
 }
 
-// Fills the arrays of channels; returns whether any filter zero point is other than 0.
-bool QuantizedLinearConvolution::prepare_channels(const TensorPointers& tensors, const ConvolutionDispatch& dispatch,
-                                                  std::int32_t* offset, float* multiplier,
-                                                  std::int32_t* filter_zero_point) const {
+// Fills the integers of channels; returns whether any filter zero point is other than 0.
+bool Convolution::prepare_offsets(const TensorPointers& tensors, const ConvolutionDispatch& dispatch,
+                                  std::int32_t* offset, std::int32_t* filter_zero_point) const {
   const std::int32_t* sums = algorithm_->filter_sums(dispatch.filter);
-  const float input_scale = value_as_float(tensors[kInputScale], DataType::float32);
-  const float output_scale = value_as_float(tensors[kOutputScale], DataType::float32);
-  const auto* filter_scales = static_cast<const float*>(tensors[kFilterScale]);
-  const auto* biases = static_cast<const std::int32_t*>(tensors[kBias]);
-  const auto* zero_points = static_cast<const std::uint8_t*>(tensors[kFilterZeroPoint]);
-  const std::int64_t scale_stride = channel_stride(desc().tensors[kFilterScale]);
-  const std::int64_t zero_point_stride = channel_stride(desc().tensors[kFilterZeroPoint]);
-  const std::int64_t bias_stride = channel_stride(desc().tensors[kBias]);
+  const auto* biases = elements_of<std::int32_t>(tensors, numbers_.bias);
+  const auto* zero_points = elements_of<std::uint8_t>(tensors, numbers_.filter_zero_point);
+  const std::int64_t zero_point_stride = channel_stride(layout_of(numbers_.filter_zero_point));
+  const std::int64_t bias_stride = channel_stride(layout_of(numbers_.bias));
   const auto input_zero_point = static_cast<std::uint32_t>(dispatch.source.zero_point);
   const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
 
-  // Any values would do behind the last channel, but the bits of some are denormal numbers, which take long to
-  // multiply.
   std::fill_n(offset + geometry_.output_channels, panel(), 0);
-  std::fill_n(multiplier + geometry_.output_channels, panel(), 0.0F);
   std::fill_n(filter_zero_point + geometry_.output_channels, panel(), 0);
   bool any_zero_point = false;
   for (std::int64_t c = 0; c < geometry_.output_channels; ++c) {
@@ -172,15 +188,31 @@ bool QuantizedLinearConvolution::prepare_channels(const TensorPointers& tensors,
     sum -= input_zero_point * static_cast<std::uint32_t>(sums[c]);
     sum += terms * input_zero_point * static_cast<std::uint32_t>(std::int32_t{zero_point});
     offset[c] = static_cast<std::int32_t>(sum);
-    multiplier[c] = (input_scale * filter_scales[c * scale_stride]) / output_scale;
   }
   return any_zero_point;
+}
+
+void Convolution::prepare_multipliers(const TensorPointers& tensors, float* multiplier) const {
+  const float input_scale = value_as_float(tensors[numbers_.input_scale], DataType::float32);
+  const float output_scale = value_as_float(tensors[numbers_.output_scale], DataType::float32);
+  const auto* filter_scales = static_cast<const float*>(tensors[numbers_.filter_scale]);
+  const std::int64_t stride = channel_stride(layout_of(numbers_.filter_scale));
+  for (std::int64_t c = 0; c < geometry_.output_channels; ++c) {
+    multiplier[c] = (input_scale * filter_scales[c * stride]) / output_scale;
+  }
+  // Any values would do behind the last channel, but the bits of some are denormal numbers, which take long to
+  // multiply.
+  std::fill_n(multiplier + geometry_.output_channels, panel(), 0.0F);
 }
 
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target) {
-  return std::make_unique<QuantizedLinearConvolution>(std::move(desc), target);
+  return std::make_unique<Convolution>(std::move(desc), target, kQuantizedLinear);
+}
+
+std::unique_ptr<CompiledOperator> compile_convolution_integer(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<Convolution>(std::move(desc), target, kInteger);
 }
 
 }  // namespace dmlcpu

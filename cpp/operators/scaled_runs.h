@@ -1,9 +1,20 @@
-// The loop that quantizing and dequantizing share: an input, a scale and an optional zero point, all of the output's
-// sizes and of any strides.
+// The loop that quantizing and dequantizing share: an input, a scale and a zero point, of the output's sizes and of any
+// strides, either parameter possibly one constant.
+//
+// Planes of runs (strided_runs.h) are cut into blocks of rows that a kernel takes at once:
+//
+//   parameters within a run                  a block                                            parameters for the
+//   kernel the same                                 rows of any length                                 one a row of
+//   elements, the same in every row       rows of up to kChunk elements; contiguous short    one an element
+//                                            ones are folded to longer rows
+//   of elements, or runs of a few elements   a chunk of contiguous elements                     one an element, spread
+//
+// What a kernel cannot read or write in place is staged (staging.h): 8-bit elements that are neighbours across rows are
+// transposed, so the wider of input and output decides the order of the axes.
 #pragma once
 
-#include <algorithm>
-#include <span>
+#include <optional>
+#include <string>
 
 #include "operators/operator.h"
 #include "operators/staging.h"
@@ -12,41 +23,100 @@
 
 namespace dmlcpu {
 
+// What a kernel is given: the fields that QuantizeRun and DequantizeRun share.
+struct ScaledBlock {
+  const void* input;
+  void* output;
+  std::size_t count;
+  const float* scale;
+  const float* zero_point;
+  bool per_element;
+  std::size_t rows;
+  std::size_t input_row_stride;
+  std::size_t output_row_stride;
+};
+
+inline QuantizeRun quantize_run(const ScaledBlock& block, std::uint8_t flip) {
+  return {.input = block.input,
+          .output = static_cast<std::uint8_t*>(block.output),
+          .count = block.count,
+          .scale = block.scale,
+          .zero_point = block.zero_point,
+          .per_element = block.per_element,
+          .flip = flip,
+          .rows = block.rows,
+          .input_row_stride = block.input_row_stride,
+          .output_row_stride = block.output_row_stride};
+}
+
+inline DequantizeRun dequantize_run(const ScaledBlock& block) {
+  return {.input = block.input,
+          .output = block.output,
+          .count = block.count,
+          .scale = block.scale,
+          .zero_point = block.zero_point,
+          .per_element = block.per_element,
+          .rows = block.rows,
+          .input_row_stride = block.input_row_stride,
+          .output_row_stride = block.output_row_stride};
+}
+
+// A tensor that may be absent, as null.
+inline const TensorLayout* optional_tensor(const OperatorDesc& desc, std::size_t index) {
+  return desc.tensors.at(index) ? &*desc.tensors[index] : nullptr;
+}
+
 class ScaledRuns {
  public:
-  // zero_point_offset is added to every zero point; an absent one is absent_zero_point before that.
-  ScaledRuns(const OperatorDesc& desc, float zero_point_offset, float absent_zero_point)
-      : input_(desc.tensor(0)),
-        scale_(desc.tensor(1)),
-        zero_point_(desc.tensors.at(2)),
-        output_(desc.tensor(3)),
-        runs_(std::array{&output_, &input_, &scale_, zero_point_ ? &*zero_point_ : nullptr}),
-        zero_point_offset_(zero_point_offset),
-        absent_zero_point_(absent_zero_point) {}
+  // An absent scale or zero point is a constant, given to run. zero_point_offset is added to the others.
+  ScaledRuns(const TensorLayout& input, const TensorLayout* scale, const TensorLayout* zero_point,
+             const TensorLayout& output, const ExecutionTarget& target, float zero_point_offset);
 
-  // kernel(input, output, count, scale, zero_point, per_element) on contiguous runs that cover the tensors.
+  struct Operands {
+    const void* input;
+    const void* scale;
+    const void* zero_point;
+    void* output;
+    float constant_scale = 1.0F;
+    float constant_zero_point = 0.0F;
+  };
+
+  // kernel(const ScaledBlock&) on blocks that cover the tensors. In reverse, the last ones come first: what a pass
+  // before has left in the caches.
   template <class Kernel>
-  void run(const TensorPointers& tensors, int num_threads, const Kernel& kernel) const {
-    parallel_for(runs_.task_count(), num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
+  void run(const Operands& operands, const Kernel& kernel, bool reverse = false) const {
+    const std::size_t tasks = runs_.task_count();
+    parallel_for(tasks, num_threads_, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = runs_.piece(reverse ? tasks - 1 - task : task);
       Parameters parameters;
-      for (std::size_t r = 0; r < piece.run_count; ++r) {
-        const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);
-        const std::size_t chunk = whole_pieces() ? piece.size : kChunk;
-        for (std::size_t begin = 0; begin < piece.size; begin += chunk) {
-          run_chunk(tensors, offsets, piece.begin + begin, std::min(chunk, piece.size - begin), parameters, kernel);
+      for (std::size_t column = 0; column < piece.size; column += max_columns_) {
+        const std::size_t columns = std::min(max_columns_, piece.size - column);
+        for (std::size_t row = 0; row < piece.run_count;) {
+          const std::size_t first = piece.first_run + row;
+          const std::size_t rows = runs_.rows_from(first, std::min(max_rows_, piece.run_count - row));
+          run_block(operands, position(first, piece.begin + column), rows, columns, parameters, kernel);
+          row += rows;
         }
       }
+      if (streams_) finish_streams();
     });
   }
 
-  std::string describe(int num_threads) const {
-    return std::string("parameters: ") + (per_element() ? "one for each element of a run" : "one for each run") + "\n" +
-           runs_.describe(num_threads);
-  }
+  // The plan in words, one property a line, for CompiledOperator::describe.
+  std::string describe() const;
 
  private:
-  // The parameters of the last chunk, kept while the next chunk uses the same ones, as every pixel of an {N, H, W, C}
+  enum Operand : std::size_t { kOutput, kInput, kScale, kZeroPoint };
+
+  // How many parameters a block has.
+  enum class Spread : std::uint8_t {
+    rows,     // one a row
+    columns,  // one a column, the same in all rows
+    folded,   // the same for short contiguous rows, several of which count as one
+    elements  // one an element of a contiguous block
+  };
+
+  // The parameters of the last block, kept while the next one uses the same ones, as every pixel of an {N, H, W, C}
   // tensor with a scale for each channel does.
   struct Parameters {
     std::int64_t scale_index = -1, zero_point_index = -1;
@@ -55,53 +125,76 @@ class ScaledRuns {
     alignas(64) float zero_point[kChunk];
   };
 
-  bool per_element() const { return runs_.stride(2) != 0 || runs_.stride(3) != 0; }
-  bool whole_pieces() const { return !per_element() && runs_.stride(0) == 1 && runs_.stride(1) == 1; }
+  void choose_blocks();
+  StridedRuns::Offsets position(std::size_t run, std::size_t column) const;
+  bool row_invariant() const { return runs_.row_stride(kScale) == 0 && runs_.row_stride(kZeroPoint) == 0; }
+  // Whether a kernel takes a block of an operand as it lies in memory.
+  bool in_place(Operand operand, std::size_t rows, std::size_t columns) const;
+  static void finish_streams();
+  void store_staged(const ChunkBuffer& buffer, void* output, std::size_t rows, std::size_t columns) const;
 
-  void load(const TensorPointers& tensors, std::int64_t scale_index, std::int64_t zero_point_index, std::size_t count,
-            Parameters& parameters) const {
-    if (scale_index == parameters.scale_index && zero_point_index == parameters.zero_point_index &&
-        count == parameters.count) {
-      return;
+  // Brings the parameters of a block into floats.
+  void load(const Operands& operands, const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns,
+            Parameters& parameters) const;
+  void load_one(const void* data, DataType type, Operand operand, std::size_t rows, std::size_t columns,
+                float* values) const;
+
+  template <class Kernel>
+  void run_block(const Operands& operands, const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns,
+                 Parameters& parameters, const Kernel& kernel) const {
+    load(operands, offsets, rows, columns, parameters);
+    ChunkBuffer input_buffer, output_buffer;
+    void* output = element(operands.output, output_type_, offsets[kOutput]);
+    const bool output_in_place = in_place(kOutput, rows, columns) && !streams_;
+    ScaledBlock block = {
+        .input = element(operands.input, input_type_, offsets[kInput]),
+        .output = output_in_place ? output : output_buffer.bytes,
+        .count = columns,
+        .scale = parameters.scale,
+        .zero_point = parameters.zero_point,
+        .per_element = spread_ != Spread::rows,
+        .rows = rows,
+        .input_row_stride = static_cast<std::size_t>(runs_.row_stride(kInput)),
+        .output_row_stride = output_in_place ? static_cast<std::size_t>(runs_.row_stride(kOutput)) : columns};
+    if (!in_place(kInput, rows, columns)) {
+      block.input = gather(block.input, input_type_, {rows, columns, runs_.row_stride(kInput), runs_.stride(kInput)},
+                           pack_, input_buffer);
+      block.input_row_stride = columns;
     }
-    gather_as_float(element(static_cast<const void*>(tensors[1]), scale_.type, scale_index), scale_.type,
-                    runs_.stride(2), count, parameters.scale);
-    if (zero_point_) {
-      gather_as_float(element(static_cast<const void*>(tensors[2]), zero_point_->type, zero_point_index),
-                      zero_point_->type, runs_.stride(3), count, parameters.zero_point);
-    } else {
-      std::fill_n(parameters.zero_point, count, absent_zero_point_);
-    }
-    if (zero_point_offset_ != 0.0F) {
-      for (std::size_t i = 0; i < count; ++i) parameters.zero_point[i] += zero_point_offset_;
-    }
-    parameters.scale_index = scale_index;
-    parameters.zero_point_index = zero_point_index;
-    parameters.count = count;
+    call(kernel, block);
+    if (!output_in_place) store_staged(output_buffer, output, rows, columns);
   }
 
   template <class Kernel>
-  void run_chunk(const TensorPointers& tensors, const StridedRuns::Offsets& offsets, std::size_t begin,
-                 std::size_t count, Parameters& parameters, const Kernel& kernel) const {
-    const auto index = [&](std::size_t operand) {
-      return offsets[operand] + static_cast<std::int64_t>(begin) * runs_.stride(operand);
-    };
-    load(tensors, index(2), index(3), per_element() ? count : 1, parameters);
-    ChunkBuffer input_buffer, output_buffer;
-    const void* input = gather(element(static_cast<const void*>(tensors[0]), input_.type, index(1)), input_.type,
-                               runs_.stride(1), count, input_buffer);
-    void* output = element(tensors[3], output_.type, index(0));
-    const bool direct = runs_.stride(0) == 1 || count == 1;
-    kernel(input, direct ? output : output_buffer.bytes, count, parameters.scale, parameters.zero_point, per_element());
-    if (!direct) scatter(output_buffer, output_.type, output, runs_.stride(0), count);
+  void call(const Kernel& kernel, ScaledBlock block) const {
+    if (spread_ == Spread::elements) {
+      block.count *= block.rows;
+      block.rows = 1;
+    }
+    if (spread_ != Spread::folded) return kernel(block);
+    const std::size_t columns = block.count, rest = block.rows % fold_;
+    block.rows /= fold_;
+    block.count = block.input_row_stride = block.output_row_stride = columns * fold_;
+    if (block.rows != 0) kernel(block);
+    if (rest == 0) return;
+    const auto done = static_cast<std::int64_t>(block.rows * block.count);
+    block.input = element(block.input, input_type_, done);
+    block.output = element(block.output, output_type_, done);
+    block.count = rest * columns;
+    block.rows = 1;
+    kernel(block);
   }
 
-  TensorLayout input_, scale_;
-  std::optional<TensorLayout> zero_point_;
-  TensorLayout output_;
   StridedRuns runs_;
+  DataType input_type_, output_type_;
+  DataType scale_type_, zero_point_type_;  // unknown for a constant
   float zero_point_offset_;
-  float absent_zero_point_;
+  const PackKernels& pack_;
+  int num_threads_;
+  bool streams_;
+  Spread spread_ = Spread::rows;
+  std::size_t fold_ = 1;  // rows that count as one
+  std::size_t max_rows_ = 1, max_columns_ = 1;
 };
 
 }  // namespace dmlcpu

@@ -27,8 +27,8 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     algorithm_ = make_algorithm(inner, staging_.input ? std::uint8_t{0} : input_flip, target);
 
     BufferLayout layout;
-    staged_input_ = layout.take(as_size(images_), staged_bytes(staging_.input, input_));
-    staged_output_ = layout.take(as_size(images_), staged_bytes(staging_.output, output_));
+    staged_input_ = layout.take(as_size(images_), staged_bytes(staging_.input, input_, 1));
+    staged_output_ = layout.take(as_size(images_), staged_bytes(staging_.output, output_, geometry.output_bytes));
     algorithm_scratch_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
   }
@@ -45,7 +45,7 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     for (std::int64_t image = 0; image < geometry_.batch; image += images_) {
       ConvolutionDispatch part = dispatch;
       part.source.data += image * geometry_.input.n;
-      part.output += image * geometry_.output.n;
+      part.output += image * geometry_.output.n * geometry_.output_bytes;
       if (staging_.input) {
         gather_channels_last(input_, pack, images_, part.source.data, dispatch.source.flip, target_.num_threads,
                              scratch + staged_input_);
@@ -55,7 +55,8 @@ class StagedConvolution final : public ConvolutionAlgorithm {
       if (staging_.output) part.output = scratch + staged_output_;
       algorithm_->run(part, scratch + algorithm_scratch_);
       if (staging_.output) {
-        scatter_channels_last(output_, pack, images_, scratch + staged_output_, target_.num_threads, output);
+        scatter_channels_last(output_, pack, images_, scratch + staged_output_, geometry_.output_bytes,
+                              target_.num_threads, output);
       }
     }
   }
@@ -70,13 +71,14 @@ class StagedConvolution final : public ConvolutionAlgorithm {
   }
 
  private:
-  static std::size_t staged_bytes(bool staged, const ChannelPlanes& tensor) {
-    return staged ? as_size(tensor.pixels()) * as_size(tensor.channels) : 0;
+  static std::size_t staged_bytes(bool staged, const ChannelPlanes& tensor, std::int64_t element_bytes) {
+    return staged ? as_size(tensor.pixels()) * as_size(tensor.channels) * as_size(element_bytes) : 0;
   }
 
   // As many images as divide the batch and fit half of the level-2 cache.
   void choose_images() {
-    const std::size_t image = staged_bytes(staging_.input, input_) + staged_bytes(staging_.output, output_);
+    const std::size_t image =
+        staged_bytes(staging_.input, input_, 1) + staged_bytes(staging_.output, output_, geometry_.output_bytes);
     const std::int64_t most = std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image));
     images_ = std::min(most, geometry_.batch);
     while (geometry_.batch % images_ != 0) --images_;

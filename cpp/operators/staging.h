@@ -1,20 +1,33 @@
-// Kernels take contiguous runs. Where a tensor's run has another stride, a chunk of it passes through a small buffer on
-// the stack, first or afterwards.
+// Kernels take contiguous elements. Where a tensor has others, a chunk of it passes through a small buffer on the
+// stack, first or afterwards.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/pack/pack.h"
 #include "runtime/data_type.h"
 
 namespace dmlcpu {
 
-// Elements of a chunk: with 4-byte elements all buffers of an operator stay within a quarter of an L1 cache.
-inline constexpr std::size_t kChunk = 1024;
+// Bytes of a chunk: all buffers of an operator stay within half of a level-1 cache.
+inline constexpr std::size_t kChunkBytes = 4096;
+// Elements of a chunk of any type.
+inline constexpr std::size_t kChunk = kChunkBytes / 4;
 
 // A buffer for one chunk of any type.
 struct alignas(64) ChunkBuffer {
-  std::uint8_t bytes[kChunk * 4];
+  std::uint8_t bytes[kChunkBytes];
+};
+
+// Rows of a tensor, strides in elements.
+struct Rows {
+  std::size_t rows, columns;
+  std::int64_t row_stride, column_stride;
+
+  bool contiguous() const {
+    return (columns == 1 || column_stride == 1) && (rows == 1 || row_stride == static_cast<std::int64_t>(columns));
+  }
 };
 
 // The address of element index of a tensor's data.
@@ -25,17 +38,21 @@ inline void* element(void* data, DataType type, std::int64_t index) {
   return static_cast<std::uint8_t*>(data) + index * static_cast<std::int64_t>(element_size(type));
 }
 
-// count elements from first on, stride elements apart, as a contiguous run: first itself where it is one, else copied
-// to the buffer (count at most kChunk).
-const void* gather(const void* first, DataType type, std::int64_t stride, std::size_t count, ChunkBuffer& buffer);
+// The elements of rows from first on as one contiguous run: first itself where they are, else copied to the buffer,
+// which they have to fit.
+const void* gather(const void* first, DataType type, const Rows& rows, const PackKernels& kernels, ChunkBuffer& buffer);
 
-// The way back: count elements of the buffer to first, stride elements apart.
-void scatter(const ChunkBuffer& buffer, DataType type, void* first, std::int64_t stride, std::size_t count);
+// The way back: elements of the buffer to rows from first on.
+void scatter(const ChunkBuffer& buffer, DataType type, void* first, const Rows& rows, const PackKernels& kernels);
 
 // count values from first on, stride elements apart, as float32: FLOAT16 widened, 32-bit integers rounded half to even.
 void gather_as_float(const void* first, DataType type, std::int64_t stride, std::size_t count, float* values);
 
 // One value as float32; otherwise where the tensor is absent (data is null).
 float value_as_float(const void* data, DataType type, float otherwise = 0.0F);
+
+// Whether an operator that reads and writes this many bytes stores past the caches: where it writes far more than these
+// would keep until the next operator reads it, so that lines need not be fetched to be overwritten.
+bool streams(std::size_t bytes);
 
 }  // namespace dmlcpu

@@ -28,6 +28,9 @@ class StridedCopy {
   // From the first element on to the first element on. The two do not overlap.
   void run(const void* input, void* output) const;
 
+  // Whether neighbours of the output are far apart in the input, for a whole axis.
+  bool transposes() const { return method_ == Method::transposed; }
+
   std::string describe() const;
 
  private:

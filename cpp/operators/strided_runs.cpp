@@ -4,16 +4,45 @@
 #include <stdexcept>
 #include <utility>
 
-#include "operators/strided_axes.h"
-
 namespace dmlcpu {
+namespace {
 
-StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
+struct Axis {
+  std::int64_t size;
+  StridedRuns::Offsets strides;
+};
+
+// The inner axis of the two continues into the outer one, in every operand.
+bool joins(const Axis& inner, const Axis& outer) {
+  for (std::size_t i = 0; i < StridedRuns::kMaxOperands; ++i) {
+    if (outer.strides[i] != inner.strides[i] * inner.size) return false;
+  }
+  return true;
+}
+
+// Moves the axis along which an operand's elements are neighbours next to the innermost, for the first operand that has
+// them elsewhere.
+void bring_neighbours_forward(std::span<Axis> axes, std::size_t operands) {
+  for (std::size_t operand = 0; operand < operands; ++operand) {
+    const std::int64_t innermost = axes[0].strides[operand];
+    if (innermost == 0 || innermost == 1) continue;
+    for (std::size_t axis = 1; axis < axes.size(); ++axis) {
+      if (axes[axis].strides[operand] != 1) continue;
+      std::rotate(axes.begin() + 1, axes.begin() + static_cast<std::ptrdiff_t>(axis),
+                  axes.begin() + static_cast<std::ptrdiff_t>(axis) + 1);
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands, std::size_t decider) {
   const TensorLayout& first = *operands[0];
-  std::array<StridedAxis, kMaxRank> axes{};
+  std::array<Axis, kMaxRank> axes{};
   std::size_t rank = 0;
   for (std::size_t axis = first.rank; axis-- > 0;) {
-    StridedAxis entry{first.sizes[axis], {}};
+    Axis entry{first.sizes[axis], {}};
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i] == nullptr) continue;
       if (operands[i]->rank != first.rank || operands[i]->sizes[axis] != first.sizes[axis]) {
@@ -21,9 +50,22 @@ StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands) {
       }
       entry.strides[i] = operands[i]->strides[axis];
     }
-    axes[rank++] = entry;
+    if (entry.size != 1) axes[rank++] = entry;
   }
-  rank_ = order_and_join(std::span(axes).first(rank));
+  std::stable_sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank),
+                   [&](const Axis& x, const Axis& y) { return x.strides[decider] < y.strides[decider]; });
+
+  std::size_t joined = 0;
+  for (std::size_t axis = 1; axis < rank; ++axis) {
+    if (joins(axes[joined], axes[axis])) {
+      axes[joined].size *= axes[axis].size;
+    } else {
+      axes[++joined] = axes[axis];
+    }
+  }
+  rank_ = joined + 1;
+  if (rank == 0) axes[0].size = 1;
+  bring_neighbours_forward(std::span(axes).first(rank_), operands.size());
   for (std::size_t axis = 0; axis < rank_; ++axis) {
     sizes_[axis] = axes[axis].size;
     strides_[axis] = axes[axis].strides;
@@ -42,22 +84,37 @@ StridedRuns::Offsets StridedRuns::offsets(std::size_t run) const {
   return offsets;
 }
 
-std::size_t StridedRuns::task_count() const {
-  if (length() >= kElementsPerTask) return count_ * pieces_of_run();
-  const std::size_t runs = kElementsPerTask / length();
-  return (count_ + runs - 1) / runs;
+// Runs that one task may take together: of a plane where an operand's elements are neighbours across rows, so that its
+// cache lines are not shared out among tasks, else all.
+std::size_t StridedRuns::rows_together() const {
+  const bool crossed = rank_ > 1 && (apart(0) || apart(1) || apart(2) || apart(3));
+  return crossed ? rows() : count_;
 }
 
-std::size_t StridedRuns::pieces_of_run() const { return (length() + kElementsPerTask - 1) / kElementsPerTask; }
+StridedRuns::Cut StridedRuns::cut() const {
+  constexpr std::size_t kRows = 256, kColumns = 64;  // at least so many of a plane where there are
+  if (rows_together() == count_) {
+    const std::size_t columns = std::min(length(), kElementsPerTask);
+    return {std::max<std::size_t>(kElementsPerTask / columns, 1), columns};
+  }
+  const std::size_t rows = std::min(rows_together(), kRows);
+  const std::size_t columns = (kElementsPerTask / rows + kColumns - 1) / kColumns * kColumns;
+  return {rows, std::min(length(), columns)};
+}
+
+std::size_t StridedRuns::task_count() const {
+  const auto [rows, columns] = cut();
+  const std::size_t together = rows_together();
+  return count_ / together * ((together + rows - 1) / rows) * ((length() + columns - 1) / columns);
+}
 
 StridedRuns::Piece StridedRuns::piece(std::size_t task) const {
-  if (length() >= kElementsPerTask) {
-    const std::size_t begin = task % pieces_of_run() * kElementsPerTask;
-    return {task / pieces_of_run(), 1, begin, std::min(kElementsPerTask, length() - begin)};
-  }
-  const std::size_t runs = kElementsPerTask / length();
-  const std::size_t first = task * runs;
-  return {first, std::min(runs, count_ - first), 0, length()};
+  const auto [rows, columns] = cut();
+  const std::size_t together = rows_together();
+  const std::size_t across = (length() + columns - 1) / columns, down = (together + rows - 1) / rows;
+  const std::size_t begin = task % across * columns, row = task / across % down * rows;
+  return {task / across / down * together + row, std::min(rows, together - row), begin,
+          std::min(columns, length() - begin)};
 }
 
 std::string StridedRuns::describe(int num_threads) const {

@@ -7,32 +7,26 @@ constants once and dispatched into arrays of the caller. Functions: one call an 
 from __future__ import annotations
 
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
+from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
     ElementWiseQuantizeLinearOperatorDesc,
 )
+from dmlcpu.descs.matrix_multiply import (
+    MatrixMultiplyIntegerOperatorDesc,
+    MatrixMultiplyIntegerToFloatOperatorDesc,
+    QuantizedLinearMatrixMultiplyOperatorDesc,
+)
 from dmlcpu.descs.operator_desc import OperatorDesc
+from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.descs.quantization import DequantizeOperatorDesc, QuantizeOperatorDesc
-from dmlcpu.device import (
-    BindingProperties,
-    CompiledOperator,
-    Device,
-    Operator,
-    available_isas,
-    default_device,
-)
-from dmlcpu.enums import (
-    ExecutionFlags,
-    FeatureLevel,
-    OperatorType,
-    QuantizationType,
-    TensorDataType,
-    TensorFlags,
-)
+from dmlcpu.device import BindingProperties, CompiledOperator, Device, Operator, available_isas, default_device
+from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, QuantizationType, TensorDataType, TensorFlags
 from dmlcpu.errors import (
     BindingError,
     DmlError,
@@ -41,13 +35,19 @@ from dmlcpu.errors import (
     UnsupportedFeatureLevelError,
     UnsupportedIsaError,
 )
-from dmlcpu.functions.convolution import quantized_linear_convolution
+from dmlcpu.functions.convolution import convolution_integer, quantized_linear_convolution
 from dmlcpu.functions.element_wise import (
     dequantize_linear,
     dynamic_quantize_linear,
     quantize_linear,
     quantized_linear_add,
 )
+from dmlcpu.functions.matrix_multiply import (
+    matrix_multiply_integer,
+    matrix_multiply_integer_to_float,
+    quantized_linear_matrix_multiply,
+)
+from dmlcpu.functions.pooling import quantized_linear_average_pooling
 from dmlcpu.functions.quantization import dequantize, quantize
 from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
 from dmlcpu.graph.descs import (
@@ -59,7 +59,18 @@ from dmlcpu.graph.descs import (
     OutputGraphEdgeDesc,
 )
 from dmlcpu.machine import Info, info
+from dmlcpu.onnx.options import (
+    ExecutionMode,
+    GraphOptimizationLevel,
+    SessionOptions,
+    get_available_providers,
+    get_device,
+    set_default_logger_severity,
+)
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.session import InferenceSession
 
 __version__ = _version("dmlcpu")
 
@@ -68,6 +79,7 @@ __all__ = [
     "BindingProperties",
     "CompiledOperator",
     "ConstantGraphNodeDesc",
+    "ConvolutionIntegerOperatorDesc",
     "DequantizeOperatorDesc",
     "Device",
     "DmlError",
@@ -76,15 +88,20 @@ __all__ = [
     "ElementWiseQuantizeLinearOperatorDesc",
     "ElementWiseQuantizedLinearAddOperatorDesc",
     "ExecutionFlags",
+    "ExecutionMode",
     "Expression",
     "FeatureLevel",
     "GraphBuilder",
     "GraphDesc",
+    "GraphOptimizationLevel",
+    "InferenceSession",
     "Info",
     "InputGraphEdgeDesc",
     "IntermediateGraphEdgeDesc",
     "InvalidDescError",
     "InvalidModelError",
+    "MatrixMultiplyIntegerOperatorDesc",
+    "MatrixMultiplyIntegerToFloatOperatorDesc",
     "Operator",
     "OperatorDesc",
     "OperatorGraphNodeDesc",
@@ -92,7 +109,10 @@ __all__ = [
     "OutputGraphEdgeDesc",
     "QuantizationType",
     "QuantizeOperatorDesc",
+    "QuantizedLinearAveragePoolingOperatorDesc",
     "QuantizedLinearConvolutionOperatorDesc",
+    "QuantizedLinearMatrixMultiplyOperatorDesc",
+    "SessionOptions",
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
@@ -101,14 +121,35 @@ __all__ = [
     "__version__",
     "available_isas",
     "calc_buffer_tensor_size",
+    "convolution_integer",
     "default_device",
     "dequantize",
     "dequantize_linear",
     "dynamic_quantize_linear",
+    "get_available_providers",
+    "get_device",
     "info",
     "input_tensor",
+    "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
     "quantize",
     "quantize_linear",
     "quantized_linear_add",
+    "quantized_linear_average_pooling",
     "quantized_linear_convolution",
+    "quantized_linear_matrix_multiply",
+    "set_default_logger_severity",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """Import what needs the extra ``onnx`` when it is asked for."""
+    if name != "InferenceSession":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from dmlcpu.onnx.session import InferenceSession
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"InferenceSession reads models with the package {error.name!r}: pip install 'dmlcpu[onnx]'"
+        ) from error
+    return InferenceSession

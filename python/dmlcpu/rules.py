@@ -6,7 +6,7 @@ a dimension count that its table allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -17,11 +17,15 @@ from dmlcpu.schema import Check, DescValues, Violation
 __all__ = [
     "ArrayLengths",
     "Axis",
+    "Boolean",
+    "ChannelParameters",
     "ChannelSizes",
     "DataTypeFollows",
     "DividingSizes",
     "EntryCount",
     "GroupedChannels",
+    "LineSizes",
+    "MatrixSizes",
     "NoSharedAddresses",
     "OneElement",
     "OutputSizes",
@@ -30,6 +34,7 @@ __all__ = [
     "SameDimensionCount",
     "SameLength",
     "SameSizes",
+    "ScaleDataType",
     "Window",
     "WindowFits",
 ]
@@ -52,6 +57,13 @@ class SameDataType:
                 expected = f"{data_type.name}, as {self.reference}"
                 return Violation(self.check, name, f"data type {tensor.data_type.name}", expected)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleDataType(SameDataType):
+    """Each of the others, which are scales, has the data type of the reference, the output."""
+
+    check: ClassVar[Check] = Check.SCALE_DATA_TYPE
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +226,95 @@ class ChannelSizes:
                 choice = "one element or " if self.or_one_element else ""
                 expected = f"{choice}sizes (1, {channels}, 1, ...), a value for each channel of {self.channels}"
                 return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
+        return None
+
+
+_MATRIX_RANK = 4
+
+
+def _as_matrices(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return sizes with ones before them, up to the rank of two batch axes, rows and columns."""
+    return (1,) * (_MATRIX_RANK - len(sizes)) + tuple(sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSizes:
+    """Two tensors are matrices that can be multiplied, and a third has the product's sizes; ranks may differ."""
+
+    a: str
+    b: str
+    output: str
+    check: ClassVar[Check] = Check.SIZES
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the second matrix if it does not go with the first, else the output if it is not their product's."""
+        a, b, output = (_as_matrices(values.tensors[name].sizes) for name in (self.a, self.b, self.output))
+        if b[:-1] != (*a[:-2], a[-1]):
+            got = f"sizes {values.tensors[self.b].sizes}"
+            expected = f"{(*a[:-2], a[-1], b[-1])}: the batch of {self.a}, and as many rows as it has columns"
+            return Violation(self.check, self.b, got, expected)
+        if output != (*a[:-1], b[-1]):
+            got = f"sizes {values.tensors[self.output].sizes}"
+            return Violation(self.check, self.output, got, f"{(*a[:-1], b[-1])}, the product's")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LineSizes:
+    """Each of the tensors, where present, has one element, or one for each row {M, 1} or column {N} of a matrix."""
+
+    names: tuple[str, ...]
+    matrix: str
+    of_rows: bool
+    check: ClassVar[Check] = Check.SIZES
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the first tensor of other sizes."""
+        rows, columns = values.tensors[self.matrix].sizes[-2:]
+        line = (rows, 1) if self.of_rows else (columns,)
+        for name in self.names:
+            tensor = values.tensors.get(name)
+            if tensor is None or max(tensor.sizes) == 1 or _as_matrices(tensor.sizes) == _as_matrices(line):
+                continue
+            what = "row" if self.of_rows else "column"
+            expected = f"one element or sizes {line} after any ones, a value for each {what} of {self.matrix}"
+            return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelParameters:
+    """Each of the tensors, where present, has a reference's dimension count, and sizes {1, C} then ones, or ones."""
+
+    names: tuple[str, ...]
+    reference: str
+    check: ClassVar[Check] = Check.PARAMETER_SIZES
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the first tensor of other sizes."""
+        rank, channels = len(values.tensors[self.reference].sizes), values.tensors[self.reference].sizes[1]
+        ones = (1,) * rank
+        per_channel = (1, channels, *ones[2:])
+        for name in self.names:
+            tensor = values.tensors.get(name)
+            if tensor is not None and tensor.sizes not in (ones, per_channel):
+                expected = f"{ones} or {per_channel}, a value for each channel of {self.reference}"
+                return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """Each of the numbers is 0 or 1."""
+
+    names: tuple[str, ...]
+    check: ClassVar[Check] = Check.BOOLEAN
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the first number that is neither."""
+        for name in self.names:
+            if values.numbers[name] > 1:
+                return Violation(self.check, name, str(values.numbers[name]), "0 or 1")
         return None
 
 

@@ -78,14 +78,23 @@ std::vector<std::size_t> run_lengths();
 inline constexpr Edge kEdges[] = {Edge::begin, Edge::end};
 
 void check_add(Check& check);
+void check_cast(Check& check);
 void check_depthwise(Check& check);
 void check_dequantize(Check& check);
+void check_float_product(Check& check);
+void check_float_functions(Check& check);
 void check_gemm(Check& check);
+void check_max_pool(Check& check);
 void check_multiply(Check& check);
+void check_grouped(Check& check);
 void check_nibbles(Check& check);
 void check_pack(Check& check);
+void check_pool(Check& check);
 void check_quantize(Check& check);
 void check_range(Check& check);
 void check_table(Check& check);
+void check_rescale(Check& check);
+void check_resample(Check& check);
+void check_softmax(Check& check);
 
 }  // namespace dmlcpu::test

@@ -8,7 +8,7 @@ namespace {
 
 struct Shape {
   std::size_t groups, pixels, channels, gap;
-  bool has_filter;
+  bool has_filter, ends_in_sums;
 };
 
 template <class T>
@@ -41,7 +41,8 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
   const std::uint8_t flip = check.flip();
 
   const GuardedBuffer<std::uint8_t> guarded_activations(activations, edge),
-      output((shape.pixels - 1) * stride + shape.channels, edge);
+      output(shape.ends_in_sums ? 0 : (shape.pixels - 1) * stride + shape.channels, edge);
+  const GuardedBuffer<std::int32_t> sums(shape.ends_in_sums ? (shape.pixels - 1) * stride + shape.channels : 0, edge);
   const GuardedBuffer<std::int8_t> guarded_filter(filter, edge), guarded_taps(taps, edge);
   const GuardedBuffer<std::int32_t> guarded_offset(offset, edge), guarded_zero_point(zero_point, edge);
   const GuardedBuffer<float> guarded_multiplier(multiplier, edge);
@@ -54,14 +55,16 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
                                    .pixels = shape.pixels,
                                    .channels = shape.channels,
                                    .offset = guarded_offset.data(),
-                                   .multiplier = guarded_multiplier.data(),
+                                   .multiplier = shape.ends_in_sums ? nullptr : guarded_multiplier.data(),
                                    .filter_zero_point = shape.has_filter ? guarded_zero_point.data() : nullptr,
                                    .output_zero_point = output_zero_point,
                                    .flip = flip,
-                                   .output = output.data(),
-                                   .output_pixel_stride = stride});
+                                   .output = shape.ends_in_sums ? nullptr : output.data(),
+                                   .output_pixel_stride = stride,
+                                   .sums = shape.ends_in_sums ? sums.data() : nullptr});
 
   std::vector<std::uint8_t> expected = canaries<std::uint8_t>(output.size());
+  std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(sums.size());
   for (std::size_t pixel = 0; pixel < shape.pixels; ++pixel) {
     for (std::size_t channel = 0; channel < shape.channels; ++channel) {
       std::int64_t sum = offset[channel], window = 0;
@@ -71,11 +74,16 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
         window += code * taps[i];
       }
       if (shape.has_filter) sum -= zero_point[channel] * window;
+      if (shape.ends_in_sums) {
+        expected_sums[pixel * stride + channel] = reference_wrap(sum);
+        continue;
+      }
       const float scaled = static_cast<float>(reference_wrap(sum)) * multiplier[channel];
       expected[pixel * stride + channel] = reference_code(scaled, output_zero_point, flip);
     }
   }
   check.equal(output, expected);
+  check.equal(sums, expected_sums);
 }
 
 }  // namespace
@@ -85,9 +93,10 @@ void check_depthwise(Check& check) {
     for (const std::size_t channels : {1, 7, 8, 9, 15, 16, 17, 32, 48, 63, 64, 65, 96, 97, 128, 129, 271}) {
       for (const std::size_t pixels : {1, 2, 3, 4, 5, 9}) {
         for (const Edge edge : kEdges) {
-          const Shape shape = {groups, pixels, channels, check.below(2) * 3, check.one_in(2)};
-          describe_case("depthwise groups %zu, pixels %zu, channels %zu, gap %zu, filter zero points %d, edge %d",
-                        groups, pixels, channels, shape.gap, shape.has_filter, static_cast<int>(edge));
+          const Shape shape = {groups, pixels, channels, check.below(2) * 3, check.one_in(2), check.one_in(3)};
+          describe_case(
+              "depthwise groups %zu, pixels %zu, channels %zu, gap %zu, filter zero points %d, sums %d, edge %d",
+              groups, pixels, channels, shape.gap, shape.has_filter, shape.ends_in_sums, static_cast<int>(edge));
           check_run(check, shape, edge);
         }
       }

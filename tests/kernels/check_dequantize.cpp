@@ -10,28 +10,37 @@ namespace {
 void convert(float value, float& output) { output = value; }
 void convert(float value, std::uint16_t& output) { output = reference_narrow(value); }
 
+// Several rows have gaps between them, or coincide on the input's side.
 template <class Output, class Input>
-void check_run(Check& check, DequantizeFunction kernel, std::size_t count, Edge edge, bool per_element) {
-  const std::size_t parameters = per_element ? count : 1;
+void check_run(Check& check, DequantizeFunction kernel, std::size_t count, std::size_t rows, Edge edge,
+               bool per_element) {
+  const std::size_t input_stride = check.one_in(4) ? 0 : count + check.below(3), output_stride = count + check.below(3);
+  const std::size_t parameters = per_element ? count : rows;
   std::vector<float> scale(parameters), zero_point(parameters);
   for (float& value : scale) value = check.scale();
   for (float& value : zero_point) value = static_cast<float>(static_cast<Input>(check.word()));
-  std::vector<Input> input(count);
-  std::vector<Output> expected = canaries<Output>(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    input[i] = static_cast<Input>(check.word());
-    const std::size_t parameter = per_element ? i : 0;
-    convert((static_cast<float>(input[i]) - zero_point[parameter]) * scale[parameter], expected[i]);
+  std::vector<Input> input((rows - 1) * input_stride + count);
+  for (Input& value : input) value = static_cast<Input>(check.word());
+  std::vector<Output> expected = canaries<Output>((rows - 1) * output_stride + count);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t parameter = per_element ? i : row;
+      const float value = static_cast<float>(input[row * input_stride + i]);
+      convert((value - zero_point[parameter]) * scale[parameter], expected[row * output_stride + i]);
+    }
   }
   const GuardedBuffer<Input> guarded_input(input, edge);
   const GuardedBuffer<float> guarded_scale(scale, edge), guarded_zero_point(zero_point, edge);
-  const GuardedBuffer<Output> output(count, edge);
+  const GuardedBuffer<Output> output(expected.size(), edge);
   kernel({.input = guarded_input.data(),
           .output = output.data(),
           .count = count,
           .scale = guarded_scale.data(),
           .zero_point = guarded_zero_point.data(),
-          .per_element = per_element});
+          .per_element = per_element,
+          .rows = rows,
+          .input_row_stride = input_stride,
+          .output_row_stride = output_stride});
   check.equal(output, expected);
 }
 
@@ -40,10 +49,11 @@ void check_kernel(Check& check, const char* name, DequantizeFunction kernel) {
   for (const std::size_t count : run_lengths()) {
     for (const Edge edge : kEdges) {
       for (const bool per_element : {false, true}) {
-        describe_case("dequantize %s to %zu bytes, count %zu, edge %d, per_element %d", name, sizeof(Output), count,
-                      static_cast<int>(edge), per_element);
-        for (int repeat = 0; repeat < 2; ++repeat) {
-          check_run<Output, Input>(check, kernel, count, edge, per_element);
+        for (const std::size_t rows : {1, 1, 2, 3, 7}) {
+          if (rows > 1 && count == 0) continue;
+          describe_case("dequantize %s to %zu bytes, %zu rows of %zu, edge %d, per_element %d", name, sizeof(Output),
+                        rows, count, static_cast<int>(edge), per_element);
+          check_run<Output, Input>(check, kernel, count, rows, edge, per_element);
         }
       }
     }

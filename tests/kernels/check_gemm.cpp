@@ -11,7 +11,7 @@ enum class Data { random, most_positive, most_negative };
 struct Product {
   std::size_t runs, m, n, k, a_gap, output_gap;
   Data data;
-  bool has_filter;
+  bool has_filter, ends_in_sums, accumulates;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -45,16 +45,19 @@ struct Parameters {
   }
 };
 
-// The operands of one product, between guard pages.
+// The operands of one product, between guard pages. Segments may stand anywhere in a panel of b, some are left out.
 struct Operands {
-  std::vector<std::size_t> offsets;
-  std::size_t a_stride, a_run_stride, output_stride, output_run_stride, columns;
+  std::vector<std::size_t> a_offsets, b_offsets;
+  std::size_t a_stride, a_run_stride, b_panel_stride, output_stride, output_run_stride, columns;
   std::vector<std::uint8_t> a, b;
 
-  Operands(Check& check, const GemmKernels& gemm, const Product& product) : offsets(1 + check.below(3)) {
-    const std::size_t k = product.k;
-    for (std::size_t& offset : offsets) offset = check.below(3 * k);
-    const std::size_t a_row = *std::max_element(offsets.begin(), offsets.end()) + k;
+  Operands(Check& check, const GemmKernels& gemm, const Product& product)
+      : a_offsets(check.below(5)), b_offsets(a_offsets.size()) {
+    const std::size_t k = product.k, of_panel = 1 + check.below(5);
+    for (std::size_t& offset : a_offsets) offset = check.below(3 * k);
+    for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
+    b_panel_stride = of_panel * k * gemm.nr;
+    const std::size_t a_row = a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k;
     a_stride = k + product.a_gap;
     a_run_stride = check.below(2 * product.m * a_stride + 1);
     output_stride = product.n + product.output_gap;
@@ -62,17 +65,20 @@ struct Operands {
     columns = round_up(product.n, gemm.nr);
     const bool empty = product.runs == 0 || product.m == 0;
     a.resize(empty ? 0 : (product.runs - 1) * a_run_stride + (product.m - 1) * a_stride + a_row);
-    b.resize(columns * offsets.size() * k);
+    b.resize(columns / gemm.nr * b_panel_stride);
     for (std::uint8_t& code : a) code = draw(check, product.data, false);
     for (std::uint8_t& code : b) code = draw(check, product.data, true);
   }
 
   std::int64_t sum(const GemmKernels& gemm, std::size_t k, std::size_t run, std::size_t row, std::size_t column) const {
-    const std::uint8_t* panel = b.data() + column / gemm.nr * gemm.nr * offsets.size() * k + column % gemm.nr * 4;
+    const std::uint8_t* panel = b.data() + column / gemm.nr * b_panel_stride + column % gemm.nr * 4;
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < offsets.size() * k; ++i) {
-      sum += a[run * a_run_stride + row * a_stride + offsets[i / k] + i % k] *
-             static_cast<std::int8_t>(panel[i / 4 * gemm.nr * 4 + i % 4]);
+    for (std::size_t segment = 0; segment < a_offsets.size(); ++segment) {
+      const std::uint8_t* codes = a.data() + run * a_run_stride + row * a_stride + a_offsets[segment];
+      const std::uint8_t* filter = panel + b_offsets[segment];
+      for (std::size_t i = 0; i < k; ++i) {
+        sum += codes[i] * static_cast<std::int8_t>(filter[i / 4 * gemm.nr * 4 + i % 4]);
+      }
     }
     return sum;
   }
@@ -83,33 +89,40 @@ void check_product(Check& check, const Product& product, Edge edge) {
   const Operands operands(check, gemm, product);
   const Parameters parameters(check, operands.columns, product.runs * product.m);
   const bool empty = product.runs == 0 || product.m == 0;
-  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(
+  const std::size_t results =
       empty ? 0
-            : (product.runs - 1) * operands.output_run_stride + (product.m - 1) * operands.output_stride + product.n);
+            : (product.runs - 1) * operands.output_run_stride + (product.m - 1) * operands.output_stride + product.n;
+  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(product.ends_in_sums ? 0 : results);
+  std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(product.ends_in_sums ? results : 0);
 
   const GuardedBuffer<std::uint8_t> a(operands.a, edge), b(operands.b, edge), output(expected.size(), edge);
+  const GuardedBuffer<std::int32_t> sums(expected_sums.size(), edge);
   const GuardedBuffer<std::int32_t> offset(parameters.offset, edge), filter(parameters.filter, edge),
       activation(parameters.activation, edge);
   const GuardedBuffer<float> multiplier(parameters.multiplier, edge);
   gemm.multiply({.a = a.data(),
                  .a_row_stride = operands.a_stride,
                  .a_run_stride = operands.a_run_stride,
-                 .a_offsets = operands.offsets.data(),
-                 .segments = operands.offsets.size(),
+                 .a_offsets = operands.a_offsets.data(),
+                 .segments = operands.a_offsets.size(),
                  .b = b.data(),
+                 .b_offsets = operands.b_offsets.data(),
+                 .b_panel_stride = operands.b_panel_stride,
                  .runs = product.runs,
                  .m = product.m,
                  .n = product.n,
                  .k = product.k,
                  .offset = offset.data(),
-                 .multiplier = multiplier.data(),
+                 .multiplier = product.ends_in_sums ? nullptr : multiplier.data(),
                  .filter_zero_point = product.has_filter ? filter.data() : nullptr,
                  .activation_sum = product.has_filter ? activation.data() : nullptr,
                  .output_zero_point = parameters.zero_point,
                  .flip = parameters.flip,
-                 .output = output.data(),
+                 .output = product.ends_in_sums ? nullptr : output.data(),
                  .output_row_stride = operands.output_stride,
-                 .output_run_stride = operands.output_run_stride});
+                 .output_run_stride = operands.output_run_stride,
+                 .sums = product.ends_in_sums ? sums.data() : nullptr,
+                 .accumulates = product.accumulates});
 
   for (std::size_t run = 0; run < product.runs; ++run) {
     for (std::size_t row = 0; row < product.m; ++row) {
@@ -118,20 +131,27 @@ void check_product(Check& check, const Product& product, Edge edge) {
         if (product.has_filter) {
           sum -= std::int64_t{parameters.filter[column]} * parameters.activation[run * product.m + row];
         }
+        const std::size_t place = run * operands.output_run_stride + row * operands.output_stride + column;
+        if (product.ends_in_sums) {
+          if (product.accumulates) sum += expected_sums[place];
+          expected_sums[place] = reference_wrap(sum);
+          continue;
+        }
         const float scaled = static_cast<float>(reference_wrap(sum)) * parameters.multiplier[column];
-        expected[run * operands.output_run_stride + row * operands.output_stride + column] =
-            reference_code(scaled, parameters.zero_point, parameters.flip);
+        expected[place] = reference_code(scaled, parameters.zero_point, parameters.flip);
       }
     }
   }
   check.equal(output, expected);
+  check.equal(sums, expected_sums);
 }
 
 void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
-    describe_case("gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, filter zero points %d, edge %d",
-                  product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap,
-                  static_cast<int>(product.data), product.has_filter, static_cast<int>(edge));
+    describe_case(
+        "gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, filter zero points %d, sums %d, edge %d",
+        product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap,
+        static_cast<int>(product.data), product.has_filter, product.ends_in_sums, static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -147,13 +167,16 @@ void check_gemm(Check& check) {
     for (const std::size_t n : {std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
       for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
         const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
-        check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), data, check.one_in(2)});
+        check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), data, check.one_in(2),
+                           check.one_in(3), check.one_in(2)});
       }
     }
   }
   // Sums beyond int32: 255 * 128 * k.
   for (const Data data : {Data::most_positive, Data::most_negative}) {
-    check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true});
+    for (const bool sums : {false, true}) {
+      check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true, sums, sums});
+    }
   }
 }
 

@@ -24,6 +24,15 @@ void check_copy(Check& check, std::size_t count, Edge edge) {
   check.equal(output, expected);
 }
 
+// Outputs at every distance from a cache line.
+void check_stream(Check& check, std::size_t count, Edge edge) {
+  const std::vector<std::uint8_t> input = draw_codes(check, count);
+  const GuardedBuffer<std::uint8_t> guarded_input(input, edge), output(count, edge);
+  describe_case("pack stream, count %zu, edge %d", count, static_cast<int>(edge));
+  check.table.pack->stream(guarded_input.data(), count, output.data());
+  check.equal(output, input);
+}
+
 void check_interleave(Check& check, std::size_t count, Edge edge) {
   const std::array<std::vector<std::uint8_t>, 4> input = {draw_codes(check, count), draw_codes(check, count),
                                                           draw_codes(check, count), draw_codes(check, count)};
@@ -34,6 +43,55 @@ void check_interleave(Check& check, std::size_t count, Edge edge) {
   describe_case("pack interleave, count %zu, edge %d", count, static_cast<int>(edge));
   check.table.pack->interleave(
       {.rows = {row0.data(), row1.data(), row2.data(), row3.data()}, .count = count, .output = output.data()});
+  check.equal(output, expected);
+}
+
+void check_interleave_panels(Check& check, std::size_t count, Edge edge) {
+  const std::size_t nr = check.one_of<std::size_t>({16, 32, 48}), stride = nr * 4 * (1 + check.below(3));
+  const std::array<std::vector<std::uint8_t>, 4> input = {draw_codes(check, count), draw_codes(check, count),
+                                                          draw_codes(check, count), draw_codes(check, count)};
+  const std::uint8_t flip = check.flip();
+  const auto place = [&](std::size_t i) { return i / nr * stride + i % nr * 4; };
+  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(count == 0 ? 0 : place(count - 1) + 4);
+  for (std::size_t i = 0; i < 4 * count; ++i) {
+    expected[place(i / 4) + i % 4] = static_cast<std::uint8_t>(input[i % 4][i / 4] ^ flip);
+  }
+  const GuardedBuffer<std::uint8_t> row0(input[0], edge), row1(input[1], edge), row2(input[2], edge),
+      row3(input[3], edge), output(expected.size(), edge);
+  describe_case("pack interleave_panels, count %zu, nr %zu, stride %zu, edge %d", count, nr, stride,
+                static_cast<int>(edge));
+  check.table.pack->interleave_panels({.rows = {row0.data(), row1.data(), row2.data(), row3.data()},
+                                       .count = count,
+                                       .flip = flip,
+                                       .nr = nr,
+                                       .panel_stride = stride,
+                                       .output = output.data()});
+  check.equal(output, expected);
+}
+
+void check_gather_groups(Check& check, std::size_t columns, std::size_t k, Edge edge) {
+  const std::size_t column_stride = k + check.below(3), group_stride = 4 * (columns + check.below(3));
+  const std::size_t groups = (k + 3) / 4;
+  const std::vector<std::uint8_t> input =
+      draw_codes(check, columns == 0 || k == 0 ? 0 : (columns - 1) * column_stride + k);
+  const std::uint8_t flip = check.flip();
+  std::vector<std::uint8_t> expected =
+      canaries<std::uint8_t>(columns == 0 || k == 0 ? 0 : (groups - 1) * group_stride + columns * 4);
+  for (std::size_t column = 0; column < columns; ++column) {
+    for (std::size_t i = 0; i < groups * 4; ++i) {
+      expected[i / 4 * group_stride + column * 4 + i % 4] =
+          i < k ? static_cast<std::uint8_t>(input[column * column_stride + i] ^ flip) : std::uint8_t{0};
+    }
+  }
+  const GuardedBuffer<std::uint8_t> guarded_input(input, edge), output(expected.size(), edge);
+  describe_case("pack gather_groups, %zu columns, k %zu, edge %d", columns, k, static_cast<int>(edge));
+  check.table.pack->gather_groups({.columns = guarded_input.data(),
+                                   .column_stride = column_stride,
+                                   .count = columns,
+                                   .k = k,
+                                   .flip = flip,
+                                   .output = output.data(),
+                                   .group_stride = group_stride});
   check.equal(output, expected);
 }
 
@@ -93,6 +151,9 @@ void check_pack(Check& check) {
     for (const std::size_t count : run_lengths()) {
       check_copy(check, count, edge);
       check_interleave(check, count, edge);
+      check_stream(check, count, edge);
+      check_interleave_panels(check, count, edge);
+      for (const std::size_t columns : {1, 7, 8, 15, 16, 17, 40}) check_gather_groups(check, columns, count, edge);
     }
     for (const std::size_t rows : {1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48}) {
       for (const std::size_t columns : {1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 129}) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "check.h"
@@ -60,7 +61,51 @@ void check_kernel(Check& check, const char* name, QuantizeFunction kernel, Resca
         for (int repeat = 0; repeat < 4; ++repeat) check_run<Input>(check, kernel, rescale, count, edge, per_element);
       }
     }
+    for (const std::size_t rows : {2, 3, 7}) {
+      for (const bool per_element : {false, true}) {
+        if (count == 0) continue;
+        describe_case("quantize %s, %zu rows of %zu, per_element %d", name, rows, count, per_element);
+        check_rows<Input>(check, kernel, rescale, count, rows, per_element);
+      }
+    }
   }
+}
+
+// Rows with gaps between them, or input rows that coincide, with a scale for each row or for each column.
+template <class Input>
+void check_rows(Check& check, QuantizeFunction kernel, Rescale rescale, std::size_t count, std::size_t rows,
+                bool per_element) {
+  const std::size_t input_stride = check.one_in(4) ? 0 : count + check.below(3), output_stride = count + check.below(3);
+  const std::size_t parameters = per_element ? count : rows;
+  std::vector<float> scale(parameters), zero_point(parameters);
+  const bool ordinary = check.one_in(2);  // else some columns divide and some do not
+  for (float& value : scale) value = ordinary ? 0.01f * static_cast<float>(1 + check.below(999)) : check.scale();
+  for (float& value : zero_point) value = check.zero_point();
+  std::vector<Input> input((rows - 1) * input_stride + count);
+  for (Input& value : input) draw(check, scale[check.below(parameters)], value);
+  std::vector<std::uint8_t> expected = canaries<std::uint8_t>((rows - 1) * output_stride + count);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t parameter = per_element ? i : row;
+      const float value = to_float(input[row * input_stride + i]);
+      const float scaled = rescale == Rescale::divide ? value / scale[parameter] : value * scale[parameter];
+      expected[row * output_stride + i] = reference_code(scaled, zero_point[parameter], 0x80);
+    }
+  }
+  const GuardedBuffer<Input> guarded_input(input, Edge::end);
+  const GuardedBuffer<float> guarded_scale(scale, Edge::end), guarded_zero_point(zero_point, Edge::end);
+  const GuardedBuffer<std::uint8_t> output(expected.size(), Edge::end);
+  kernel({.input = guarded_input.data(),
+          .output = output.data(),
+          .count = count,
+          .scale = guarded_scale.data(),
+          .zero_point = guarded_zero_point.data(),
+          .per_element = per_element,
+          .flip = 0x80,
+          .rows = rows,
+          .input_row_stride = input_stride,
+          .output_row_stride = output_stride});
+  check.equal(output, expected);
 }
 
 // Every FLOAT16 number.
@@ -88,13 +133,15 @@ void check_all_halves(Check& check, const char* name, QuantizeFunction kernel, R
 }
 
 // The five floats around scale * (n + 1/2) for every n, by many or all significands of the scale, against the scalar
-// kernel: what a quotient that is not a division has to get right (codes/avx512_vnni.inl.h).
+// kernel: what a quotient that is not a division has to get right (codes/avx512_vnni.inl.h). With one scale, and with
+// one for each element, which has a reciprocal of its own making.
 void check_quotients(Check& check) {
   constexpr std::uint32_t kHalves = 256, kNeighbours = 5;
   const QuantizeFunction kernel = check.table.quantize->divide_float32;
   const QuantizeFunction reference = kernel_table(Isa::scalar).quantize->divide_float32;
   std::vector<float> input(kHalves * kNeighbours);
   std::vector<std::uint8_t> output(input.size()), expected(input.size());
+  std::vector<float> scales(input.size()), zero_points(input.size());
   for (std::uint32_t significand = 0; significand < (1U << 23); significand += check.exhaustive ? 1 : 8191) {
     const int exponent = check.exhaustive ? 0 : static_cast<int>(significand % 240) - 126;
     const float sign = (significand & 1) != 0 ? -1.0f : 1.0f;
@@ -120,6 +167,15 @@ void check_quotients(Check& check) {
     run.output = expected.data();
     reference(run);
     describe_case("quantize divide_float32, ties of scale %a", static_cast<double>(scale));
+    check.expect(output == expected);
+    std::fill(scales.begin(), scales.end(), scale);
+    std::fill(zero_points.begin(), zero_points.end(), zero_point);
+    run.output = output.data();
+    run.scale = scales.data();
+    run.zero_point = zero_points.data();
+    run.per_element = true;
+    kernel(run);
+    describe_case("quantize divide_float32, ties of scales %a", static_cast<double>(scale));
     check.expect(output == expected);
   }
 }

@@ -27,9 +27,25 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"gemm", check_gemm},         {"depthwise", check_depthwise},   {"pack", check_pack}, {"nibbles", check_nibbles},
-    {"quantize", check_quantize}, {"dequantize", check_dequantize}, {"add", check_add},   {"multiply", check_multiply},
-    {"range", check_range},       {"table", check_table},
+    {"gemm", check_gemm},
+    {"depthwise", check_depthwise},
+    {"pack", check_pack},
+    {"nibbles", check_nibbles},
+    {"quantize", check_quantize},
+    {"dequantize", check_dequantize},
+    {"add", check_add},
+    {"multiply", check_multiply},
+    {"range", check_range},
+    {"max_pool", check_max_pool},
+    {"table", check_table},
+    {"rescale", check_rescale},
+    {"float product", check_float_product},
+    {"pool", check_pool},
+    {"cast", check_cast},
+    {"float functions", check_float_functions},
+    {"resample", check_resample},
+    {"softmax", check_softmax},
+    {"grouped", check_grouped},
 };
 
 struct sigaction fault_action_before;

@@ -44,4 +44,17 @@ std::uint16_t reference_narrow(float value) {
 
 std::int32_t reference_wrap(std::int64_t value) { return static_cast<std::int32_t>(static_cast<std::uint64_t>(value)); }
 
+float reference_exponential(float x) {
+  constexpr float kRoundToInteger = 12582912.0f;
+  const float coefficients[] = {
+      0x1.6a3fb6p-10f, 0x1.1239ep-7f, 0x1.5558bep-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1.0f, 1.0f};
+  if (std::isnan(x)) return x;
+  const float bounded = std::clamp(x, -104.0f, 89.0f);
+  const float n = std::fma(bounded, 0x1.715476p+0f, kRoundToInteger) - kRoundToInteger;
+  const float r = std::fma(n, -0x1.7f7d1cp-20f, std::fma(n, -0x1.62e4p-1f, bounded));
+  float result = 0.0f;
+  for (const float coefficient : coefficients) result = std::fma(result, r, coefficient);
+  return std::ldexp(result, static_cast<int>(n));
+}
+
 }  // namespace dmlcpu::test

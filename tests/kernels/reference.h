@@ -15,4 +15,7 @@ std::uint16_t reference_narrow(float value);
 // Sums and products modulo 2^32.
 std::int32_t reference_wrap(std::int64_t value);
 
+// The sequence of operations of kernels/lanes/functions.inl.h.
+float reference_exponential(float x);
+
 }  // namespace dmlcpu::test

@@ -1,7 +1,8 @@
 // add.h for AVX2: 32 codes a step, the rest through buffers of 32. Unpacks and packs both work within 128-bit halves,
 // so that what one spreads the other gathers, without a permutation.
 //
-// Bound by the divider (one vector of 8 in five cycles) while the operands are in cache, by memory otherwise.
+// Bound by arithmetic while the operands are in cache, by memory otherwise. The division goes by the reciprocal
+// (codes/avx512_vnni.inl.h has the proof), unless the output's scale is negative or extreme.
 #include <immintrin.h>
 
 #include <cstring>
@@ -18,12 +19,14 @@ namespace {
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/codes/differences_avx2.inl.h"
 
-void add_run(const AddRun& run) noexcept {
+template <bool by_reciprocal>
+void add_elements(const AddRun& run) noexcept {
   const std::uint8_t *a = run.a, *b = run.b;
   std::uint8_t* output = run.output;
   const std::size_t count = run.count;
   const Operand a_operand = spread(run.a_parameters), b_operand = spread(run.b_parameters);
   const __m256 output_scale_f32x8 = _mm256_set1_ps(run.output_parameters.scale);
+  const Reciprocal output_reciprocal = reciprocal_of(run.output_parameters.scale);
   const __m256i output_zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(run.output_parameters.zero_point));
   const __m256i output_flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.output_parameters.flip));
 
@@ -33,7 +36,9 @@ void add_run(const AddRun& run) noexcept {
     for (int j = 0; j < 4; ++j) {
       const __m256 b_product_f32x8 = _mm256_mul_ps(b_values.f32x8[j], b_operand.scale_f32x8);
       const __m256 sum_f32x8 = _mm256_fmadd_ps(a_values.f32x8[j], a_operand.scale_f32x8, b_product_f32x8);
-      codes_i32x8[j] = to_unsaturated(bounded(_mm256_div_ps(sum_f32x8, output_scale_f32x8)), output_zero_point_i32x8);
+      const __m256 quotient_f32x8 = by_reciprocal ? bounded_quotient(sum_f32x8, output_reciprocal)
+                                                  : bounded(_mm256_div_ps(sum_f32x8, output_scale_f32x8));
+      codes_i32x8[j] = to_unsaturated(quotient_f32x8, output_zero_point_i32x8);
     }
     const __m256i codes_u8x32 = saturate(codes_i32x8[0], codes_i32x8[1], codes_i32x8[2], codes_i32x8[3]);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_xor_si256(codes_u8x32, output_flip_u8x32));
@@ -48,6 +53,11 @@ void add_run(const AddRun& run) noexcept {
     add_32(last_a, last_b, last_sums);
     std::memcpy(output + i, last_sums, count - i);
   }
+}
+
+void add_run(const AddRun& run) noexcept {
+  if (reciprocal_applies(run.output_parameters.scale)) return add_elements<true>(run);
+  add_elements<false>(run);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // that what one spreads the other gathers, without a permutation.
 //
 // Bound by arithmetic on two ports (about 13 instructions for 16 elements) while the operands are in cache, by memory
-// otherwise. The division goes by the reciprocal (codes/avx512_vnni.inl.h, with the proof), unless the output's scale
-// is negative or extreme.
+// otherwise. The division goes by the reciprocal (codes/avx512_vnni.inl.h, with the proof), unless a scale is extreme
+// or the output's is negative.
 #include <immintrin.h>
 
 #include "kernels/add/add.h"
@@ -16,9 +16,63 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/codes/avx512_vnni.inl.h"
-#include "kernels/codes/differences_avx512_vnni.inl.h"
 
-template <bool by_reciprocal>
+// How far ahead operands are asked for, in bytes: the arithmetic fills the time that the caches beyond level 1 take,
+// but is too long a chain for the loads to run ahead by themselves.
+constexpr std::size_t kPrefetch = 1024;
+
+struct Operand {
+  __m512 scale_f32x16, shifted_zero_point_f32x16;
+  __m512i flip_u8x64;
+};
+
+// The bits 0x4b0000cc are the float 2^23 + cc: an unpack with 0x4b00 converts a code. The difference to 2^23 +
+// zero_point is exact, both being integers below 2^24.
+inline Operand spread(const AddOperand& operand) noexcept {
+  return {_mm512_set1_ps(operand.scale), _mm512_set1_ps(0x1p23f + operand.zero_point),
+          _mm512_set1_epi8(static_cast<char>(operand.flip))};
+}
+
+// The 64 codes as four vectors of code minus zero point; a quarter's sixteen codes are four of each, in order.
+struct Differences {
+  __m512 f32x16[4];
+};
+
+template <bool flips>
+inline Differences differences(const std::uint8_t* codes, __mmask64 mask, const Operand& operand) noexcept {
+  const __m512i exponent_u16x32 = _mm512_set1_epi16(0x4b00), zero_u8x64 = _mm512_setzero_si512();
+  __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, codes);
+  if constexpr (flips) codes_u8x64 = _mm512_xor_si512(codes_u8x64, operand.flip_u8x64);
+  const __m512i low_u16x32 = _mm512_unpacklo_epi8(codes_u8x64, zero_u8x64);
+  const __m512i high_u16x32 = _mm512_unpackhi_epi8(codes_u8x64, zero_u8x64);
+  const __m512i shifted_f32x16[4] = {
+      _mm512_unpacklo_epi16(low_u16x32, exponent_u16x32), _mm512_unpackhi_epi16(low_u16x32, exponent_u16x32),
+      _mm512_unpacklo_epi16(high_u16x32, exponent_u16x32), _mm512_unpackhi_epi16(high_u16x32, exponent_u16x32)};
+  Differences result;
+  for (int i = 0; i < 4; ++i) {
+    result.f32x16[i] = _mm512_sub_ps(_mm512_castsi512_ps(shifted_f32x16[i]), operand.shifted_zero_point_f32x16);
+  }
+  return result;
+}
+
+// Whether every quotient can go by the reciprocal without a bound: differences are at most 255, so that no quotient
+// exceeds 2^29 but for roundings, which 32-bit integers hold with room for those; what exceeds 512 saturates whatever
+// its roundings are. False for NaN.
+inline bool reciprocal_applies(const AddRun& run) noexcept {
+  const float largest = 255.0f * (__builtin_fabsf(run.a_parameters.scale) + __builtin_fabsf(run.b_parameters.scale));
+  return reciprocal_applies(run.output_parameters.scale) && largest <= 0x1p29f * run.output_parameters.scale;
+}
+
+// Saturates to bytes as saturate does, with the zero point added between the packs, to 32 lanes at a time: both packs
+// and the sum saturate, and a sum that does is beyond 0..255 on the right side.
+inline __m512i saturated_sum(const __m512i (&rounded_i32x16)[4], __m512i zero_point_i16x32) noexcept {
+  const __m512i low_i16x32 = _mm512_packs_epi32(rounded_i32x16[0], rounded_i32x16[1]);
+  const __m512i high_i16x32 = _mm512_packs_epi32(rounded_i32x16[2], rounded_i32x16[3]);
+  return _mm512_packus_epi16(_mm512_adds_epi16(low_i16x32, zero_point_i16x32),
+                             _mm512_adds_epi16(high_i16x32, zero_point_i16x32));
+}
+
+template <bool by_reciprocal, bool flips>
 void add_elements(const AddRun& run) noexcept {
   const std::uint8_t *a = run.a, *b = run.b;
   std::uint8_t* output = run.output;
@@ -26,31 +80,40 @@ void add_elements(const AddRun& run) noexcept {
   const Operand a_operand = spread(run.a_parameters), b_operand = spread(run.b_parameters);
   const __m512 output_scale_f32x16 = _mm512_set1_ps(run.output_parameters.scale);
   const Reciprocal output_reciprocal = reciprocal_of(run.output_parameters.scale);
-  const __m512i output_zero_point_i32x16 = _mm512_set1_epi32(static_cast<int>(run.output_parameters.zero_point));
+  const __m512i output_zero_point_i16x32 = _mm512_set1_epi16(static_cast<short>(run.output_parameters.zero_point));
   const __m512i output_flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.output_parameters.flip));
 
   const auto add_64 = [&](std::size_t i, __mmask64 mask) {
-    const Differences a_values = differences(a + i, mask, a_operand), b_values = differences(b + i, mask, b_operand);
-    __m512i codes_i32x16[4];
+    const Differences a_values = differences<flips>(a + i, mask, a_operand);
+    const Differences b_values = differences<flips>(b + i, mask, b_operand);
+    __m512i rounded_i32x16[4];
     for (int j = 0; j < 4; ++j) {
       const __m512 b_product_f32x16 = _mm512_mul_ps(b_values.f32x16[j], b_operand.scale_f32x16);
       const __m512 sum_f32x16 = _mm512_fmadd_ps(a_values.f32x16[j], a_operand.scale_f32x16, b_product_f32x16);
-      const __m512 quotient_f32x16 = by_reciprocal ? bounded_quotient(sum_f32x16, output_reciprocal)
+      const __m512 quotient_f32x16 = by_reciprocal ? quotient(sum_f32x16, output_reciprocal)
                                                    : bounded(_mm512_div_ps(sum_f32x16, output_scale_f32x16));
-      codes_i32x16[j] = to_unsaturated(quotient_f32x16, output_zero_point_i32x16);
+      rounded_i32x16[j] = _mm512_cvtps_epi32(quotient_f32x16);
     }
-    const __m512i codes_u8x64 = saturate(codes_i32x16[0], codes_i32x16[1], codes_i32x16[2], codes_i32x16[3]);
-    _mm512_mask_storeu_epi8(output + i, mask, _mm512_xor_si512(codes_u8x64, output_flip_u8x64));
+    __m512i codes_u8x64 = saturated_sum(rounded_i32x16, output_zero_point_i16x32);
+    if constexpr (flips) codes_u8x64 = _mm512_xor_si512(codes_u8x64, output_flip_u8x64);
+    _mm512_mask_storeu_epi8(output + i, mask, codes_u8x64);
   };
 
   std::size_t i = 0;
-  for (; i + 64 <= count; i += 64) add_64(i, ~__mmask64{0});
+  for (; i + 64 <= count; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(a + i) + kPrefetch, _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(b + i) + kPrefetch, _MM_HINT_T0);
+    add_64(i, ~__mmask64{0});
+  }
   if (i < count) add_64(i, (__mmask64{1} << (count - i)) - 1);
 }
 
 void add_run(const AddRun& run) noexcept {
-  if (reciprocal_applies(run.output_parameters.scale)) return add_elements<true>(run);
-  add_elements<false>(run);
+  if (!reciprocal_applies(run)) return add_elements<false, true>(run);
+  if ((run.a_parameters.flip | run.b_parameters.flip | run.output_parameters.flip) != 0) {
+    return add_elements<true, true>(run);
+  }
+  add_elements<true, false>(run);
 }
 
 }  // namespace

@@ -57,14 +57,29 @@ inline bool reciprocal_applies(float scale) noexcept {
   return scale >= 0x1p-64f && scale <= 0x1p64f;  // false for NaN
 }
 
+// The same for the masked lanes of a vector of scales.
+inline bool reciprocal_applies(__m512 scale_f32x16, __mmask16 mask) noexcept {
+  const __mmask16 at_least = _mm512_mask_cmp_ps_mask(mask, scale_f32x16, _mm512_set1_ps(0x1p-64f), _CMP_GE_OQ);
+  return _mm512_mask_cmp_ps_mask(at_least, scale_f32x16, _mm512_set1_ps(0x1p64f), _CMP_LE_OQ) == mask;
+}
+
+inline Reciprocal reciprocal_of(__m512 scale_f32x16) noexcept {
+  return {_mm512_mul_ps(_mm512_set1_ps(512.0f), scale_f32x16), scale_f32x16,
+          _mm512_div_ps(_mm512_set1_ps(1.0f), scale_f32x16)};
+}
+
 inline Reciprocal reciprocal_of(float scale) noexcept {
   return {_mm512_set1_ps(512.0f * scale), _mm512_set1_ps(scale), _mm512_set1_ps(1.0f / scale)};
 }
 
-// At most 513, as to_unsaturated wants it.
-inline __m512 bounded_quotient(__m512 value_f32x16, const Reciprocal& by) noexcept {
-  const __m512 x_f32x16 = _mm512_min_ps(by.bound_f32x16, value_f32x16);  // NaN, the second operand, passes
+// q above, for an x that is at most 512 s.
+inline __m512 quotient(__m512 x_f32x16, const Reciprocal& by) noexcept {
   const __m512 q0_f32x16 = _mm512_mul_ps(x_f32x16, by.reciprocal_f32x16);
   const __m512 rem_f32x16 = _mm512_fnmadd_ps(q0_f32x16, by.scale_f32x16, x_f32x16);
   return _mm512_fmadd_ps(rem_f32x16, by.reciprocal_f32x16, q0_f32x16);
+}
+
+// At most 513, as to_unsaturated wants it.
+inline __m512 bounded_quotient(__m512 value_f32x16, const Reciprocal& by) noexcept {
+  return quotient(_mm512_min_ps(by.bound_f32x16, value_f32x16), by);  // NaN, the second operand, passes
 }

@@ -70,12 +70,20 @@ void convolve_channels(const DepthwiseRun& run) noexcept {
   const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(run.output_zero_point));
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.flip));
   for (std::size_t channel = 0; channel < run.channels; channel += kLanes) {
-    const __m256 multiplier_f32x8 = _mm256_loadu_ps(run.multiplier + channel);
+    const __m256 multiplier_f32x8 =
+        run.sums == nullptr ? _mm256_loadu_ps(run.multiplier + channel) : _mm256_setzero_ps();
     const std::size_t channels = run.channels - channel < kLanes ? run.channels - channel : kLanes;
     for (std::size_t pixel = 0; pixel < run.pixels; pixel += kPixels) {
       const std::size_t pixels = run.pixels - pixel < kPixels ? run.pixels - pixel : kPixels;
       __m256i sum_i32x8[kPixels];
       accumulate<filter_has_zero_point>(run, channel, lanes, pixel, pixels, sum_i32x8);
+      if (run.sums != nullptr) {
+        for (std::size_t p = 0; p < pixels; ++p) {
+          _mm256_maskstore_epi32(run.sums + (pixel + p) * run.output_pixel_stride + channel, lane_mask(channels),
+                                 sum_i32x8[p]);
+        }
+        continue;
+      }
       for (__m256i& sum : sum_i32x8) {
         sum = to_unsaturated(bounded(_mm256_mul_ps(_mm256_cvtepi32_ps(sum), multiplier_f32x8)), zero_point_i32x8);
       }

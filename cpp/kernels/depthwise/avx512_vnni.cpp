@@ -29,7 +29,8 @@ class Strip {
         flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.flip))) {
     for (std::size_t v = 0; v < vectors; ++v) {
       offset_i32x16_[v] = load(run.offset + channel + 16 * v);
-      multiplier_f32x16_[v] = _mm512_loadu_ps(run.multiplier + channel + 16 * v);
+      multiplier_f32x16_[v] =
+          run.sums == nullptr ? _mm512_loadu_ps(run.multiplier + channel + 16 * v) : _mm512_setzero_ps();
       for (std::size_t group = 0; group < held_groups; ++group) held_x64_[group][v] = load(filter_at(group, v));
     }
   }
@@ -39,7 +40,13 @@ class Strip {
     const __mmask64 mask = left >= 16 * vectors ? ~__mmask64{0} >> (64 - 16 * vectors) : (__mmask64{1} << left) - 1;
     for (std::size_t pixel = 0; pixel < run_.pixels; pixel += kPixels) {
       const std::size_t pixels = run_.pixels - pixel < kPixels ? run_.pixels - pixel : kPixels;
-      store(pixel, pixels, mask, codes(pixel, pixels));
+      __m512i sum_i32x16[kPixels][vectors];
+      accumulate(pixel, pixels, sum_i32x16);
+      if (run_.sums != nullptr) {
+        store_sums(pixel, pixels, mask, sum_i32x16);
+      } else {
+        store(pixel, pixels, mask, codes(sum_i32x16));
+      }
     }
   }
 
@@ -50,13 +57,14 @@ class Strip {
     return run_.filter + (group * lanes_ + channel_ + 16 * v) * 4;
   }
 
-  __m512i codes(std::size_t pixel, std::size_t pixels) const noexcept {
+  // The sums of up to kPixels pixels, offsets and zero points included.
+  void accumulate(std::size_t pixel, std::size_t pixels, __m512i (&sum_i32x16)[kPixels][vectors]) const noexcept {
     const std::uint8_t* activations[kPixels];
     for (std::size_t p = 0; p < kPixels; ++p) {
       // The last pixels of a row repeat the last one rather than read beyond it.
       activations[p] = run_.activations + (pixel + (p < pixels ? p : pixels - 1)) * run_.pixel_step + channel_ * 4;
     }
-    __m512i sum_i32x16[kPixels][vectors], window_i32x16[kPixels][vectors];
+    __m512i window_i32x16[kPixels][vectors];
     for (std::size_t p = 0; p < kPixels; ++p) {
       for (std::size_t v = 0; v < vectors; ++v) {
         sum_i32x16[p][v] = offset_i32x16_[v];
@@ -77,13 +85,20 @@ class Strip {
         }
       }
     }
-    __m512i unsaturated_i32x16[4];
     for (std::size_t p = 0; p < kPixels; ++p) {
       for (std::size_t v = 0; v < vectors; ++v) {
         if constexpr (filter_has_zero_point) {
           const __m512i filter_i32x16 = load(run_.filter_zero_point + channel_ + 16 * v);
           sum_i32x16[p][v] = _mm512_sub_epi32(sum_i32x16[p][v], _mm512_mullo_epi32(filter_i32x16, window_i32x16[p][v]));
         }
+      }
+    }
+  }
+
+  __m512i codes(const __m512i (&sum_i32x16)[kPixels][vectors]) const noexcept {
+    __m512i unsaturated_i32x16[4];
+    for (std::size_t p = 0; p < kPixels; ++p) {
+      for (std::size_t v = 0; v < vectors; ++v) {
         const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16[p][v]), multiplier_f32x16_[v]);
         unsaturated_i32x16[p * vectors + v] = to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16_);
       }
@@ -91,6 +106,16 @@ class Strip {
     return _mm512_xor_si512(
         saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]),
         flip_u8x64_);
+  }
+
+  void store_sums(std::size_t pixel, std::size_t pixels, __mmask64 mask,
+                  const __m512i (&sum_i32x16)[kPixels][vectors]) const noexcept {
+    for (std::size_t p = 0; p < pixels; ++p) {
+      std::int32_t* sums = run_.sums + (pixel + p) * run_.output_pixel_stride + channel_;
+      for (std::size_t v = 0; v < vectors; ++v) {
+        _mm512_mask_storeu_epi32(sums + 16 * v, static_cast<__mmask16>(mask >> (16 * v)), sum_i32x16[p][v]);
+      }
+    }
   }
 
   // 16 * vectors codes for each pixel.

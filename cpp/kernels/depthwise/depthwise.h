@@ -6,6 +6,9 @@
 //                  - filter_zero_point[c] * sum over g of dot4(codes(p, g, c), taps[g])              modulo 2^32
 //   output[p][c] = sat(rne(f32(sum) * multiplier[c]) + output_zero_point)
 //
+// or, where sums is not null, the sums themselves: then these go there, and output, multiplier, output_zero_point and
+// flip are not read.
+//
 // codes(p, g, c) stand at activations[p * pixel_step + offsets[g] + 4 * c]; p counts the pixels of a row, c channels.
 // dot4 multiplies four unsigned codes by four signed ones and adds. A group that has fewer than four taps has zeros in
 // the filter and in taps, which is 1 elsewhere. The second line is gemm/gemm.h's, and so are flip, the domain of
@@ -13,8 +16,8 @@
 //
 // Contract: channels count in steps of kDepthwiseLanes: activations, filters and the parameters of channels are read up
 // to the next multiple; filter holds groups x round_up(channels, kDepthwiseLanes) x 4 codes, taps groups x 4. Writes
-// the codes of each pixel, output_pixel_stride bytes apart, nothing else. Output overlaps no operand; no alignment is
-// assumed.
+// the codes or sums of each pixel, output_pixel_stride elements apart, nothing else. Output overlaps no operand; no
+// alignment is assumed.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::depthwise, a declaration goes to the end
 // of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -43,6 +46,7 @@ struct DepthwiseRun {
   std::uint8_t flip;
   std::uint8_t* output;
   std::size_t output_pixel_stride;
+  std::int32_t* sums = nullptr;
 };
 
 using DepthwiseFunction = void (*)(const DepthwiseRun& run) noexcept;

@@ -22,6 +22,10 @@ void convolve(const DepthwiseRun& operands) noexcept {
         }
       }
       if (run.filter_zero_point != nullptr) sum -= static_cast<std::uint32_t>(run.filter_zero_point[channel]) * window;
+      if (run.sums != nullptr) {
+        run.sums[pixel * run.output_pixel_stride + channel] = static_cast<std::int32_t>(sum);
+        continue;
+      }
       const float scaled = static_cast<float>(static_cast<std::int32_t>(sum)) * run.multiplier[channel];
       run.output[pixel * run.output_pixel_stride + channel] = to_code(scaled, run.output_zero_point, run.flip);
     }

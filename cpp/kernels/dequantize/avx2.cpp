@@ -55,16 +55,17 @@ inline void store(Half* output, __m256 value_f32x8) noexcept {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(output), value_f16x8);
 }
 
+// Row number row, by its own scale and zero point or by those of its elements.
 template <class Output, class Input, bool per_element>
-void dequantize_elements(const DequantizeRun& run) noexcept {
-  const Input* input = static_cast<const Input*>(run.input);
-  Output* output = static_cast<Output*>(run.output);
+void dequantize_row(const DequantizeRun& run, std::size_t row) noexcept {
+  const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+  Output* output = static_cast<Output*>(run.output) + row * run.output_row_stride;
   const float *scale = run.scale, *zero_point = run.zero_point;
   const std::size_t count = run.count;
   __m256 scale_f32x8 = {}, zero_point_f32x8 = {};
   if constexpr (!per_element) {
-    scale_f32x8 = _mm256_set1_ps(*scale);
-    zero_point_f32x8 = _mm256_set1_ps(*zero_point);
+    scale_f32x8 = _mm256_set1_ps(scale[row]);
+    zero_point_f32x8 = _mm256_set1_ps(zero_point[row]);
   }
   const auto dequantize_8 = [&](const Input* codes, const float* scales, const float* zero_points, Output* values) {
     if constexpr (per_element) {
@@ -91,9 +92,15 @@ void dequantize_elements(const DequantizeRun& run) noexcept {
 }
 
 template <class Output, class Input>
-void dequantize_run(const DequantizeRun& run) noexcept {
-  if (run.per_element) return dequantize_elements<Output, Input, true>(run);
-  dequantize_elements<Output, Input, false>(run);
+void dequantize_run(const DequantizeRun& operands) noexcept {
+  const DequantizeRun run = operands;  // a copy: output could alias the original
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    if (run.per_element) {
+      dequantize_row<Output, Input, true>(run, row);
+    } else {
+      dequantize_row<Output, Input, false>(run, row);
+    }
+  }
 }
 
 template <class Output>

@@ -1,4 +1,5 @@
-// dequantize.h for AVX-512: 16 elements a step, the rest by a mask. Bound by stores and memory.
+// dequantize.h for AVX-512: 16 elements a step, the rest of a row by a mask. Parameters of elements stay in registers
+// while a step of 64 goes down the rows. Bound by stores and memory.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -52,35 +53,79 @@ inline void store(Half* output, __mmask16 mask, __m512 value_f32x16) noexcept {
   _mm256_mask_storeu_epi16(output, mask, value_f16x16);
 }
 
-template <class Output, class Input, bool per_element>
-void dequantize_elements(const DequantizeRun& run) noexcept {
-  const Input* input = static_cast<const Input*>(run.input);
-  Output* output = static_cast<Output*>(run.output);
-  const float *scale = run.scale, *zero_point = run.zero_point;
-  const std::size_t count = run.count;
-  __m512 scale_f32x16 = {}, zero_point_f32x16 = {};
-  if constexpr (!per_element) {
-    scale_f32x16 = _mm512_set1_ps(*scale);
-    zero_point_f32x16 = _mm512_set1_ps(*zero_point);
-  }
-  const auto dequantize_16 = [&](std::size_t i, __mmask16 mask) {
-    if constexpr (per_element) {
-      scale_f32x16 = load(scale + i, mask);
-      zero_point_f32x16 = load(zero_point + i, mask);
-    }
-    const __m512 difference_f32x16 = _mm512_sub_ps(load(input + i, mask), zero_point_f32x16);
-    store(output + i, mask, _mm512_mul_ps(difference_f32x16, scale_f32x16));
-  };
+struct Lanes {
+  __m512 scale_f32x16, zero_point_f32x16;
+};
 
+template <class Output, class Input>
+inline void dequantize_16(const Input* input, Output* output, __mmask16 mask, const Lanes& lanes) noexcept {
+  const __m512 difference_f32x16 = _mm512_sub_ps(load(input, mask), lanes.zero_point_f32x16);
+  store(output, mask, _mm512_mul_ps(difference_f32x16, lanes.scale_f32x16));
+}
+
+inline __mmask16 mask_of(std::size_t count) noexcept {
+  return count >= 16 ? kAllLanes : static_cast<__mmask16>((1U << count) - 1);
+}
+
+// From this length on a row pays for first steps that bring its output to the beginning of a cache line.
+constexpr std::size_t kAlignedRow = 256;
+
+template <class Output, class Input>
+void dequantize_row(const Input* input, Output* output, std::size_t count, const Lanes& lanes) noexcept {
   std::size_t i = 0;
-  for (; i + 16 <= count; i += 16) dequantize_16(i, kAllLanes);
-  if (i < count) dequantize_16(i, static_cast<__mmask16>((1U << (count - i)) - 1));
+  const auto dequantize_to = [&](std::size_t end) {
+    for (; i + 16 <= end; i += 16) dequantize_16(input + i, output + i, kAllLanes, lanes);
+    if (i < end) dequantize_16(input + i, output + i, mask_of(end - i), lanes);
+    i = end;
+  };
+  if (count >= kAlignedRow) {
+    dequantize_to((64 - reinterpret_cast<std::uintptr_t>(output) % 64) % 64 / sizeof(Output));
+  }
+  for (; i + 64 <= count; i += 64) {
+    for (std::size_t j = 0; j < 64; j += 16) dequantize_16(input + i + j, output + i + j, kAllLanes, lanes);
+  }
+  dequantize_to(count);
+}
+
+// count elements of every row, 16 * (steps - 1) < count <= 16 * steps, from the first on.
+template <std::size_t steps, class Output, class Input>
+void dequantize_columns(const DequantizeRun& run, const Input* input, Output* output, const float* scale,
+                        const float* zero_point, std::size_t count) noexcept {
+  const __mmask16 last = mask_of(count - 16 * (steps - 1));
+  Lanes lanes[steps];
+  for (std::size_t j = 0; j < steps; ++j) {
+    const __mmask16 mask = j + 1 < steps ? kAllLanes : last;
+    lanes[j] = {load(scale + 16 * j, mask), load(zero_point + 16 * j, mask)};
+  }
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    for (std::size_t j = 0; j < steps; ++j) {
+      dequantize_16(input + 16 * j, output + 16 * j, j + 1 < steps ? kAllLanes : last, lanes[j]);
+    }
+    input += run.input_row_stride;
+    output += run.output_row_stride;
+  }
 }
 
 template <class Output, class Input>
-void dequantize_run(const DequantizeRun& run) noexcept {
-  if (run.per_element) return dequantize_elements<Output, Input, true>(run);
-  dequantize_elements<Output, Input, false>(run);
+void dequantize_run(const DequantizeRun& operands) noexcept {
+  const DequantizeRun run = operands;  // a copy: output could alias the original
+  const Input* input = static_cast<const Input*>(run.input);
+  Output* output = static_cast<Output*>(run.output);
+  if (!run.per_element) {
+    for (std::size_t row = 0; row < run.rows; ++row) {
+      const Lanes lanes = {_mm512_set1_ps(run.scale[row]), _mm512_set1_ps(run.zero_point[row])};
+      dequantize_row(input + row * run.input_row_stride, output + row * run.output_row_stride, run.count, lanes);
+    }
+    return;
+  }
+  std::size_t i = 0;
+  for (; i + 64 <= run.count; i += 64) {
+    dequantize_columns<4>(run, input + i, output + i, run.scale + i, run.zero_point + i, 64);
+  }
+  for (; i < run.count; i += 16) {
+    const std::size_t count = run.count - i < 16 ? run.count - i : 16;
+    dequantize_columns<1>(run, input + i, output + i, run.scale + i, run.zero_point + i, count);
+  }
 }
 
 template <class Output>

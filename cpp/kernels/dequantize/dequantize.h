@@ -1,4 +1,4 @@
-// Dequantization of one run of integers.
+// Dequantization of rows of integers.
 //
 //   output[i] = (f32(input[i]) - zero_point) * scale
 //
@@ -6,8 +6,11 @@
 // to even, before the subtraction; the zero point arrives as the float32 of its integer. A FLOAT16 output is that
 // float32 result rounded to nearest even.
 //
-// Contract: count elements are read and written, nothing else; input and output do not overlap; no alignment beyond the
-// element's own. scale and zero_point point at one value (per_element false) or at count values (true).
+// A run is one row of count elements, or several rows at constant distances. scale and zero_point hold a value for each
+// row (per_element false), or one for each of the count elements, the same in every row (true).
+//
+// Contract: the elements of the rows are read and written, nothing else; input and output do not overlap; no alignment
+// beyond the element's own. Strides count elements and are not used for one row; input rows may coincide.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::dequantize, a declaration goes to the
 // end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -24,6 +27,9 @@ struct DequantizeRun {
   const float* scale;
   const float* zero_point;
   bool per_element;
+  std::size_t rows = 1;
+  std::size_t input_row_stride = 0;
+  std::size_t output_row_stride = 0;
 };
 
 using DequantizeFunction = void (*)(const DequantizeRun& run) noexcept;

@@ -14,12 +14,14 @@ inline void store(Half* output, float value) noexcept { *output = narrow(value);
 
 template <class Output, class Input>
 void dequantize_run(const DequantizeRun& run) noexcept {
-  const Input* input = static_cast<const Input*>(run.input);
-  Output* output = static_cast<Output*>(run.output);
-  for (std::size_t i = 0; i < run.count; ++i) {
-    const std::size_t parameter = run.per_element ? i : 0;
-    const float difference = static_cast<float>(input[i]) - run.zero_point[parameter];
-    store(output + i, difference * run.scale[parameter]);
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+    Output* output = static_cast<Output*>(run.output) + row * run.output_row_stride;
+    for (std::size_t i = 0; i < run.count; ++i) {
+      const std::size_t parameter = run.per_element ? i : row;
+      const float difference = static_cast<float>(input[i]) - run.zero_point[parameter];
+      store(output + i, difference * run.scale[parameter]);
+    }
   }
 }
 

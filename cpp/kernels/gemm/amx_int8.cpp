@@ -59,9 +59,9 @@ void multiply_parts(const GemmBlock& block, const Tile& top, const Tile& bottom,
     _tile_zero(2);
     _tile_zero(3);
   }
-  const std::uint8_t* b = top.b;
-  for (std::size_t segment = 0; segment < block.segments; ++segment, b += block.k * kNr) {
+  for (std::size_t segment = 0; segment < block.segments; ++segment) {
     const std::size_t offset = block.a_offsets[segment];
+    const std::uint8_t* b = top.b + block.b_offsets[segment];
     for (std::size_t k = 0; k < block.k; k += kKr) {
       _tile_loadd(6, b + k * kNr, kGroupStride);
       _tile_loadd(4, top.a + offset + k, block.a_row_stride);
@@ -83,13 +83,20 @@ void multiply_parts(const GemmBlock& block, const Tile& top, const Tile& bottom,
   }
 }
 
-void requantize(const GemmBlock& block, const Tile& tile, const std::int32_t (&sums)[kTileRows][kNr]) noexcept {
+void finish(const GemmBlock& block, const Tile& tile, const std::int32_t (&sums)[kTileRows][kNr]) noexcept {
   const __m512i offset_i32x16[2] = {_mm512_loadu_si512(tile.offset), _mm512_loadu_si512(tile.offset + 16)};
-  const Requantizer requantizer(block, tile);
   const auto sum = [&](std::size_t row, int half) {
     return _mm512_add_epi32(_mm512_load_si512(sums[row] + 16 * half), offset_i32x16[half]);
   };
   std::size_t row = 0;
+  if (tile.sums != nullptr) {
+    for (; row < tile.rows; ++row) {
+      store_sums<0>(block, tile, row, sum(row, 0));
+      store_sums<1>(block, tile, row, sum(row, 1));
+    }
+    return;
+  }
+  const Requantizer requantizer(block, tile);
   for (; row + 2 <= tile.rows; row += 2) {
     requantizer.store_pair(row, sum(row, 0), sum(row, 1), sum(row + 1, 0), sum(row + 1, 1));
   }
@@ -112,13 +119,13 @@ void multiply_height(const GemmBlock& block, const Parts& parts, std::size_t fir
     for (; index + 2 <= count; index += 2) {
       const Tile top = part(index), bottom = part(index + 1);
       multiply_parts<true>(block, top, bottom, sums);
-      requantize(block, top, sums[0]);
-      requantize(block, bottom, sums[1]);
+      finish(block, top, sums[0]);
+      finish(block, bottom, sums[1]);
     }
     if (index < count) {
       const Tile last = part(index);
       multiply_parts<false>(block, last, last, sums);
-      requantize(block, last, sums[0]);
+      finish(block, last, sums[0]);
     }
   }
 }

@@ -51,9 +51,9 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
     acc_i32x8[row][0] = load(tile.offset);
     acc_i32x8[row][1] = load(tile.offset + 8);
   }
-  const std::uint8_t* b = tile.b;
   for (std::size_t segment = 0; segment < block.segments; ++segment) {
     const std::uint8_t* a = tile.a + block.a_offsets[segment];
+    const std::uint8_t* b = tile.b + block.b_offsets[segment];
     for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr, a += 4) {
       const Widened b0 = widen_signed(_mm256_load_si256(reinterpret_cast<const __m256i*>(b)));
       const Widened b1 = widen_signed(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + 32)));

@@ -7,10 +7,11 @@ struct Tile {
   const std::uint8_t* b;
   std::size_t rows, columns;
   const std::int32_t* offset;
-  const float* multiplier;
+  const float* multiplier;                // may be null where sums are written
   const std::int32_t* filter_zero_point;  // may be null
   const std::int32_t* activation_sum;
   std::uint8_t* output;
+  std::int32_t* sums;  // may be null
 };
 
 // Equal parts of a run: the first `longer` of them have one row more than the others.
@@ -27,15 +28,17 @@ struct Parts {
 
 inline Tile tile_of(const GemmBlock& block, std::size_t nr, std::size_t panel, std::size_t run, std::size_t first_row,
                     std::size_t rows) noexcept {
+  const std::size_t place = run * block.output_run_stride + first_row * block.output_row_stride + panel;
   return {block.a + run * block.a_run_stride + first_row * block.a_row_stride,
-          block.b + block.segments * block.k * panel,
+          block.b + panel / nr * block.b_panel_stride,
           rows,
           block.n - panel < nr ? block.n - panel : nr,
           block.offset + panel,
-          block.multiplier + panel,
+          block.multiplier == nullptr ? nullptr : block.multiplier + panel,
           block.filter_zero_point == nullptr ? nullptr : block.filter_zero_point + panel,
           block.filter_zero_point == nullptr ? nullptr : block.activation_sum + run * block.m + first_row,
-          block.output + run * block.output_run_stride + first_row * block.output_row_stride + panel};
+          block.output == nullptr ? nullptr : block.output + place,
+          block.sums == nullptr ? nullptr : block.sums + place};
 }
 
 // Calls multiply_tile(tile) for all tiles of at most mr rows, those of a panel together.

@@ -4,6 +4,8 @@
 //                         - filter_zero_point[column] * activation_sum[row]                        modulo 2^32
 //   output[row][column] = sat(rne(f32(sum) * multiplier[column]) + output_zero_point)
 //
+// or, for products whose results are 32-bit integers or take another way from there, the sums themselves.
+//
 // a is unsigned and b is signed. Codes of the other signedness are moved over by flipping their top bit while they are
 // packed, and their zero point with them: (x ^ 0x80) - (z ^ 0x80) is x - z read in the other type, so differences, and
 // with them every result, are unchanged.
@@ -30,18 +32,21 @@
 //   b: ceil(n / nr) panels of nr columns; in a panel four consecutive k of one column are one 32-bit group
 //
 //        panel 0, k 0-3:   [c0: k0 k1 k2 k3] [c1: k0 k1 k2 k3] ... [c(nr-1): k0 k1 k2 k3]
-//                 k 4-7:   [c0: k4 k5 k6 k7] ...           (segments follow each other)
-//        panel 1 begins after segments * k * nr bytes
+//                 k 4-7:   [c0: k4 k5 k6 k7] ...
+//        panel 1 begins b_panel_stride bytes after panel 0; a segment is k * nr bytes at its offset from the beginning
+//        of a panel, so that a product may leave out segments of a filter: even all of them, for sums of 0
 //
 //   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel
 //   activation_sum: an element a row, those of a run after those of the one before
 //   output: runs of m rows of n codes, output_run_stride and output_row_stride bytes apart
+//   sums: null, or where runs of m rows of n sums go in place of codes, as many elements apart; output, multiplier,
+//      output_zero_point and flip are not read then. Where accumulates is set they are added to what is there
 //
 // No intermediate saturates (vpmaddubsw is out: 255 * 127 * 2 does not fit 16 bits). A product is within
 // +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
-// Contract: reads the operands and writes the n codes of each row, nothing else; output overlaps no operand; panels of
-// b are 64-byte aligned (they follow each other so: nr * kr is a multiple of 64 for every kernel).
+// Contract: reads the operands and writes the n codes or sums of each row, nothing else; output overlaps no operand;
+// panels of b and the offsets of segments in them are 64-byte aligned (nr * kr is a multiple of 64 for every kernel).
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::gemm, a declaration goes to the end of
 // this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -59,6 +64,8 @@ struct GemmBlock {
   const std::size_t* a_offsets;  // bytes, one for each segment
   std::size_t segments;
   const std::uint8_t* b;
+  const std::size_t* b_offsets;  // bytes, one for each segment
+  std::size_t b_panel_stride;    // bytes
   std::size_t runs;
   std::size_t m;  // rows of one run
   std::size_t n;
@@ -72,6 +79,8 @@ struct GemmBlock {
   std::uint8_t* output;
   std::size_t output_row_stride;
   std::size_t output_run_stride;
+  std::int32_t* sums = nullptr;
+  bool accumulates = false;
 };
 
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;

@@ -5,6 +5,27 @@ inline __m256i load(const std::int32_t* values) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
 }
 
+// The 8 sums of one row in one half of a tile, corrected for the filter's zero points unless these are null.
+template <int half>
+inline __m256i corrected(const std::int32_t* filter_zero_point, const std::int32_t* activation_sum, std::size_t row,
+                         __m256i sum_i32x8) noexcept {
+  if (filter_zero_point == nullptr) return sum_i32x8;
+  const __m256i filter_i32x8 = load(filter_zero_point + 8 * half);
+  const __m256i activation_i32x8 = _mm256_set1_epi32(activation_sum[row]);
+  return _mm256_sub_epi32(sum_i32x8, _mm256_mullo_epi32(filter_i32x8, activation_i32x8));
+}
+
+// Writes or adds one half of a row of sums, where a product ends in these.
+template <int half>
+inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row, __m256i sum_i32x8) noexcept {
+  const std::size_t columns = tile.columns > 8 * half ? tile.columns - 8 * half : 0;
+  const __m256i mask_i32x8 = lane_mask(columns);
+  std::int32_t* sums = tile.sums + row * block.output_row_stride + 8 * half;
+  sum_i32x8 = corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x8);
+  if (block.accumulates) sum_i32x8 = _mm256_add_epi32(sum_i32x8, _mm256_maskload_epi32(sums, mask_i32x8));
+  _mm256_maskstore_epi32(sums, mask_i32x8, sum_i32x8);
+}
+
 class Requantizer {
  public:
   Requantizer(const GemmBlock& block, const Tile& tile) noexcept
@@ -39,11 +60,7 @@ class Requantizer {
 
   template <int half>
   __m256i unsaturated(std::size_t row, __m256i sum_i32x8) const noexcept {
-    if (filter_zero_point_ != nullptr) {
-      const __m256i filter_i32x8 = load(filter_zero_point_ + 8 * half);
-      const __m256i activation_i32x8 = _mm256_set1_epi32(activation_sum_[row]);
-      sum_i32x8 = _mm256_sub_epi32(sum_i32x8, _mm256_mullo_epi32(filter_i32x8, activation_i32x8));
-    }
+    sum_i32x8 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x8);
     const __m256 scaled_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8_[half]);
     return to_unsaturated(bounded(scaled_f32x8), zero_point_i32x8_);
   }
@@ -67,9 +84,16 @@ class Requantizer {
   std::size_t output_row_stride_;
 };
 
-// The rows of a tile two by two.
+// The rows of a tile, as codes two by two.
 template <std::size_t rows>
 inline void store_rows(const GemmBlock& block, const Tile& tile, const __m256i (&sum_i32x8)[rows][2]) noexcept {
+  if (tile.sums != nullptr) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      store_sums<0>(block, tile, row, sum_i32x8[row][0]);
+      store_sums<1>(block, tile, row, sum_i32x8[row][1]);
+    }
+    return;
+  }
   const Requantizer requantizer(block, tile);
   for (std::size_t row = 0; row + 2 <= rows; row += 2) {
     requantizer.store_pair(row, sum_i32x8[row][0], sum_i32x8[row][1], sum_i32x8[row + 1][0], sum_i32x8[row + 1][1]);

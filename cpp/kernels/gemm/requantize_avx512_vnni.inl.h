@@ -1,6 +1,27 @@
 // The second half of gemm.h for a tile of 32 columns, its sums in two vectors a row, the offsets already added.
 // Included inside the unnamed namespace of a kernel file, after codes/avx512_vnni.inl.h and block_tiles.inl.h.
 
+// The 16 sums of one row in one half of a tile, corrected for the filter's zero points unless these are null.
+template <int half>
+inline __m512i corrected(const std::int32_t* filter_zero_point, const std::int32_t* activation_sum, std::size_t row,
+                         __m512i sum_i32x16) noexcept {
+  if (filter_zero_point == nullptr) return sum_i32x16;
+  const __m512i filter_i32x16 = _mm512_loadu_si512(filter_zero_point + 16 * half);
+  const __m512i activation_i32x16 = _mm512_set1_epi32(activation_sum[row]);
+  return _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(filter_i32x16, activation_i32x16));
+}
+
+// Writes or adds one half of a row of sums, where a product ends in these.
+template <int half>
+inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row, __m512i sum_i32x16) noexcept {
+  const std::size_t columns = tile.columns > 16 * half ? tile.columns - 16 * half : 0;
+  const __mmask16 mask = lane_mask(columns);
+  std::int32_t* sums = tile.sums + row * block.output_row_stride + 16 * half;
+  sum_i32x16 = corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x16);
+  if (block.accumulates) sum_i32x16 = _mm512_add_epi32(sum_i32x16, _mm512_maskz_loadu_epi32(mask, sums));
+  _mm512_mask_storeu_epi32(sums, mask, sum_i32x16);
+}
+
 class Requantizer {
  public:
   Requantizer(const GemmBlock& block, const Tile& tile) noexcept
@@ -35,11 +56,7 @@ class Requantizer {
 
   template <int half>
   __m512i unsaturated(std::size_t row, __m512i sum_i32x16) const noexcept {
-    if (filter_zero_point_ != nullptr) {
-      const __m512i filter_i32x16 = _mm512_loadu_si512(filter_zero_point_ + 16 * half);
-      const __m512i activation_i32x16 = _mm512_set1_epi32(activation_sum_[row]);
-      sum_i32x16 = _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(filter_i32x16, activation_i32x16));
-    }
+    sum_i32x16 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x16);
     const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16_[half]);
     return to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16_);
   }

@@ -26,18 +26,23 @@ void multiply(const GemmBlock& operands) noexcept {
     for (std::size_t row = 0; row < tile.rows; ++row) {
       std::uint32_t sums[kNr] = {};
       for (std::size_t segment = 0; segment < block.segments; ++segment) {
-        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], tile.b + segment * block.k * kNr,
+        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], tile.b + block.b_offsets[segment],
                     block.k, sums);
       }
-      std::uint8_t* output = tile.output + row * block.output_row_stride;
+      const std::size_t place = row * block.output_row_stride;
       for (std::size_t column = 0; column < tile.columns; ++column) {
         std::uint32_t sum = sums[column] + static_cast<std::uint32_t>(tile.offset[column]);
         if (tile.filter_zero_point != nullptr) {
           sum -= static_cast<std::uint32_t>(tile.filter_zero_point[column]) *
                  static_cast<std::uint32_t>(tile.activation_sum[row]);
         }
+        if (tile.sums != nullptr) {
+          if (block.accumulates) sum += static_cast<std::uint32_t>(tile.sums[place + column]);
+          tile.sums[place + column] = static_cast<std::int32_t>(sum);
+          continue;
+        }
         const float scaled = static_cast<float>(static_cast<std::int32_t>(sum)) * tile.multiplier[column];
-        output[column] = to_code(scaled, block.output_zero_point, block.flip);
+        tile.output[place + column] = to_code(scaled, block.output_zero_point, block.flip);
       }
     }
   });

@@ -35,25 +35,133 @@ void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::
   for (; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
 }
 
+// Whole lines only: a line that is written in parts would have to be fetched after all.
+void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept {
+  const std::size_t to_line = (64 - reinterpret_cast<std::uintptr_t>(output) % 64) % 64;
+  const std::size_t head = to_line < count ? to_line : count;
+  std::memcpy(output, input, head);
+  std::size_t i = head;
+  for (; i + 64 <= count; i += 64) {
+    for (std::size_t half = 0; half < 64; half += 32) {
+      const __m256i bytes_u8x32 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(input + i + half));
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(output + i + half), bytes_u8x32);
+    }
+  }
+  std::memcpy(output + i, input + i, count - i);
+}
+
+struct Groups {
+  __m256i u8x32[4];
+};
+
+inline Groups interleave_32(const std::uint8_t* const* rows, std::size_t i) noexcept {
+  const __m256i order_i32x8 = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+  __m256i row_u8x32[4];
+  for (int r = 0; r < 4; ++r) row_u8x32[r] = _mm256_permutevar8x32_epi32(load(rows[r] + i), order_i32x8);
+  const __m256i low_01 = _mm256_unpacklo_epi8(row_u8x32[0], row_u8x32[1]);
+  const __m256i low_23 = _mm256_unpacklo_epi8(row_u8x32[2], row_u8x32[3]);
+  const __m256i high_01 = _mm256_unpackhi_epi8(row_u8x32[0], row_u8x32[1]);
+  const __m256i high_23 = _mm256_unpackhi_epi8(row_u8x32[2], row_u8x32[3]);
+  return {{_mm256_unpacklo_epi16(low_01, low_23), _mm256_unpackhi_epi16(low_01, low_23),
+           _mm256_unpacklo_epi16(high_01, high_23), _mm256_unpackhi_epi16(high_01, high_23)}};
+}
+
 void interleave(const InterleaveRun& run) noexcept {
   const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
-  const __m256i order_i32x8 = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
   std::uint8_t* output = run.output;
   std::size_t i = 0;
   for (; i + 32 <= run.count; i += 32, output += 128) {
-    __m256i row_u8x32[4];
-    for (int r = 0; r < 4; ++r) row_u8x32[r] = _mm256_permutevar8x32_epi32(load(row[r] + i), order_i32x8);
-    const __m256i low_01 = _mm256_unpacklo_epi8(row_u8x32[0], row_u8x32[1]);
-    const __m256i low_23 = _mm256_unpacklo_epi8(row_u8x32[2], row_u8x32[3]);
-    const __m256i high_01 = _mm256_unpackhi_epi8(row_u8x32[0], row_u8x32[1]);
-    const __m256i high_23 = _mm256_unpackhi_epi8(row_u8x32[2], row_u8x32[3]);
-    store(output, _mm256_unpacklo_epi16(low_01, low_23));
-    store(output + 32, _mm256_unpackhi_epi16(low_01, low_23));
-    store(output + 64, _mm256_unpacklo_epi16(high_01, high_23));
-    store(output + 96, _mm256_unpackhi_epi16(high_01, high_23));
+    const Groups groups = interleave_32(row, i);
+    for (std::size_t j = 0; j < 4; ++j) store(output + j * 32, groups.u8x32[j]);
   }
   for (; i < run.count; ++i, output += 4) {
     for (std::size_t r = 0; r < 4; ++r) output[r] = row[r][i];
+  }
+}
+
+void interleave_panels(const PanelRun& run) noexcept {
+  const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.flip));
+  std::uint8_t* panel = run.output;
+  for (std::size_t first = 0; first < run.count; first += run.nr, panel += run.panel_stride) {
+    const std::size_t end = run.count - first < run.nr ? run.count : first + run.nr;
+    std::uint8_t* output = panel;
+    std::size_t i = first;
+    for (; i + 32 <= end; i += 32, output += 128) {
+      const Groups groups = interleave_32(row, i);
+      for (std::size_t j = 0; j < 4; ++j) store(output + j * 32, _mm256_xor_si256(groups.u8x32[j], flip_u8x32));
+    }
+    for (; i + 16 <= end; i += 16, output += 64) {
+      __m128i row_u8x16[4];
+      for (int r = 0; r < 4; ++r) row_u8x16[r] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(row[r] + i));
+      const __m128i low_01 = _mm_unpacklo_epi8(row_u8x16[0], row_u8x16[1]);
+      const __m128i low_23 = _mm_unpacklo_epi8(row_u8x16[2], row_u8x16[3]);
+      const __m128i high_01 = _mm_unpackhi_epi8(row_u8x16[0], row_u8x16[1]);
+      const __m128i high_23 = _mm_unpackhi_epi8(row_u8x16[2], row_u8x16[3]);
+      store(output,
+            _mm256_xor_si256(_mm256_set_m128i(_mm_unpackhi_epi16(low_01, low_23), _mm_unpacklo_epi16(low_01, low_23)),
+                             flip_u8x32));
+      store(output + 32, _mm256_xor_si256(_mm256_set_m128i(_mm_unpackhi_epi16(high_01, high_23),
+                                                           _mm_unpacklo_epi16(high_01, high_23)),
+                                          flip_u8x32));
+    }
+    for (; i < end; ++i, output += 4) {
+      for (std::size_t r = 0; r < 4; ++r) output[r] = static_cast<std::uint8_t>(row[r][i] ^ run.flip);
+    }
+  }
+}
+
+// 8 columns of 8 groups: a transposition of 32-bit elements.
+inline void transpose_groups(__m256i (&column_x32)[8]) noexcept {
+  __m256i pair_x32[8];
+  for (int i = 0; i < 8; i += 2) {
+    pair_x32[i] = _mm256_unpacklo_epi32(column_x32[i], column_x32[i + 1]);
+    pair_x32[i + 1] = _mm256_unpackhi_epi32(column_x32[i], column_x32[i + 1]);
+  }
+  __m256i four_x32[8];
+  for (int i = 0; i < 8; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      four_x32[i + 2 * j] = _mm256_unpacklo_epi64(pair_x32[i + j], pair_x32[i + j + 2]);
+      four_x32[i + 2 * j + 1] = _mm256_unpackhi_epi64(pair_x32[i + j], pair_x32[i + j + 2]);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    column_x32[i] = _mm256_permute2x128_si256(four_x32[i], four_x32[i + 4], 0x20);
+    column_x32[i + 4] = _mm256_permute2x128_si256(four_x32[i], four_x32[i + 4], 0x31);
+  }
+}
+
+void gather_groups(const GroupBlock& block) noexcept {
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
+  std::size_t column = 0;
+  for (; column + 8 <= block.count; column += 8) {
+    const std::uint8_t* codes = block.columns + column * block.column_stride;
+    std::uint8_t* output = block.output + column * 4;
+    std::size_t k = 0;
+    for (; k + 32 <= block.k; k += 32) {
+      __m256i column_x32[8];
+      for (std::size_t i = 0; i < 8; ++i) {
+        column_x32[i] = _mm256_xor_si256(load(codes + i * block.column_stride + k), flip_u8x32);
+      }
+      transpose_groups(column_x32);
+      for (std::size_t g = 0; g < 8; ++g) store(output + (k / 4 + g) * block.group_stride, column_x32[g]);
+    }
+    for (; k < block.k; ++k) {
+      std::uint8_t* group = output + k / 4 * block.group_stride + k % 4;
+      for (std::size_t i = 0; i < 8; ++i) {
+        group[i * 4] = static_cast<std::uint8_t>(codes[i * block.column_stride + k] ^ block.flip);
+      }
+    }
+    for (; k % 4 != 0; ++k) {
+      for (std::size_t i = 0; i < 8; ++i) output[k / 4 * block.group_stride + i * 4 + k % 4] = 0;
+    }
+  }
+  for (; column < block.count; ++column) {
+    const std::uint8_t* codes = block.columns + column * block.column_stride;
+    for (std::size_t k = 0; k < (block.k + 3) / 4 * 4; ++k) {
+      block.output[k / 4 * block.group_stride + column * 4 + k % 4] =
+          k < block.k ? static_cast<std::uint8_t>(codes[k] ^ block.flip) : std::uint8_t{0};
+    }
   }
 }
 
@@ -120,7 +228,12 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
 
 }  // namespace
 
-constinit const PackKernels avx2::pack = {
-    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
+constinit const PackKernels avx2::pack = {.copy = copy,
+                                          .stream = stream,
+                                          .interleave = interleave,
+                                          .interleave_panels = interleave_panels,
+                                          .gather_groups = gather_groups,
+                                          .transpose = transpose,
+                                          .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

@@ -55,6 +55,20 @@ inline Groups interleave_64(const std::uint8_t* const* rows, std::size_t i, __mm
            _mm512_unpacklo_epi16(high_01, high_23), _mm512_unpackhi_epi16(high_01, high_23)}};
 }
 
+// Whole lines only: a line that is written in parts would have to be fetched after all.
+void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept {
+  const std::size_t to_line = (64 - reinterpret_cast<std::uintptr_t>(output) % 64) % 64;
+  const std::size_t head = to_line < count ? to_line : count;
+  const __mmask64 head_mask = (__mmask64{1} << head) - 1;  // head is at most 63
+  _mm512_mask_storeu_epi8(output, head_mask, _mm512_maskz_loadu_epi8(head_mask, input));
+  std::size_t i = head;
+  for (; i + 64 <= count; i += 64) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(output + i), _mm512_loadu_si512(input + i));
+  }
+  const __mmask64 tail_mask = (__mmask64{1} << (count - i)) - 1;
+  _mm512_mask_storeu_epi8(output + i, tail_mask, _mm512_maskz_loadu_epi8(tail_mask, input + i));
+}
+
 void interleave(const InterleaveRun& run) noexcept {
   const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
   std::uint8_t* output = run.output;
@@ -66,6 +80,80 @@ void interleave(const InterleaveRun& run) noexcept {
   const Groups groups = interleave_64(row, i, byte_mask(run.count - i));
   for (std::size_t j = 0; i < run.count; ++j, i += 16, output += 64) {
     _mm512_mask_storeu_epi32(output, lane_mask(run.count - i), groups.u8x64[j]);
+  }
+}
+
+void interleave_panels(const PanelRun& run) noexcept {
+  const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
+  const std::size_t next_panel = run.panel_stride - run.nr * 4, count = run.count, nr = run.nr;
+  std::uint8_t* output = run.output;
+  std::size_t of_panel = 0;
+  const auto store = [&](__mmask16 mask, __m512i groups_u8x64) {
+    _mm512_mask_storeu_epi32(output, mask, _mm512_xor_si512(groups_u8x64, flip_u8x64));
+    of_panel += 16;
+    const bool ends = of_panel == nr;
+    output += 64 + (ends ? next_panel : 0);
+    of_panel = ends ? 0 : of_panel;
+  };
+  std::size_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    const Groups groups = interleave_64(row, i, kAllBytes);
+    for (std::size_t j = 0; j < 4; ++j) store(0xffff, groups.u8x64[j]);
+  }
+  const Groups groups = interleave_64(row, i, byte_mask(count - i));
+  for (std::size_t j = 0; i < count; ++j, i += 16) store(lane_mask(count - i), groups.u8x64[j]);
+}
+
+// 16 columns of 16 groups: a transposition of 32-bit elements.
+inline void transpose_groups(__m512i (&column_x64)[16]) noexcept {
+  __m512i pair_x64[16], four_x64[16];
+  for (int i = 0; i < 16; i += 2) {
+    pair_x64[i] = _mm512_unpacklo_epi32(column_x64[i], column_x64[i + 1]);
+    pair_x64[i + 1] = _mm512_unpackhi_epi32(column_x64[i], column_x64[i + 1]);
+  }
+  // four_x64[4 j + r] holds group 4 q + r of columns 4 j to 4 j + 3 in quarter q.
+  for (int i = 0; i < 16; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      four_x64[i + 2 * j] = _mm512_unpacklo_epi64(pair_x64[i + j], pair_x64[i + j + 2]);
+      four_x64[i + 2 * j + 1] = _mm512_unpackhi_epi64(pair_x64[i + j], pair_x64[i + j + 2]);
+    }
+  }
+  for (int r = 0; r < 4; ++r) {
+    const __m512i low_01 = _mm512_shuffle_i32x4(four_x64[r], four_x64[r + 4], 0x44);
+    const __m512i high_01 = _mm512_shuffle_i32x4(four_x64[r], four_x64[r + 4], 0xee);
+    const __m512i low_23 = _mm512_shuffle_i32x4(four_x64[r + 8], four_x64[r + 12], 0x44);
+    const __m512i high_23 = _mm512_shuffle_i32x4(four_x64[r + 8], four_x64[r + 12], 0xee);
+    column_x64[r] = _mm512_shuffle_i32x4(low_01, low_23, 0x88);
+    column_x64[r + 4] = _mm512_shuffle_i32x4(low_01, low_23, 0xdd);
+    column_x64[r + 8] = _mm512_shuffle_i32x4(high_01, high_23, 0x88);
+    column_x64[r + 12] = _mm512_shuffle_i32x4(high_01, high_23, 0xdd);
+  }
+}
+
+void gather_groups(const GroupBlock& block) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(block.flip));
+  for (std::size_t column = 0; column < block.count; column += 16) {
+    const std::size_t columns = block.count - column < 16 ? block.count - column : 16;
+    const __mmask16 store_mask = lane_mask(columns);
+    const std::uint8_t* codes = block.columns + column * block.column_stride;
+    std::uint8_t* output = block.output + column * 4;
+    for (std::size_t k = 0; k < block.k; k += 64) {
+      const __mmask64 load_mask = byte_mask(block.k - k);
+      __m512i column_x64[16];
+      for (std::size_t i = 0; i < 16; ++i) {
+        const bool inside = i < columns;
+        const std::uint8_t* source = codes + (inside ? i : 0) * block.column_stride + k;
+        column_x64[i] = _mm512_maskz_loadu_epi8(inside ? load_mask : 0, source);
+        column_x64[i] = _mm512_xor_si512(column_x64[i], _mm512_maskz_mov_epi8(load_mask, flip_u8x64));
+      }
+      transpose_groups(column_x64);
+      const std::size_t groups = block.k - k < 64 ? (block.k - k + 3) / 4 : 16;
+#pragma GCC unroll 16
+      for (std::size_t g = 0; g < 16; ++g) {
+        if (g < groups) _mm512_mask_storeu_epi32(output + (k / 4 + g) * block.group_stride, store_mask, column_x64[g]);
+      }
+    }
   }
 }
 
@@ -165,7 +253,12 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
 
 }  // namespace
 
-constinit const PackKernels avx512_vnni::pack = {
-    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
+constinit const PackKernels avx512_vnni::pack = {.copy = copy,
+                                                 .stream = stream,
+                                                 .interleave = interleave,
+                                                 .interleave_panels = interleave_panels,
+                                                 .gather_groups = gather_groups,
+                                                 .transpose = transpose,
+                                                 .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

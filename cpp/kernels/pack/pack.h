@@ -2,8 +2,17 @@
 // signedness (flip is 0x00 or 0x80), and sums operands for the correction of a zero point.
 //
 //   copy         output[i] = input[i] ^ flip
+//   stream       output[i] = input[i], past the caches where the instruction set can: a caller that hands the output to
+//                another thread puts a full fence between
 //   interleave   output[i * 4 + r] = rows[r][i]
 //                four rows become one row of groups of four, as depthwise/depthwise.h reads them
+//   interleave_panels
+//                output[i / nr * panel_stride + i % nr * 4 + r] = rows[r][i] ^ flip
+//                four rows of k of a matrix become groups in panels of nr columns, as gemm/gemm.h reads them
+//   gather_groups
+//                output[k / 4 * group_stride + column * 4 + k % 4] = columns[column * column_stride + k] ^ flip
+//                the same of a matrix whose columns are what is neighbours; k up to a multiple of 4 are zeros. With a
+//                flip of 0 a transposition of 32-bit elements
 //   transpose    output[column * output_row_stride + row] = input[row * input_row_stride + column] ^ flip
 //                between {N, C, H, W} memory, where rows are channels, and {N, H, W, C}, where they are pixels
 //   sum_rows     sums[row] = sum over k of a[row][k]                   a: the row operand of gemm.h, unsigned codes
@@ -27,6 +36,25 @@ struct InterleaveRun {
   std::uint8_t* output;
 };
 
+struct PanelRun {
+  const std::uint8_t* rows[4];
+  std::size_t count;
+  std::uint8_t flip;
+  std::size_t nr;            // columns of a panel, a multiple of 16
+  std::size_t panel_stride;  // bytes
+  std::uint8_t* output;
+};
+
+struct GroupBlock {
+  const std::uint8_t* columns;
+  std::size_t column_stride;
+  std::size_t count;  // of columns
+  std::size_t k;
+  std::uint8_t flip;
+  std::uint8_t* output;
+  std::size_t group_stride;  // bytes
+};
+
 struct TransposeBlock {
   const std::uint8_t* input;
   std::size_t input_row_stride;
@@ -39,7 +67,10 @@ struct TransposeBlock {
 
 struct PackKernels {
   void (*copy)(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept;
+  void (*stream)(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept;
   void (*interleave)(const InterleaveRun& run) noexcept;
+  void (*interleave_panels)(const PanelRun& run) noexcept;
+  void (*gather_groups)(const GroupBlock& block) noexcept;
   void (*transpose)(const TransposeBlock& block) noexcept;
   void (*sum_rows)(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, std::size_t k,
                    std::int32_t* sums) noexcept;

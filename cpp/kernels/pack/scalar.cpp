@@ -1,4 +1,6 @@
 // The normative arithmetic of pack.h in plain C++. Sums are taken in uint32, which wraps.
+#include <cstring>
+
 #include "kernels/pack/pack.h"
 
 namespace dmlcpu {
@@ -8,9 +10,32 @@ void copy(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::
   for (std::size_t i = 0; i < count; ++i) output[i] = static_cast<std::uint8_t>(input[i] ^ flip);
 }
 
+void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept {
+  std::memcpy(output, input, count);
+}
+
 void interleave(const InterleaveRun& run) noexcept {
   for (std::size_t i = 0; i < run.count; ++i) {
     for (std::size_t r = 0; r < 4; ++r) run.output[i * 4 + r] = run.rows[r][i];
+  }
+}
+
+void interleave_panels(const PanelRun& operands) noexcept {
+  const PanelRun run = operands;  // a copy: bytes of output could alias the original
+  for (std::size_t i = 0; i < run.count; ++i) {
+    std::uint8_t* output = run.output + i / run.nr * run.panel_stride + i % run.nr * 4;
+    for (std::size_t r = 0; r < 4; ++r) output[r] = static_cast<std::uint8_t>(run.rows[r][i] ^ run.flip);
+  }
+}
+
+void gather_groups(const GroupBlock& operands) noexcept {
+  const GroupBlock block = operands;  // a copy: bytes of output could alias the original
+  for (std::size_t column = 0; column < block.count; ++column) {
+    const std::uint8_t* codes = block.columns + column * block.column_stride;
+    for (std::size_t k = 0; k < (block.k + 3) / 4 * 4; ++k) {
+      block.output[k / 4 * block.group_stride + column * 4 + k % 4] =
+          k < block.k ? static_cast<std::uint8_t>(codes[k] ^ block.flip) : std::uint8_t{0};
+    }
   }
 }
 
@@ -34,7 +59,12 @@ void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, st
 
 }  // namespace
 
-constinit const PackKernels scalar::pack = {
-    .copy = copy, .interleave = interleave, .transpose = transpose, .sum_rows = sum_rows};
+constinit const PackKernels scalar::pack = {.copy = copy,
+                                            .stream = stream,
+                                            .interleave = interleave,
+                                            .interleave_panels = interleave_panels,
+                                            .gather_groups = gather_groups,
+                                            .transpose = transpose,
+                                            .sum_rows = sum_rows};
 
 }  // namespace dmlcpu

@@ -1,6 +1,8 @@
 // quantize.h for AVX2: 32 codes a step from four vectors of 8, the rest 8 at a time.
 //
-// Bound by the divider (one vector of 8 in five cycles) while the operands are in cache, by memory otherwise.
+// Bound by arithmetic while the operands are in cache, by memory otherwise. A division by one scale goes by its
+// reciprocal (codes/avx512_vnni.inl.h has the proof), unless the scale is negative or extreme; one by scales of
+// elements is bound by the divider (one vector of 8 in five cycles).
 #include <immintrin.h>
 
 #include <cstring>
@@ -17,7 +19,7 @@ namespace {
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/half.inl.h"
 
-enum class Rescale { divide, multiply };
+enum class Rescale { divide, divide_by_reciprocal, multiply };
 
 // The loads read the first n of eight elements, 1 <= n <= 8.
 inline __m256 load(const float* input, std::size_t n) noexcept {
@@ -40,6 +42,7 @@ struct Parameters {
   const float* scale;
   const float* zero_point;
   __m256 one_scale_f32x8;
+  Reciprocal one_reciprocal;
   __m256i one_zero_point_i32x8;
 };
 
@@ -53,21 +56,25 @@ inline __m256i rescaled(__m256 value_f32x8, const Parameters& p, std::size_t i, 
   }
   if constexpr (rescale == Rescale::divide) {
     return to_unsaturated(bounded(_mm256_div_ps(value_f32x8, scale_f32x8)), zero_point_i32x8);
+  } else if constexpr (rescale == Rescale::divide_by_reciprocal) {
+    return to_unsaturated(bounded_quotient(value_f32x8, p.one_reciprocal), zero_point_i32x8);
   } else {
     return to_unsaturated(bounded(_mm256_mul_ps(value_f32x8, scale_f32x8)), zero_point_i32x8);
   }
 }
 
+// Row number row, by its own scale and zero point or by those of its elements.
 template <class Input, Rescale rescale, bool per_element>
-void quantize_elements(const QuantizeRun& run) noexcept {
-  const Input* input = static_cast<const Input*>(run.input);
-  std::uint8_t* output = run.output;
+void quantize_row(const QuantizeRun& run, std::size_t row) noexcept {
+  const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+  std::uint8_t* output = run.output + row * run.output_row_stride;
   const std::size_t count = run.count;
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.flip));
-  Parameters p = {.scale = run.scale, .zero_point = run.zero_point, .one_scale_f32x8 = {}, .one_zero_point_i32x8 = {}};
+  Parameters p = {run.scale, run.zero_point, {}, {}, {}};
   if constexpr (!per_element) {
-    p.one_scale_f32x8 = _mm256_set1_ps(*run.scale);
-    p.one_zero_point_i32x8 = _mm256_cvtps_epi32(_mm256_set1_ps(*run.zero_point));
+    p.one_scale_f32x8 = _mm256_set1_ps(run.scale[row]);
+    p.one_reciprocal = reciprocal_of(run.scale[row]);
+    p.one_zero_point_i32x8 = _mm256_cvtps_epi32(_mm256_set1_ps(run.zero_point[row]));
   }
   const auto unsaturated = [&](std::size_t i, std::size_t n) {
     return rescaled<rescale, per_element>(load(input + i, n), p, i, n);
@@ -86,9 +93,17 @@ void quantize_elements(const QuantizeRun& run) noexcept {
 }
 
 template <class Input, Rescale rescale>
-void quantize_run(const QuantizeRun& run) noexcept {
-  if (run.per_element) return quantize_elements<Input, rescale, true>(run);
-  quantize_elements<Input, rescale, false>(run);
+void quantize_run(const QuantizeRun& operands) noexcept {
+  const QuantizeRun run = operands;  // a copy: bytes of output could alias the original
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    if (run.per_element) {
+      quantize_row<Input, rescale, true>(run, row);
+    } else if (rescale == Rescale::divide && reciprocal_applies(run.scale[row])) {
+      quantize_row<Input, Rescale::divide_by_reciprocal, false>(run, row);
+    } else {
+      quantize_row<Input, rescale, false>(run, row);
+    }
+  }
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// quantize.h for AVX-512: 64 codes a step from four vectors of 16, the rest 16 at a time by masks.
+// quantize.h for AVX-512: 64 codes a step from four vectors of 16, the rest of a row by masks. Parameters of elements
+// stay in registers while a step goes down the rows.
 //
-// Bound by arithmetic on two ports while the operands are in cache, by memory otherwise. A division by one scale goes
-// by its reciprocal (codes/avx512_vnni.inl.h, with the proof), unless the scale is negative or extreme.
+// Bound by arithmetic on two ports while the operands are in cache, by memory otherwise. A division goes by the
+// reciprocal (codes/avx512_vnni.inl.h, with the proof), unless a scale is negative or extreme.
 #include <immintrin.h>
 
 #include <cstring>
@@ -30,65 +31,143 @@ inline __m512 load(const std::int32_t* input, __mmask16 mask) noexcept {
   return _mm512_cvtepi32_ps(_mm512_maskz_loadu_epi32(mask, input));
 }
 
-// The parameters of a run, as vectors where there is one value for all elements.
-struct Parameters {
-  const float* scale;
-  const float* zero_point;
-  Reciprocal one_scale;
-  __m512i one_zero_point_i32x16;
+// The parameters of sixteen lanes: for Rescale::divide_by_reciprocal the reciprocal, else the scale.
+struct Lanes {
+  __m512 scale_f32x16;
+  Reciprocal reciprocal;
+  __m512i zero_point_i32x16;
 };
 
-template <Rescale rescale, bool per_element>
-inline __m512i rescaled(__m512 value_f32x16, const Parameters& p, std::size_t i, __mmask16 mask) noexcept {
-  __m512 scale_f32x16 = p.one_scale.scale_f32x16;
-  __m512i zero_point_i32x16 = p.one_zero_point_i32x16;
-  if constexpr (per_element) {
-    scale_f32x16 = _mm512_maskz_loadu_ps(mask, p.scale + i);
-    zero_point_i32x16 = _mm512_cvtps_epi32(_mm512_maskz_loadu_ps(mask, p.zero_point + i));
-  }
+template <Rescale rescale>
+inline Lanes lanes_of(float scale, float zero_point) noexcept {
+  Lanes lanes = {_mm512_set1_ps(scale), {}, _mm512_cvtps_epi32(_mm512_set1_ps(zero_point))};
+  if constexpr (rescale == Rescale::divide_by_reciprocal) lanes.reciprocal = reciprocal_of(scale);
+  return lanes;
+}
+
+template <Rescale rescale>
+inline Lanes lanes_of(const float* scale, const float* zero_point, __mmask16 mask) noexcept {
+  Lanes lanes = {load(scale, mask), {}, _mm512_cvtps_epi32(load(zero_point, mask))};
+  if constexpr (rescale == Rescale::divide_by_reciprocal) lanes.reciprocal = reciprocal_of(lanes.scale_f32x16);
+  return lanes;
+}
+
+template <Rescale rescale>
+inline __m512i rescaled(__m512 value_f32x16, const Lanes& lanes) noexcept {
   if constexpr (rescale == Rescale::divide) {
-    return to_unsaturated(bounded(_mm512_div_ps(value_f32x16, scale_f32x16)), zero_point_i32x16);
+    return to_unsaturated(bounded(_mm512_div_ps(value_f32x16, lanes.scale_f32x16)), lanes.zero_point_i32x16);
   } else if constexpr (rescale == Rescale::divide_by_reciprocal) {
-    return to_unsaturated(bounded_quotient(value_f32x16, p.one_scale), zero_point_i32x16);
+    return to_unsaturated(bounded_quotient(value_f32x16, lanes.reciprocal), lanes.zero_point_i32x16);
   } else {
-    return to_unsaturated(bounded(_mm512_mul_ps(value_f32x16, scale_f32x16)), zero_point_i32x16);
+    return to_unsaturated(bounded(_mm512_mul_ps(value_f32x16, lanes.scale_f32x16)), lanes.zero_point_i32x16);
   }
 }
 
-template <class Input, Rescale rescale, bool per_element>
-void quantize_elements(const QuantizeRun& run) noexcept {
-  const Input* input = static_cast<const Input*>(run.input);
-  std::uint8_t* output = run.output;
-  const std::size_t count = run.count;
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
-  Parameters p = {.scale = run.scale, .zero_point = run.zero_point, .one_scale = {}, .one_zero_point_i32x16 = {}};
-  if constexpr (!per_element) {
-    p.one_scale = reciprocal_of(*run.scale);
-    p.one_zero_point_i32x16 = _mm512_cvtps_epi32(_mm512_set1_ps(*run.zero_point));
-  }
-  const auto unsaturated = [&](std::size_t i, __mmask16 mask) {
-    return rescaled<rescale, per_element>(load(input + i, mask), p, i, mask);
-  };
+inline __mmask16 part(__mmask64 mask, int j) noexcept { return static_cast<__mmask16>(mask >> (16 * j)); }
 
+inline __mmask64 mask_of(std::size_t count) noexcept {
+  return count >= 64 ? ~__mmask64{0} : (__mmask64{1} << count) - 1;
+}
+
+// 64 codes, by lanes[j] or, where they are all the same, by lanes[0].
+template <Rescale rescale, int kinds, class Input>
+inline __m512i codes_of(const Input* input, __mmask64 mask, const Lanes (&lanes)[kinds]) noexcept {
+  __m512i unsaturated_i32x16[4];
+  for (int j = 0; j < 4; ++j) {
+    unsaturated_i32x16[j] = rescaled<rescale>(load(input + 16 * j, part(mask, j)), lanes[kinds == 1 ? 0 : j]);
+  }
+  return saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]);
+}
+
+// How far ahead the input is asked for, in bytes: a step computes too much for the loads of enough others to be under
+// way beside it.
+constexpr std::size_t kPrefetch = 4096;
+
+// From this length on a row pays for a first step that brings its input to the beginning of a cache line.
+constexpr std::size_t kAlignedRow = 256;
+
+template <Rescale rescale, class Input>
+void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, float scale, float zero_point,
+                  __m512i flip_u8x64) noexcept {
+  const Lanes lanes[1] = {lanes_of<rescale>(scale, zero_point)};
+  const auto quantize_64 = [&](std::size_t i, __mmask64 mask) {
+    const __m512i codes_u8x64 = codes_of<rescale>(input + i, mask, lanes);
+    _mm512_mask_storeu_epi8(output + i, mask, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+  };
   std::size_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    const __m512i codes_u8x64 = saturate_in_order(unsaturated(i, kAllLanes), unsaturated(i + 16, kAllLanes),
-                                                  unsaturated(i + 32, kAllLanes), unsaturated(i + 48, kAllLanes));
-    _mm512_storeu_si512(output + i, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+  if (count >= kAlignedRow) {
+    i = (64 - reinterpret_cast<std::uintptr_t>(input) % 64) % 64 / sizeof(Input);
+    quantize_64(0, mask_of(i));
   }
-  for (; i < count; i += 16) {
-    const __mmask16 mask = lane_mask(count - i);
-    store_tail(output + i, mask, unsaturated(i, mask), flip_u8x64);
+  for (; i + kPrefetch / sizeof(Input) < count; i += 64) {
+    for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(input + i) + kPrefetch + line, _MM_HINT_T0);
+    }
+    quantize_64(i, ~__mmask64{0});
   }
+  for (; i + 64 <= count; i += 64) quantize_64(i, ~__mmask64{0});
+  if (i < count) quantize_64(i, mask_of(count - i));
+}
+
+// The same where a step goes down the rows, which no hardware foresees: a block of a caller's usual size ahead.
+constexpr std::size_t kPrefetchBlock = 16384;
+
+// Elements i to i + 63 of every row.
+template <Rescale rescale, class Input>
+void quantize_columns(const QuantizeRun& run, std::size_t i, __m512i flip_u8x64) noexcept {
+  const __mmask64 mask = mask_of(run.count - i);
+  Lanes lanes[4];
+  for (int j = 0; j < 4; ++j) {
+    lanes[j] = lanes_of<rescale>(run.scale + i + 16 * j, run.zero_point + i + 16 * j, part(mask, j));
+  }
+  const Input* input = static_cast<const Input*>(run.input) + i;
+  std::uint8_t* output = run.output + i;
+  const auto quantize_rows = [&](__mmask64 of_row) {
+    for (std::size_t row = 0; row < run.rows; ++row) {
+      for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(input) + kPrefetchBlock + line, _MM_HINT_T0);
+      }
+      const __m512i codes_u8x64 = codes_of<rescale>(input, of_row, lanes);
+      _mm512_mask_storeu_epi8(output, of_row, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+      input += run.input_row_stride;
+      output += run.output_row_stride;
+    }
+  };
+  if (mask == ~__mmask64{0}) return quantize_rows(~__mmask64{0});  // without masks
+  quantize_rows(mask);
+}
+
+inline bool reciprocal_applies(const float* scale, __mmask64 mask) noexcept {
+  for (int j = 0; j < 4; ++j) {
+    if (!reciprocal_applies(load(scale + 16 * j, part(mask, j)), part(mask, j))) return false;
+  }
+  return true;
 }
 
 template <class Input, Rescale rescale>
-void quantize_run(const QuantizeRun& run) noexcept {
-  if (run.per_element) return quantize_elements<Input, rescale, true>(run);
-  if (rescale == Rescale::divide && reciprocal_applies(*run.scale)) {
-    return quantize_elements<Input, Rescale::divide_by_reciprocal, false>(run);
+void quantize_run(const QuantizeRun& operands) noexcept {
+  const QuantizeRun run = operands;  // a copy: bytes of output could alias the original
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
+  if (run.per_element) {
+    for (std::size_t i = 0; i < run.count; i += 64) {
+      if (rescale == Rescale::divide && reciprocal_applies(run.scale + i, mask_of(run.count - i))) {
+        quantize_columns<Rescale::divide_by_reciprocal, Input>(run, i, flip_u8x64);
+      } else {
+        quantize_columns<rescale, Input>(run, i, flip_u8x64);
+      }
+    }
+    return;
   }
-  quantize_elements<Input, rescale, false>(run);
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+    std::uint8_t* output = run.output + row * run.output_row_stride;
+    const float scale = run.scale[row], zero_point = run.zero_point[row];
+    if (rescale == Rescale::divide && reciprocal_applies(scale)) {
+      quantize_row<Rescale::divide_by_reciprocal>(input, output, run.count, scale, zero_point, flip_u8x64);
+    } else {
+      quantize_row<rescale>(input, output, run.count, scale, zero_point, flip_u8x64);
+    }
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Quantization of one run of elements to 8 bits.
+// Quantization of rows of elements to 8 bits.
 //
 //   divide    output[i] = sat(rne(input[i] / scale) + zero_point)     ELEMENT_WISE_QUANTIZE_LINEAR
 //   multiply  output[i] = sat(rne(input[i] * scale) + zero_point)     DYNAMIC_QUANTIZE_LINEAR, scale = the reciprocal
@@ -14,8 +14,17 @@
 // Clamping before rounding gives the same code as after it: rne is monotone and maps the integer bounds
 // 0 - zero_point and 255 - zero_point to themselves.
 //
-// Contract: count elements are read and written, nothing else; input and output do not overlap; no alignment beyond the
-// element's own. scale and zero_point point at one value (per_element false) or at count values (true).
+// A run is one row of count elements, or several rows at constant distances. scale and zero_point hold a value for each
+// row (per_element false), or one for each of the count elements, the same in every row (true):
+//
+//   per_element false            per_element true
+//   x x x x x x x   s z          x x x x x x x
+//   x x x x x x x   s z          x x x x x x x
+//                                s s s s s s s
+//                                z z z z z z z
+//
+// Contract: the elements of the rows are read and written, nothing else; input and output do not overlap; no alignment
+// beyond the element's own. Strides count elements and are not used for one row; input rows may coincide.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::quantize, a declaration goes to the end
 // of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -34,6 +43,9 @@ struct QuantizeRun {
   const float* zero_point;
   bool per_element;
   std::uint8_t flip;
+  std::size_t rows = 1;
+  std::size_t input_row_stride = 0;
+  std::size_t output_row_stride = 0;
 };
 
 using QuantizeFunction = void (*)(const QuantizeRun& run) noexcept;

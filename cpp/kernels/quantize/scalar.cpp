@@ -18,12 +18,15 @@ inline float to_float(std::int32_t value) noexcept { return static_cast<float>(v
 template <class Input, Rescale rescale>
 void quantize_run(const QuantizeRun& operands) noexcept {
   const QuantizeRun run = operands;  // a copy: bytes of output could alias the original, which forbids vectorization
-  const Input* input = static_cast<const Input*>(run.input);
-  for (std::size_t i = 0; i < run.count; ++i) {
-    const std::size_t parameter = run.per_element ? i : 0;
-    const float value = to_float(input[i]), scale = run.scale[parameter];
-    const float scaled = rescale == Rescale::divide ? value / scale : value * scale;
-    run.output[i] = to_code(scaled, run.zero_point[parameter], run.flip);
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+    std::uint8_t* output = run.output + row * run.output_row_stride;
+    for (std::size_t i = 0; i < run.count; ++i) {
+      const std::size_t parameter = run.per_element ? i : row;
+      const float value = to_float(input[i]), scale = run.scale[parameter];
+      const float scaled = rescale == Rescale::divide ? value / scale : value * scale;
+      output[i] = to_code(scaled, run.zero_point[parameter], run.flip);
+    }
   }
 }
 

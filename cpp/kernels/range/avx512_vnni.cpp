@@ -44,6 +44,13 @@ void extend(const void* input, std::size_t count, Range& range) noexcept {
   const Extremes start = {_mm512_set1_ps(range.lowest), _mm512_set1_ps(range.highest)};
   Extremes extremes[4] = {start, start, start, start};
   std::size_t i = 0;
+  if (count >= 256) {  // such a run pays for a first step to the beginning of a cache line
+    i = (64 - reinterpret_cast<std::uintptr_t>(input) % 64) % 64 / sizeof(Input);
+    for (std::size_t j = 0; j < i; j += 16) {
+      const __mmask16 mask = i - j >= 16 ? kAllLanes : static_cast<__mmask16>((1U << (i - j)) - 1);
+      extremes[0] = extended(extremes[0], load(values + j, mask));
+    }
+  }
   for (; i + 64 <= count; i += 64) {
     for (std::size_t j = 0; j < 4; ++j) extremes[j] = extended(extremes[j], load(values + i + 16 * j, kAllLanes));
   }

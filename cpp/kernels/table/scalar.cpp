@@ -4,12 +4,13 @@
 namespace dmlcpu {
 namespace {
 
-// By value: a store of a byte could change what a reference refers to.
-void look_up_bytes(TableRun run) noexcept {
-  for (std::size_t i = 0; i < run.count; ++i) run.output[i] = run.table[run.input[i]];
+void look_up(const TableRun& run) noexcept {
+  // Copies: a store of a byte could change what the reference refers to.
+  const std::uint8_t *table = run.table, *input = run.input;
+  std::uint8_t* output = run.output;
+  const std::size_t count = run.count;
+  for (std::size_t i = 0; i < count; ++i) output[i] = table[input[i]];
 }
-
-void look_up(const TableRun& run) noexcept { look_up_bytes(run); }
 
 }  // namespace
 

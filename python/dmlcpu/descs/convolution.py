@@ -10,7 +10,7 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType
 from dmlcpu.tensor import TensorDesc
 
-__all__ = ["QuantizedLinearConvolutionOperatorDesc"]
+__all__ = ["ConvolutionIntegerOperatorDesc", "QuantizedLinearConvolutionOperatorDesc"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,55 @@ class QuantizedLinearConvolutionOperatorDesc(OperatorDesc):
     bias_tensor: TensorDesc | None = None
     output_scale_tensor: TensorDesc | None
     output_zero_point_tensor: TensorDesc | None = None
+    output_tensor: TensorDesc | None
+    # A missing array is an InvalidDescError like an empty one, not a TypeError, hence the defaults.
+    strides: Sequence[int] | None = None
+    dilations: Sequence[int] | None = None
+    start_padding: Sequence[int] | None = None
+    end_padding: Sequence[int] | None = None
+    group_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionIntegerOperatorDesc(OperatorDesc):
+    """Convolve quantized tensors into 32-bit sums (``DML_CONVOLUTION_INTEGER_OPERATOR_DESC``).
+
+    ``output = sum((input - input_zero_point) * (filter - filter_zero_point))`` in 32 bits, wrapping. Padding adds
+    nothing to the sum. G is ``group_count``.
+
+    =========================  ========  ============  ========================================================
+    tensor                     kind      data types    sizes
+    =========================  ========  ============  ========================================================
+    input_tensor               input     INT8, UINT8   {N, C, H, W} or {N, C, W}
+    input_zero_point_tensor    optional  the input's   one element, 1 to 4 dimensions
+    filter_tensor              input     INT8, UINT8   {K, C / G, FilterH, FilterW} or {K, C / G, FilterW}
+    filter_zero_point_tensor   optional  the filter's  one element, or {1, K} and up to two more ones
+    output_tensor              output    INT32         {N, K, OutH, OutW} or {N, K, OutW}
+    =========================  ========  ============  ========================================================
+
+    The input and the filter may each have a data type of their own. Absent zero points are 0. The attributes are those
+    of ``QuantizedLinearConvolutionOperatorDesc``.
+
+    First feature level: 2_1 (4 dimensions everywhere); 4_0 adds the others.
+
+    Raises at ``create_operator``: InvalidDescError, UnsupportedFeatureLevelError.
+
+    >>> from dmlcpu.enums import TensorDataType
+    >>> desc = ConvolutionIntegerOperatorDesc(
+    ...     input_tensor=TensorDesc(TensorDataType.UINT8, (1, 3, 8, 8)),
+    ...     filter_tensor=TensorDesc(TensorDataType.INT8, (4, 3, 3, 3)),
+    ...     output_tensor=TensorDesc(TensorDataType.INT32, (1, 4, 6, 6)),
+    ...     strides=[1, 1], dilations=[1, 1], start_padding=[0, 0], end_padding=[0, 0], group_count=1)
+    >>> desc.input_zero_point_tensor is None
+    True
+    """
+
+    operator_type: ClassVar[OperatorType] = OperatorType.CONVOLUTION_INTEGER
+
+    input_tensor: TensorDesc | None
+    input_zero_point_tensor: TensorDesc | None = None
+    filter_tensor: TensorDesc | None
+    filter_zero_point_tensor: TensorDesc | None = None
     output_tensor: TensorDesc | None
     # A missing array is an InvalidDescError like an empty one, not a TypeError, hence the defaults.
     strides: Sequence[int] | None = None

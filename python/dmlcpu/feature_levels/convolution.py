@@ -102,5 +102,28 @@ _QUANTIZED_LINEAR_CONVOLUTION = OperatorSchema(
     ),
 )
 
-SCHEMAS: Final = (_QUANTIZED_LINEAR_CONVOLUTION,)
+_CONVOLUTION_INTEGER = OperatorSchema(
+    OperatorType.CONVOLUTION_INTEGER,
+    introduced=FeatureLevel.LEVEL_2_1,
+    fields=(
+        input_field("input_tensor", *_CONVOLUTION_DATA),
+        input_field("input_zero_point_tensor", *_CONVOLUTION_ZERO_POINT),
+        input_field("filter_tensor", *_CONVOLUTION_DATA),
+        input_field("filter_zero_point_tensor", *_CONVOLUTION_ZERO_POINT),
+        output_field(
+            "output_tensor",
+            TensorSupport(FeatureLevel.LEVEL_4_0, INT32, 3, 4),
+            TensorSupport(FeatureLevel.LEVEL_2_1, INT32, 4, 4),
+        ),
+        *_CONVOLUTION_ATTRIBUTES,
+    ),
+    rules=(
+        *_CONVOLUTION_RULES,
+        OneElement(("input_zero_point_tensor",)),
+        ChannelSizes(("filter_zero_point_tensor",), Axis("output_tensor", 1), or_one_element=True),
+        *_CONVOLUTION_REFUSALS,
+    ),
+)
+
+SCHEMAS: Final = (_QUANTIZED_LINEAR_CONVOLUTION, _CONVOLUTION_INTEGER)
 """One for each operator."""

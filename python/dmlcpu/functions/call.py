@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -225,12 +225,15 @@ class FunctionCall:
             raise self.error(name, got, "a numpy array of one element, or None")
         return array.reshape((1,) * rank)
 
-    def by_channel(self, channels: int, rank: int, **parameters: tuple[Any, np.dtype[Any]]) -> list[Array | None]:
-        """Return filter parameters as {1, channels, 1, ...}; as {1, 1, 1, ...} if none has several elements.
+    def by_channel(
+        self, channels: int, rank: int, *, axes: Collection[int] = (0, 1), **parameters: tuple[Any, np.dtype[Any]]
+    ) -> list[Array | None]:
+        """Return parameters of channels as {1, channels, 1, ...}; as {1, 1, 1, ...} if none has several elements.
 
         Args:
-            channels: The output channels.
+            channels: The channels that they are for.
             rank: The axes of the result.
+            axes: The axes that an array of several axes may lie along: 1 as in the output, 0 as in a filter.
             parameters: By name, a value and the type that a Python number takes.
 
         Raises:
@@ -238,7 +241,7 @@ class FunctionCall:
         """
         arrays = {name: self.typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
         lines = {
-            name: None if array is None else self._channel_line(name, array, channels, rank)
+            name: None if array is None else self._channel_line(name, array, channels, rank, axes)
             for name, array in arrays.items()
         }
         extent = max((line.size for line in lines.values() if line is not None), default=1)
@@ -247,6 +250,48 @@ class FunctionCall:
             None if line is None else _on_channel_axis(np.broadcast_to(line, (extent,)), rank)
             for line in lines.values()
         ]
+
+    def by_line(
+        self, line: Literal["row", "column"], count: int, rank: int, **parameters: tuple[Any, np.dtype[Any]]
+    ) -> list[Array | None]:
+        """Return parameters of a matrix as {1, .., count, 1} or {1, .., count}; as ones if none has several elements.
+
+        Args:
+            line: What they have an element for.
+            count: How many of them the matrix has.
+            rank: The axes of the result.
+            parameters: By name, a value and the type that a Python number takes.
+
+        Raises:
+            BindingError: One has neither one element nor one for each row or column.
+        """
+        arrays = {name: self.typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
+        tail = (count, 1) if line == "row" else (count,)
+        for name, array in arrays.items():
+            if array is None or array.size == 1 or array.shape == (count,):
+                continue
+            if array.size != count or array.shape[-len(tail) :] != tail:
+                expected = f"one element, or one for each {line}: {(count,)} or {tail}"
+                raise self.error(name, f"shape {array.shape}", expected)
+        lines = [None if array is None else array.reshape(-1) for array in arrays.values()]
+        extent = max((values.size for values in lines if values is not None), default=1)
+        shape = (1,) * (rank - len(tail)) + ((extent, 1) if line == "row" else (extent,))
+        # A single value beside several repeats: stride 0.
+        return [None if values is None else _on_axis(values, shape, rank - len(tail)) for values in lines]
+
+    def broadcast(self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array | None:
+        """Return a tensor as a view of a shape, by strides of 0.
+
+        Raises:
+            BindingError: Its shape does not broadcast to it.
+        """
+        array = self.typed(name, value, dtype)
+        if array is None:
+            return None
+        try:
+            return np.broadcast_to(array, shape)
+        except ValueError:
+            raise self.error(name, f"shape {array.shape}", f"one that broadcasts to the output's {shape}") from None
 
     def bias(self, value: Any, channels: int, rank: int) -> Array | None:
         """Return a bias as {1, channels, 1, ...}.
@@ -259,12 +304,14 @@ class FunctionCall:
             return None
         if array.size == 1 != channels:
             raise self.error("bias", "one element", f"{channels}, one for each output channel")
-        return _on_channel_axis(self._channel_line("bias", array, channels, rank), rank)
+        return _on_channel_axis(self._channel_line("bias", array, channels, rank, (0, 1)), rank)
 
-    def _channel_line(self, name: str, array: Array, channels: int, rank: int) -> Array:
-        ones = (1,) * (rank - 2)
-        if array.size != 1 and array.shape not in ((channels,), (1, channels, *ones), (channels, 1, *ones)):
-            expected = f"one element, or one for each output channel: {(channels,)} or {(1, channels, *ones)}"
+    def _channel_line(self, name: str, array: Array, channels: int, rank: int, axes: Collection[int]) -> Array:
+        shapes = [tuple(channels if axis == place else 1 for axis in range(rank)) for place in axes]
+        # Several axes broadcast as in numpy: the last ones are meant.
+        shape = (1,) * (rank - array.ndim) + array.shape
+        if array.size != 1 and array.shape != (channels,) and (array.ndim < 2 or shape not in shapes):
+            expected = f"one element, or one for each channel: {(channels,)} or {shapes[-1]}"
             raise self.error(name, f"shape {array.shape}", expected)
         return array.reshape(-1)
 
@@ -345,7 +392,7 @@ def _output_names(operator_type: OperatorType) -> frozenset[str]:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a Python number."""
+    """Return whether a value is a Python number, which takes whatever type is wanted."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
@@ -358,6 +405,13 @@ def _shown(number: int | float) -> str:
 
 def _is_plain(value: Any) -> bool:
     return all(type(entry) is int for entry in (value if type(value) is tuple else (value,)))
+
+
+def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """Return a view of a line of values as a shape of ones but for the axis; a single value repeats along it."""
+    stride = 0 if line.size == 1 else line.strides[0]
+    strides = tuple(stride if index == axis else 0 for index in range(len(shape)))
+    return as_strided(line, shape, strides, writeable=False)
 
 
 def _on_channel_axis(line: Array, rank: int) -> Array:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
-from dmlcpu.descs.convolution import QuantizedLinearConvolutionOperatorDesc
+from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, FunctionCall, Operand, Parameter, code_type, per_axis
-from dmlcpu.functions.layout import Array, Layout, memory_order, new_array
+from dmlcpu.functions.call import FLOAT32, INT32, FunctionCall, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.layout import Array
+from dmlcpu.functions.windows import windowed_output
 
-__all__ = ["quantized_linear_convolution"]
+__all__ = ["convolution_integer", "quantized_linear_convolution"]
 
 
 def quantized_linear_convolution(
@@ -58,6 +56,7 @@ def quantized_linear_convolution(
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
         BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
 
+    >>> import numpy as np
     >>> image = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     >>> box = np.ones((1, 1, 2, 2), np.int8)
     >>> quantized_linear_convolution(image, 1.0, 0, box, 1.0, None, None, 2.0, 0)
@@ -85,30 +84,62 @@ def quantized_linear_convolution(
         "bias_tensor": call.bias(bias, channels, rank),
         "output_scale_tensor": call.single("output_scale", output_scale, FLOAT32, rank),
         "output_zero_point_tensor": call.single("output_zero_point", output_zero_point, dtype, rank),
-        "output_tensor": _convolution_output(x, w, windows, dtype) if out is None else out,
+        "output_tensor": windowed_output(x, channels, w.shape[2:], windows, dtype) if out is None else out,
     }
     result: Array = call.run(arrays, group_count=group_count, **windows)
     return result
 
 
-def _convolution_output(
-    input: Array, filter: Array, windows: Mapping[str, Sequence[int]], dtype: np.dtype[Any]
-) -> Layout:
-    """Return a new output in the input's memory order; of extent 1 where no size follows, for the checks to refuse."""
-    spatial = []
-    for axis in range(2, input.ndim):
-        step, dilation, start, end = (
-            _entry(windows[name], axis - 2) for name in ("strides", "dilations", "start_padding", "end_padding")
-        )
-        kernel = filter.shape[axis] if axis < filter.ndim else 1
-        room = input.shape[axis] + start + end - (kernel - 1) * dilation - 1
-        spatial.append(max(room // step + 1, 1) if step > 0 else 1)
-    batch, channels = (*input.shape, 1)[0], (*filter.shape, 1)[0]
-    shape = (batch, channels, *spatial)
-    return new_array(shape, dtype, memory_order(input) if len(shape) == input.ndim else range(len(shape)))
+def convolution_integer(
+    input: Operand,
+    input_zero_point: Parameter,
+    filter: Operand,
+    filter_zero_point: Parameter,
+    *,
+    strides: int | Sequence[int] = 1,
+    dilations: int | Sequence[int] = 1,
+    start_padding: int | Sequence[int] = 0,
+    end_padding: int | Sequence[int] = 0,
+    group_count: int = 1,
+    out: Array | None = None,
+    device: Device | None = None,
+) -> Array:
+    """Return the convolution of quantized tensors as 32-bit sums, which wrap (CONVOLUTION_INTEGER, from level 2_1).
 
+    Args:
+        input: INT8 or UINT8 array {N, C, H, W} or {N, C, W}, in any memory order.
+        input_zero_point: None for 0, a number, or an array of one element of the input's type.
+        filter: INT8 or UINT8 array {output channels, C / group_count, kernel height, kernel width}.
+        filter_zero_point: None for 0, a number, or an array of the filter's type of one element, or of one for each
+            output channel: 1-D, or along the channels' axis of the filter or of the output.
+        strides, dilations: Of each spatial axis, or one number for all.
+        start_padding, end_padding: Elements of value 0 around each spatial axis, or one number for all.
+        group_count: Groups of channels; as many as input channels is a depthwise convolution.
+        out: The INT32 array to write; by default a new one in the input's memory order.
+        device: Where it runs; by default ``default_device()``.
 
-def _entry(values: Sequence[int], index: int) -> int:
-    """Return an attribute of one axis; 0 where there is none that could be computed with."""
-    value = values[index] if isinstance(values, tuple) and index < len(values) else 0
-    return value if type(value) is int and 0 <= value < 2**32 else 0
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
+        BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
+
+    >>> image = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
+    >>> convolution_integer(image, 4, np.ones((1, 1, 2, 2), np.int8), None)
+    array([[[[-8, -4],
+             [ 4,  8]]]], dtype=int32)
+    """
+    call = FunctionCall("convolution_integer", ConvolutionIntegerOperatorDesc, device)
+    x, w = call.array("input", input), call.array("filter", filter)
+    rank, channels = x.ndim, (*w.shape, 1)[0]
+    windows = per_axis(
+        max(rank - 2, 1), strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
+    )
+    [filter_zero_points] = call.by_channel(channels, rank, filter_zero_point=(filter_zero_point, w.dtype))
+    arrays = {
+        "input_tensor": x,
+        "input_zero_point_tensor": call.single("input_zero_point", input_zero_point, x.dtype, rank),
+        "filter_tensor": w,
+        "filter_zero_point_tensor": filter_zero_points,
+        "output_tensor": windowed_output(x, channels, w.shape[2:], windows, INT32) if out is None else out,
+    }
+    result: Array = call.run(arrays, group_count=group_count, **windows)
+    return result

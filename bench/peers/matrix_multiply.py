@@ -1,0 +1,109 @@
+"""Other libraries that multiply quantized matrices, each as far as it is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+
+import numpy as np
+
+from bench.convolution_case import PreparedCall
+from bench.matrix_case import MatrixCase
+
+__all__ = ["MATRIX_PEERS", "peer_version"]
+
+
+def peer_version(name: str) -> str:
+    """Return a library's version. Raises PackageNotFoundError where it is not installed."""
+    return version(name)
+
+
+def _onnxruntime(case: MatrixCase, num_threads: int) -> PreparedCall | None:
+    """QLinearMatMul, MatMulInteger or MatMulIntegerToFloat, b an initializer where it is a constant."""
+    import onnxruntime
+    from onnx import helper, numpy_helper
+
+    parameters = {"a_zero_point": case.a_zero_point, "b_zero_point": np.full(case.shape.n, case.b_zero_point)}
+    if case.result == "codes":
+        parameters |= {"a_scale": case.a_scale, "b_scale": case.b_scale, "output_scale": case.output_scale}
+        parameters["output_zero_point"] = case.output_zero_point
+        if case.batch:  # of a batch it wants them for each matrix
+            for name in ("b_scale", "b_zero_point"):
+                parameters[name] = np.broadcast_to(parameters[name], (*case.batch, 1, case.shape.n))
+        inputs = ["a", "a_scale", "a_zero_point", "b", "b_scale", "b_zero_point", "output_scale", "output_zero_point"]
+        node = helper.make_node("QLinearMatMul", inputs, ["output"])
+    elif case.result == "sums":
+        parameters["b_zero_point"] = case.b_zero_point
+        node = helper.make_node("MatMulInteger", ["a", "b", "a_zero_point", "b_zero_point"], ["output"])
+    else:
+        parameters |= {"a_scale": case.a_scale, "b_scale": case.b_scale}
+        inputs = ["a", "b", "a_scale", "b_scale", "a_zero_point", "b_zero_point"]
+        node = helper.make_node("MatMulIntegerToFloat", inputs, ["output"], domain="com.microsoft")
+    if case.is_constant:
+        parameters["b"] = case.b
+    output = np.empty((*case.batch, case.shape.m, case.shape.n), case.output_type)
+    inputs_info = [("a", case.a)] + ([] if case.is_constant else [("b", case.b)])
+    graph = helper.make_graph(
+        [node],
+        "product",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in inputs_info
+        ],
+        [helper.make_tensor_value_info("output", helper.np_dtype_to_tensor_dtype(output.dtype), output.shape)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in parameters.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.inter_op_num_threads = 1
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the types or shapes that it lacks are of several exceptions
+        print(f"{case.shape} {case.types}: onnxruntime has none: {str(error).splitlines()[0][:90]}")
+        return None
+    binding = session.io_binding()
+    for name, array in inputs_info:
+        binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array))
+    output_value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(output.shape, output.dtype)
+    binding.bind_ortvalue_output("output", output_value)
+    session.run_with_iobinding(binding)
+    output[...] = output_value.numpy()
+    return PreparedCall(lambda: session.run_with_iobinding(binding), output)
+
+
+def _torch(case: MatrixCase, num_threads: int) -> PreparedCall | None:
+    """quantized.linear for constants of INT8 under UINT8, _int_mm for sums of INT8; nothing else."""
+    import torch
+
+    torch.set_num_threads(num_threads)
+    if case.shape.batch != 1:
+        return None
+    if case.result == "sums" and case.types == "s8s8":
+        a, b = torch.from_numpy(case.a), torch.from_numpy(case.b)
+        sums = torch.empty(case.shape.m, case.shape.n, dtype=torch.int32)
+        correction = int(case.a_zero_point) * case.b.sum(axis=0, dtype=np.int64)
+        torch._int_mm(a, b, out=sums)
+        # It has no zero points: what they are worth is added here, once.
+        output = (sums.numpy() - correction).astype(np.int32)
+        return PreparedCall(lambda: torch._int_mm(a, b, out=sums), output)
+    if case.result != "codes" or case.types != "u8s8" or not case.is_constant:
+        return None
+    scales = torch.from_numpy(case.b_scale.astype(np.float64))
+    zeros = torch.zeros(case.shape.n, dtype=torch.int64)
+    weights = torch._make_per_channel_quantized_tensor(torch.from_numpy(case.b.T.copy()), scales, zeros, 0)
+    packed = torch.ops.quantized.linear_prepack(weights, None)
+    x = torch._make_per_tensor_quantized_tensor(torch.from_numpy(case.a), float(case.a_scale), int(case.a_zero_point))
+
+    def run() -> torch.Tensor:
+        return torch.ops.quantized.linear(x, packed, float(case.output_scale), int(case.output_zero_point))
+
+    return PreparedCall(run, run().int_repr().numpy())
+
+
+MATRIX_PEERS: dict[str, Callable[[MatrixCase, int], PreparedCall | None]] = {
+    "onnxruntime": _onnxruntime,
+    "torch": _torch,
+}
+"""By name, what makes a product ready to run; None where the library has nothing of its kind."""

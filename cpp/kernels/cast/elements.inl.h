@@ -1,0 +1,23 @@
+// The runs of cast.h as plain loops, which compilers turn into the vectors of each instruction set.
+// Included inside the unnamed namespace of a kernel file.
+
+inline std::int32_t to_int32(std::uint8_t value) noexcept { return value; }
+inline std::int32_t to_int32(std::int8_t value) noexcept { return value; }
+
+// The largest float32 below 2^31 is 2^31 - 128: values from 2^31 on are converted as that one, then set.
+inline std::int32_t to_int32(float value) noexcept {
+  const bool above = value >= 0x1p31f, below = value < -0x1p31f, is_nan = value != value;
+  const float low = below ? -0x1p31f : value, number = is_nan ? 0.0f : low;
+  const auto truncated = static_cast<std::int32_t>(above ? 0x1.fffffep30f : number);
+  return above ? INT32_MAX : truncated;
+}
+
+template <class Input>
+void cast_run(const void* input, std::size_t count, std::int32_t* output) noexcept {
+  const Input* __restrict values = static_cast<const Input*>(input);
+  std::int32_t* __restrict results = output;
+  for (std::size_t i = 0; i < count; ++i) results[i] = to_int32(values[i]);
+}
+
+constexpr CastKernels kRuns = {
+    .uint8 = cast_run<std::uint8_t>, .int8 = cast_run<std::int8_t>, .float32 = cast_run<float>};

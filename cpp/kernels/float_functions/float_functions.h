@@ -1,0 +1,85 @@
+// Element-wise functions of runs of float32 (ELEMENT_WISE_BINARY, ELEMENT_WISE_UNARY).
+//
+//   binary   add, subtract, multiply, divide
+//            maximum       a where a > b or a is NaN, else b
+//            minimum       a where a < b or a is NaN, else b
+//   unary    relu          0 where x < 0, else x
+//            leaky_relu    x * alpha where x < 0, else x
+//            clip          alpha where x < alpha, else beta where x > beta, else x; beta where beta < alpha
+//            hard_sigmoid  x * alpha + beta, clipped to 0 and 1
+//            reciprocal    1 / x
+//            square_root, negate, identity
+//            sigmoid, tanh, exponential, error_function
+//                          logistic, hyperbolic_tangent, exponential, error_function of lanes/functions.inl.h, where
+//                          their errors stand
+//
+// float32, each operation rounded once, none fused but in the last four. NaN gives NaN everywhere. Zeros are equal: of
+// a +0 and a -0, maximum and minimum take b.
+//
+// Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
+// output may be exactly an input that does not repeat, and overlaps none otherwise; no alignment beyond the element's
+// own.
+//
+// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::float_functions, a declaration goes to
+// the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dmlcpu {
+
+// The places of the functions in FloatFunctionKernels.
+enum class FloatBinary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
+enum class FloatUnary : std::uint8_t {
+  relu,
+  sigmoid,
+  tanh,
+  exponential,
+  square_root,
+  reciprocal,
+  error_function,
+  hard_sigmoid,
+  clip,
+  leaky_relu,
+  identity,
+  negate
+};
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 12;
+
+struct FloatBinaryRun {
+  const float* a;
+  const float* b;
+  bool a_repeats;
+  bool b_repeats;
+  float* output;
+  std::size_t count;
+};
+
+struct FloatUnaryRun {
+  const float* input;
+  float* output;
+  std::size_t count;
+  float alpha;
+  float beta;
+};
+
+using FloatBinaryFunction = void (*)(const FloatBinaryRun& run) noexcept;
+using FloatUnaryFunction = void (*)(const FloatUnaryRun& run) noexcept;
+
+struct FloatFunctionKernels {
+  FloatBinaryFunction binary[kFloatBinaryCount];
+  FloatUnaryFunction unary[kFloatUnaryCount];
+};
+
+namespace scalar {
+extern const FloatFunctionKernels float_functions;
+}
+namespace avx2 {
+extern const FloatFunctionKernels float_functions;
+}
+namespace avx512_vnni {
+extern const FloatFunctionKernels float_functions;
+}
+
+}  // namespace dmlcpu

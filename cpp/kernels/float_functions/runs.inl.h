@@ -1,0 +1,108 @@
+// The runs of float_functions.h, in the lanes of an instruction set.
+// Included, after lanes/functions.inl.h, inside the unnamed namespace of a kernel file.
+
+struct Add {
+  static Floats of(Floats a, Floats b) noexcept { return a + b; }
+};
+struct Subtract {
+  static Floats of(Floats a, Floats b) noexcept { return a - b; }
+};
+struct Multiply {
+  static Floats of(Floats a, Floats b) noexcept { return a * b; }
+};
+struct Divide {
+  static Floats of(Floats a, Floats b) noexcept { return a / b; }
+};
+struct Maximum {
+  static Floats of(Floats a, Floats b) noexcept { return select(is_nan(a), a, larger(a, b)); }
+};
+struct Minimum {
+  static Floats of(Floats a, Floats b) noexcept { return select(is_nan(a), a, smaller(a, b)); }
+};
+
+struct Relu {
+  static Floats of(Floats x, Floats, Floats) noexcept { return larger(spread(0.0f), x); }
+};
+struct Sigmoid {
+  static Floats of(Floats x, Floats, Floats) noexcept { return logistic(x); }
+};
+struct Tanh {
+  static Floats of(Floats x, Floats, Floats) noexcept { return hyperbolic_tangent(x); }
+};
+struct Exponential {
+  static Floats of(Floats x, Floats, Floats) noexcept { return exponential(x); }
+};
+struct SquareRoot {
+  static Floats of(Floats x, Floats, Floats) noexcept { return square_root(x); }
+};
+struct Reciprocal {
+  static Floats of(Floats x, Floats, Floats) noexcept { return spread(1.0f) / x; }
+};
+struct ErrorFunction {
+  static Floats of(Floats x, Floats, Floats) noexcept { return error_function(x); }
+};
+struct HardSigmoid {
+  static Floats of(Floats x, Floats alpha, Floats beta) noexcept {
+    return larger(spread(0.0f), smaller(spread(1.0f), x * alpha + beta));
+  }
+};
+struct Clip {
+  static Floats of(Floats x, Floats alpha, Floats beta) noexcept { return smaller(beta, larger(alpha, x)); }
+};
+struct LeakyRelu {
+  static Floats of(Floats x, Floats alpha, Floats) noexcept { return select(less(x, spread(0.0f)), x * alpha, x); }
+};
+struct Identity {
+  static Floats of(Floats x, Floats, Floats) noexcept { return x; }
+};
+struct Negate {
+  static Floats of(Floats x, Floats, Floats) noexcept { return negated(x); }
+};
+
+template <class Function>
+void unary_run(const FloatUnaryRun& run) noexcept {
+  const float* input = run.input;
+  float* output = run.output;
+  const std::size_t count = run.count;
+  const Floats alpha = spread(run.alpha), beta = spread(run.beta);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(output + i, Function::of(load(input + i), alpha, beta));
+  if (i < count) {
+    store_first(output + i, count - i, Function::of(load_first(input + i, count - i, 1.0f), alpha, beta));
+  }
+}
+
+template <class Function, bool a_repeats, bool b_repeats>
+void binary_elements(const FloatBinaryRun& run) noexcept {
+  const float *a = run.a, *b = run.b;
+  float* output = run.output;
+  const std::size_t count = run.count;
+  if (count == 0) return;
+  const Floats first_a = spread(*a), first_b = spread(*b);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    store(output + i, Function::of(a_repeats ? first_a : load(a + i), b_repeats ? first_b : load(b + i)));
+  }
+  if (i < count) {
+    const std::size_t rest = count - i;
+    store_first(output + i, rest,
+                Function::of(a_repeats ? first_a : load_first(a + i, rest, 1.0f),
+                             b_repeats ? first_b : load_first(b + i, rest, 1.0f)));
+  }
+}
+
+template <class Function>
+void binary_run(const FloatBinaryRun& run) noexcept {
+  if (run.a_repeats) {
+    return run.b_repeats ? binary_elements<Function, true, true>(run) : binary_elements<Function, true, false>(run);
+  }
+  run.b_repeats ? binary_elements<Function, false, true>(run) : binary_elements<Function, false, false>(run);
+}
+
+// In the order of FloatBinary and FloatUnary.
+constexpr FloatFunctionKernels kRuns = {
+    .binary = {binary_run<Add>, binary_run<Subtract>, binary_run<Multiply>, binary_run<Divide>, binary_run<Maximum>,
+               binary_run<Minimum>},
+    .unary = {unary_run<Relu>, unary_run<Sigmoid>, unary_run<Tanh>, unary_run<Exponential>, unary_run<SquareRoot>,
+              unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>, unary_run<Clip>,
+              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>}};

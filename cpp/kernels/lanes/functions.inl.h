@@ -1,0 +1,55 @@
+// float32 functions as fixed sequences of operations, the same for every instruction set, each rounded once; the fused
+// ones are called fused. Included, after the lanes of an instruction set, inside the unnamed namespace of a kernel
+// file.
+//
+// Errors, in units in the last place of the exact value rounded to float32 (subnormal results included):
+// exponential < 1, logistic < 2.5, hyperbolic_tangent < 1.5, error_function < 1.25.
+
+// Horner's rule, the highest power first.
+template <std::size_t count>
+inline Floats polynomial(Floats x, const float (&coefficients)[count]) noexcept {
+  Floats result = spread(coefficients[0]);
+  for (std::size_t i = 1; i < count; ++i) result = fused(result, x, spread(coefficients[i]));
+  return result;
+}
+
+// e^x = 2^n * e^r with n = rne(x / log 2), |r| <= log(2) / 2, e^r by a polynomial of degree 6. log 2 is taken away in
+// two parts. n comes from an addition of 1.5 * 2^23, above which float32 holds integers only. Beyond the bounds the
+// result is 0 or infinite as at them; NaN passes them.
+inline Floats exponential(Floats x) noexcept {
+  constexpr float kCoefficients[] = {
+      0x1.6a3fb6p-10f, 0x1.1239ep-7f, 0x1.5558bep-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1.0f, 1.0f};
+  const Floats bounded = smaller(spread(89.0f), larger(spread(-104.0f), x));
+  const Floats shifted = fused(bounded, spread(0x1.715476p+0f), spread(0x1.8p23f));
+  const Floats n = shifted - spread(0x1.8p23f);
+  const Floats r = fused(n, spread(-0x1.7f7d1cp-20f), fused(n, spread(-0x1.62e4p-1f), bounded));
+  const Floats power = select(less(x, spread(-104.0f)), spread(0.0f), polynomial(r, kCoefficients));
+  return times_power_of_2(power, shifted);
+}
+
+// 1 / (1 + e^-x), as e^x / (1 + e^x) where x is negative.
+inline Floats logistic(Floats x) noexcept {
+  const Floats power = exponential(negated(magnitude(x)));
+  return select(less(x, spread(0.0f)), power, spread(1.0f)) / (spread(1.0f) + power);
+}
+
+// A polynomial below 5/8, 1 - 2 / (e^2x + 1) above.
+inline Floats hyperbolic_tangent(Floats x) noexcept {
+  constexpr float kCoefficients[] = {-0x1.752ea6p-8f, 0x1.51fe82p-6f, -0x1.b83636p-5f, 0x1.1106f8p-3f, -0x1.555532p-2f};
+  const Floats size = magnitude(x), square = x * x;
+  const Floats near_0 = fused(size * square, polynomial(square, kCoefficients), size);
+  const Floats far = spread(1.0f) - spread(2.0f) / (exponential(size + size) + spread(1.0f));
+  return with_sign_of(select(less(size, spread(0.625f)), near_0, far), x);
+}
+
+// A polynomial below 15/16, 1 - e^p(x) above, p of degree 6 the logarithm of the complement; 1 from 4 on.
+inline Floats error_function(Floats x) noexcept {
+  constexpr float kNear0[] = {-0x1.36ad44p-11f, 0x1.466ba6p-8f,  -0x1.b669c2p-6f,
+                              0x1.ce1858p-4f,   -0x1.8126dcp-2f, 0x1.06eba6p-3f};
+  constexpr float kFar[] = {0x1.967436p-13f, -0x1.8c2a18p-9f, 0x1.6ad222p-6f,  -0x1.a902c6p-4f,
+                            -0x1.4655d8p-1f, -0x1.20a7f4p+0f, -0x1.d338fep-13f};
+  const Floats size = magnitude(x), square = x * x;
+  const Floats near_0 = fused(polynomial(square, kNear0), size, size);
+  const Floats far = spread(1.0f) - exponential(polynomial(smaller(spread(4.0f), size), kFar));
+  return with_sign_of(select(less(size, spread(0.9375f)), near_0, far), x);
+}

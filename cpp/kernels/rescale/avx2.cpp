@@ -1,0 +1,124 @@
+// rescale.h for AVX2: 8 sums a step, the rest by a mask or through buffers of 8.
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/rescale/rescale.h"
+
+#ifndef __AVX2__
+#error "compile with AVX2"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/codes/avx2.inl.h"
+#include "kernels/half.inl.h"
+
+constexpr std::size_t kLanes = 8;
+
+// The first count of eight lanes, all of them from 8 on.
+inline __m256i mask_of(std::size_t count) noexcept { return lane_mask(count < kLanes ? count : kLanes); }
+
+class Row {
+ public:
+  Row(const RescaleBlock& block, std::size_t row) noexcept
+      : sums_(block.sums + row * block.sums_row_stride),
+        column_sum_(block.row_zero_point == nullptr ? nullptr : block.column_sum),
+        zero_point_i32x8_(_mm256_set1_epi32(block.row_zero_point == nullptr ? 0 : block.row_zero_point[row])) {}
+
+  __m256i total(std::size_t column, __m256i mask_i32x8) const noexcept {
+    const __m256i sum_i32x8 = _mm256_maskload_epi32(sums_ + column, mask_i32x8);
+    if (column_sum_ == nullptr) return sum_i32x8;
+    const __m256i column_i32x8 = _mm256_maskload_epi32(column_sum_ + column, mask_i32x8);
+    return _mm256_sub_epi32(sum_i32x8, _mm256_mullo_epi32(zero_point_i32x8_, column_i32x8));
+  }
+
+ private:
+  const std::int32_t *sums_, *column_sum_;
+  __m256i zero_point_i32x8_;
+};
+
+void to_sums(const RescaleBlock& block) noexcept {
+  for (std::size_t r = 0; r < block.m; ++r) {
+    const Row row(block, r);
+    std::int32_t* output = static_cast<std::int32_t*>(block.output) + r * block.output_row_stride;
+    for (std::size_t column = 0; column < block.n; column += kLanes) {
+      const __m256i mask_i32x8 = mask_of(block.n - column);
+      _mm256_maskstore_epi32(output + column, mask_i32x8, row.total(column, mask_i32x8));
+    }
+  }
+}
+
+void to_codes(const RescaleBlock& block) noexcept {
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
+  for (std::size_t r = 0; r < block.m; ++r) {
+    const Row row(block, r);
+    const __m256 row_f32x8 = _mm256_set1_ps(block.row_multiplier[r]);
+    const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(block.row_output_zero_point[r]));
+    std::uint8_t* output = static_cast<std::uint8_t*>(block.output) + r * block.output_row_stride;
+    for (std::size_t column = 0; column < block.n; column += kLanes) {
+      const std::size_t count = block.n - column < kLanes ? block.n - column : kLanes;
+      const __m256i mask_i32x8 = mask_of(count);
+      const __m256 column_f32x8 = _mm256_maskload_ps(block.column_multiplier + column, mask_i32x8);
+      const __m256 total_f32x8 = _mm256_cvtepi32_ps(row.total(column, mask_i32x8));
+      const __m256 scaled_f32x8 = _mm256_mul_ps(total_f32x8, _mm256_mul_ps(row_f32x8, column_f32x8));
+      store_tail(output + column, count, to_unsaturated(bounded(scaled_f32x8), zero_point_i32x8), flip_u8x32);
+    }
+  }
+}
+
+// The first count of eight values.
+inline __m256 load(const float* values, std::size_t count) noexcept {
+  return _mm256_maskload_ps(values, mask_of(count));
+}
+inline __m256 load(const Half* values, std::size_t count) noexcept {
+  alignas(16) Half held[kLanes] = {};
+  std::memcpy(held, values, count * sizeof(Half));
+  return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(held)));
+}
+inline void store(float* output, std::size_t count, __m256 value_f32x8) noexcept {
+  _mm256_maskstore_ps(output, mask_of(count), value_f32x8);
+}
+inline void store(Half* output, std::size_t count, __m256 value_f32x8) noexcept {
+  alignas(16) Half held[kLanes];
+  _mm_store_si128(reinterpret_cast<__m128i*>(held),
+                  _mm256_cvtps_ph(value_f32x8, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  std::memcpy(output, held, count * sizeof(Half));
+}
+
+template <class Output, bool has_bias>
+void to_floats(const RescaleBlock& block) noexcept {
+  for (std::size_t r = 0; r < block.m; ++r) {
+    const Row row(block, r);
+    const __m256 row_f32x8 = _mm256_set1_ps(block.row_multiplier[r]);
+    const Output* bias = has_bias ? static_cast<const Output*>(block.bias) + r * block.bias_row_stride : nullptr;
+    Output* output = static_cast<Output*>(block.output) + r * block.output_row_stride;
+    for (std::size_t column = 0; column < block.n; column += kLanes) {
+      const std::size_t count = block.n - column < kLanes ? block.n - column : kLanes;
+      const __m256i mask_i32x8 = mask_of(count);
+      const __m256 column_f32x8 = _mm256_maskload_ps(block.column_multiplier + column, mask_i32x8);
+      const __m256 multiplier_f32x8 = _mm256_mul_ps(row_f32x8, column_f32x8);
+      const __m256 total_f32x8 = _mm256_cvtepi32_ps(row.total(column, mask_i32x8));
+      if constexpr (has_bias) {
+        store(output + column, count, _mm256_fmadd_ps(total_f32x8, multiplier_f32x8, load(bias + column, count)));
+      } else {
+        store(output + column, count, _mm256_mul_ps(total_f32x8, multiplier_f32x8));
+      }
+    }
+  }
+}
+
+template <class Output>
+void with_or_without_bias(const RescaleBlock& block) noexcept {
+  (block.bias != nullptr ? to_floats<Output, true> : to_floats<Output, false>)(block);
+}
+
+}  // namespace
+
+constinit const RescaleKernels avx2::rescale = {.to_sums = to_sums,
+                                                .to_codes = to_codes,
+                                                .to_float32 = with_or_without_bias<float>,
+                                                .to_float16 = with_or_without_bias<Half>};
+
+}  // namespace dmlcpu

@@ -1,0 +1,67 @@
+// The normative arithmetic of rescale.h in plain C++. Sums are taken in uint32, which wraps.
+#include <cstring>
+
+#include "kernels/rescale/rescale.h"
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/codes/scalar.inl.h"
+#include "kernels/half.inl.h"
+
+inline float read(const float* bias) noexcept { return *bias; }
+inline float read(const Half* bias) noexcept { return widen(*bias); }
+inline void write(float* output, float value) noexcept { *output = value; }
+inline void write(Half* output, float value) noexcept { *output = narrow(value); }
+
+// Calls body(row, column, total) for all elements.
+template <class Body>
+inline void for_each_total(const RescaleBlock& block, Body body) noexcept {
+  for (std::size_t row = 0; row < block.m; ++row) {
+    const std::int32_t* sums = block.sums + row * block.sums_row_stride;
+    for (std::size_t column = 0; column < block.n; ++column) {
+      std::uint32_t total = static_cast<std::uint32_t>(sums[column]);
+      if (block.row_zero_point != nullptr) {
+        total -= static_cast<std::uint32_t>(block.row_zero_point[row]) *
+                 static_cast<std::uint32_t>(block.column_sum[column]);
+      }
+      body(row, column, static_cast<std::int32_t>(total));
+    }
+  }
+}
+
+void to_sums(const RescaleBlock& block) noexcept {
+  auto* output = static_cast<std::int32_t*>(block.output);
+  for_each_total(block, [&](std::size_t row, std::size_t column, std::int32_t total) noexcept {
+    output[row * block.output_row_stride + column] = total;
+  });
+}
+
+void to_codes(const RescaleBlock& operands) noexcept {
+  const RescaleBlock block = operands;  // a copy: bytes of output could alias the original
+  auto* output = static_cast<std::uint8_t*>(block.output);
+  for_each_total(block, [&](std::size_t row, std::size_t column, std::int32_t total) noexcept {
+    const float scaled = static_cast<float>(total) * (block.row_multiplier[row] * block.column_multiplier[column]);
+    output[row * block.output_row_stride + column] = to_code(scaled, block.row_output_zero_point[row], block.flip);
+  });
+}
+
+template <class Output>
+void to_floats(const RescaleBlock& block) noexcept {
+  auto* output = static_cast<Output*>(block.output);
+  const auto* bias = static_cast<const Output*>(block.bias);
+  for_each_total(block, [&](std::size_t row, std::size_t column, std::int32_t total) noexcept {
+    const float multiplier = block.row_multiplier[row] * block.column_multiplier[column];
+    const float value = static_cast<float>(total);
+    write(output + row * block.output_row_stride + column,
+          bias == nullptr ? value * multiplier
+                          : __builtin_fmaf(value, multiplier, read(bias + row * block.bias_row_stride + column)));
+  });
+}
+
+}  // namespace
+
+constinit const RescaleKernels scalar::rescale = {
+    .to_sums = to_sums, .to_codes = to_codes, .to_float32 = to_floats<float>, .to_float16 = to_floats<Half>};
+
+}  // namespace dmlcpu

@@ -1,0 +1,79 @@
+// softmax.h for AVX2: 8 lanes. Rows of codes look their exponentials up by gathers, and are bound by these and by the
+// divider; rows of floats by the arithmetic of the exponential.
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/softmax/softmax.h"
+
+#ifndef __AVX2__
+#error "compile with AVX2"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/codes/avx2.inl.h"
+#include "kernels/lanes/avx2.inl.h"
+// after the lanes
+#include "kernels/lanes/functions.inl.h"
+// after the functions
+#include "kernels/softmax/float_row.inl.h"
+
+std::uint8_t maximum_code(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept {
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
+  __m256i maximum_u8x32 = _mm256_setzero_si256();
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    const __m256i codes_u8x32 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes + i));
+    maximum_u8x32 = _mm256_max_epu8(maximum_u8x32, _mm256_xor_si256(codes_u8x32, flip_u8x32));
+  }
+  // 255 minus the largest is the smallest of the inverted ones, pairs first.
+  __m128i smallest_u8x16 = _mm256_castsi256_si128(maximum_u8x32);
+  smallest_u8x16 = _mm_max_epu8(smallest_u8x16, _mm256_extracti128_si256(maximum_u8x32, 1));
+  smallest_u8x16 = _mm_xor_si128(smallest_u8x16, _mm_set1_epi8(-1));
+  smallest_u8x16 = _mm_min_epu8(smallest_u8x16, _mm_srli_epi16(smallest_u8x16, 8));
+  auto maximum = static_cast<std::uint8_t>(255 - (_mm_cvtsi128_si32(_mm_minpos_epu16(smallest_u8x16)) & 255));
+  for (; i < count; ++i) {
+    const auto code = static_cast<std::uint8_t>(codes[i] ^ flip);
+    maximum = code > maximum ? code : maximum;
+  }
+  return maximum;
+}
+
+// The exponentials of count codes, 1 <= count <= 8; 0 in the other lanes.
+inline __m256 powers(const CodeSoftmaxRow& row, std::size_t i, std::size_t count, __m256i maximum_i32x8) noexcept {
+  std::uint64_t codes = 0;
+  if (count == 8) {
+    std::memcpy(&codes, row.input + i, 8);
+  } else {
+    std::memcpy(&codes, row.input + i, count);
+  }
+  const __m128i flip_u8x16 = _mm_set1_epi8(static_cast<char>(row.input_flip));
+  const __m256i codes_i32x8 =
+      _mm256_cvtepu8_epi32(_mm_xor_si128(_mm_cvtsi64_si128(static_cast<long long>(codes)), flip_u8x16));
+  return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), row.exponentials, _mm256_sub_epi32(maximum_i32x8, codes_i32x8),
+                                  _mm256_castsi256_ps(lane_mask(count)), 4);
+}
+
+void softmax_codes(const CodeSoftmaxRow& row) noexcept {
+  const std::size_t count = row.count;
+  const __m256i maximum_i32x8 = _mm256_set1_epi32(maximum_code(row.input, count, row.input_flip));
+  Floats sums[2] = {spread(0.0f), spread(0.0f)};
+  for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+    sums[v] = sums[v] + powers(row, i, lanes, maximum_i32x8);
+  });
+  const Floats sum = spread(folded(sums)), scale = spread(row.output_scale);
+  const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(row.output_zero_point));
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(row.output_flip));
+  for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+    const Floats scaled = powers(row, i, lanes, maximum_i32x8) / sum / scale;
+    store_tail(row.output + i, lanes, to_unsaturated(bounded(scaled), zero_point_i32x8), flip_u8x32);
+  });
+}
+
+}  // namespace
+
+constinit const SoftmaxKernels avx2::softmax = {.floats = softmax_floats, .codes = softmax_codes};
+
+}  // namespace dmlcpu

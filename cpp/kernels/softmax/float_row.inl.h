@@ -1,0 +1,51 @@
+// The row of floats of softmax.h, 16 elements a step, in the lanes of an instruction set.
+// Included, after lanes/functions.inl.h, inside the unnamed namespace of a kernel file.
+
+constexpr std::size_t kStep = 16, kVectors = kStep / kLanes;
+
+// Calls body(first element, vector of the step, count) for every vector; count is below kLanes in the last one only.
+template <class Body>
+inline void for_each_vector(std::size_t count, const Body& body) noexcept {
+  std::size_t i = 0;
+  for (; i + kStep <= count; i += kStep) {
+    for (std::size_t v = 0; v < kVectors; ++v) body(i + v * kLanes, v, kLanes);
+  }
+  for (std::size_t v = 0; i < count; ++v, i += kLanes) body(i, v, count - i < kLanes ? count - i : kLanes);
+}
+
+inline float row_maximum(const float* input, std::size_t count) noexcept {
+  const float lowest = -__builtin_inff();
+  Floats maxima[kVectors];
+  for (Floats& maximum : maxima) maximum = spread(lowest);
+  for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+    const Floats x = lanes == kLanes ? load(input + i) : load_first(input + i, lanes, lowest);
+    maxima[v] = larger(x, maxima[v]);
+  });
+  for (std::size_t v = 1; v < kVectors; ++v) maxima[0] = larger(maxima[v], maxima[0]);
+  return largest(maxima[0]);
+}
+
+// Lanes behind the end hold -infinity, whose exponential adds 0; or NaN, where every element of the row makes NaN too.
+void softmax_floats(const FloatSoftmaxRow& row) noexcept {
+  const float *input = row.input, lowest = -__builtin_inff();
+  float* output = row.output;
+  const std::size_t count = row.count;
+  const Floats maximum = spread(row_maximum(input, count));
+  Floats sums[kVectors];
+  for (Floats& sum : sums) sum = spread(0.0f);
+  for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+    const bool whole = lanes == kLanes;
+    const Floats x = whole ? load(input + i) : load_first(input + i, lanes, lowest);
+    const Floats power = exponential(x - maximum);
+    sums[v] = sums[v] + power;
+    whole ? store(output + i, power) : store_first(output + i, lanes, power);
+  });
+  const Floats sum = spread(folded(sums));
+  for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+    if (lanes == kLanes) {
+      store(output + i, load(output + i) / sum);
+    } else {
+      store_first(output + i, lanes, load_first(output + i, lanes, 0.0f) / sum);
+    }
+  });
+}

@@ -1,0 +1,60 @@
+// Softmax of one row: of floats (SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX).
+//
+//   floats   m = max of x;          e[i] = exponential(x[i] - m);              y[i] = e[i] / s
+//   codes    m = max of the codes;  e[i] = exponentials[m - code[i]];          y[i] = sat(rne((e[i] / s) /
+//   output_scale)
+//                                                                                         + output_zero_point)
+//   s        e[i] added to partial sum i % 16 in ascending order of i, from 0; the 16 partial sums folded in halves:
+//            p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, p[j] + p[j + 2] for j < 2, p[0] + p[1]
+//
+// float32, each operation rounded once; exponential is the sequence of operations in lanes/functions.inl.h. The order
+// of the sum suits vectors of 16, 8 or one lane. NaN is passed over by the maximum, and makes the whole row NaN. The
+// input's zero point cancels out. exponentials has 256 entries, by the difference of two codes. Codes and zero points
+// are in the offset domain of add/add.h; rne rounds half to even, sat clamps to the output type and sends NaN to its
+// lowest value.
+//
+// Contract: count >= 1 elements are read and written, nothing else; output may be exactly input, and does not overlap
+// it otherwise; no alignment beyond the element's own.
+//
+// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::softmax, a declaration goes to the end
+// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dmlcpu {
+
+struct FloatSoftmaxRow {
+  const float* input;
+  float* output;
+  std::size_t count;
+};
+
+struct CodeSoftmaxRow {
+  const std::uint8_t* input;
+  std::uint8_t* output;
+  std::size_t count;
+  const float* exponentials;
+  std::uint8_t input_flip;
+  float output_scale;
+  float output_zero_point;
+  std::uint8_t output_flip;
+};
+
+struct SoftmaxKernels {
+  void (*floats)(const FloatSoftmaxRow& row) noexcept;
+  void (*codes)(const CodeSoftmaxRow& row) noexcept;
+};
+
+namespace scalar {
+extern const SoftmaxKernels softmax;
+}
+namespace avx2 {
+extern const SoftmaxKernels softmax;
+}
+namespace avx512_vnni {
+extern const SoftmaxKernels softmax;
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,12 @@
+// MATRIX_MULTIPLY_INTEGER_TO_FLOAT where a or b has more than 8 bits: a float32 product of dequantized elements.
+#pragma once
+
+#include <memory>
+
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+std::unique_ptr<CompiledOperator> compile_float_matrix_multiply(OperatorDesc desc, ExecutionTarget target);
+
+}  // namespace dmlcpu

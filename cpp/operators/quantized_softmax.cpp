@@ -1,0 +1,101 @@
+// QUANTIZED_SOFTMAX: tensors input, input scale, input zero point, output scale, output zero point, output; attribute
+// axis. Of graphs alone.
+//
+// exp(x - m) of codes depends on their difference to the largest alone: 256 values at most, computed once a dispatch.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "operators/code_parameters.h"
+#include "operators/softmax_rows.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t { kInput, kInputScale, kInputZeroPoint, kOutputScale, kOutputZeroPoint, kOutput };
+
+constexpr CodeTensors kInputCodes = {kInput, kInputScale, kInputZeroPoint};
+constexpr CodeTensors kOutputCodes = {kOutput, kOutputScale, kOutputZeroPoint};
+
+// 1/13!, ..., 1/1!, 1/0!
+constexpr std::array<double, 14> kSeries = [] {
+  std::array<double, 14> series{};
+  double factorial = 1.0;
+  for (std::size_t term = 0; term < series.size(); ++term) {
+    if (term > 0) factorial *= static_cast<double>(term);
+    series[series.size() - 1 - term] = 1.0 / factorial;
+  }
+  return series;
+}();
+
+// e^x rounded to float32 for |x| <= 104, by a sequence of float64 operations that is the same on every CPU, as that of
+// a C library need not be: e^x = 2^n * e^r, |r| <= log(2) / 2, e^r by its series to some 2^-51. So the result is the
+// float32 nearest to e^x, unless e^x lies as close to the middle of two. n stands in the lowest bits of its sum with
+// 1.5 * 2^52. NaN passes.
+inline float exponential(double x) {
+  const double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52;
+  const double n = shifted - 0x1.8p52;
+  const double r = (x - n * 0x1.62e42fefap-1) - n * 0x1.cf79abc9e3b3ap-40;
+  double sum = kSeries[0];
+  for (std::size_t i = 1; i < kSeries.size(); ++i) sum = sum * r + kSeries[i];
+  return static_cast<float>(sum * std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) + 1023) << 52));
+}
+
+using Exponentials = std::array<float, 256>;
+
+// e^(-i * scale) for every difference i of two codes. Beyond 104 it is less than half of the smallest float, or more
+// than the largest where the scale is negative; without these entries the loop has no branches, and becomes vectors.
+Exponentials exponentials_of(float scale) {
+  constexpr double kBound = 104.0;
+  const double step = scale, bounded = std::fabs(step) * 255.0;
+  const int within = bounded > kBound ? static_cast<int>(kBound / std::fabs(step)) + 1 : 256;
+  Exponentials table;
+  table.fill(step > 0.0 ? 0.0F : std::numeric_limits<float>::infinity());
+  for (int i = 0; i < within; ++i) table[static_cast<std::size_t>(i)] = exponential(-i * step);
+  return table;
+}
+
+class QuantizedSoftmax final : public CompiledOperator {
+ public:
+  QuantizedSoftmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        rows_(desc(), kInput, kOutput, target().num_threads) {
+    check_code_parameters(desc(), kInputCodes);
+    check_code_parameters(desc(), kOutputCodes);
+  }
+
+  std::string describe() const override {
+    return "algorithm: 256 exponentials, then by rows maximum, sum, quotients\nkernel: softmax\n" + rows_.describe();
+  }
+
+  std::size_t temporary_size() const override { return rows_.temporary_size(); }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    const CodeParameters input = code_parameters(desc(), tensors, kInputCodes);
+    const CodeParameters output = code_parameters(desc(), tensors, kOutputCodes);
+    const Exponentials exponentials = exponentials_of(input.scale);
+    rows_.run(tensors[kInput], tensors[kOutput], [&](const void* codes, void* result, std::size_t count) noexcept {
+      target().kernels().softmax->codes({.input = static_cast<const std::uint8_t*>(codes),
+                                         .output = static_cast<std::uint8_t*>(result),
+                                         .count = count,
+                                         .exponentials = exponentials.data(),
+                                         .input_flip = input.flip,
+                                         .output_scale = output.scale,
+                                         .output_zero_point = output.zero_point,
+                                         .output_flip = output.flip});
+    });
+  }
+
+ private:
+  SoftmaxRows rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<QuantizedSoftmax>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

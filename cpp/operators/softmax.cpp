@@ -1,0 +1,39 @@
+// SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
+#include "operators/softmax_rows.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t { kInput, kOutput };
+
+class Softmax final : public CompiledOperator {
+ public:
+  Softmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        rows_(desc(), kInput, kOutput, target().num_threads) {}
+
+  std::string describe() const override {
+    return "algorithm: maximum, exponentials and sum, quotients\nkernel: softmax\n" + rows_.describe();
+  }
+
+  std::size_t temporary_size() const override { return rows_.temporary_size(); }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    rows_.run(tensors[kInput], tensors[kOutput], [this](const void* input, void* output, std::size_t count) noexcept {
+      target().kernels().softmax->floats(
+          {.input = static_cast<const float*>(input), .output = static_cast<float*>(output), .count = count});
+    });
+  }
+
+ private:
+  SoftmaxRows rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<Softmax>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,97 @@
+#include "operators/softmax_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "operators/attributes.h"
+#include "runtime/scratch.h"
+
+namespace dmlcpu {
+namespace {
+
+StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output) {
+  const std::size_t axis = index_attribute(desc, "axis", output.rank);
+  if (input.rank != output.rank || input.sizes[axis] != output.sizes[axis]) {
+    throw std::invalid_argument(desc.type + ": input and output differ in sizes");
+  }
+  // So that the axis is no longer than the output's memory, and the size of a row in bytes does not overflow.
+  if (output.sizes[axis] > 1 && output.strides[axis] == 0) {
+    throw std::invalid_argument(desc.type + ": the output has a stride of 0");
+  }
+  TensorLayout input_positions = input, output_positions = output;
+  input_positions.sizes[axis] = output_positions.sizes[axis] = 1;
+  const std::array<const TensorLayout*, 2> operands = {&output_positions, &input_positions};
+  return StridedRuns(operands);
+}
+
+// Copies rows x count elements between memories of any steps, in bytes; neighbouring rows innermost.
+template <class Element>
+void copy_elements(const std::uint8_t* source, std::int64_t source_step, std::int64_t source_row_step,
+                   std::uint8_t* target, std::int64_t target_step, std::int64_t target_row_step, std::size_t count,
+                   std::size_t rows) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* from = source + static_cast<std::int64_t>(i) * source_step;
+    std::uint8_t* to = target + static_cast<std::int64_t>(i) * target_step;
+    for (std::size_t row = 0; row < rows; ++row, from += source_row_step, to += target_row_step) {
+      std::memcpy(to, from, sizeof(Element));
+    }
+  }
+}
+
+}  // namespace
+
+SoftmaxRows::SoftmaxRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads)
+    : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output))),
+      element_bytes_(element_size(desc.tensor(output).type)),
+      num_threads_(num_threads) {
+  constexpr std::size_t kRows = 16, kBlockElements = 32768;
+  const std::size_t axis = index_attribute(desc, "axis", desc.tensor(output).rank);
+  length_ = static_cast<std::size_t>(desc.tensor(output).sizes[axis]);
+  const auto steps = [&](const TensorLayout& tensor, std::size_t operand) {
+    return Steps{(length_ == 1 ? 1 : tensor.strides[axis]) * element_bytes(),
+                 positions_.stride(operand) * element_bytes()};
+  };
+  output_ = steps(desc.tensor(output), 0);
+  input_ = steps(desc.tensor(input), 1);
+  rows_of_block_ = std::clamp(kBlockElements / length_, std::size_t{1}, std::min(kRows, positions_.length()));
+  blocks_of_run_ = (positions_.length() + rows_of_block_ - 1) / rows_of_block_;
+  blocks_of_task_ = std::max(StridedRuns::kElementsPerTask / (rows_of_block_ * length_), std::size_t{1});
+}
+
+int SoftmaxRows::participants() const {
+  return static_cast<int>(std::min(task_count(), static_cast<std::size_t>(num_threads_)));
+}
+
+std::size_t SoftmaxRows::temporary_size() const { return staging_size() * static_cast<std::size_t>(participants()); }
+
+std::uint8_t* SoftmaxRows::scratch() const { return staged() ? thread_scratch(temporary_size()) : nullptr; }
+
+SoftmaxRows::Block SoftmaxRows::block_of(std::size_t block) const {
+  const StridedRuns::Offsets offsets = positions_.offsets(block / blocks_of_run_);
+  const std::size_t first = block % blocks_of_run_ * rows_of_block_;
+  const auto row = static_cast<std::int64_t>(first);
+  return {offsets[1] * element_bytes() + row * input_.row_step, offsets[0] * element_bytes() + row * output_.row_step,
+          std::min(rows_of_block_, positions_.length() - first)};
+}
+
+void SoftmaxRows::gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const {
+  const auto copy = element_bytes_ == 4 ? copy_elements<std::uint32_t> : copy_elements<std::uint8_t>;
+  copy(source, input_.element_step, input_.row_step, staged_rows, element_bytes(),
+       static_cast<std::int64_t>(row_bytes()), length_, rows);
+}
+
+void SoftmaxRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const {
+  const auto copy = element_bytes_ == 4 ? copy_elements<std::uint32_t> : copy_elements<std::uint8_t>;
+  copy(staged_rows, element_bytes(), static_cast<std::int64_t>(row_bytes()), target, output_.element_step,
+       output_.row_step, length_, rows);
+}
+
+std::string SoftmaxRows::describe() const {
+  return "rows: " + std::to_string(positions_.count() * positions_.length()) + " of " + std::to_string(length_) +
+         (staged() ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
+                   : " elements, in place") +
+         "\ntasks: " + std::to_string(task_count()) + ", on " + std::to_string(participants()) + " threads";
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,77 @@
+// The rows of a softmax: the elements along one axis, for every position on the other axes, of an input and an output
+// of equal sizes and types and any strides.
+//
+// Where the axis is a run of neighbours in both tensors, kernels read and write it in place. Elsewhere, as with the
+// channels of an {N, C, H, W} tensor, blocks of rows pass through scratch memory: rows that are neighbours are copied
+// together, so that a cache line serves all of them.
+#pragma once
+
+#include "operators/operator.h"
+#include "operators/strided_runs.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+
+class SoftmaxRows {
+ public:
+  // The axis is the desc's attribute "axis". Throws std::invalid_argument.
+  SoftmaxRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads);
+
+  std::string describe() const;
+  std::size_t temporary_size() const;
+
+  // row(input, output, count) on contiguous rows that cover the tensors; output may be exactly input.
+  template <class Row>
+  void run(const void* input, void* output, const Row& row) const {
+    std::uint8_t* staging = scratch();
+    parallel_for(task_count(), num_threads_, [&](std::size_t task, int slot) noexcept {
+      for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
+        const Block at = block_of(block);
+        const auto* source = static_cast<const std::uint8_t*>(input) + at.input_offset;
+        auto* target = static_cast<std::uint8_t*>(output) + at.output_offset;
+        if (staged()) {
+          std::uint8_t* rows = staging + static_cast<std::size_t>(slot) * staging_size();
+          gather_rows(source, at.rows, rows);
+          for (std::size_t i = 0; i < at.rows; ++i) row(rows + i * row_bytes(), rows + i * row_bytes(), length_);
+          scatter_rows(rows, at.rows, target);
+          continue;
+        }
+        for (std::size_t i = 0; i < at.rows; ++i) {
+          row(source + static_cast<std::int64_t>(i) * input_.row_step,
+              target + static_cast<std::int64_t>(i) * output_.row_step, length_);
+        }
+      }
+    });
+  }
+
+ private:
+  struct Steps {
+    std::int64_t element_step, row_step;  // in bytes
+  };
+  // Neighbouring rows.
+  struct Block {
+    std::int64_t input_offset, output_offset;  // of the first row, in bytes
+    std::size_t rows;
+  };
+
+  std::size_t row_bytes() const { return length_ * element_bytes_; }
+  bool staged() const { return input_.element_step != element_bytes() || output_.element_step != element_bytes(); }
+  std::int64_t element_bytes() const { return static_cast<std::int64_t>(element_bytes_); }
+  std::size_t staging_size() const { return staged() ? rows_of_block_ * row_bytes() : 0; }
+  std::size_t block_count() const { return positions_.count() * blocks_of_run_; }
+  std::size_t task_count() const { return (block_count() + blocks_of_task_ - 1) / blocks_of_task_; }
+  std::size_t end_of_task(std::size_t task) const { return std::min((task + 1) * blocks_of_task_, block_count()); }
+  int participants() const;
+  std::uint8_t* scratch() const;
+  Block block_of(std::size_t block) const;
+  void gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const;
+  void scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const;
+
+  StridedRuns positions_;  // the first elements of the rows: operand 0 is the output, 1 the input
+  std::size_t element_bytes_, length_;
+  Steps input_, output_;
+  std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_;
+  int num_threads_;
+};
+
+}  // namespace dmlcpu

@@ -1,0 +1,171 @@
+#include <cmath>
+
+#include "check.h"
+#include "reference.h"
+
+namespace dmlcpu::test {
+namespace {
+
+struct Shape {
+  std::size_t m, n;
+  bool has_zero_points, has_bias;
+};
+
+template <class T>
+std::vector<T> draw(Check& check, std::size_t count, T (*value)(Check&)) {
+  std::vector<T> values(count);
+  for (T& element : values) element = value(check);
+  return values;
+}
+
+// NaN bits differ between instructions where two operands are NaN: none takes part in floating results.
+float finite_scale(Check& check) {
+  float value = check.scale();
+  while (!std::isfinite(value)) value = check.scale();
+  return value;
+}
+float multiplier(Check& check) {
+  return check.one_in(4) ? finite_scale(check) : 0.001F * static_cast<float>(check.code());
+}
+std::int32_t sum(Check& check) { return static_cast<std::int32_t>(check.word() >> check.below(20)); }
+
+float finite_number(Check& check) {
+  float value = check.number();
+  while (!std::isfinite(value)) value = check.number();
+  return value;
+}
+void draw_bias(Check& check, float& value) { value = finite_number(check); }
+void draw_bias(Check& check, std::uint16_t& value) {
+  do {
+    value = reference_narrow(finite_number(check));
+  } while ((value & 0x7c00) == 0x7c00);
+}
+float widened(float value) { return value; }
+float widened(std::uint16_t half) { return reference_widen(half); }
+void narrowed(float value, float& result) { result = value; }
+void narrowed(float value, std::uint16_t& result) { result = reference_narrow(value); }
+
+// The operands of one block; results of each kind are made of them in turn.
+struct Operands {
+  std::size_t m, n, sums_stride, output_stride, bias_stride;
+  std::vector<std::int32_t> sums, row_zero_points, column_sums;
+  std::vector<float> row_multipliers, column_multipliers, row_output_zero_points;
+  std::uint8_t flip;
+  bool has_zero_points;
+
+  Operands(Check& check, const Shape& shape)
+      : m(shape.m),
+        n(shape.n),
+        sums_stride(shape.n + check.below(3)),
+        output_stride(shape.n + check.below(3)),
+        bias_stride(check.one_in(3) ? 0 : shape.n + check.below(3)),
+        sums(draw<std::int32_t>(check, (m - 1) * sums_stride + n, sum)),
+        row_zero_points(draw<std::int32_t>(check, m, [](Check& c) { return std::int32_t{c.code()}; })),
+        column_sums(draw<std::int32_t>(check, n, sum)),
+        row_multipliers(draw<float>(check, m, multiplier)),
+        column_multipliers(draw<float>(check, n, multiplier)),
+        row_output_zero_points(draw<float>(check, m, [](Check& c) { return c.zero_point(); })),
+        flip(check.flip()),
+        has_zero_points(shape.has_zero_points) {}
+
+  std::size_t results() const { return (m - 1) * output_stride + n; }
+  std::int32_t total(std::size_t row, std::size_t column) const {
+    std::int64_t value = sums[row * sums_stride + column];
+    if (has_zero_points) value -= std::int64_t{row_zero_points[row]} * column_sums[column];
+    return reference_wrap(value);
+  }
+  float multiplier_of(std::size_t row, std::size_t column) const {
+    return row_multipliers[row] * column_multipliers[column];
+  }
+};
+
+// Runs a kernel between guard pages; expected has gaps as they have to stay.
+template <class Output>
+void check_kernel(Check& check, RescaleFunction kernel, const Operands& operands, const std::vector<Output>& bias,
+                  const std::vector<Output>& expected, Edge edge) {
+  const GuardedBuffer<std::int32_t> sums(operands.sums, edge), rows(operands.row_zero_points, edge),
+      columns(operands.column_sums, edge);
+  const GuardedBuffer<float> row_multipliers(operands.row_multipliers, edge),
+      column_multipliers(operands.column_multipliers, edge), zero_points(operands.row_output_zero_points, edge);
+  const GuardedBuffer<Output> guarded_bias(bias, edge), output(operands.results(), edge);
+  kernel({.sums = sums.data(),
+          .sums_row_stride = operands.sums_stride,
+          .m = operands.m,
+          .n = operands.n,
+          .row_zero_point = operands.has_zero_points ? rows.data() : nullptr,
+          .column_sum = operands.has_zero_points ? columns.data() : nullptr,
+          .row_multiplier = row_multipliers.data(),
+          .column_multiplier = column_multipliers.data(),
+          .row_output_zero_point = zero_points.data(),
+          .flip = operands.flip,
+          .bias = bias.empty() ? nullptr : guarded_bias.data(),
+          .bias_row_stride = operands.bias_stride,
+          .output = output.data(),
+          .output_row_stride = operands.output_stride});
+  check.equal(output, expected);
+}
+
+template <class Output, class Result>
+std::vector<Output> results_of(const Operands& operands, Result result) {
+  std::vector<Output> expected = canaries<Output>(operands.results());
+  for (std::size_t row = 0; row < operands.m; ++row) {
+    for (std::size_t column = 0; column < operands.n; ++column) {
+      expected[row * operands.output_stride + column] = result(row, column);
+    }
+  }
+  return expected;
+}
+
+template <class Output>
+void check_floats(Check& check, RescaleFunction kernel, const Operands& operands, bool has_bias, Edge edge) {
+  std::vector<Output> bias(has_bias ? (operands.m - 1) * operands.bias_stride + operands.n : 0);
+  for (Output& value : bias) draw_bias(check, value);
+  const auto expected = results_of<Output>(operands, [&](std::size_t row, std::size_t column) {
+    const float value = static_cast<float>(operands.total(row, column));
+    const float by = operands.multiplier_of(row, column);
+    Output result;
+    narrowed(has_bias ? std::fma(value, by, widened(bias[row * operands.bias_stride + column])) : value * by, result);
+    return result;
+  });
+  check_kernel(check, kernel, operands, bias, expected, edge);
+}
+
+void check_block(Check& check, const Shape& shape, Edge edge) {
+  const RescaleKernels& kernels = *check.table.rescale;
+  Operands operands(check, shape);
+  check_kernel<std::int32_t>(
+      check, kernels.to_sums, operands, {},
+      results_of<std::int32_t>(operands,
+                               [&](std::size_t row, std::size_t column) { return operands.total(row, column); }),
+      edge);
+  check_floats<float>(check, kernels.to_float32, operands, shape.has_bias, edge);
+  check_floats<std::uint16_t>(check, kernels.to_float16, operands, shape.has_bias, edge);
+  if (check.one_in(2)) operands.row_multipliers[0] = check.scale();  // codes may come of NaN
+  check_kernel<std::uint8_t>(
+      check, kernels.to_codes, operands, {},
+      results_of<std::uint8_t>(operands,
+                               [&](std::size_t row, std::size_t column) {
+                                 const float scaled = static_cast<float>(operands.total(row, column)) *
+                                                      operands.multiplier_of(row, column);
+                                 return reference_code(scaled, operands.row_output_zero_points[row], operands.flip);
+                               }),
+      edge);
+}
+
+}  // namespace
+
+void check_rescale(Check& check) {
+  for (const std::size_t n : run_lengths()) {
+    if (n == 0) continue;
+    for (const std::size_t m : {1, 3}) {
+      for (const Edge edge : kEdges) {
+        const Shape shape = {m, n, check.one_in(2), check.one_in(2)};
+        describe_case("rescale m %zu, n %zu, zero points %d, bias %d, edge %d", m, n, shape.has_zero_points,
+                      shape.has_bias, static_cast<int>(edge));
+        check_block(check, shape, edge);
+      }
+    }
+  }
+}
+
+}  // namespace dmlcpu::test

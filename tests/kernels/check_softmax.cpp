@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+
+#include "check.h"
+#include "reference.h"
+
+namespace dmlcpu::test {
+namespace {
+
+float reference_sum(const std::vector<float>& values) {
+  float sums[16] = {};
+  for (std::size_t i = 0; i < values.size(); ++i) sums[i % 16] += values[i];
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
+
+// Results whose NaN, if any, are one and the same.
+void canonicalize(float* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::isnan(values[i])) values[i] = std::nanf("");
+  }
+}
+
+void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
+  const bool special = check.one_in(4);
+  std::vector<float> x(count), expected(count);
+  for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
+  float maximum = -HUGE_VALF;
+  for (const float value : x) maximum = std::fmax(value, maximum);
+  for (std::size_t i = 0; i < count; ++i) expected[i] = reference_exponential(x[i] - maximum);
+  const float sum = reference_sum(expected);
+  for (float& value : expected) value /= sum;
+  canonicalize(expected.data(), count);
+
+  const GuardedBuffer<float> input(x, edge), output(count, edge);
+  if (in_place) std::copy(x.begin(), x.end(), output.data());
+  check.table.softmax->floats(
+      {.input = in_place ? output.data() : input.data(), .output = output.data(), .count = count});
+  canonicalize(output.data(), count);
+  check.equal(output, expected);
+}
+
+void check_codes(Check& check, std::size_t count, Edge edge, bool in_place) {
+  std::vector<std::uint8_t> codes(count), expected(count);
+  for (std::uint8_t& code : codes) code = check.code();
+  const std::uint8_t input_flip = check.flip(), output_flip = check.flip();
+  const float scale = check.one_in(2) ? 0.02f : check.scale(), zero_point = check.zero_point();
+  const float output_scale = check.one_in(2) ? 1.0f / static_cast<float>(256 * count) : check.scale();
+  std::vector<float> exponentials(256), powers(count);
+  for (int i = 0; i < 256; ++i) exponentials[static_cast<std::size_t>(i)] = std::exp(static_cast<float>(-i) * scale);
+  int maximum = 0;
+  for (const std::uint8_t code : codes) maximum = std::max(maximum, code ^ input_flip);
+  for (std::size_t i = 0; i < count; ++i) {
+    powers[i] = exponentials[static_cast<std::size_t>(maximum - (codes[i] ^ input_flip))];
+  }
+  const float sum = reference_sum(powers);
+  for (std::size_t i = 0; i < count; ++i) {
+    expected[i] = reference_code(powers[i] / sum / output_scale, zero_point, output_flip);
+  }
+
+  const GuardedBuffer<std::uint8_t> input(codes, edge), output(count, edge);
+  const GuardedBuffer<float> table(exponentials, edge);
+  if (in_place) std::copy(codes.begin(), codes.end(), output.data());
+  check.table.softmax->codes({.input = in_place ? output.data() : input.data(),
+                              .output = output.data(),
+                              .count = count,
+                              .exponentials = table.data(),
+                              .input_flip = input_flip,
+                              .output_scale = output_scale,
+                              .output_zero_point = zero_point,
+                              .output_flip = output_flip});
+  check.equal(output, expected);
+}
+
+}  // namespace
+
+void check_softmax(Check& check) {
+  for (const std::size_t count : run_lengths()) {
+    if (count == 0) continue;
+    for (const Edge edge : kEdges) {
+      for (const bool in_place : {false, true}) {
+        describe_case("softmax, count %zu, edge %d, in place %d", count, static_cast<int>(edge), in_place);
+        for (int repeat = 0; repeat < 4; ++repeat) {
+          check_floats(check, count, edge, in_place);
+          check_codes(check, count, edge, in_place);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace dmlcpu::test

@@ -1,0 +1,107 @@
+"""Element-wise float32 functions: the transcendental ones as fixed sequences of operations, each rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from reference.arithmetic import FloatArray, fused_multiply_add
+
+__all__ = ["BINARY", "UNARY", "error_function", "exponential", "hyperbolic_tangent", "logistic"]
+
+# Adding it and taking it away rounds a float below 2^22 to an integer, half to even.
+ROUND_TO_INTEGER = np.float32(1.5 * 2**23)
+
+LOG2_E = float.fromhex("0x1.715476p+0")
+# log(2) in two parts; the first ends in zeros, so that its products with the integers of +-150 are exact.
+LOG_2_HIGH, LOG_2_LOW = float.fromhex("0x1.62e4p-1"), float.fromhex("0x1.7f7d1cp-20")
+EXPONENTIAL = ("0x1.6a3fb6p-10", "0x1.1239ep-7", "0x1.5558bep-5", "0x1.555492p-3", "0x1.fffffcp-2", "0x1p0", "0x1p0")
+
+TANGENT_SPLIT = np.float32(0.625)
+TANGENT = ("-0x1.752ea6p-8", "0x1.51fe82p-6", "-0x1.b83636p-5", "0x1.1106f8p-3", "-0x1.555532p-2")
+
+ERROR_SPLIT, ERROR_IS_ONE = np.float32(0.9375), np.float32(4)
+ERROR_NEAR_0 = (
+    "-0x1.36ad44p-11",
+    "0x1.466ba6p-8",
+    "-0x1.b669c2p-6",
+    "0x1.ce1858p-4",
+    "-0x1.8126dcp-2",
+    "0x1.06eba6p-3",
+)
+ERROR_FAR = (
+    *("0x1.967436p-13", "-0x1.8c2a18p-9", "0x1.6ad222p-6", "-0x1.a902c6p-4"),
+    *("-0x1.4655d8p-1", "-0x1.20a7f4p+0", "-0x1.d338fep-13"),
+)
+
+
+def polynomial(x: FloatArray, coefficients: tuple[str, ...]) -> FloatArray:
+    """Horner's rule, highest power first, every step one fused operation."""
+    numbers = [np.float32(float.fromhex(text)) for text in coefficients]
+    result = np.full_like(x, numbers[0])
+    for number in numbers[1:]:
+        result = fused_multiply_add(result, x, number)
+    return result
+
+
+@np.errstate(all="ignore")
+def exponential(x: FloatArray) -> FloatArray:
+    bounded = np.where(x < -104, np.float32(-104), np.where(x > 89, np.float32(89), x))
+    whole = fused_multiply_add(bounded, np.float32(LOG2_E), ROUND_TO_INTEGER) - ROUND_TO_INTEGER
+    rest = fused_multiply_add(whole, np.float32(-LOG_2_HIGH), bounded)
+    rest = fused_multiply_add(whole, np.float32(-LOG_2_LOW), rest)
+    # Exact in float64, so the conversion is the only rounding.
+    return (polynomial(rest, EXPONENTIAL) * np.exp2(whole.astype(np.float64))).astype(np.float32)
+
+
+@np.errstate(all="ignore")
+def logistic(x: FloatArray) -> FloatArray:
+    power = exponential(-np.abs(x))
+    return np.where(x < 0, power, np.float32(1)) / (np.float32(1) + power)
+
+
+@np.errstate(all="ignore")
+def hyperbolic_tangent(x: FloatArray) -> FloatArray:
+    size, square = np.abs(x), x * x
+    near_0 = fused_multiply_add(size * square, polynomial(square, TANGENT), size)
+    far = np.float32(1) - np.float32(2) / (exponential(size + size) + np.float32(1))
+    return np.copysign(np.where(size < TANGENT_SPLIT, near_0, far), x)
+
+
+@np.errstate(all="ignore")
+def error_function(x: FloatArray) -> FloatArray:
+    size, square = np.abs(x), x * x
+    near_0 = fused_multiply_add(polynomial(square, ERROR_NEAR_0), size, size)
+    far = np.float32(1) - exponential(polynomial(np.where(size > ERROR_IS_ONE, ERROR_IS_ONE, size), ERROR_FAR))
+    return np.copysign(np.where(size < ERROR_SPLIT, near_0, far), x)
+
+
+def clip(x: FloatArray, lowest: FloatArray, highest: FloatArray) -> FloatArray:
+    raised = np.where(x < lowest, lowest, x)
+    return np.where(raised > highest, highest, raised)
+
+
+# By function number: of (a, b), and of (x, alpha, beta).
+BINARY: tuple[Callable[[FloatArray, FloatArray], FloatArray], ...] = (
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    lambda a, b: np.where((a > b) | np.isnan(a), a, b),
+    lambda a, b: np.where((a < b) | np.isnan(a), a, b),
+)
+UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = (
+    lambda x, alpha, beta: np.where(x < 0, np.float32(0), x),
+    lambda x, alpha, beta: logistic(x),
+    lambda x, alpha, beta: hyperbolic_tangent(x),
+    lambda x, alpha, beta: exponential(x),
+    lambda x, alpha, beta: np.sqrt(x),
+    lambda x, alpha, beta: np.float32(1) / x,
+    lambda x, alpha, beta: error_function(x),
+    lambda x, alpha, beta: clip(x * alpha + beta, np.float32(0), np.float32(1)),
+    lambda x, alpha, beta: clip(x, alpha, beta),
+    lambda x, alpha, beta: np.where(x < 0, x * alpha, x),
+    lambda x, alpha, beta: x,
+    lambda x, alpha, beta: -x,
+)

@@ -1,0 +1,50 @@
+"""SOFTMAX and QUANTIZED_SOFTMAX: exponentials of the distance to a row's maximum, divided by their sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from reference.arithmetic import FloatArray, quantized, zero_point_or_zero
+from reference.float_functions import exponential
+
+__all__ = ["quantized_softmax", "softmax"]
+
+
+def row_sums(values: FloatArray) -> FloatArray:
+    """Along the last axis: element i goes to partial sum i % 16, in order; the 16 are folded in halves."""
+    sums = np.zeros((*values.shape[:-1], 16), np.float32)
+    for i in range(values.shape[-1]):
+        sums[..., i % 16] += values[..., i]
+    for half in (8, 4, 2, 1):
+        sums = sums[..., :half] + sums[..., half:]
+    return sums
+
+
+@np.errstate(all="ignore")
+def softmax(x: FloatArray, axis: int) -> FloatArray:
+    """The maximum passes over NaN, and the sum does not."""
+    rows = np.moveaxis(x, axis, -1)
+    maxima = np.fmax.reduce(rows, axis=-1, keepdims=True, initial=-np.inf)
+    powers = exponential(rows - maxima)
+    return np.moveaxis(powers / row_sums(powers), -1, axis)
+
+
+@np.errstate(all="ignore")
+def quantized_softmax(
+    x: NDArray[Any],
+    scale: FloatArray,
+    output_scale: FloatArray,
+    output_zero_point: NDArray[Any] | None,
+    axis: int,
+    output_data_type: DTypeLike,
+) -> NDArray[Any]:
+    """The exponentials are those of float64, rounded once. Scales and the zero point are single values."""
+    rows = np.moveaxis(x, axis, -1).astype(np.int64)
+    distances = rows.max(axis=-1, keepdims=True) - rows
+    powers = np.exp(-np.arange(256) * np.float64(scale)).astype(np.float32)[distances]
+    shares = powers / row_sums(powers)
+    codes = quantized(shares / output_scale, zero_point_or_zero(output_zero_point), output_data_type)
+    return np.moveaxis(codes, -1, axis)

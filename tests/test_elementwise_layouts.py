@@ -1,0 +1,321 @@
+"""Element-wise operators on layouts that are cut, folded, gathered, transposed or streamed, around their thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+import dmlcpu
+from dispatching import difference
+from dmlcpu import TensorDesc
+from reference.dequantize_linear import dequantize_linear
+from reference.dynamic_quantize_linear import dynamic_quantize_linear
+from reference.quantize_linear import quantize_linear
+from reference.quantized_linear_add import quantized_linear_add
+
+Devices = Mapping[str, dmlcpu.Device]
+Array = NDArray[Any]
+
+# Runs of few elements, of a network's rows, around vectors, chunks and tasks.
+SHAPES = (
+    (2, 5, 7, 7),
+    (1, 3, 40, 33),
+    (1, 130, 9, 17),
+    (3, 64, 8, 65),
+    (1, 1, 1, 4097),
+    (2, 600, 3, 2),
+    (1, 2, 1100, 3),
+    (1, 1025, 3, 4),
+    (1, 96, 1, 700),
+    (1, 16, 64, 65),
+)
+LENGTHS = (15, 16, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 131073)
+
+
+def in_order(array: Array, axes: tuple[int, ...]) -> Array:
+    """The same elements, with these axes nested in memory from the outermost to the innermost."""
+    return np.ascontiguousarray(array.transpose(axes)).transpose(np.argsort(axes))
+
+
+def with_gaps(array: Array) -> Array:
+    """The same elements, packed but for a gap after each row."""
+    wide = np.zeros((*array.shape[:-1], array.shape[-1] + 3), array.dtype)
+    wide[..., : array.shape[-1]] = array
+    return wide[..., : array.shape[-1]]
+
+
+ORDERS: Mapping[str, Callable[[Array], Array]] = {
+    "packed": np.ascontiguousarray,
+    "NHWC": lambda array: in_order(array, (0, 2, 3, 1)),
+    "HWCN": lambda array: in_order(array, (2, 3, 1, 0)),
+    "NCWH": lambda array: in_order(array, (0, 1, 3, 2)),
+    "gaps": with_gaps,
+}
+REPEATS: Mapping[str, tuple[int, ...]] = {"along H": (2,), "along C": (1,), "along W": (3,), "everywhere": (0, 1, 2, 3)}
+
+
+def repeated(array: Array, axes: tuple[int, ...]) -> Array:
+    """The first index of these axes again and again: stride 0."""
+    strides = [0 if axis in axes else stride for axis, stride in enumerate(array.strides)]
+    return as_strided(array, array.shape, strides, writeable=False)
+
+
+def spread_parameter(values: Array, shape: tuple[int, ...], kind: str) -> Array:
+    """One parameter, or one for each channel, row, column or element, with the tensor's sizes."""
+    kept = {"one": (), "channel": (1,), "row": (0, 1, 2), "column": (3,), "element": (0, 1, 2, 3)}[kind]
+    sizes = tuple(size if axis in kept else 1 for axis, size in enumerate(shape))
+    return np.broadcast_to(np.resize(values, sizes), shape)
+
+
+PARAMETERS = ("one", "channel", "row", "column", "element")
+
+
+def run(device: dmlcpu.Device, desc_type: Any, **tensors: Array) -> Any:
+    """Dispatches an operator on arrays as they lie in memory; the output is one of them."""
+    desc = desc_type(**{name: TensorDesc.from_array(array) for name, array in tensors.items()})
+    return device.compile_operator(device.create_operator(desc)).dispatch(**tensors)
+
+
+def blank(order: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    return ORDERS[order](np.full(shape, 77, dtype))
+
+
+def gaps_of(array: Array) -> Array:
+    """What lies between the rows of an array with gaps; nothing for another."""
+    base = array.base
+    return base[..., -3:] if base is not None and base.shape[-1] == array.shape[-1] + 3 else np.zeros(0)
+
+
+def assert_written(output: Array, expected: Array, explanation: str) -> None:
+    assert (found := difference(np.ascontiguousarray(output), expected)) is None, f"{explanation}: {found}"
+    assert not gaps_of(output).any(), f"{explanation}: written between rows"
+
+
+def single(value: Any, dtype: Any) -> Array:
+    return np.full((1, 1, 1, 1), value, dtype)
+
+
+def floats(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
+    """Numbers whose quotients by the scales of these tests are ties in part."""
+    return (generator.integers(-700, 700, shape) * 0.25).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("orders", [(a, b) for a in ORDERS for b in ORDERS], ids="-".join)
+def test_quantize_and_dequantize(
+    devices: Devices, random_numbers: np.random.Generator, shape: tuple[int, ...], orders: tuple[str, str]
+) -> None:
+    input_order, output_order = orders
+    for kind in random_numbers.permutation(PARAMETERS)[:2]:
+        input_type = random_numbers.choice(["float32", "float16", "int32"])
+        scale_type = "float16" if input_type == "float16" else "float32"
+        values = floats(random_numbers, shape, input_type)
+        scale = spread_parameter(random_numbers.choice([0.5, 1.5, 0.3, -2.0], 997).astype(scale_type), shape, kind)
+        zero_point = spread_parameter(random_numbers.integers(-128, 128, 991).astype(np.int8), shape, kind)
+        expected = quantize_linear(values, scale, zero_point, output_data_type=np.dtype(np.int8))
+        code_type = random_numbers.choice(["uint8", "int8", "int16", "uint32"])
+        codes = random_numbers.integers(0, 120, shape).astype(code_type)
+        code_zero_point = spread_parameter(random_numbers.integers(0, 120, 991).astype(code_type), shape, kind)
+        expected_values = dequantize_linear(codes, scale, code_zero_point, output_data_type=scale.dtype)
+        for label, device in devices.items():
+            output = blank(output_order, shape, np.int8)
+            run(
+                device,
+                dmlcpu.ElementWiseQuantizeLinearOperatorDesc,
+                input_tensor=ORDERS[input_order](values),
+                scale_tensor=scale,
+                zero_point_tensor=zero_point,
+                output_tensor=output,
+            )
+            assert_written(output, expected, f"{label}, quantize {input_type}, {kind}")
+            output = blank(output_order, shape, scale.dtype)
+            run(
+                device,
+                dmlcpu.ElementWiseDequantizeLinearOperatorDesc,
+                input_tensor=ORDERS[input_order](codes),
+                scale_tensor=scale,
+                zero_point_tensor=code_zero_point,
+                output_tensor=output,
+            )
+            assert_written(output, expected_values, f"{label}, dequantize {code_type}, {kind}")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("output_order", ORDERS)
+def test_add(devices: Devices, random_numbers: np.random.Generator, shape: tuple[int, ...], output_order: str) -> None:
+    a, b = (random_numbers.integers(0, 256, shape).astype(np.uint8) for _ in range(2))
+    parameters = [(single(0.5, np.float32), single(zero_point, np.uint8)) for zero_point in (3, 200, 100)]
+    variants = {order: (ORDERS[order](a), b) for order in ORDERS}
+    variants |= {f"b {name}": (a, repeated(b, axes)) for name, axes in REPEATS.items()}
+    variants |= {f"a {name}": (repeated(a, axes), ORDERS["NHWC"](b)) for name, axes in REPEATS.items()}
+    for name, (first, second) in variants.items():
+        arguments = (first, *parameters[0], second, *parameters[1], *parameters[2])
+        expected = quantized_linear_add(*arguments, output_data_type=np.dtype(np.uint8))
+        for label, device in devices.items():
+            output = blank(output_order, shape, np.uint8)
+            names = (
+                "a",
+                "a_scale",
+                "a_zero_point",
+                "b",
+                "b_scale",
+                "b_zero_point",
+                "output_scale",
+                "output_zero_point",
+            )
+            tensors = {f"{field}_tensor": array for field, array in zip(names, arguments, strict=True)}
+            run(device, dmlcpu.ElementWiseQuantizedLinearAddOperatorDesc, **tensors, output_tensor=output)
+            assert_written(output, expected, f"{label}, {name}")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("output_order", ORDERS)
+def test_dynamic_quantize(
+    devices: Devices, random_numbers: np.random.Generator, shape: tuple[int, ...], output_order: str
+) -> None:
+    values = random_numbers.normal(size=shape).astype(np.float32)
+    variants = {order: place(values) for order, place in ORDERS.items()}
+    variants |= {name: repeated(values, axes) for name, axes in REPEATS.items()}
+    for name, array in variants.items():
+        codes, scale, zero_point = dynamic_quantize_linear(array, output_data_type=np.dtype(np.int8))
+        for label, device in devices.items():
+            output = blank(output_order, shape, np.int8)
+            results = run(
+                device,
+                dmlcpu.DynamicQuantizeLinearOperatorDesc,
+                input_tensor=array,
+                output_tensor=output,
+                output_scale_tensor=single(0, np.float32),
+                output_zero_point_tensor=single(0, np.int8),
+            )
+            assert_written(output, codes, f"{label}, {name}")
+            assert (results[1].item(), results[2].item()) == (scale.item(), zero_point.item()), f"{label}, {name}"
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_single_runs(devices: Devices, random_numbers: np.random.Generator, length: int) -> None:
+    """One run of each length, at every distance of an element from the beginning of a cache line."""
+    values = floats(random_numbers, (length + 16,), np.float32)
+    codes = random_numbers.integers(0, 256, length + 64).astype(np.uint8)
+    for offset in (0, 1, 5, 15):
+        x, q = values[offset : offset + length], codes[offset : offset + length]
+        one = np.float32([0.75])
+        expected = quantize_linear(x, one, np.uint8([9]), output_data_type=np.dtype(np.uint8))
+        expected_values = dequantize_linear(q, one, np.uint8([9]), output_data_type=np.dtype(np.float32))
+        for label, device in devices.items():
+            result = np.full(length + 32, 77, np.uint8)
+            dmlcpu.quantize_linear(x, 0.75, 9, out=result[offset : offset + length], device=device)
+            assert (result[offset : offset + length] == expected).all(), f"{label}, offset {offset}"
+            assert (result[:offset] == 77).all(), f"{label}, offset {offset}"
+            assert (result[offset + length :] == 77).all(), f"{label}, offset {offset}"
+            written = np.full(length + 32, 77, np.float32)
+            dmlcpu.dequantize_linear(q, 0.75, 9, out=written[offset : offset + length], device=device)
+            assert (written[offset : offset + length] == expected_values).all(), f"{label}, offset {offset}"
+            assert (written[:offset] == 77).all(), f"{label}, offset {offset}"
+            assert (written[offset + length :] == 77).all(), f"{label}, offset {offset}"
+
+
+# --- streaming stores -------------------------------------------------------------------------------------------
+
+
+def first_streaming_length(device: dmlcpu.Device, tensors: Callable[[int], dict[str, TensorDesc]], desc: Any) -> int:
+    """The elements from which on an operator says that it stores past the caches."""
+
+    def streams(length: int) -> bool:
+        operator = device.create_operator(desc(**tensors(length)))
+        return "past the caches" in device.compile_operator(operator).describe()
+
+    low, high = 1 << 10, 1 << 30
+    assert not streams(low)
+    assert streams(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if streams(middle) else (middle, high)
+    return high
+
+
+def test_streaming_add(devices: Devices, random_numbers: np.random.Generator) -> None:
+    f32, u8 = dmlcpu.TensorDataType.FLOAT32, dmlcpu.TensorDataType.UINT8
+
+    def tensors(length: int) -> dict[str, TensorDesc]:
+        parameters = {f"{field}_scale_tensor": TensorDesc(f32, (1,)) for field in ("a", "b", "output")}
+        parameters |= {f"{field}_zero_point_tensor": TensorDesc(u8, (1,)) for field in ("a", "b", "output")}
+        return parameters | {f"{field}_tensor": TensorDesc(u8, (length,)) for field in ("a", "b", "output")}
+
+    desc = dmlcpu.ElementWiseQuantizedLinearAddOperatorDesc
+    threshold = first_streaming_length(next(iter(devices.values())), tensors, desc)
+    pairs = np.arange(256, dtype=np.uint8)
+    table = quantized_linear_add(
+        np.broadcast_to(pairs.reshape(-1, 1), (256, 256)),
+        *(np.float32([0.5]), np.uint8([3])),
+        np.broadcast_to(pairs, (256, 256)),
+        *(np.float32([0.25]), np.uint8([200])),
+        *(np.float32([1]), np.uint8([100])),
+        output_data_type=np.dtype(np.uint8),
+    )
+    a, b = (random_numbers.integers(0, 256, threshold + 64, np.uint8) for _ in range(2))
+    expected = table[a, b]
+    output = np.empty(threshold + 64, np.uint8)
+    for label, device in devices.items():
+        for length, offset in ((threshold - 1, 0), (threshold, 1), (threshold + 13, 17)):
+            output.fill(77)
+            part = slice(offset, offset + length)
+            dmlcpu.quantized_linear_add(a[part], 0.5, 3, b[part], 0.25, 200, 1, 100, out=output[part], device=device)
+            assert np.array_equal(output[part], expected[part]), f"{label}, {length} elements from {offset}"
+            assert (output[:offset] == 77).all(), label
+            assert (output[offset + length :] == 77).all(), label
+
+
+@pytest.mark.parametrize("channels", [1, 3, 64])
+def test_streaming_quantize_and_dequantize(
+    devices: Devices, random_numbers: np.random.Generator, channels: int
+) -> None:
+    f32, u8 = dmlcpu.TensorDataType.FLOAT32, dmlcpu.TensorDataType.UINT8
+
+    def tensors(length: int) -> dict[str, TensorDesc]:
+        parameters = {"scale_tensor": TensorDesc(f32, (length,), strides=(0,))}
+        parameters |= {"zero_point_tensor": TensorDesc(u8, (length,), strides=(0,))}
+        return parameters | {"input_tensor": TensorDesc(f32, (length,)), "output_tensor": TensorDesc(u8, (length,))}
+
+    threshold = first_streaming_length(
+        next(iter(devices.values())), tensors, dmlcpu.ElementWiseQuantizeLinearOperatorDesc
+    )
+    pixels = 1009  # a prime: the pattern meets cache lines at every distance
+    values = floats(random_numbers, (pixels, channels), np.float32)
+    codes = random_numbers.integers(0, 256, (pixels, channels)).astype(np.uint8)
+    scale = random_numbers.choice([0.5, 0.3], channels).astype(np.float32)
+    zero_point = random_numbers.integers(0, 256, channels).astype(np.uint8)
+    repeats = -(-threshold // values.size)
+    quantized = quantize_linear(values, scale, zero_point, output_data_type=np.dtype(np.uint8))
+    dequantized = dequantize_linear(codes, scale, zero_point, output_data_type=np.dtype(np.float32))
+    many_values, many_codes = np.tile(values, (repeats, 1)), np.tile(codes, (repeats, 1))
+    for label, device in devices.items():
+        result = dmlcpu.quantize_linear(many_values, scale, zero_point, device=device)
+        assert (result.reshape(repeats, pixels, channels) == quantized).all(), label
+        written = dmlcpu.dequantize_linear(many_codes, scale, zero_point, device=device)
+        assert (written.reshape(repeats, pixels, channels) == dequantized).all(), label
+
+
+# --- memory of results ------------------------------------------------------------------------------------------
+
+
+def test_large_results_reuse_memory(random_numbers: np.random.Generator) -> None:
+    """The memory of a large result that nobody holds any more is that of the next; one that is held stays as it is."""
+    codes = random_numbers.integers(0, 256, 5 << 20).astype(np.uint8)
+    expected = codes.astype(np.float32)
+    first = dmlcpu.dequantize_linear(codes, 1.0)
+    second = dmlcpu.dequantize_linear(codes, 2.0)
+    view = first[10:20]
+    address = second.ctypes.data
+    assert not np.shares_memory(first, second)
+    assert np.array_equal(first, expected)
+    del first, second
+    third = dmlcpu.dequantize_linear(codes, 3.0)
+    assert third.ctypes.data == address
+    assert np.array_equal(third, expected * np.float32(3))
+    assert np.array_equal(view, expected[10:20])

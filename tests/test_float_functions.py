@@ -1,0 +1,214 @@
+"""ELEMENT_WISE_BINARY, ELEMENT_WISE_UNARY and CAST on random layouts and adversarial values, against the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import dmlcpu
+from dispatching import difference, expected_storage, inside
+from fills import INPUT_FLOATS, SCALES, input_fills
+from laid_out import packed
+from native_operator import run_native
+from reference.arithmetic import FloatArray
+from reference.float_functions import BINARY, UNARY
+from strategies import input_tensors, output_tensors, tensor_sizes
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
+
+Devices = Mapping[str, dmlcpu.Device]
+Tensors = dict[str, "StridedTensor | None"]
+
+SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION = 1, 2, 3, 6
+
+
+def bits_of(value: float) -> int:
+    return int(np.float32(value).view(np.uint32))
+
+
+def assert_unary(
+    devices: Devices, x: StridedTensor, output: StridedTensor, function: int, alpha: float = 0.2, beta: float = 0.5
+) -> None:
+    with np.errstate(all="ignore"):
+        values = UNARY[function](x.logical(), np.float32(alpha), np.float32(beta))
+    expected = expected_storage(output, values)
+    attributes = {"function": [function], "alpha": [bits_of(alpha)], "beta": [bits_of(beta)]}
+    for label, device in devices.items():
+        tensors = {"input_tensor": x, "output_tensor": output}
+        result = run_native(device, "ELEMENT_WISE_UNARY", tensors, attributes)["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+def assert_binary(devices: Devices, tensors: Tensors, function: int) -> None:
+    a, b, output = tensors.values()
+    assert a is not None
+    assert b is not None
+    assert output is not None
+    with np.errstate(all="ignore"):
+        expected = expected_storage(output, BINARY[function](a.logical(), b.logical()))
+    for label, device in devices.items():
+        result = run_native(device, "ELEMENT_WISE_BINARY", tensors, {"function": [function]})["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+@given(st.sampled_from(range(len(BINARY))), st.data())
+def test_binary_on_any_layout(devices: Devices, function: int, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    tensors: Tensors = {
+        "a_tensor": data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS)),
+        "b_tensor": data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS)),
+        "output_tensor": data.draw(output_tensors("FLOAT32", sizes)),
+    }
+    assert_binary(devices, tensors, function)
+
+
+@given(st.sampled_from(range(len(UNARY))), st.data())
+def test_unary_on_any_layout(devices: Devices, function: int, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    x = data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS))
+    alpha, beta = data.draw(input_tensors("FLOAT32", (2,), SCALES)).buffer[:2].repeat(2)[[0, -1]]
+    assert_unary(devices, x, data.draw(output_tensors("FLOAT32", sizes)), function, float(alpha), float(beta))
+
+
+@pytest.mark.parametrize("function", range(len(UNARY)))
+def test_unary_of_all_magnitudes(devices: Devices, random_numbers: np.random.Generator, function: int) -> None:
+    """Every exponent, and the bits around the places where a function changes its sequence; more than one task."""
+    anything = random_numbers.integers(0, 2**32, 100_001, np.uint32).view(np.float32)
+    near = random_numbers.uniform(-110, 110, 30_000).astype(np.float32)
+    edges = np.float32([0.625, 0.9375, 4, 88.72284, 87.33655, 89, 103.97208, 104, 0, 1])
+    steps = (edges.view(np.uint32)[:, None] + np.arange(-20, 21, dtype=np.int64)).astype(np.uint32).view(np.float32)
+    x = packed(np.concatenate([anything, near, steps.reshape(-1), -steps.reshape(-1)]))
+    assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), function)
+
+
+@pytest.mark.parametrize("function", range(len(BINARY)))
+@pytest.mark.parametrize("repeating", ["neither", "a", "b", "both"])
+def test_binary_of_long_runs(
+    devices: Devices, random_numbers: np.random.Generator, function: int, repeating: str
+) -> None:
+    """Longer than a task, where one operand may be a single value."""
+    sizes = (70_003,)
+
+    def operand(name: str) -> StridedTensor:
+        if repeating in (name, "both"):
+            return StridedTensor("FLOAT32", sizes, (0,), random_numbers.normal(0, 3, 1).astype(np.float32))
+        return packed(random_numbers.integers(0, 2**32, sizes, np.uint32).view(np.float32))
+
+    tensors: Tensors = {
+        "a_tensor": operand("a"),
+        "b_tensor": operand("b"),
+        "output_tensor": blank_tensor("FLOAT32", sizes, None),
+    }
+    assert_binary(devices, tensors, function)
+
+
+def exact_sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "exact", "largest", "units"),
+    [
+        (EXPONENTIAL, math.exp, 88.7, 1.0),
+        (SIGMOID, exact_sigmoid, 104, 2.5),
+        (TANH, math.tanh, 12, 1.5),
+        (ERROR_FUNCTION, math.erf, 5, 1.25),
+    ],
+)
+def test_transcendentals_are_accurate(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    exact: Callable[[float], float],
+    largest: float,
+    units: float,
+) -> None:
+    """Within so many units in the last place of the exact value; below the smallest normal float, of that one's."""
+    x: FloatArray = random_numbers.uniform(-largest, largest, 100_000).astype(np.float32)
+    x[:20_000] = random_numbers.choice([-1, 1], 20_000) * 2.0 ** random_numbers.uniform(-30, math.log2(largest), 20_000)
+    tensors = {"input_tensor": packed(x), "output_tensor": blank_tensor("FLOAT32", x.shape, None)}
+    device = next(iter(devices.values()))
+    storage = run_native(device, "ELEMENT_WISE_UNARY", tensors, {"function": [function]})["output_tensor"]
+    values = np.array([exact(float(number)) for number in x])
+    unit = np.spacing(np.abs(values).astype(np.float32)).astype(np.float64)
+    errors = np.abs(inside(storage) - values) / unit
+    assert errors.max() <= units, x[errors.argmax()]
+    assert errors.max() > units / 3
+
+
+CASTS = [
+    *[(source, "FLOAT32") for source in ("INT32", "UINT8", "INT8")],
+    *[(source, "INT32") for source in ("FLOAT32", "UINT8", "INT8")],
+]
+
+
+def cast(x: NDArray[Any], output_type: str) -> NDArray[Any]:
+    if x.dtype.kind == "f":
+        truncated = np.trunc(np.where(np.isnan(x), np.float32(0), x).astype(np.float64))
+        return np.clip(truncated, -(2.0**31), 2.0**31 - 1).astype(np.int32)
+    return x.astype(NUMPY_TYPES[output_type])
+
+
+def assert_cast(devices: Devices, x: StridedTensor, output: StridedTensor) -> None:
+    expected = expected_storage(output, cast(x.logical(), output.data_type))
+    for label, device in devices.items():
+        tensors = {"input_tensor": x, "output_tensor": output}
+        result = run_native(device, "CAST", tensors, {})["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+@given(st.sampled_from(CASTS), st.data())
+def test_cast_on_any_layout(devices: Devices, types: tuple[str, str], data: st.DataObject) -> None:
+    input_type, output_type = types
+    sizes = data.draw(tensor_sizes())
+    x = data.draw(input_tensors(input_type, sizes, input_fills(NUMPY_TYPES[input_type])))
+    assert_cast(devices, x, data.draw(output_tensors(output_type, sizes)))
+
+
+@pytest.mark.parametrize(("input_type", "output_type"), CASTS)
+def test_cast_of_all_bits(
+    devices: Devices, random_numbers: np.random.Generator, input_type: str, output_type: str
+) -> None:
+    anything = random_numbers.integers(0, 2**32, 90_001, np.uint32)
+    edges = np.float32([2.0**31, -(2.0**31), 2.0**24, 1, -1, 0.99, -0.99, np.nan, np.inf, -np.inf]).view(np.uint32)
+    steps = (edges[:, None] + np.arange(-3, 4, dtype=np.int64)).astype(np.uint32).reshape(-1)
+    x = packed(np.concatenate([anything, steps]).view(NUMPY_TYPES[input_type]))
+    assert_cast(devices, x, blank_tensor(output_type, x.sizes, None))
+
+
+ZEROS, OUTPUT = packed(np.zeros((3, 5), np.float32)), blank_tensor("FLOAT32", (3, 5), None)
+
+
+@pytest.mark.parametrize(
+    ("operator", "tensors", "attributes"),
+    [
+        ("ELEMENT_WISE_UNARY", [ZEROS, OUTPUT], {"function": [len(UNARY)]}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, OUTPUT], {"function": [-1]}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, OUTPUT], {}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, OUTPUT], {"function": [8], "alpha": [0]}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, OUTPUT], {"function": [9], "alpha": [2**32]}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, OUTPUT], {"function": [9], "alpha": [-1]}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, None], {"function": [0]}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, blank_tensor("FLOAT32", (5, 3), None)], {"function": [0]}),
+        ("ELEMENT_WISE_UNARY", [ZEROS, blank_tensor("INT32", (3, 5), None)], {"function": [0]}),
+        ("ELEMENT_WISE_BINARY", [ZEROS, ZEROS, OUTPUT], {"function": [len(BINARY)]}),
+        ("ELEMENT_WISE_BINARY", [ZEROS, packed(np.zeros(5, np.float32)), OUTPUT], {"function": [0]}),
+        ("ELEMENT_WISE_BINARY", [ZEROS, None, OUTPUT], {"function": [0]}),
+        ("CAST", [ZEROS, OUTPUT], {}),
+        ("CAST", [ZEROS, blank_tensor("UINT8", (3, 5), None)], {}),
+        ("CAST", [ZEROS, blank_tensor("INT32", (3, 4), None)], {}),
+        ("CAST", [packed(np.zeros((3, 5), np.int32)), blank_tensor("INT32", (3, 5), None)], {}),
+    ],
+)
+def test_refuses(
+    devices: Devices, operator: str, tensors: list[StridedTensor | None], attributes: dict[str, list[int]]
+) -> None:
+    names = ["input_tensor", "output_tensor"] if len(tensors) == 2 else ["a_tensor", "b_tensor", "output_tensor"]
+    with pytest.raises(ValueError, match=rf"{operator}|differ in sizes"):
+        run_native(next(iter(devices.values())), operator, dict(zip(names, tensors, strict=True)), attributes)

@@ -1,0 +1,83 @@
+"""Sessions on the networks of tests/data/models: onnxruntime's codes, in both quantized forms, on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from dmlcpu.onnx.planning import NativePart
+
+MODELS = Path(__file__).parent / "data" / "models"
+NETWORKS = ("image_classification", "keyword_spotting", "keyword_spotting_mobilenetv2", "visual_wake_words")
+FORMS = ("qdq", "qop")
+
+
+def recorded(network: str) -> dict[str, NDArray[Any]]:
+    with np.load(MODELS / "logits.npz") as archive:
+        arrays = {name.partition(".")[2]: archive[name] for name in archive.files if name.startswith(f"{network}.")}
+    if network == "image_classification":
+        with np.load(MODELS.parent / "resnet8_logits.npz") as archive:
+            arrays["input"] = archive["images"]
+    return arrays
+
+
+def up_to_logits(network: str, form: str) -> bytes:
+    """The model without what follows the codes that the softmax reads."""
+    model = onnx.load(MODELS / f"{network}.{form}.onnx")
+    nodes = {output: node for node in model.graph.node for output in node.output}
+    [softmax] = [node for node in model.graph.node if node.op_type == "Softmax"]
+    codes = nodes[softmax.input[0]].input[0]
+    kept = [node for node in model.graph.node if node is not softmax]
+    while len(kept) != len(kept := [node for node in kept if all(i in _made(kept, model) for i in node.input)]):
+        pass
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.extend(kept)
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info(codes))
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT8
+    return model.SerializeToString()
+
+
+def _made(nodes: list[onnx.NodeProto], model: onnx.ModelProto) -> set[str]:
+    names = {value.name for value in (*model.graph.input, *model.graph.initializer)} | {""}
+    return names | {output for node in nodes for output in node.output}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_logits_are_those_of_onnxruntime(devices: Mapping[str, dmlcpu.Device], network: str, form: str) -> None:
+    arrays = recorded(network)
+    model = up_to_logits(network, form)
+    for label, device in devices.items():
+        session = dmlcpu.InferenceSession(model, device=device)
+        [name] = [value.name for value in session.get_inputs()]
+        for image, expected in zip(arrays["input"], arrays[f"onnxruntime_{form}"], strict=True):
+            [logits] = session.run(None, {name: image[None]})
+            assert logits.dtype == np.int8
+            np.testing.assert_array_equal(logits.reshape(-1), expected, label)
+
+
+def test_image_classification_has_the_bits_of_directml(devices: Mapping[str, dmlcpu.Device]) -> None:
+    arrays = recorded("image_classification")
+    model = up_to_logits("image_classification", "qop")
+    for label, device in devices.items():
+        session = dmlcpu.InferenceSession(model, device=device)
+        for image, expected in zip(arrays["input"], arrays["directml"], strict=True):
+            [logits] = session.run(None, {session.get_inputs()[0].name: image[None]})
+            np.testing.assert_array_equal(logits.reshape(-1), expected, label)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_whole_network_is_one_native_graph(network: str, form: str) -> None:
+    session = dmlcpu.InferenceSession(MODELS / f"{network}.{form}.onnx")
+    image = recorded(network)["input"][:1]
+    session.run(None, {session.get_inputs()[0].name: image})
+    [plan] = session._plans.values()
+    assert [type(part) for part in plan.plan.parts] == [NativePart]
