@@ -129,12 +129,17 @@ def test_factor_of_each_channel(
     assert_native_matches_reference(devices, case)
 
 
-def test_factor_of_each_channel_for_all_images(devices: Devices, random_numbers: np.random.Generator) -> None:
-    """Images with a gap between them, the second task beginning shortly before the end of one."""
-    sizes = (3, 24, 35, 40)
-    strides = (24 * 35 * 40 + 7, 1, 24 * 40, 24)
+def test_factor_of_each_channel_of_two_batches(devices: Devices, random_numbers: np.random.Generator) -> None:
+    """Images with gaps between them, a task ending within the first image of the second batch.
+
+    The next task reads few pixels of that image, then many of the following with the same factors, over memory where
+    those of the first batch may still lie.
+    """
+    sizes = (2, 13, 24, 10, 20)
+    image = 24 * 10 * 20 + 7
+    strides = (13 * image + 3, image, 1, 24 * 20, 24)
     activations = random_tensor(random_numbers, "UINT8", sizes, strides)
-    factors = random_tensor(random_numbers, "UINT8", sizes, (0, 1, 0, 0))
+    factors = random_tensor(random_numbers, "UINT8", sizes, (24, 0, 1, 0, 0))
     output = blank_tensor("UINT8", sizes, strides)
     case = case_on(random_numbers, ("UINT8",) * 3, (0.02, 1 / 256, 0.013), activations, factors, output)
     assert_native_matches_reference(devices, case)
