@@ -13,7 +13,8 @@ from dmlcpu.descs.quantization import DequantizeOperatorDesc, QuantizeOperatorDe
 from dmlcpu.device import Device
 from dmlcpu.enums import QuantizationType, TensorDataType
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
-from dmlcpu.functions.call import FLOAT32, FunctionCall, Operand, Parameter, is_number
+from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, is_number
+from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
 from dmlcpu.packing import packed_length
 from dmlcpu.tensor import dtype_of, is_four_bits
