@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, INT32, FunctionCall, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
 from dmlcpu.functions.windows import windowed_output
 
