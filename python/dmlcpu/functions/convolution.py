@@ -123,6 +123,7 @@ def convolution_integer(
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
         BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
 
+    >>> import numpy as np
     >>> image = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     >>> convolution_integer(image, 4, np.ones((1, 1, 2, 2), np.int8), None)
     array([[[[-8, -4],
