@@ -150,13 +150,12 @@ class BoundOperator {
     return object;
   }
 
-  // In place of a sequence its entry of this name, null past the end; false if it is no sequence of the full length.
+  // In place of a tuple its entry of this name, null past the end; false if it is no tuple of the full length. (A list
+  // could change under another thread's hands.)
   static bool take_entry(const Name& name, PyObject*& object) {
     if (!name.entry || object == nullptr || object == Py_None) return true;
-    if (!PyTuple_Check(object) && !PyList_Check(object)) return false;
-    const auto length = static_cast<std::size_t>(PySequence_Fast_GET_SIZE(object));
-    if (length != name.length) return false;
-    object = *name.entry < length ? PySequence_Fast_GET_ITEM(object, static_cast<Py_ssize_t>(*name.entry)) : nullptr;
+    if (!PyTuple_Check(object) || static_cast<std::size_t>(PyTuple_GET_SIZE(object)) != name.length) return false;
+    object = *name.entry < name.length ? PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(*name.entry)) : nullptr;
     return true;
   }
 
