@@ -1,5 +1,6 @@
 #include "operators/operator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -45,6 +46,14 @@ std::size_t CompiledOperator::packed_owned_size(std::size_t tensor) const {
   return desc_.tensors[tensor]->span_bytes();
 }
 
+void CompiledOperator::prepare_owned(const TensorPointers&, std::uint8_t*) const {}
+
+bool CompiledOperator::all_owned(std::span<const std::size_t> tensors) const {
+  return std::ranges::all_of(tensors, [&](std::size_t tensor) {
+    return tensor >= desc_.tensors.size() || !desc_.tensors[tensor] || desc_.tensors[tensor]->owned;
+  });
+}
+
 void CompiledOperator::initialize(const TensorPointers& owned) {
   const DefaultFloatEnvironment environment;
   std::array<AlignedBuffer, kMaxTensors> kept;
@@ -58,7 +67,12 @@ void CompiledOperator::initialize(const TensorPointers& owned) {
       std::memcpy(kept[i].data(), owned[i], kept[i].size());
     }
   }
+  TensorPointers pointers{};
+  for (std::size_t i = 0; i < kMaxTensors; ++i) pointers[i] = kept[i].data();
+  AlignedBuffer prepared(prepared_size());
+  prepare_owned(pointers, prepared.data());
   owned_ = std::move(kept);
+  prepared_ = std::move(prepared);
 }
 
 void CompiledOperator::dispatch(const TensorPointers& bound) const {
@@ -71,7 +85,7 @@ void CompiledOperator::dispatch(const TensorPointers& bound) const {
 }
 
 std::size_t CompiledOperator::persistent_size() const {
-  std::size_t size = 0;
+  std::size_t size = prepared_size();
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     if (desc_.tensors[i] && desc_.tensors[i]->owned) size += packed_owned_size(i);
   }

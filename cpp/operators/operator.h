@@ -91,12 +91,22 @@ class CompiledOperator {
   virtual std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const;
   virtual std::size_t packed_owned_size(std::size_t tensor) const;
 
+  // What owned tensors fix of every dispatch: prepared_size() bytes that prepare_owned() fills once, after all owned
+  // tensors have been packed. Both see owned tensors alone: for the others the pointers are null.
+  virtual std::size_t prepared_size() const { return 0; }
+  virtual void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const;
+  // What was prepared; null where prepared_size() is 0.
+  const std::uint8_t* prepared() const { return prepared_.data(); }
+  // Whether none of these tensors, which may be absent, is bound at dispatch.
+  bool all_owned(std::span<const std::size_t> tensors) const;
+
   virtual void run(const TensorPointers& tensors) const = 0;
 
  private:
   OperatorDesc desc_;
   ExecutionTarget target_;
   std::array<AlignedBuffer, kMaxTensors> owned_;
+  AlignedBuffer prepared_;
 };
 
 // Which tensors of an operator want their axes in which order of memory, for graphs.
