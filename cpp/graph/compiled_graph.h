@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/memory_plan.h"
 #include "graph/placement.h"
 #include "runtime/aligned_buffer.h"
 
@@ -53,10 +54,14 @@ class CompiledGraph {
   };
   static constexpr std::size_t kBlock = SIZE_MAX;
 
-  struct Step {
+  struct Operator {
     std::string type, name;
     std::unique_ptr<CompiledOperator> compiled;
     std::vector<std::optional<Address>> tensors;
+  };
+  struct Step {
+    Operator first;
+    std::vector<Operator> stages;  // see graph/fusion.h
     std::size_t bytes;
   };
 
@@ -64,6 +69,10 @@ class CompiledGraph {
   class Lease;
 
   void compile_steps(const PlacedGraph& placed, ExecutionTarget target);
+  Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
+                   ExecutionTarget target) const;
+  static void initialize(const Operator& of_step, const Pointers& constants);
+  static TensorPointers addresses(const Operator& of_step, const Pointers& bound, std::uint8_t* block);
 
   std::vector<GraphValue> values_;
   std::vector<Step> steps_;

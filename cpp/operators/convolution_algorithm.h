@@ -38,6 +38,9 @@ struct ConvolutionDispatch {
   float output_zero_point;     // in the offset domain, see kernels/gemm/gemm.h
   std::uint8_t output_flip;
   std::uint8_t* output;  // codes, or the bytes of 32-bit sums
+  // Null, or what is applied to codes once they and the channels beside them are there. The output has its channels
+  // innermost then, without gaps.
+  const CodesEpilogue* epilogue;
 };
 
 class ConvolutionAlgorithm {

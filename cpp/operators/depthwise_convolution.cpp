@@ -133,9 +133,11 @@ void DepthwiseConvolution::run_task(const ConvolutionDispatch& dispatch, const P
     loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, row, loaded, own + ring_);
     interleave(row * geometry_.stride_height, task.columns, own);
     for (std::int64_t i = 0; i < std::min(buffer_rows_, task.end_row - row); ++i) {
-      convolve(dispatch, i, task.columns, own,
-               dispatch.output + geometry_.output_bytes *
-                                     (task.image * strides.n + (row + i) * strides.h + task.first_column * strides.w));
+      std::uint8_t* output =
+          dispatch.output +
+          geometry_.output_bytes * (task.image * strides.n + (row + i) * strides.h + task.first_column * strides.w);
+      convolve(dispatch, i, task.columns, own, output);
+      if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
     }
   }
 }

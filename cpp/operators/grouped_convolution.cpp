@@ -177,22 +177,23 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
         offsets[tap] = of_row + as_size(c * geometry_.dilation_width) * channels_;
       }
     }
-    kernels_.convolve(
-        {.activations = own + ring_,
-         .pixel_step = as_size(geometry_.stride_width) * channels_,
-         .offsets = offsets,
-         .taps = taps_,
-         .group_lanes = group_lanes_,
-         .filter = dispatch.filter,
-         .pixels = as_size(task.columns),
-         .channels = channels_,
-         .offset = dispatch.channels.offset,
-         .multiplier = dispatch.channels.multiplier,
-         .filter_zero_point = dispatch.channels.filter_zero_point,
-         .output_zero_point = dispatch.output_zero_point,
-         .flip = dispatch.output_flip,
-         .output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w,
-         .output_pixel_stride = as_size(strides.w)});
+    std::uint8_t* output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w;
+    kernels_.convolve({.activations = own + ring_,
+                       .pixel_step = as_size(geometry_.stride_width) * channels_,
+                       .offsets = offsets,
+                       .taps = taps_,
+                       .group_lanes = group_lanes_,
+                       .filter = dispatch.filter,
+                       .pixels = as_size(task.columns),
+                       .channels = channels_,
+                       .offset = dispatch.channels.offset,
+                       .multiplier = dispatch.channels.multiplier,
+                       .filter_zero_point = dispatch.channels.filter_zero_point,
+                       .output_zero_point = dispatch.output_zero_point,
+                       .flip = dispatch.output_flip,
+                       .output = output,
+                       .output_pixel_stride = as_size(strides.w)});
+    if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
   }
 }
 

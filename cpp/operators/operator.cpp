@@ -75,13 +75,30 @@ void CompiledOperator::initialize(const TensorPointers& owned) {
   prepared_ = std::move(prepared);
 }
 
-void CompiledOperator::dispatch(const TensorPointers& bound) const {
-  const DefaultFloatEnvironment environment;
+TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
   TensorPointers tensors = bound;
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     if (desc_.tensors[i] && desc_.tensors[i]->owned) tensors[i] = owned_[i].data();
   }
-  run(tensors);
+  return tensors;
+}
+
+void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const CodeStage> stages) const {
+  const DefaultFloatEnvironment environment;
+  stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages);
+}
+
+CodeStage CompiledOperator::stage(const TensorPointers& bound) const {
+  const DefaultFloatEnvironment environment;
+  return make_stage(with_owned(bound));
+}
+
+void CompiledOperator::run_with_stages(const TensorPointers&, std::span<const CodeStage>) const {
+  throw std::logic_error(desc_.type + " takes no stages");
+}
+
+CodeStage CompiledOperator::make_stage(const TensorPointers&) const {
+  throw std::logic_error(desc_.type + " is no stage");
 }
 
 std::size_t CompiledOperator::persistent_size() const {

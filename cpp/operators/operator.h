@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
+#include "operators/code_stages.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/data_type.h"
 
@@ -73,7 +74,12 @@ class CompiledOperator {
   void initialize(const TensorPointers& owned);
 
   // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written.
-  void dispatch(const TensorPointers& bound) const;
+  // Convolutions of codes take stages, which are applied to their output.
+  void dispatch(const TensorPointers& bound, std::span<const CodeStage> stages = {}) const;
+
+  // The operator as a stage of the one that computes its input, whose pointer is null. For tables, sums and products of
+  // codes whose tensors are laid out alike; throws std::logic_error for all others.
+  CodeStage stage(const TensorPointers& bound) const;
 
   virtual std::size_t temporary_size() const { return 0; }
   std::size_t persistent_size() const;
@@ -101,8 +107,12 @@ class CompiledOperator {
   bool all_owned(std::span<const std::size_t> tensors) const;
 
   virtual void run(const TensorPointers& tensors) const = 0;
+  virtual void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const;
+  virtual CodeStage make_stage(const TensorPointers& tensors) const;
 
  private:
+  TensorPointers with_owned(const TensorPointers& bound) const;
+
   OperatorDesc desc_;
   ExecutionTarget target_;
   std::array<AlignedBuffer, kMaxTensors> owned_;

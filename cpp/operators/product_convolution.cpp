@@ -84,6 +84,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   void sum_activations(const Activations& activations, const Tile& tile, std::int32_t* sums) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                 std::uint8_t* own) const noexcept;
+  void finish_tile(const ConvolutionDispatch& dispatch, const Tile& tile) const noexcept;
   void spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
               std::uint8_t* output) const noexcept;
   void spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
@@ -226,6 +227,7 @@ void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* 
     ConvolutionDispatch of_region = dispatch;
     of_region.channels.offset += tile.region * plan_.region_offsets_stride;
     for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, scratch, tile, own);
+    if (dispatch.epilogue != nullptr) finish_tile(dispatch, tile);
   });
 }
 
@@ -319,6 +321,22 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr});
     if (!direct) spread(results, tile, channels, output);
+  }
+}
+
+// Applies the epilogue to all channels of a tile, or to those of its blocks in each group.
+void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const Tile& tile) const noexcept {
+  const PlaneStrides& strides = geometry_.output;
+  const bool whole = plan_.block_splits == 1;
+  const std::int64_t of_group = whole ? geometry_.output_channels : geometry_.group_output_channels();
+  const std::int64_t first = whole ? 0 : tile.first_block * plan_.block_channels;
+  const std::int64_t end = whole ? of_group : std::min(tile.end_block * plan_.block_channels, of_group);
+  for (std::int64_t channel = first; channel < geometry_.output_channels; channel += of_group) {
+    std::uint8_t* output =
+        dispatch.output + tile.image * strides.n + channel + tile.row * strides.h + tile.column * strides.w;
+    for (std::int64_t run = 0; run < tile.runs; ++run, output += tile.output_run_stride) {
+      dispatch.epilogue->apply(output, as_size(tile.m), tile.output_row_stride, as_size(end - first));
+    }
   }
 }
 

@@ -93,7 +93,14 @@ class Convolution final : public CompiledOperator {
     if (prepares_once_) prepare(owned, static_cast<const std::uint8_t*>(owned[numbers_.filter]), prepared);
   }
 
-  void run(const TensorPointers& tensors) const override {
+  void run(const TensorPointers& tensors) const override { convolve(tensors, nullptr); }
+  void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const override {
+    const CodesEpilogue epilogue(stages, static_cast<const std::uint8_t*>(tensors[numbers_.output]));
+    convolve(tensors, &epilogue);
+  }
+
+ private:
+  void convolve(const TensorPointers& tensors, const CodesEpilogue* epilogue) const {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
     const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);
     if (!desc().tensor(numbers_.filter).owned) {
@@ -113,11 +120,11 @@ class Convolution final : public CompiledOperator {
          .output_zero_point =
              value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type) + output_flip,
          .output_flip = output_flip,
-         .output = static_cast<std::uint8_t*>(tensors[numbers_.output])},
+         .output = static_cast<std::uint8_t*>(tensors[numbers_.output]),
+         .epilogue = epilogue},
         scratch + algorithm_scratch_);
   }
 
- private:
   std::uint8_t filter_flip() const {
     return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(numbers_.filter).type));
   }
