@@ -60,6 +60,16 @@ class CompiledGraph::Lease {
   AlignedBuffer block_;
 };
 
+TensorPointers CompiledGraph::addresses(const std::vector<Address>& of_tensors, const Pointers& values,
+                                        std::uint8_t* block) {
+  TensorPointers tensors{};
+  for (const Address& address : of_tensors) {
+    auto* base = static_cast<std::uint8_t*>(address.value == kBlock ? block : values[address.value]);
+    tensors[address.tensor] = base + address.offset;
+  }
+  return tensors;
+}
+
 CompiledGraph::CompiledGraph(Graph graph, ExecutionTarget target) {
   PlacedGraph placed = place_graph(graph);
   fuse_steps(placed);
@@ -82,7 +92,8 @@ void CompiledGraph::compile_steps(const PlacedGraph& placed, ExecutionTarget tar
       step.bytes += static_cast<std::size_t>(layout.element_count()) * element_size(layout.type);
     }
     if (from.stage_operand) {
-      compiled.tensors[*from.stage_operand].reset();  // the codes at hand
+      // Its null pointer stands for the codes at hand.
+      std::erase_if(compiled.bound, [&](const Address& address) { return address.tensor == *from.stage_operand; });
       step.stages.push_back(std::move(compiled));
     } else {
       step.first = std::move(compiled);
@@ -92,19 +103,19 @@ void CompiledGraph::compile_steps(const PlacedGraph& placed, ExecutionTarget tar
 
 CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const GraphStep& step,
                                                const MemoryPlan& memory, ExecutionTarget target) const {
-  Operator compiled = {.type = step.type, .name = step.name, .compiled = nullptr, .tensors = {}};
+  Operator compiled = {.type = step.type, .name = step.name, .compiled = nullptr, .bound = {}, .owned = {}};
   OperatorDesc desc{.type = step.type, .tensors = {}, .attributes = step.attributes};
   for (std::size_t i = 0; i < step.tensors.size(); ++i) {
     desc.tensors.emplace_back();
-    compiled.tensors.emplace_back();
     if (!step.tensors[i]) continue;
     const Placement& place = *step.tensors[i];
     const std::optional<std::size_t>& bound = placed.buffers[place.buffer].bound;
     const std::size_t offset = bound ? 0 : memory.offsets[place.buffer];
-    compiled.tensors[i] = Address{bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset};
     desc.tensors[i] = place.layout;
     desc.tensors[i]->output = i >= step.inputs;
     desc.tensors[i]->owned = bound && values_[*bound].kind == ValueKind::constant;
+    (desc.tensors[i]->owned ? compiled.owned : compiled.bound)
+        .push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
   }
   try {
     compiled.compiled = compile_operator(std::move(desc), target);
@@ -115,15 +126,7 @@ CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const 
 }
 
 void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants) {
-  TensorPointers owned{};
-  bool any = false;
-  for (std::size_t i = 0; i < of_step.tensors.size(); ++i) {
-    const std::optional<TensorLayout>& layout = of_step.compiled->desc().tensors[i];
-    if (!layout || !layout->owned) continue;
-    owned[i] = static_cast<std::uint8_t*>(constants[of_step.tensors[i]->value]) + of_step.tensors[i]->offset;
-    any = true;
-  }
-  if (any) of_step.compiled->initialize(owned);
+  if (!of_step.owned.empty()) of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr));
 }
 
 void CompiledGraph::initialize(const Pointers& constants) {
@@ -131,17 +134,6 @@ void CompiledGraph::initialize(const Pointers& constants) {
     initialize(step.first, constants);
     for (const Operator& stage : step.stages) initialize(stage, constants);
   }
-}
-
-TensorPointers CompiledGraph::addresses(const Operator& of_step, const Pointers& bound, std::uint8_t* block) {
-  TensorPointers tensors{};
-  for (std::size_t i = 0; i < of_step.tensors.size(); ++i) {
-    if (!of_step.tensors[i]) continue;
-    const Address& address = *of_step.tensors[i];
-    auto* base = static_cast<std::uint8_t*>(address.value == kBlock ? block : bound[address.value]);
-    tensors[i] = base == nullptr ? nullptr : base + address.offset;
-  }
-  return tensors;
 }
 
 void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times) const {
@@ -153,9 +145,9 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
   for (const Step& step : steps_) {
     const Clock::time_point started = times == nullptr ? begin : Clock::now();
     for (std::size_t i = 0; i < step.stages.size(); ++i) {
-      stages[i] = step.stages[i].compiled->stage(addresses(step.stages[i], bound, block.data()));
+      stages[i] = step.stages[i].compiled->stage(addresses(step.stages[i].bound, bound, block.data()));
     }
-    step.first.compiled->dispatch(addresses(step.first, bound, block.data()),
+    step.first.compiled->dispatch(addresses(step.first.bound, bound, block.data()),
                                   std::span(stages).first(step.stages.size()));
     if (times != nullptr) times->push_back({started - begin, Clock::now() - started});
   }

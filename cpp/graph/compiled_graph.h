@@ -47,8 +47,9 @@ class CompiledGraph {
   std::vector<StepDescription> describe() const;
 
  private:
-  // Where a tensor of a step is at run time.
+  // Where a tensor of an operator is at run time, or of which constant at initialize.
   struct Address {
+    std::size_t tensor;
     std::size_t value;  // the bound value, or kBlock for the graph's own block of memory
     std::int64_t offset;
   };
@@ -57,7 +58,7 @@ class CompiledGraph {
   struct Operator {
     std::string type, name;
     std::unique_ptr<CompiledOperator> compiled;
-    std::vector<std::optional<Address>> tensors;
+    std::vector<Address> bound, owned;
   };
   struct Step {
     Operator first;
@@ -72,7 +73,7 @@ class CompiledGraph {
   Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
                    ExecutionTarget target) const;
   static void initialize(const Operator& of_step, const Pointers& constants);
-  static TensorPointers addresses(const Operator& of_step, const Pointers& bound, std::uint8_t* block);
+  static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
 
   std::vector<GraphValue> values_;
   std::vector<Step> steps_;

@@ -72,13 +72,14 @@ void CompiledOperator::initialize(const TensorPointers& owned) {
   AlignedBuffer prepared(prepared_size());
   prepare_owned(pointers, prepared.data());
   owned_ = std::move(kept);
+  owned_pointers_ = pointers;
   prepared_ = std::move(prepared);
 }
 
 TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
-  TensorPointers tensors = bound;
-  for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
-    if (desc_.tensors[i] && desc_.tensors[i]->owned) tensors[i] = owned_[i].data();
+  TensorPointers tensors = owned_pointers_;
+  for (std::size_t i = 0; i < kMaxTensors; ++i) {
+    if (tensors[i] == nullptr) tensors[i] = bound[i];
   }
   return tensors;
 }

@@ -116,6 +116,7 @@ class CompiledOperator {
   OperatorDesc desc_;
   ExecutionTarget target_;
   std::array<AlignedBuffer, kMaxTensors> owned_;
+  TensorPointers owned_pointers_{};  // to these
   AlignedBuffer prepared_;
 };
 

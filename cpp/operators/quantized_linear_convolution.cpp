@@ -47,9 +47,12 @@ class Convolution final : public CompiledOperator {
   Convolution(OperatorDesc operator_desc, ExecutionTarget execution_target, const TensorNumbers& numbers)
       : CompiledOperator(std::move(operator_desc), execution_target),
         numbers_(numbers),
+        input_type_(desc().tensor(numbers.input).type),
+        output_type_(desc().tensor(numbers.output).type),
+        filter_owned_(desc().tensor(numbers.filter).owned),
         geometry_(convolution_geometry(desc(), desc().tensor(numbers.input), desc().tensor(numbers.filter),
                                        desc().tensor(numbers.output))),
-        algorithm_(choose_algorithm(geometry_, offset_flip(desc().tensor(numbers.input).type), target())) {
+        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), target())) {
     check_parameters();
     const auto channels = static_cast<std::size_t>(geometry_.output_channels);
     BufferLayout parameters;
@@ -103,22 +106,21 @@ class Convolution final : public CompiledOperator {
   void convolve(const TensorPointers& tensors, const CodesEpilogue* epilogue) const {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
     const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);
-    if (!desc().tensor(numbers_.filter).owned) {
+    if (!filter_owned_) {
       algorithm_->pack_filter(filter, filter_flip(), scratch + packed_filter_);
       filter = scratch + packed_filter_;
     }
     const ChannelParameters channels = prepares_once_ ? *reinterpret_cast<const ChannelParameters*>(prepared())
                                                       : prepare(tensors, filter, scratch + parameters_);
-    const DataType output_type = desc().tensor(numbers_.output).type;
-    const std::uint8_t output_flip = offset_flip(output_type);
+    const std::uint8_t output_flip = offset_flip(output_type_);
     algorithm_->run(
         {.source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
-                    .flip = offset_flip(desc().tensor(numbers_.input).type),
+                    .flip = offset_flip(input_type_),
                     .zero_point = input_zero_point(tensors)},
          .filter = filter,
          .channels = channels,
          .output_zero_point =
-             value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type) + output_flip,
+             value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type_) + output_flip,
          .output_flip = output_flip,
          .output = static_cast<std::uint8_t*>(tensors[numbers_.output]),
          .epilogue = epilogue},
@@ -142,8 +144,8 @@ class Convolution final : public CompiledOperator {
 
   // As an unsigned code.
   std::uint8_t input_zero_point(const TensorPointers& tensors) const {
-    const DataType type = desc().tensor(numbers_.input).type;
-    return static_cast<std::uint8_t>(value_as_float(tensors[numbers_.input_zero_point], type) + offset_flip(type));
+    return static_cast<std::uint8_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_) +
+                                     offset_flip(input_type_));
   }
 
   // Products read the parameters of channels up to the end of their last panel of columns.
@@ -157,6 +159,8 @@ class Convolution final : public CompiledOperator {
   void prepare_multipliers(const TensorPointers& tensors, float* multiplier) const;
 
   TensorNumbers numbers_;
+  DataType input_type_, output_type_;
+  bool filter_owned_;
   ConvolutionGeometry geometry_;
   std::unique_ptr<ConvolutionAlgorithm> algorithm_;
   bool prepares_once_ = false;  // the parameters of channels, at initialize
