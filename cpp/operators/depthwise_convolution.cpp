@@ -164,9 +164,11 @@ void DepthwiseConvolution::run_task(const ConvolutionDispatch& dispatch, const P
       interleave(top, task.columns, own);
     }
     for (std::int64_t i = 0; i < std::min(buffer_rows_, task.end_row - row); ++i) {
-      convolve(dispatch, row, i, task.columns, own,
-               dispatch.output + geometry_.output_bytes *
-                                     (task.image * strides.n + (row + i) * strides.h + task.first_column * strides.w));
+      std::uint8_t* output =
+          dispatch.output +
+          geometry_.output_bytes * (task.image * strides.n + (row + i) * strides.h + task.first_column * strides.w);
+      convolve(dispatch, row, i, task.columns, own, output);
+      if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
     }
   }
 }
@@ -233,9 +235,9 @@ void DepthwiseConvolution::convolve(const ConvolutionDispatch& dispatch, std::in
        .taps = tap_marks_.data() + row * groups * 4,
        .pixels = as_size(columns),
        .channels = channels_,
-       .offset = dispatch.offset,
-       .multiplier = dispatch.multiplier,
-       .filter_zero_point = dispatch.filter_zero_point,
+       .offset = dispatch.channels.offset,
+       .multiplier = dispatch.channels.multiplier,
+       .filter_zero_point = dispatch.channels.filter_zero_point,
        .output_zero_point = dispatch.output_zero_point,
        .flip = dispatch.output_flip,
        .output = geometry_.ends_in_sums() ? nullptr : output,

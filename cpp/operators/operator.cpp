@@ -1,5 +1,6 @@
 #include "operators/operator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -45,6 +46,14 @@ std::size_t CompiledOperator::packed_owned_size(std::size_t tensor) const {
   return desc_.tensors[tensor]->span_bytes();
 }
 
+void CompiledOperator::prepare_owned(const TensorPointers&, std::uint8_t*) const {}
+
+bool CompiledOperator::all_owned(std::span<const std::size_t> tensors) const {
+  return std::ranges::all_of(tensors, [&](std::size_t tensor) {
+    return tensor >= desc_.tensors.size() || !desc_.tensors[tensor] || desc_.tensors[tensor]->owned;
+  });
+}
+
 void CompiledOperator::initialize(const TensorPointers& owned) {
   const DefaultFloatEnvironment environment;
   std::array<AlignedBuffer, kMaxTensors> kept;
@@ -58,20 +67,43 @@ void CompiledOperator::initialize(const TensorPointers& owned) {
       std::memcpy(kept[i].data(), owned[i], kept[i].size());
     }
   }
+  TensorPointers pointers{};
+  for (std::size_t i = 0; i < kMaxTensors; ++i) pointers[i] = kept[i].data();
+  AlignedBuffer prepared(prepared_size());
+  prepare_owned(pointers, prepared.data());
   owned_ = std::move(kept);
+  owned_pointers_ = pointers;
+  prepared_ = std::move(prepared);
 }
 
-void CompiledOperator::dispatch(const TensorPointers& bound) const {
-  const DefaultFloatEnvironment environment;
-  TensorPointers tensors = bound;
-  for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
-    if (desc_.tensors[i] && desc_.tensors[i]->owned) tensors[i] = owned_[i].data();
+TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
+  TensorPointers tensors = owned_pointers_;
+  for (std::size_t i = 0; i < kMaxTensors; ++i) {
+    if (tensors[i] == nullptr) tensors[i] = bound[i];
   }
-  run(tensors);
+  return tensors;
+}
+
+void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const CodeStage> stages) const {
+  const DefaultFloatEnvironment environment;
+  stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages);
+}
+
+CodeStage CompiledOperator::stage(const TensorPointers& bound) const {
+  const DefaultFloatEnvironment environment;
+  return make_stage(with_owned(bound));
+}
+
+void CompiledOperator::run_with_stages(const TensorPointers&, std::span<const CodeStage>) const {
+  throw std::logic_error(desc_.type + " takes no stages");
+}
+
+CodeStage CompiledOperator::make_stage(const TensorPointers&) const {
+  throw std::logic_error(desc_.type + " is no stage");
 }
 
 std::size_t CompiledOperator::persistent_size() const {
-  std::size_t size = 0;
+  std::size_t size = prepared_size();
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     if (desc_.tensors[i] && desc_.tensors[i]->owned) size += packed_owned_size(i);
   }
