@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.cli.differences import Difference, difference
+from dmlcpu.cli.failures import one_line
 from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_feeds
 from dmlcpu.cli.options import Isa, Model, Seed, Shapes, Threads
 from dmlcpu.cli.peers import PEERS, Runtime
@@ -75,7 +76,7 @@ def command(
         except ImportError:
             raise
         except Exception as error:  # each has its own; it is told, and the others are measured
-            typer.echo(f"dmlcpu: {name} is not timed: {' '.join(str(error).split())}", err=True)
+            typer.echo(f"dmlcpu: {name} is not timed: {one_line(error)}", err=True)
     typer.echo(f"isa {device.isa}, {device.num_threads} threads\n")
     seconds = _timed(runtimes, duration)
     rows = [

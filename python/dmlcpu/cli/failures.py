@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Callable
 from types import ModuleType
 from typing import ParamSpec
@@ -11,8 +12,9 @@ import typer
 
 from dmlcpu.errors import DmlError
 
-__all__ = ["needed_module", "reported"]
+__all__ = ["needed_module", "one_line", "reported"]
 
+_LONGEST_MESSAGE = 2000
 _Parameters = ParamSpec("_Parameters")
 
 
@@ -26,10 +28,15 @@ def reported(command: Callable[_Parameters, None]) -> Callable[_Parameters, None
         except Exception as error:
             if not (isinstance(error, DmlError | OSError | ImportError | MemoryError) or _is_foreign(error)):
                 raise
-            typer.echo(f"dmlcpu: {' '.join(str(error).split()) or type(error).__name__}", err=True)
+            typer.echo(f"dmlcpu: {one_line(error)}", err=True)
             raise typer.Exit(1) from None
 
     return wrapper
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error in one line, cut where it is a report rather than a message."""
+    return textwrap.shorten(str(error), _LONGEST_MESSAGE, placeholder=" ...") or type(error).__name__
 
 
 def _is_foreign(error: Exception) -> bool:

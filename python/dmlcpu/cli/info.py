@@ -31,10 +31,10 @@ def command(
         typer.echo(dmlcpu.info())
         return
     session = opened_session(model, isa, threads)
+    partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes))
     typer.echo(f"isa {session.device.isa}, {session.device.num_threads} threads\n")
     _print_values("input", session.get_inputs())
     _print_values("output", session.get_outputs())
-    partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes))
     _print_partitions(partitions)
     for index, partition in enumerate(partitions):
         if partition.steps:
