@@ -123,7 +123,7 @@ def _timed(runtimes: Sequence[Runtime], duration: float) -> list[list[float]]:
                     runtime.run()
                     seconds[index].append(time.perf_counter() - begin)
                     spent[index] += seconds[index][-1]
-            progress.update(task, completed=min(spent))
+            progress.update(task, completed=min(spent), refresh=True)
     return seconds
 
 

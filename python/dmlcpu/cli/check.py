@@ -23,6 +23,7 @@ from dmlcpu.cli.tables import Column, print_table
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.model import Model as LoadedModel
+    from dmlcpu.onnx.session import Partition
 
 __all__ = ["command"]
 
@@ -57,7 +58,8 @@ def command(
 
     An operator is a node on codes, or the nodes from dequantize to quantize. It runs alone in both, on what
     onnxruntime computed before it. Inputs of the model that are not given are random. Ends with exit code 1 if
-    codes differ by more than 1, or floats by more than 1e-4 of the largest.
+    codes of an operator differ by more than 1, or floats by more than 1e-4 of the largest. What comes of small
+    differences in the whole model is shown last.
     """
     onnxruntime = needed_module("onnxruntime", "onnxruntime", "check compares with onnxruntime")
     session = opened_session(model, isa, threads)
@@ -79,16 +81,18 @@ def command(
         rows = list(progress.track(compared, len(groups), description="operators"))
     names = [value.name for value in session.get_outputs()]
     expected = _session(onnxruntime, loaded.proto).run(names, feeds)
-    providers = "+".join(dict.fromkeys(part.provider for part in session.partitions(_shapes_of(feeds))))
-    for name, ours, theirs in zip(names, results, expected, strict=True):
-        rows.append(_Row(name, "the whole model", providers, difference(ours, theirs, name)))
-    _print(rows)
+    providers = _providers(session.partitions({name: array.shape for name, array in feeds.items()}))
+    whole = [
+        _Row(name, "the whole model", providers, difference(ours, theirs, name))
+        for name, ours, theirs in zip(names, results, expected, strict=True)
+    ]
+    _print(rows, whole)
     if any(row.difference.is_large for row in rows):
         raise typer.Exit(1)
 
 
-def _shapes_of(feeds: Mapping[str, NDArray[Any]]) -> dict[str, tuple[int, ...]]:
-    return {name: array.shape for name, array in feeds.items()}
+def _providers(partitions: Sequence[Partition]) -> str:
+    return "+".join(dict.fromkeys(partition.provider for partition in partitions)) or "no step"
 
 
 def _session(onnxruntime: ModuleType, model: Any) -> Any:
@@ -164,15 +168,13 @@ def _compared(
         feeds = {name: recorded[name] for name in group.inputs}
         alone = _model_of(model, group, recorded)
         expected = _session(onnxruntime, alone).run(list(group.outputs), feeds)
-        for name, array in zip(group.outputs, expected, strict=True):
-            [output] = [output for output in alone.graph.output if output.name == name]
-            output.CopyFrom(_described(name, array))
+        for output, array in zip(alone.graph.output, expected, strict=True):
+            output.CopyFrom(_described(output.name, array))
         ours = dmlcpu.InferenceSession(alone.SerializeToString(), device=device)
         results = ours.run(list(group.outputs), feeds)
         found = [difference(a, b, name) for name, a, b in zip(group.outputs, results, expected, strict=True)]
         worst = max(found, key=lambda each: (each.is_large, each.largest))
-        providers = "+".join(dict.fromkeys(part.provider for part in ours.partitions()))
-        yield _Row(group.node.name, _operators(group, model), providers or "no step", worst)
+        yield _Row(group.node.name, _operators(group), _providers(ours.partitions()), worst)
 
 
 def _described(name: str, array: NDArray[Any]) -> Any:
@@ -183,18 +185,26 @@ def _described(name: str, array: NDArray[Any]) -> Any:
 
 
 def _model_of(model: LoadedModel, group: Group, recorded: Mapping[str, NDArray[Any]]) -> Any:
-    """Return a model of a group, its lengths and indices as constants."""
-    from dmlcpu.onnx.planning import extracted_model
-    from dmlcpu.onnx.values import Tensor
+    """Return a model of a group, its lengths and indices as constants; its outputs have no type yet."""
+    import onnx
 
     reads = dict.fromkeys(name for node in group.nodes for name in node.reads)
     constants = {name: model.constants[name] for name in reads if name in model.constants}
     constants.update({name: recorded[name] for name in group.settled})
-    inputs = {name: Tensor(-1, -1, name, recorded[name].dtype, recorded[name].shape) for name in group.inputs}
-    return extracted_model(model.proto, group.nodes, inputs, constants, group.outputs)
+    graph = onnx.helper.make_graph(
+        [node.proto for node in group.nodes],
+        "group",
+        [_described(name, recorded[name]) for name in group.inputs],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in group.outputs],
+        [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in constants.items()],
+    )
+    proto = model.proto
+    alone = onnx.helper.make_model(graph, opset_imports=list(proto.opset_import), ir_version=proto.ir_version)
+    alone.functions.extend(proto.functions)
+    return alone
 
 
-def _operators(group: Group, model: LoadedModel) -> str:
+def _operators(group: Group) -> str:
     """Name the operators between codes, or the only one; those of constants are left out."""
     data = {*group.inputs}
     computing = []
@@ -206,19 +216,16 @@ def _operators(group: Group, model: LoadedModel) -> str:
     return " ".join(between or computing[-1:])
 
 
-def _print(rows: Sequence[_Row]) -> None:
+def _print(rows: Sequence[_Row], whole: Sequence[_Row]) -> None:
     columns = [Column("node", words=True), Column("operators", words=True), Column("runs on", words=True)]
     columns += [Column("largest difference"), Column("differing"), Column("first at")]
     cells = []
-    for row in rows:
+    for row in (*rows, *whole):
         found = row.difference
         first = "" if found.first is None else ",".join(map(str, found.first)) or "0"
         cells.append((row.node, row.operators, row.runs_on, str(found), f"{found.share:.2%}", first))
     print_table(columns, cells)
     differing = [row for row in rows if row.difference.first is not None]
-    if not differing:
-        typer.echo("no differences")
-        return
     large = [row for row in rows if row.difference.is_large]
-    begin = (large or differing)[0].node
-    typer.echo(f"{len(differing)} of {len(rows)} differ, {len(large)} by more than 1 code; it begins at {begin}")
+    begin = f"; it begins at {(large or differing)[0].node}" if differing else ""
+    typer.echo(f"{len(differing)} of {len(rows)} operators differ, {len(large)} by more than 1 code{begin}")

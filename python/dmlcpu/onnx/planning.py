@@ -24,7 +24,7 @@ from dmlcpu.onnx.model import Model, Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value
 
-__all__ = ["ArrayType", "ForeignPart", "NativePart", "Part", "Plan", "extracted_model", "make_plan"]
+__all__ = ["ArrayType", "ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 _ANCHORS: Final = frozenset(
@@ -239,7 +239,7 @@ class _Planner:
             else:
                 self._exported(value)
                 inputs[name] = value
-        model = extracted_model(self._model.proto, taken, inputs, constants, outputs)
+        model = _extracted(self._model.proto, taken, inputs, constants, outputs)
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         # The part's own names of its inputs are the model's; it is fed under the names of tensors.
         self._foreign.append(
@@ -331,14 +331,14 @@ def _element_type(array: Array) -> int:
     return int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
-def extracted_model(
+def _extracted(
     model: onnx.ModelProto,
     nodes: Sequence[Node],
     inputs: Mapping[str, Tensor],
     constants: Mapping[str, Array],
     outputs: Sequence[str],
 ) -> onnx.ModelProto:
-    """Return a model of some nodes of another, whose names for its outputs may have no type."""
+    """Return a model of some nodes of another."""
     helper = onnx.helper
     described = {value.name: value for value in model.graph.output}
     graph = helper.make_graph(
