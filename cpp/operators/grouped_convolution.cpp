@@ -37,7 +37,8 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
       : geometry_(geometry),
         target_(target),
         kernels_(*target.kernels().grouped),
-        strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)), 1),
+        strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)),
+                static_cast<std::int64_t>(ring_rows(geometry))),
         channels_(as_size(geometry.output_channels)),
         padded_channels_(round_up(channels_, kernels_.lanes * kGroupedLaneChannels)),
         taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
@@ -161,10 +162,11 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
   const PlaneStrides& strides = geometry_.output;
   std::int64_t loaded = 0;
   for (std::int64_t row = task.first_row; row < task.end_row; ++row) {
-    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, row, loaded, own + ring_);
+    const std::int64_t top = row * geometry_.stride_height;
+    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, top, loaded, own + ring_);
     std::size_t tap = 0;
     for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
-      const std::size_t of_row = strips_.row_offset(row * geometry_.stride_height + r * geometry_.dilation_height);
+      const std::size_t of_row = strips_.row_offset(top + r * geometry_.dilation_height);
       for (std::int64_t c = 0; c < geometry_.kernel_width; ++c, ++tap) {
         offsets[tap] = of_row + as_size(c * geometry_.dilation_width) * channels_;
       }

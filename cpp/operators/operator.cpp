@@ -93,6 +93,7 @@ constexpr DataTypes set_of(Types... types) {
 constexpr DataTypes kFloat32 = set_of(DataType::float32), kInt32 = set_of(DataType::int32);
 constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
 constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
+constexpr DataTypes kBlockCodes = kCodes | set_of(DataType::uint4, DataType::int4);
 constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
 constexpr DataTypes kAnyType = kFloats | kIntegers;
 
@@ -113,6 +114,8 @@ constexpr FactoryRow kFactories[] = {
      compile_dequantize_linear,
      Arrangement::element_wise,
      {kIntegers, kFloats, kIntegers, kFloats}},
+    {"QUANTIZE", compile_quantize, Arrangement::own, {kFloats, kFloats, kBlockCodes, kBlockCodes}},
+    {"DEQUANTIZE", compile_dequantize, Arrangement::own, {kBlockCodes, kFloats, kBlockCodes, kFloats}},
     {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
      compile_quantized_linear_add,
      Arrangement::element_wise,
@@ -176,7 +179,7 @@ const FactoryRow& factory_of(const std::string& type) {
 
 void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataTypes types) {
   if (layout.rank < 1 || layout.rank > kMaxRank) throw std::invalid_argument(desc.type + ": rank out of range");
-  if (element_size(layout.type) == 0 || (set_of(layout.type) & types) == 0) {
+  if (storage_size(layout.type, 1) == 0 || (set_of(layout.type) & types) == 0) {
     throw std::invalid_argument(desc.type + ": a tensor's data type is none of its kernels'");
   }
   layout.span();

@@ -39,7 +39,7 @@ struct TensorLayout {
   // Elements from the first to the last that the tensor touches, gaps included. Throws std::invalid_argument on
   // overflow.
   std::int64_t span() const;
-  std::size_t span_bytes() const { return static_cast<std::size_t>(span()) * element_size(type); }
+  std::size_t span_bytes() const { return storage_size(type, span()); }
 };
 
 struct OperatorDesc {
@@ -114,6 +114,8 @@ std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionT
 // One factory an operator, in the file of its name or of its kin.
 std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_dequantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantize(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dequantize(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_average_pooling(OperatorDesc desc, ExecutionTarget target);

@@ -135,7 +135,7 @@ class CompiledGraph(CompiledOperator):
             BindingError: An array is missing, unknown or does not fit. The call may be repeated.
             DmlError: The graph is initialized already.
         """
-        arrays = self._resolver(owned, True, True)
+        arrays, _ = self._resolver(owned, True, True)
         with self._initialize_lock:
             if self._initialized_empty or (self._ready[0] and self._names):
                 raise DmlError("graph: the graph is initialized already; compile another one")
@@ -169,4 +169,5 @@ class _Resolve:
         self._resolver, self._count, self._ready = resolver, count, ready
 
     def __call__(self, bindings: Mapping[str, Any]) -> list[Any]:
-        return list(self._resolver(bindings, False, self._ready[0])[: self._count])
+        arrays, _ = self._resolver(bindings, False, self._ready[0])  # no tensor of 4 bits, to be unpacked
+        return list(arrays[: self._count])
