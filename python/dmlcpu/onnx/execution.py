@@ -59,7 +59,8 @@ class _NativeRunner:
         if len(self._outputs) == 1:
             values[self._outputs[0]] = result
         else:
-            values.update(zip(self._outputs, result, strict=True))
+            # The graph's own order is that of its values.
+            values.update((name, getattr(result, f"output_{number}")) for number, name in enumerate(self._outputs))
         for name in self._scalars:
             values[name] = values[name].reshape(())
         return steps

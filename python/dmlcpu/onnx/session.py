@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dmlcpu.device import Device
+from dmlcpu.device import BindingProperties, Device
 from dmlcpu.errors import BindingError
+from dmlcpu.graph.compiled_graph import Step
 from dmlcpu.onnx.execution import ExecutablePlan, PartTime
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
 from dmlcpu.onnx.options import SessionOptions, get_available_providers
@@ -66,12 +67,16 @@ class Partition:
         nodes: Their names.
         reasons: Of what onnxruntime runs, why no kernel does, by name.
         description: Of what runs natively, the steps that the nodes became.
+        steps: The same, one by one.
+        binding_properties: The memory that they use besides inputs and outputs; None of what onnxruntime runs.
     """
 
     provider: str
     nodes: tuple[str, ...]
     reasons: Mapping[str, str] = field(hash=False)
     description: str = field(repr=False)
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+    binding_properties: BindingProperties | None = None
 
 
 class InferenceSession:
@@ -309,19 +314,21 @@ def _partition(part: NativePart | ForeignPart) -> Partition:
     nodes = tuple(node.name for node in part.nodes)
     if isinstance(part, ForeignPart):
         return Partition("onnxruntime", nodes, part.reasons, "")
-    return Partition("dmlcpu", nodes, {}, part.graph.describe())
+    graph = part.graph
+    return Partition("dmlcpu", nodes, {}, graph.describe(), graph.steps, graph.binding_properties)
 
 
 def _trace_events(times: Sequence[PartTime]) -> list[dict[str, Any]]:
     """Return complete events in microseconds: each part, and the steps within it."""
 
-    def event(name: str, category: str, begin: int, duration: int) -> dict[str, Any]:
-        return {"name": name, "cat": category, "ph": "X", "ts": begin / 1e3, "dur": duration / 1e3, "pid": 0, "tid": 0}
+    def event(name: str, category: str, begin: int, duration: int, **args: str) -> dict[str, Any]:
+        when = {"ph": "X", "ts": begin / 1e3, "dur": duration / 1e3, "pid": 0, "tid": 0}
+        return {"name": name, "cat": category, **when, "args": args}
 
     events = []
     for part in times:
         events.append(event(part.provider, "Part", part.begin, part.duration))
-        events += [
-            event(f"{step.type} {step.name}", "Node", part.begin + step.begin, step.duration) for step in part.steps
-        ]
+        for step in part.steps:
+            begin, told = part.begin + step.begin, {"operator": step.type, "node": step.name}
+            events.append(event(f"{step.type} {step.name}", "Node", begin, step.duration, **told))
     return events
