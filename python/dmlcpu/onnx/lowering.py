@@ -128,7 +128,7 @@ class Lowering:
 
     def _dequantized(self, table: Table) -> Tensor:
         if table.parameters is None:
-            return self.emit("CODE_TABLE", [table.codes, table.floats], FLOAT32, table.shape)
+            return self.emit("FLOAT_TABLE", [table.codes, table.floats], FLOAT32, table.shape)
         scale, zero_point = scalar_parameters(table.parameters)
         inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
         return self.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", inputs, FLOAT32, table.shape)

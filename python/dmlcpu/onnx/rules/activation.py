@@ -73,7 +73,7 @@ class Clamped(Deferred):
 
 
 def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.float32) -> Tensor:
-    attributes = {"function": (8,), "lowest": (float_bits(lowest),), "highest": (float_bits(highest),)}
+    attributes = {"function": (8,), "alpha": (float_bits(lowest),), "beta": (float_bits(highest),)}
     return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)
 
 

@@ -75,4 +75,4 @@ def computed(lowering: Lowering, value: Value) -> Tensor:
 
 def float_bits(number: np.float32) -> int:
     """Return the bits of a FLOAT32, as attributes of operators hold it."""
-    return int(np.float32(number).view(np.int32))
+    return int(np.float32(number).view(np.uint32))
