@@ -76,9 +76,7 @@ class DmlCpuBackend(Backend):
         return PreparedModel(InferenceSession(model.SerializeToString(), **kwargs))
 
     @classmethod
-    def run_model(
-        cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any
-    ) -> tuple[Array, ...]:
+    def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Array, ...]:
         """Prepare a model and run it once.
 
         Raises:

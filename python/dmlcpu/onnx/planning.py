@@ -46,8 +46,6 @@ _RANDOM: Final = frozenset(
 _QUANTIZED: Final = frozenset(
     {"QuantizeLinear", "DequantizeLinear", "QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger"}
 )
-# Types of arrays that onnxruntime takes.
-_KINDS_OF_ONNXRUNTIME: Final = "biufOSU"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,7 +244,7 @@ class _Planner:
             types += [value.array.dtype for value in values if isinstance(value, Constant)]
         named = (node.attributes.get(name, 0) for name in ("to", "dtype", "output_dtype"))
         types += [_type_of(number) for number in named]
-        return any(dtype is not None and dtype.kind not in _KINDS_OF_ONNXRUNTIME for dtype in types)
+        return any(dtype is not None and dtype.type.__module__ != "numpy" for dtype in types)
 
     def _add_foreign(
         self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool

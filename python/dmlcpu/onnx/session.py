@@ -16,9 +16,9 @@ import numpy as np
 from dmlcpu.device import Device
 from dmlcpu.errors import BindingError
 from dmlcpu.onnx.execution import ExecutablePlan, PartTime
+from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
 from dmlcpu.onnx.options import SessionOptions, get_available_providers
-from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
 from dmlcpu.onnx.values import Array
 
