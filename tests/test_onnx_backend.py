@@ -36,7 +36,7 @@ QUANTIZED: Final = frozenset(
 
 # Regular expressions of names, and why.
 EXCLUDED: Final[Mapping[str, str]] = {
-    r"^test_dynamicquantizelinear_cpu$": "DirectML multiplies by the scale's reciprocal: one code of six differs by one",
+    r"^test_dynamicquantizelinear_cpu$": "DirectML multiplies by the reciprocal of the scale: one code differs by one",
     r"^test_training_dropout_": "random numbers, expected to be those of numpy's generator",
     r"^test_resize_downsample_scales_(cubic|linear)_align_corners_cpu$": (
         "corners aligned by a length that is no integer; onnxruntime, and the rule here, take the integer"

@@ -61,7 +61,8 @@ class _NativeRunner:
         if len(self._outputs) == 1:
             values[self._outputs[0]] = result
         else:
-            values.update(zip(self._outputs, result, strict=True))
+            # By name: the graph orders its results by its values' numbers.
+            values.update((name, getattr(result, f"output_{i}")) for i, name in enumerate(self._outputs))
         for name in self._scalars:
             values[name] = values[name].reshape(())
         return steps
@@ -121,7 +122,7 @@ def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
 def _reference(part: ForeignPart, refusal: str) -> tuple[str, Any]:
     """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
     try:
-        onnx.checker.check_model(part.model, full_check=True)
+        onnx.shape_inference.infer_shapes(part.model, check_type=True, strict_mode=True)
         return "onnx.reference", ReferenceEvaluator(part.model)
     except Exception as error:  # whatever the checker or an operator without a reference raises
         raise InvalidModelError(f"{refusal} ({error})") from None

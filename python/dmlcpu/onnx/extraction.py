@@ -36,7 +36,7 @@ def extracted(
     helper = onnx.helper
     declared = {value.name: value for value in model.graph.output}
     graph = helper.make_graph(
-        [node.proto for node in nodes],
+        [_named(node) for node in nodes],
         "part",
         [
             helper.make_tensor_value_info(name, int(helper.np_dtype_to_tensor_dtype(tensor.dtype)), tensor.shape)
@@ -55,6 +55,14 @@ def extracted(
     part = helper.make_model(graph, opset_imports=imports, ir_version=max(ir_version, 4))
     part.functions.extend(model.functions)
     return part
+
+
+def _named(node: Node) -> onnx.NodeProto:
+    """Return a node under the name that no other has: onnxruntime refuses two nodes of one name."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    proto.name = node.name
+    return proto
 
 
 def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.NodeProto]) -> int:

@@ -159,6 +159,9 @@ class _Planner:
         outputs: list[str | Array] = []
         if not unknown:
             for output in self._model.outputs:
+                if output.name not in self._values:  # of a foreign part, and a run tells its shape
+                    outputs.append(output.name)
+                    continue
                 value = self._floats(output.name)
                 outputs.append(value if isinstance(value, np.ndarray) else self._exported(value))
         return Plan(tuple(self._parts()), tuple(outputs), unknown)

@@ -51,7 +51,7 @@ def _half_pixel(index: _Floats, axis: Axis) -> _Floats:
 def _half_pixel_symmetric(index: _Floats, axis: Axis) -> _Floats:
     adjustment = np.float32(axis.resized) / (axis.scale * np.float32(axis.size))
     offset = np.float32(axis.size) / np.float32(2) * (np.float32(1) - adjustment)
-    return offset + _half_pixel(index, axis)
+    return offset + (index + np.float32(0.5)) / axis.scale - np.float32(0.5)
 
 
 def _pytorch_half_pixel(index: _Floats, axis: Axis) -> _Floats:
