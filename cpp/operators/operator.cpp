@@ -199,6 +199,7 @@ constexpr FactoryRow kFactories[] = {
      {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
     {"ELEMENT_WISE_BINARY", compile_element_wise_binary, Arrangement::element_wise, {kFloat32, kFloat32, kFloat32}},
     {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32, kFloat32}},
     {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kInt32 | kFloat32, kInt32 | kFloat32}},
 };
 

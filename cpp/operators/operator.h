@@ -159,6 +159,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, E
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target);
 
 }  // namespace dmlcpu
