@@ -87,3 +87,32 @@ def test_the_whole_network_is_one_native_graph(network: str, form: str) -> None:
     session.run(None, {session.get_inputs()[0].name: image})
     [plan] = session._plans.values()
     assert [type(part) for part in plan.plan.parts] == [NativePart]
+
+
+def test_another_runtime_reads_several_values_of_a_graph() -> None:
+    """A value that the graph computes last may be read first."""
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [
+            node("QuantizeLinear", ["x", "scale", "zero"], ["codes"]),
+            node("DequantizeLinear", ["codes", "scale", "zero"], ["floats"]),
+            node("CumSum", ["floats", "axis"], ["sums"]),
+            node("BitShift", ["codes", "one"], ["shifted"], direction="LEFT"),
+        ],
+        "graph",
+        [info("x", onnx.TensorProto.FLOAT, [4])],
+        [info("sums", onnx.TensorProto.FLOAT, [4]), info("shifted", onnx.TensorProto.UINT8, [4])],
+        [
+            onnx.numpy_helper.from_array(np.asarray(array), name)
+            for name, array in (
+                ("scale", np.float32(0.5)),
+                ("zero", np.uint8(1)),
+                ("axis", np.int64(0)),
+                ("one", np.uint8([1])),
+            )
+        ],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    sums, shifted = dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": np.float32([0, 1, 2, 3])})
+    np.testing.assert_array_equal(sums, np.float32([0, 1, 3, 6]))
+    np.testing.assert_array_equal(shifted, np.uint8([2, 6, 10, 14]))

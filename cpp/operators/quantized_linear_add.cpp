@@ -57,16 +57,7 @@ class QuantizedLinearAdd final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const AddOperand a = operand(tensors, kA, kAScale, kAZeroPoint);
-    const AddOperand b = operand(tensors, kB, kBScale, kBZeroPoint);
-    const AddOperand output = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint);
-    AddRun add = {.a = nullptr,
-                  .b = nullptr,
-                  .output = nullptr,
-                  .count = 0,
-                  .a_parameters = a,
-                  .b_parameters = b,
-                  .output_parameters = output};
+    const AddRun add = whole_run(tensors);
     parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
       const StridedRuns::Piece piece = runs_.piece(task);
       StagedCodes a_codes, b_codes;
@@ -84,6 +75,10 @@ class QuantizedLinearAdd final : public CompiledOperator {
     });
   }
 
+  CodeStage make_stage(const TensorPointers& tensors) const override {
+    return AddStage{target().kernels().add->run, whole_run(tensors)};
+  }
+
  private:
   void choose_blocks() {
     const bool strided = runs_.apart(0) || runs_.apart(1) || runs_.apart(2);
@@ -92,6 +87,17 @@ class QuantizedLinearAdd final : public CompiledOperator {
     max_columns_ = staged ? std::min(length, kChunkBytes) : length;
     if (strided) max_columns_ = std::min(max_columns_, std::max(kTile, kChunkBytes / runs_.rows()));
     max_rows_ = strided || length < kLongRun ? std::max<std::size_t>(kChunkBytes / max_columns_, 1) : 1;
+  }
+
+  // The operands and their parameters; where results go is left open.
+  AddRun whole_run(const TensorPointers& tensors) const {
+    return {.a = static_cast<const std::uint8_t*>(tensors[kA]),
+            .b = static_cast<const std::uint8_t*>(tensors[kB]),
+            .output = nullptr,
+            .count = 0,
+            .a_parameters = operand(tensors, kA, kAScale, kAZeroPoint),
+            .b_parameters = operand(tensors, kB, kBScale, kBZeroPoint),
+            .output_parameters = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint)};
   }
 
   AddOperand operand(const TensorPointers& tensors, Tensor codes, Tensor scale, Tensor zero_point) const {
