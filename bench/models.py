@@ -65,6 +65,12 @@ def command(
     plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
 ) -> None:
     """Time whole quantized networks on dmlcpu and on other runtimes."""
+    for form in forms.split(","):
+        if form not in FORMS:
+            raise typer.BadParameter(f"got form {form!r}, expected some of {', '.join(FORMS)}")
+    for name in networks.split(","):
+        if name not in NETWORKS:
+            raise typer.BadParameter(f"got network {name!r}, expected some of {', '.join(NETWORKS)}")
     device = dmlcpu.Device(isa=isa, num_threads=threads)
     chosen = list(_installed(MODEL_PEERS[name] for name in peers.split(",") if name))
     versions = {peer.name: peer.version() for peer in chosen}
@@ -90,7 +96,7 @@ def command(
         about = {"isa": device.isa, "threads": threads, "versions": {"dmlcpu": dmlcpu.__version__, **versions}}
         write_json(json, about, [asdict(row) for row in rows])
     if plot is not None:
-        series = {name: [row.ratio(name) for row in rows] for name in versions}
+        series = {name: ratios for name in versions if any(ratios := [row.ratio(name) for row in rows])}
         labels = [f"{row.network} {row.form}" for row in rows]
         plot_ratios(plot, f"dmlcpu ({device.isa}, {threads} threads, batch {batch}): times as fast as", labels, series)
 
