@@ -18,7 +18,7 @@ import dmlcpu
 from onnx_models import Builder
 
 MODELS: Final = Path(__file__).parent / "data" / "models"
-FILES: Final = ("keyword_spotting.qdq", "keyword_spotting.qop", "image_classification.qdq", "image_classification.qop")
+FILES: Final = ("keyword_spotting.qdq", "keyword_spotting.qop", "visual_wake_words.qdq", "image_classification.qop")
 # Of what a mutated model may ask for, more than this is not run: it would only be slow.
 LARGEST: Final = 1 << 22
 

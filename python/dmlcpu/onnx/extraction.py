@@ -140,10 +140,10 @@ def folded(node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
         raise NotNative(f"it cannot be computed beforehand ({error})") from None
     if not all(isinstance(result, np.ndarray | np.generic) for result in results):
         raise NotNative("its result is no tensor")
-    folded = [np.asarray(result) for result in results]
-    if sum(array.nbytes for array in folded) > _LARGEST_FOLDED:
+    made = [np.asarray(result) for result in results]
+    if sum(array.nbytes for array in made) > _LARGEST_FOLDED:
         raise NotNative("its result is too large to be computed beforehand")
-    return [Constant(array) for array in folded]
+    return [Constant(array) for array in made]
 
 
 def _bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
