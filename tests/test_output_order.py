@@ -25,7 +25,6 @@ def test_outputs_of_a_graph_unpack_by_index() -> None:
     np.testing.assert_array_equal(floats, np.array([-1, -0.5, 0, 0.5], np.float32))
 
 
-@pytest.mark.xfail(reason=IN_VALUE_ORDER)
 def test_outputs_of_a_session_are_those_of_their_names() -> None:
     graph = helper.make_graph(
         [
