@@ -25,15 +25,13 @@ class QuantizedMultiply final : public CompiledOperator {
  public:
   QuantizedMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}) {
+        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}, target()) {
     check_parameters(kA, kAScale, kAZeroPoint);
     check_parameters(kB, kBScale, kBZeroPoint);
     check_parameters(kOutput, kOutputScale, kOutputZeroPoint);
   }
 
-  std::string describe() const override {
-    return "algorithm: one pass\nkernel: multiply\n" + runs_.describe(target().num_threads);
-  }
+  std::string describe() const override { return "algorithm: one pass\nkernel: multiply\n" + runs_.describe(); }
 
  protected:
   void run(const TensorPointers& tensors) const override {
@@ -42,7 +40,7 @@ class QuantizedMultiply final : public CompiledOperator {
     const MultiplyOperand product = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint);
     const MultiplyKernels& kernels = *target().kernels().multiply;
     runs_.run({static_cast<const std::uint8_t*>(tensors[kA]), static_cast<const std::uint8_t*>(tensors[kB])},
-              static_cast<std::uint8_t*>(tensors[kOutput]), target().num_threads,
+              static_cast<std::uint8_t*>(tensors[kOutput]),
               [&](const CodeRuns::Inputs& inputs, std::uint8_t* output, std::size_t count) noexcept {
                 kernels.run({.a = inputs[0],
                              .b = inputs[1],
