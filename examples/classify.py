@@ -13,14 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dmlcpu
-from resnet8 import CLASSES, IMAGE_SIDE, ResNet8
 
 try:
     from PIL import Image, ImageOps
 except ModuleNotFoundError:
     sys.exit("classify.py reads photographs with Pillow, which is not installed: pip install '.[examples]'")
 
-SAMPLE_PHOTO = Path(__file__).parent / "image_classification" / "chelsea.png"
+FOLDER = Path(__file__).parent / "image_classification"
+SAMPLE_PHOTO, MODEL = FOLDER / "chelsea.png", FOLDER / "resnet8_int8.onnx"
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+IMAGE_SIDE = 32
 BAR_WIDTH = 40
 
 
@@ -66,9 +68,10 @@ def main() -> None:
         except ValueError as error:
             parser.exit(2, f"{parser.prog}: {photo}: {error}\n")
 
-    network = ResNet8(dmlcpu.Device())
+    session = dmlcpu.InferenceSession(MODEL)
+    (image_input,) = session.get_inputs()
     for photo, image in zip(photos, images, strict=True):
-        (probabilities,) = network.probabilities(image)
+        ((probabilities,),) = session.run(None, {image_input.name: image})
         print(f"{photo}\n\n{format_table(probabilities)}\n")
 
 

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.tensor import dtype_of, span_in_elements
+from dmlcpu.feature_levels.quantization import SCALE
+from dmlcpu.packing import packed_length
+from dmlcpu.schema import place_of
+from dmlcpu.tensor import dtype_of, is_four_bits, span_in_elements
 from fills import any_integers, ordinary_floats, ordinary_scales
 from operator_case import canonical_bits
 from strided_tensor import FILL_BYTE
@@ -37,8 +40,8 @@ Arrays = dict[str, NDArray[Any]]
 
 def tensors_of(desc: dmlcpu.OperatorDesc) -> dict[str, dmlcpu.TensorDesc]:
     """The tensors that are present, by field."""
-    fields = (field.name for field in OPERATORS[desc.operator_type].tensors)
-    return {name: tensor for name in fields if (tensor := getattr(desc, name)) is not None}
+    fields = OPERATORS[desc.operator_type].tensors
+    return {field.name: tensor for field in fields if (tensor := field.value_in(desc)) is not None}
 
 
 def input_names(desc: dmlcpu.OperatorDesc) -> list[str]:
@@ -61,12 +64,41 @@ def flagged(tensor: dmlcpu.TensorDesc, flags: dmlcpu.TensorFlags) -> dmlcpu.Tens
     return dmlcpu.TensorDesc(tensor.data_type, tensor.sizes, strides=tensor.strides, flags=flags)
 
 
+class BoundByField(dmlcpu.CompiledOperator):
+    """A compiled operator whose bindings have the names of fields, entries of arrays of tensors too."""
+
+    def initialize(self, **fields: Any) -> None:
+        super().initialize(**sequences(self.desc, fields))
+
+    def dispatch(self, **fields: Any) -> Any:
+        return super().dispatch(**sequences(self.desc, fields))
+
+
+def sequences(desc: dmlcpu.OperatorDesc, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with `name[0]`, `name[1]`, ... under one `name`, as a tuple of its full length."""
+    bindings: dict[str, Any] = {}
+    for field, value in fields.items():
+        name, entry = place_of(field)
+        if entry is None:
+            bindings[name] = value
+            continue
+        entries = [*bindings.get(name, (None,) * len(getattr(desc, name)))]
+        entries[entry : entry + 1] = [value]
+        bindings[name] = tuple(entries)
+    return bindings
+
+
 def compiled(device: dmlcpu.Device, desc: dmlcpu.OperatorDesc) -> dmlcpu.CompiledOperator:
-    return device.compile_operator(device.create_operator(desc))
+    operator = device.create_operator(desc)
+    has_arrays = any(field.entry is not None for field in OPERATORS[desc.operator_type].tensors)
+    return BoundByField(operator) if has_arrays else device.compile_operator(operator)
 
 
 def flat(tensor: dmlcpu.TensorDesc) -> NDArray[Any]:
-    return np.empty(span_in_elements(tensor.sizes, tensor.strides), dtype_of(tensor.data_type))
+    span = span_in_elements(tensor.sizes, tensor.strides)
+    if is_four_bits(tensor.data_type):
+        return np.empty(packed_length(span), np.uint8)
+    return np.empty(span, dtype_of(tensor.data_type))
 
 
 def shaped(tensor: dmlcpu.TensorDesc, buffer: NDArray[Any]) -> NDArray[Any]:
@@ -79,7 +111,8 @@ def random_inputs(desc: dmlcpu.OperatorDesc, rng: np.random.Generator) -> Arrays
     arrays = {}
     for name in input_names(desc):
         buffer = flat(tensors_of(desc)[name])
-        fill = any_integers if buffer.dtype.kind in "iu" else ordinary_scales if "scale" in name else ordinary_floats
+        is_scale = "scale" in name or name == SCALE
+        fill = any_integers if buffer.dtype.kind in "iu" else ordinary_scales if is_scale else ordinary_floats
         buffer[...] = fill(rng, buffer.dtype, buffer.size)
         arrays[name] = buffer
     quantized = (dmlcpu.QuantizedLinearConvolutionOperatorDesc, dmlcpu.QuantizedLinearMatrixMultiplyOperatorDesc)
@@ -103,7 +136,7 @@ def is_blank(arrays: Mapping[str, NDArray[Any]]) -> bool:
 
 def dispatched(operator: dmlcpu.CompiledOperator, **bindings: Any) -> dict[str, Any]:
     """What a dispatch returns, by field."""
-    result = operator.dispatch(**bindings)
+    result = operator.dispatch(**sequences(operator.desc, bindings))
     return result._asdict() if isinstance(result, tuple) else {output_names(operator.desc)[0]: result}
 
 

@@ -8,6 +8,8 @@ import dmlcpu
 from dmlcpu.enums import OperatorType
 from valid_descs import (
     ADD,
+    BLOCK_DEQUANTIZE,
+    BLOCK_QUANTIZE,
     CONVOLUTION,
     CONVOLUTION_INTEGER,
     DEQUANTIZE,
@@ -107,6 +109,18 @@ LARGE_DESCS: Mapping[OperatorType, dmlcpu.OperatorDesc] = {
             output_tensor=tensor("UINT8", 2, 48, 60, 60),
             strides=(1, 1),
             dilations=(1, 1),
+        ),
+        changed(
+            BLOCK_QUANTIZE,
+            input_tensor=tensor("FLOAT32", 512, 800),
+            quantization_tensors=(tensor("FLOAT32", 512, 25), tensor("UINT4", 512, 25)),
+            output_tensor=tensor("UINT4", 512, 800),
+        ),
+        changed(
+            BLOCK_DEQUANTIZE,
+            input_tensor=tensor("INT4", 512, 800),
+            quantization_tensors=(tensor("FLOAT32", 16, 800), tensor("INT4", 16, 800)),
+            output_tensor=tensor("FLOAT32", 512, 800),
         ),
     )
 }

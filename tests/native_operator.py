@@ -38,15 +38,14 @@ def run_native(
         if name not in outputs:
             storages[name].flags.writeable = False
 
-    def resolve(bindings: Any, is_owned: bool, initialized: bool) -> tuple[Any, ...]:
+    def resolve(bindings: Any, is_owned: bool, initialized: bool) -> tuple[tuple[Any, ...], None]:
         arrays = [bindings.get(name) for name in tensors]
-        return tuple(
-            array if (name in owned) == is_owned else None for name, array in zip(tensors, arrays, strict=True)
-        )
+        wanted = (array if (name in owned) == is_owned else None for name, array in zip(tensors, arrays, strict=True))
+        return tuple(wanted), None
 
     native = _core.bind_operator(
         operator,
-        list(tensors),
+        [(name, None) for name in tensors],
         rows,
         {name: tuple(values) for name, values in attributes.items()},
         device.isa,

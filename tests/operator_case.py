@@ -38,8 +38,9 @@ class OperatorCase:
         logical = {field: None if tensor is None else tensor.logical() for field, tensor in self.inputs.items()}
         arguments = {field.removesuffix("_tensor"): values for field, values in gathered(logical).items()}
         output_data_type = NUMPY_TYPES[self.outputs["output_tensor"].data_type]
+        data_types = {field: tensor.data_type for field, tensor in self.tensors.items() if tensor is not None}
         results = reference.evaluate(
-            self.operator, {**arguments, **self.attributes, "output_data_type": output_data_type}, watch
+            self.operator, {**arguments, **self.attributes, "output_data_type": output_data_type}, watch, data_types
         )
         return {field: with_rank_of(values, self.outputs[field].sizes) for field, values in results.items()}
 

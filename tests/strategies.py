@@ -20,6 +20,7 @@ __all__ = [
     "Run",
     "arrays",
     "generators",
+    "input_strides",
     "input_tensors",
     "one_element_sizes",
     "optional_zero_points",

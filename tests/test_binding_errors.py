@@ -215,7 +215,7 @@ def test_missing_inputs(desc: dmlcpu.OperatorDesc) -> None:
 def test_unknown_names(desc: dmlcpu.OperatorDesc) -> None:
     caller = Caller(desc)
     first = next(iter(caller.inputs.values()))
-    for name in ("input", "Input_tensor", "output_tensor ", "filter", "", "strides", "quantization_tensors", "\ud800"):
+    for name in ("input", "Input_tensor", "output_tensor ", "filter", "", "strides", "quantization_tensor", "\ud800"):
         for value in (first, None, 1):
             assert "no tensor has this name" in caller.assert_refused(name, **{name: value})
 

@@ -297,17 +297,15 @@ def test_span_in_elements() -> None:
 def test_names_are_directml_s(desc: OperatorDesc) -> None:
     words = re.findall("[A-Z][a-z]*", type(desc).__name__)
     assert "_".join(words).upper() == f"{desc.operator_type.name}_OPERATOR_DESC"
-    assert [field.name for field in fields(desc)] == [field.name for field in OPERATORS[desc.operator_type].fields]
+    names = dict.fromkeys(field.attribute for field in OPERATORS[desc.operator_type].fields)
+    assert [field.name for field in fields(desc)] == list(names)
 
 
 @pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 def test_exactly_the_optional_tensors_may_be_left_out(desc: OperatorDesc) -> None:
-    optional = {
-        field.name
-        for field in OPERATORS[desc.operator_type].tensors
-        if field.support_at(FeatureLevel.LEVEL_6_4).optional
-    }
-    tensors = {field.name for field in OPERATORS[desc.operator_type].tensors}
+    described = [field for field in OPERATORS[desc.operator_type].tensors if field.entry is None]
+    optional = {field.name for field in described if field.support_at(FeatureLevel.LEVEL_6_4).optional}
+    tensors = {field.name for field in described}
     defaults = {field.name: field.default for field in fields(desc) if field.name in tensors}
     assert {name for name, default in defaults.items() if default is None} == optional
     assert {name for name, default in defaults.items() if default is MISSING} == tensors - optional

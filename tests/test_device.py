@@ -216,6 +216,8 @@ def test_is_data_type_supported(level: FeatureLevel) -> None:
         expected |= {"INT8", "INT16", "UINT16", "INT32", "UINT32"}
     if level >= FeatureLevel.LEVEL_4_0:
         expected |= {"FLOAT16"}
+    if level >= FeatureLevel.LEVEL_6_3:
+        expected |= {"INT4", "UINT4"}
     device = dmlcpu.Device(level)
     assert {data_type.name for data_type in TensorDataType if device.is_data_type_supported(data_type)} == expected
     assert not device.is_data_type_supported(99)  # type: ignore[arg-type]

@@ -13,7 +13,19 @@ from dmlcpu.errors import UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
 from dmlcpu.schema import Check, FieldKind, OperatorSchema
 from dmlcpu.validation import is_data_type_supported, validate
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, VALID_DESCS, changed, tensor
+from valid_descs import (
+    ADD,
+    BLOCK_DEQUANTIZE,
+    BLOCK_QUANTIZE,
+    CONVOLUTION,
+    DEQUANTIZE,
+    DYNAMIC,
+    POOLING,
+    QUANTIZE,
+    VALID_DESCS,
+    changed,
+    tensor,
+)
 
 # As the documents print them: a row for each level at which something changes, a column for each tensor with its
 # data types, the range of its dimension count, and "?" if it is optional.
@@ -75,6 +87,12 @@ DOCUMENTED = {
     OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: {
         "6_2": "INT8 UINT8 4-5 | FLOAT32 1-5 | INT8 UINT8 1-5 ? | FLOAT32 1-5 | INT8 UINT8 1-5 ? | INT8 UINT8 4-5",
     },
+    OperatorType.QUANTIZE: {
+        "6_3": "FLOAT32 FLOAT16 1-8 | FLOAT32 FLOAT16 1-8 | INT8 INT4 UINT8 UINT4 1-8 ? | INT8 INT4 UINT8 UINT4 1-8",
+    },
+    OperatorType.DEQUANTIZE: {
+        "6_3": "INT8 INT4 UINT8 UINT4 1-8 | FLOAT32 FLOAT16 1-8 | INT8 INT4 UINT8 UINT4 1-8 ? | FLOAT32 FLOAT16 1-8",
+    },
 }
 
 INTRODUCED = {
@@ -88,6 +106,8 @@ INTRODUCED = {
     OperatorType.MATRIX_MULTIPLY_INTEGER: FeatureLevel.LEVEL_2_1,
     OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: FeatureLevel.LEVEL_2_1,
     OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: FeatureLevel.LEVEL_6_2,
+    OperatorType.QUANTIZE: FeatureLevel.LEVEL_6_3,
+    OperatorType.DEQUANTIZE: FeatureLevel.LEVEL_6_3,
 }
 
 
@@ -155,6 +175,8 @@ def test_each_deliberate_refusal_is_of_a_kind_of_its_own_and_has_a_reason() -> N
     checks = [refusal.check for refusal in DELIBERATE_REFUSALS]
     assert checks == [
         Check.PRESENCE,
+        Check.DIMENSION_COUNT,
+        Check.FORM,
         Check.PARAMETER_SIZES,
         Check.BOOLEAN,
         Check.STEPS,
@@ -214,6 +236,8 @@ FIRST_ACCEPTED: dict[str, tuple[OperatorDesc, str, str | None]] = {
     "dequantize without zero point": (changed(DEQUANTIZE, zero_point_tensor=None), "6_2", "zero_point_tensor"),
     "add": (ADD, "4_0", None),
     "dynamic quantize": (DYNAMIC, "4_0", None),
+    "block-wise quantize": (BLOCK_QUANTIZE, "6_3", None),
+    "block-wise dequantize": (BLOCK_DEQUANTIZE, "6_3", None),
     "convolution": (CONVOLUTION, "2_1", None),
     "convolution in 1 dimension": (
         changed(
@@ -338,6 +362,7 @@ def test_an_operator_newer_than_the_level_is_named_as_such() -> None:
         ("3_1", "FLOAT32 UINT32 UINT16 UINT8 INT32 INT16 INT8"),
         ("4_0", "FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8"),
         ("6_2", "FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8"),
+        ("6_3", "FLOAT32 FLOAT16 UINT32 UINT16 UINT8 INT32 INT16 INT8 UINT4 INT4"),
     ],
 )
 def test_is_data_type_supported(level: str, names: str) -> None:

@@ -35,6 +35,8 @@ READ_ONLY.flags.writeable = False
 GOOD: dict[str, dict[str, Any]] = {
     "quantize_linear": {"input": X, "scale": 0.5, "zero_point": 3},
     "dequantize_linear": {"input": CODES, "scale": 0.5, "zero_point": 3},
+    "quantize": {"input": X, "scale": 0.5, "zero_point": 3},
+    "dequantize": {"input": CODES, "scale": 0.5, "zero_point": 3},
     "dynamic_quantize_linear": {"input": X},
     "quantized_linear_add": {
         **{"a": CODES, "a_scale": 0.5, "a_zero_point": 1, "b": CODES, "b_scale": 0.5, "b_zero_point": 2},
@@ -339,6 +341,7 @@ def test_anything_for_any_argument(function: str) -> None:
     names = [*GOOD[function], "out"]
     names += [] if function.endswith("_integer") else ["output_data_type"]
     names += ["axis"] if function.startswith(("quantize_", "dequantize_")) else []
+    names += ["input_data_type", "sizes"] if function == "dequantize" else []
     names += ["strides", "start_padding", "group_count"] if "convolution" in function else []
     names += ["strides", "start_padding", "include_padding"] if "pooling" in function else []
     refusals = 0

@@ -32,11 +32,14 @@ from bound_arrays import (
 from conftest import SEED
 from dmlcpu import OperatorType, TensorDataType, TensorFlags
 from dmlcpu.feature_levels import OPERATORS
+from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, FieldKind
 from dmlcpu.tensor import dtype_of, span_in_elements
 from strided_tensor import FILL_BYTE
 from test_binding_overlaps import addresses
 from valid_descs import (
     ADD,
+    BLOCK_DEQUANTIZE,
+    BLOCK_QUANTIZE,
     CONVOLUTION,
     CONVOLUTION_INTEGER,
     DEQUANTIZE,
@@ -112,6 +115,26 @@ BASES = (
         dilations=(1, 1, 1),
         include_padding=True,
     ),
+    BLOCK_QUANTIZE,
+    BLOCK_DEQUANTIZE,
+    changed(
+        BLOCK_QUANTIZE,
+        input_tensor=tensor("FLOAT16", 3, 37),
+        quantization_tensors=(tensor("FLOAT16", 3, 1), tensor("INT4", 3, 1)),
+        output_tensor=tensor("INT4", 3, 37),
+    ),
+    changed(
+        BLOCK_DEQUANTIZE,
+        input_tensor=tensor("UINT4", 6, 64),
+        quantization_tensors=(tensor("FLOAT16", 6, 2), tensor("UINT4", 6, 2)),
+        output_tensor=tensor("FLOAT16", 6, 64),
+    ),
+    changed(
+        BLOCK_DEQUANTIZE,
+        input_tensor=tensor("INT4", 4, 3, 5),
+        quantization_tensors=(tensor("FLOAT32", 2, 1, 5), tensor("INT4", 2, 1, 5)),
+        output_tensor=tensor("FLOAT32", 4, 3, 5),
+    ),
 )
 
 # --- descs ------------------------------------------------------------------------------------------------------
@@ -182,8 +205,13 @@ def tame_changes(draw: st.DrawFn, desc: dmlcpu.OperatorDesc) -> dmlcpu.OperatorD
     name = draw(st.sampled_from(list(tensors)))
     described = tensors[name]
     if kind == "leave out":
-        optional = [field for field in tensors if field.endswith(("zero_point_tensor", "bias_tensor"))]
-        return changed(desc, **dict.fromkeys(optional[: draw(st.integers(0, len(optional)))]))
+        supports = {
+            field.name: field.support_at(HIGHEST_FEATURE_LEVEL) for field in OPERATORS[desc.operator_type].tensors
+        }
+        optional = [field for field in tensors if supports[field].optional]
+        desc = changed(desc, **dict.fromkeys(optional[: draw(st.integers(0, len(optional)))]))
+        has_array = hasattr(desc, "quantization_tensors")
+        return changed(desc, quantization_type=len(desc.quantization_tensors)) if has_array else desc
     if kind == "resize":
         axis, size = draw(st.integers(0, 3)), draw(st.integers(1, 70) | LENGTHS)
         return changed(desc, **{field: resized(content, axis, size) for field, content in tensors.items()})
@@ -212,13 +240,15 @@ def descs(draw: st.DrawFn) -> dmlcpu.OperatorDesc:
     desc = draw(st.sampled_from(BASES))
     for _ in range(draw(st.integers(0, 3))):
         desc = draw(tame_changes(desc))
-    names = [field.name for field in OPERATORS[desc.operator_type].fields]
+    fields = OPERATORS[desc.operator_type].fields
     for _ in range(draw(st.sampled_from((0, 0, 1, 1, 2, 3)))):
-        name = draw(st.sampled_from(names))
-        value = getattr(desc, name)
-        if name.endswith("_tensor"):
+        field = draw(st.sampled_from(fields))
+        name, value = field.name, field.value_in(desc)
+        if field.entry is not None and type(getattr(desc, field.attribute)) is not tuple:
+            continue  # replaced by garbage, which has no entries
+        if field.history:
             desc = changed(desc, **{name: draw(mutated_tensors(value))})
-        elif name in ("group_count", "include_padding"):
+        elif field.kind in (FieldKind.UINT, FieldKind.ENUMERATION):
             desc = changed(desc, **{name: draw(NUMBERS | GARBAGE)})
         else:
             desc = changed(desc, **{name: draw(mutated_sequences(value))})
@@ -251,7 +281,7 @@ def test_descs(desc: dmlcpu.OperatorDesc) -> None:
     if not is_small(desc):
         return
     inputs = random_inputs(desc, np.random.default_rng(SEED))
-    owned = [name for name in input_names(desc) if getattr(desc, name).flags & TensorFlags.OWNED_BY_DML]
+    owned = [name for name in input_names(desc) if tensors_of(desc)[name].flags & TensorFlags.OWNED_BY_DML]
     results = []
     for operator in operators:
         if owned:
@@ -271,7 +301,7 @@ def test_descs(desc: dmlcpu.OperatorDesc) -> None:
 ARENA = 4096
 OBJECTS = (None, 1, 1.0, "1", b"", b"1234", (), [1], {}, object(), np.ndarray, np.float32(1), np.uint8(1), np.int8(1))
 DTYPES = ("float32", "float16", "uint8", "int8", "int32", "int16", "float64", "int64", "bool", "O", ">f4", ">i4", "V1")
-BINDING_BASES = (ADD, DYNAMIC, BASES[5], BASES[6], BASES[7], QUANTIZE)
+BINDING_BASES = (ADD, DYNAMIC, BASES[5], BASES[6], BASES[7], QUANTIZE, BLOCK_DEQUANTIZE)
 
 
 @cache

@@ -21,7 +21,18 @@ from numpy.typing import NDArray
 import dmlcpu
 from bound_arrays import compiled
 from dmlcpu.tensor import dtype_of
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, POOLING, QUANTIZE, changed, tensor
+from valid_descs import (
+    ADD,
+    BLOCK_DEQUANTIZE,
+    BLOCK_QUANTIZE,
+    CONVOLUTION,
+    DEQUANTIZE,
+    DYNAMIC,
+    POOLING,
+    QUANTIZE,
+    changed,
+    tensor,
+)
 
 LARGEST = 2**32 - 1
 # The address sanitizer needs terabytes of address space.
@@ -61,6 +72,28 @@ def quantization(
     )
 
 
+def dequantization_of_4_bits(
+    sizes: tuple[int, ...], blocks: tuple[int, ...], *, input_strides: Any = None, output_strides: Any = None
+) -> dmlcpu.OperatorDesc:
+    zeros = (0,) * len(sizes)
+    return changed(
+        BLOCK_DEQUANTIZE,
+        input_tensor=tensor("INT4", *sizes, strides=input_strides),
+        quantization_tensors=(tensor("FLOAT32", *blocks, strides=zeros), tensor("INT4", *blocks, strides=zeros)),
+        output_tensor=tensor("FLOAT32", *sizes, strides=output_strides),
+    )
+
+
+def quantization_to_4_bits(sizes: tuple[int, ...], blocks: tuple[int, ...], output_strides: Any) -> dmlcpu.OperatorDesc:
+    zeros = (0,) * len(sizes)
+    return changed(
+        BLOCK_QUANTIZE,
+        input_tensor=tensor("FLOAT32", *sizes, strides=zeros),
+        quantization_tensors=(tensor("FLOAT32", *blocks, strides=zeros), tensor("UINT4", *blocks, strides=zeros)),
+        output_tensor=tensor("UINT4", *sizes, strides=output_strides),
+    )
+
+
 # --- refused ----------------------------------------------------------------------------------------------------
 
 
@@ -72,6 +105,7 @@ def quantization(
 def test_sizes_that_overflow(sizes: tuple[int, ...], stride: int | None) -> None:
     strides = None if stride is None else (stride,) * len(sizes)
     assert_refused(quantization(sizes, input_strides=strides), "input_tensor")
+    assert_refused(dequantization_of_4_bits(sizes, sizes, input_strides=strides), "input_tensor")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +126,9 @@ def test_sizes_that_overflow(sizes: tuple[int, ...], stride: int | None) -> None
 )
 def test_strides_that_overflow(sizes: tuple[int, ...], strides: tuple[int, ...]) -> None:
     assert_refused(quantization(sizes, input_strides=strides), "input_tensor")
+    assert_refused(dequantization_of_4_bits(sizes, sizes, input_strides=strides), "input_tensor")
     if math.prod(sizes) <= LARGEST:
+        assert_refused(quantization_to_4_bits(sizes, (1,) * len(sizes), strides), "output_tensor")
         assert_refused(quantization(sizes, output_strides=strides), "output_tensor")
 
 
@@ -176,6 +212,32 @@ def test_large_tensors_are_created_and_compiled_at_once() -> None:
         operator = compiled(device, convolution)
         assert operator.binding_properties.temporary_resource_size > 65535**2
         assert operator.describe()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "blocks"),
+    [
+        ((2**32 - 8,), (1,)),
+        ((2**32 - 8,), (2**29 - 1,)),
+        ((2**16, 2**15), (1, 2**15)),
+        ((2**16, 2**15), (2**16, 1)),
+        ((1, 2**31, 1), (1, 2**30, 1)),
+        ((2,) * 7 + (2**24,), (1,) * 7 + (2**23,)),
+    ],
+)
+def test_large_tensors_of_4_bits_are_created_and_compiled_at_once(
+    sizes: tuple[int, ...], blocks: tuple[int, ...]
+) -> None:
+    device = dmlcpu.Device(num_threads=1024)
+    with at_once():
+        for desc in (
+            dequantization_of_4_bits(sizes, blocks),
+            dequantization_of_4_bits(sizes, blocks, input_strides=(0,) * len(sizes)),
+            quantization_to_4_bits(sizes, blocks, None),
+        ):
+            operator = compiled(device, desc)
+            assert operator.binding_properties.temporary_resource_size == 0
+            assert operator.describe()
 
 
 @pytest.mark.parametrize("order", ["NCHW", "NHWC"])
@@ -379,6 +441,20 @@ def test_inputs_and_outputs_that_span_the_limit(isa: str) -> None:
     )
     assert result is out
     assert out[[0, 1, far - 1, far]].tolist() == [106, 0, 0, 86]
+
+
+def test_4_bits_reach_far(isa: str) -> None:
+    """Offsets of 2^32 - 9 elements, half of them bytes, in both directions."""
+    device = dmlcpu.Device(isa=isa)
+    far = 2**32 - 9  # an odd index, in the upper half of its byte; buffers are multiples of four bytes
+    codes = sparse("UINT8", (far + 1) // 2)
+    codes[[0, -1]] = [0x7D, 0x9D]
+    parameters = {"quantization_tensors[0]": np.float32([2]), "quantization_tensors[1]": np.uint8([0x01])}
+    operator = compiled(device, dequantization_of_4_bits((2,), (1,), input_strides=(far,)))
+    assert operator.dispatch(input_tensor=codes, **parameters).tolist() == [2 * (-3 - 1), 2 * (-7 - 1)]
+    operator = compiled(device, quantization_to_4_bits((2,), (1,), (far,)))
+    assert operator.dispatch(input_tensor=np.float32([6]), **parameters, output_tensor=codes) is codes
+    assert codes[[0, 1, -2, -1]].tolist() == [0x74, 0, 0, 0x4D]
 
 
 def test_every_operator_reaches_far(isa: str) -> None:

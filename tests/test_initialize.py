@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,57 @@ def test_all_inputs_may_be_owned(isa: str) -> None:
         inputs = inputs_of(desc)
         operator.initialize(**{name: shaped(tensors_of(desc)[name], content) for name, content in inputs.items()})
         assert same_bits(dispatched(operator), dispatched(compiled(dmlcpu.Device(isa=isa), desc), **inputs))
+
+
+def windows(sizes: tuple[int, ...], channels: int, groups: int = 1, padding: int = 1, dilation: int = 1) -> Any:
+    """A convolution 3x3 that keeps height and width."""
+    of_channels = tensor("FLOAT32", 1, channels, 1, 1)
+    return changed(
+        CONVOLUTION,
+        input_tensor=tensor("UINT8", *sizes),
+        filter_tensor=tensor("INT8", channels, sizes[1] // groups, 3, 3),
+        filter_scale_tensor=of_channels,
+        filter_zero_point_tensor=tensor("INT8", 1, channels, 1, 1),
+        bias_tensor=tensor("INT32", 1, channels, 1, 1),
+        output_tensor=tensor("UINT8", sizes[0], channels, *sizes[2:]),
+        strides=(1, 1),
+        dilations=(dilation, dilation),
+        start_padding=(padding, padding),
+        end_padding=(padding, padding),
+        group_count=groups,
+    )
+
+
+# What the parameters of channels follow from: at initialize if all of it is there, else at each dispatch.
+FIXED = (*PARAMETERS, "input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor")
+
+
+@pytest.mark.parametrize(
+    ("desc", "algorithm"),
+    [
+        (windows((1, 16, 9, 9), 24), "matrix product"),
+        (windows((1, 64, 9, 11), 36, padding=6, dilation=6), "regions"),
+        (windows((1, 64, 9, 9), 64, groups=16), "as lanes"),
+        (windows((1, 20, 9, 9), 20, groups=20), "depthwise"),
+    ],
+    ids=["product", "regions", "groups", "depthwise"],
+)
+@pytest.mark.parametrize("bound", [None, *FIXED, "output_zero_point_tensor"])
+def test_parameters_of_channels(
+    devices: Mapping[str, dmlcpu.Device], desc: dmlcpu.OperatorDesc, algorithm: str, bound: str | None
+) -> None:
+    """All are owned but one, which then changes from dispatch to dispatch."""
+    owned = {*FIXED, "output_zero_point_tensor"} - {bound}
+    for label, device in devices.items():
+        operator, reference = compiled(device, owning(desc, owned)), compiled(device, desc)
+        assert algorithm in operator.describe()
+        at_initialize, at_dispatch = divided(inputs_of(desc), owned)
+        operator.initialize(**at_initialize)
+        for seed in range(3):
+            others = random_inputs(desc, np.random.default_rng(seed))
+            at_dispatch = {name: others[name] for name in at_dispatch}
+            expected = dispatched(reference, **at_initialize, **at_dispatch)
+            assert same_bits(dispatched(operator, **at_dispatch), expected), label
 
 
 def test_the_source_may_be_changed_afterwards(convolution: dmlcpu.CompiledOperator, expected: Arrays) -> None:

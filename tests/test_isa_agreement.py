@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from operator_case import OperatorCase
 from pooling_shapes import PoolingShape, pooling_case
 from strategies import BYTE_TYPES
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from test_blockwise import CODE_TYPES, blocked_case
 
 # Around the widths of vectors and of unrolled loops; the last one is worth two threads.
 LENGTHS = (1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 4099, 65_539)
@@ -182,6 +184,17 @@ def pooling_cases(rng: np.random.Generator, length: int) -> Iterator[OperatorCas
                 yield pooling_case(shape, data_type, rng, is_channels_last=is_channels_last, scale_fill=scales)
 
 
+def blockwise_cases(operator: str) -> CaseMaker:
+    def make(rng: np.random.Generator, length: int) -> Iterator[OperatorCase]:
+        """Two blocks a row, one a column, one an element, one in all."""
+        sizes = (4, 2 * length)
+        for codes, floats in itertools.product(CODE_TYPES, ("FLOAT32", "FLOAT16")):
+            for blocks in ((4, 2), (2, 2 * length), sizes, (1, 1)):
+                yield blocked_case(rng, operator, (codes, floats), sizes, blocks)
+
+    return make
+
+
 CASE_MAKERS: dict[str, CaseMaker] = {
     "quantize_linear": quantize_cases,
     "dequantize_linear": dequantize_cases,
@@ -193,6 +206,8 @@ CASE_MAKERS: dict[str, CaseMaker] = {
     "matrix_multiply_integer": matrix_cases("MATRIX_MULTIPLY_INTEGER", ("INT32",)),
     "quantized_linear_matrix_multiply": matrix_cases("QUANTIZED_LINEAR_MATRIX_MULTIPLY", BYTE_TYPES),
     "matrix_multiply_integer_to_float": matrix_cases("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", ("FLOAT32", "FLOAT16")),
+    "quantize": blockwise_cases("QUANTIZE"),
+    "dequantize": blockwise_cases("DEQUANTIZE"),
 }
 
 

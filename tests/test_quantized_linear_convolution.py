@@ -86,6 +86,14 @@ def depthwise_shapes() -> list[ConvolutionShape]:
     same: dict[str, Any] = {"kernel": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
     shapes += [ConvolutionShape(1, 1, (35, 130), groups=70, **same)]
     shapes += [ConvolutionShape(1, 1, (37, 133), groups=65, strides=(2, 2), **same)]
+    # Pairs of rows and columns in groups of four: even and odd kernels, rows beyond the image, strips of a few columns.
+    for kernel in ((5, 5), (6, 6), (7, 4), (5, 2), (8, 3)):
+        pairs: dict[str, Any] = {"kernel": kernel, "strides": (2, 2), "start_padding": (2, 1), "end_padding": (3, 6)}
+        shapes += [ConvolutionShape(1, 1, (11, 22), groups=33, batch=2, **pairs)]
+        shapes += [
+            ConvolutionShape(1, 1, (8, 7), groups=64, **pairs),
+            ConvolutionShape(1, 1, (37, 84), groups=90, **pairs),
+        ]
     shapes += [ConvolutionShape(1, 1, (1, 1), (2, 2), groups=3, start_padding=(9, 9), end_padding=(8, 8))]
     for kernel_1d in (1, 4, 5, 9):
         shapes.append(ConvolutionShape(1, 1, (19,), (kernel_1d,), groups=18, strides=(2, 9), start_padding=(3, 9)))

@@ -15,8 +15,13 @@ import dmlcpu
 from dmlcpu.onnx.planning import NativePart
 
 MODELS = Path(__file__).parent / "data" / "models"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "image_classification" / "resnet8_int8.onnx"
 NETWORKS = ("image_classification", "keyword_spotting", "keyword_spotting_mobilenetv2", "visual_wake_words")
 FORMS = ("qdq", "qop")
+
+
+def model_path(network: str, form: str) -> Path:
+    return EXAMPLE if (network, form) == ("image_classification", "qdq") else MODELS / f"{network}.{form}.onnx"
 
 
 def recorded(network: str) -> dict[str, NDArray[Any]]:
@@ -30,7 +35,7 @@ def recorded(network: str) -> dict[str, NDArray[Any]]:
 
 def up_to_logits(network: str, form: str) -> bytes:
     """The model without what follows the codes that the softmax reads."""
-    model = onnx.load(MODELS / f"{network}.{form}.onnx")
+    model = onnx.load(model_path(network, form))
     nodes = {output: node for node in model.graph.node for output in node.output}
     [softmax] = [node for node in model.graph.node if node.op_type == "Softmax"]
     codes = nodes[softmax.input[0]].input[0]
@@ -77,8 +82,37 @@ def test_image_classification_has_the_bits_of_directml(devices: Mapping[str, dml
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_the_whole_network_is_one_native_graph(network: str, form: str) -> None:
-    session = dmlcpu.InferenceSession(MODELS / f"{network}.{form}.onnx")
+    session = dmlcpu.InferenceSession(model_path(network, form))
     image = recorded(network)["input"][:1]
     session.run(None, {session.get_inputs()[0].name: image})
     [plan] = session._plans.values()
     assert [type(part) for part in plan.plan.parts] == [NativePart]
+
+
+def test_another_runtime_reads_several_values_of_a_graph() -> None:
+    """A value that the graph computes last may be read first."""
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [
+            node("QuantizeLinear", ["x", "scale", "zero"], ["codes"]),
+            node("DequantizeLinear", ["codes", "scale", "zero"], ["floats"]),
+            node("CumSum", ["floats", "axis"], ["sums"]),
+            node("BitShift", ["codes", "one"], ["shifted"], direction="LEFT"),
+        ],
+        "graph",
+        [info("x", onnx.TensorProto.FLOAT, [4])],
+        [info("sums", onnx.TensorProto.FLOAT, [4]), info("shifted", onnx.TensorProto.UINT8, [4])],
+        [
+            onnx.numpy_helper.from_array(np.asarray(array), name)
+            for name, array in (
+                ("scale", np.float32(0.5)),
+                ("zero", np.uint8(1)),
+                ("axis", np.int64(0)),
+                ("one", np.uint8([1])),
+            )
+        ],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    sums, shifted = dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": np.float32([0, 1, 2, 3])})
+    np.testing.assert_array_equal(sums, np.float32([0, 1, 3, 6]))
+    np.testing.assert_array_equal(shifted, np.uint8([2, 6, 10, 14]))

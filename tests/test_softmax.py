@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,9 +47,9 @@ def assert_quantized_softmax(devices: Devices, tensors: Tensors, axis: int) -> N
         NUMPY_TYPES[output.data_type],
     )
     expected = expected_storage(output, values)
-    for label, device in devices.items():
-        result = run_native(device, "QUANTIZED_SOFTMAX", tensors, {"axis": [axis]})["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+    for (label, device), owned in itertools.product(devices.items(), ((), ("input_scale_tensor",))):
+        outputs = run_native(device, "QUANTIZED_SOFTMAX", tensors, {"axis": [axis]}, owned=owned)
+        assert (found := difference(outputs["output_tensor"], expected)) is None, f"{label}, {owned}: {found}"
 
 
 @given(st.data())

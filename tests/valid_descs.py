@@ -8,6 +8,7 @@ from typing import Any
 
 from dmlcpu import (
     ConvolutionIntegerOperatorDesc,
+    DequantizeOperatorDesc,
     DynamicQuantizeLinearOperatorDesc,
     ElementWiseDequantizeLinearOperatorDesc,
     ElementWiseQuantizedLinearAddOperatorDesc,
@@ -17,13 +18,18 @@ from dmlcpu import (
     QuantizedLinearAveragePoolingOperatorDesc,
     QuantizedLinearConvolutionOperatorDesc,
     QuantizedLinearMatrixMultiplyOperatorDesc,
+    QuantizeOperatorDesc,
 )
 from dmlcpu.descs.operator_desc import OperatorDesc
-from dmlcpu.enums import OperatorType, TensorDataType
+from dmlcpu.enums import OperatorType, QuantizationType, TensorDataType
+from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc
+from operator_case import gathered
 
 __all__ = [
     "ADD",
+    "BLOCK_DEQUANTIZE",
+    "BLOCK_QUANTIZE",
     "CONVOLUTION",
     "CONVOLUTION_INTEGER",
     "DEQUANTIZE",
@@ -46,6 +52,13 @@ def tensor(data_type: str, *sizes: int, **others: Any) -> TensorDesc:
 
 
 def changed(desc: OperatorDesc, **changes: Any) -> OperatorDesc:
+    """The same desc with other values; `name[1]` is an entry of an array of tensors, which ends before a None."""
+    for name in [name for name in changes if "[" in name]:
+        attribute, entry = place_of(name)
+        entries = list(changes.get(attribute, getattr(desc, attribute)))
+        value = changes.pop(name)
+        entries[entry : None if value is None else entry + 1] = [] if value is None else [value]
+        changes[attribute] = tuple(entries)
     return replace(desc, **changes)
 
 
@@ -149,6 +162,18 @@ POOLING = QuantizedLinearAveragePoolingOperatorDesc(
     dilations=(1, 2),
     include_padding=False,
 )
+BLOCK_QUANTIZE = QuantizeOperatorDesc(
+    input_tensor=tensor("FLOAT32", 4, 12),
+    quantization_type=QuantizationType.SCALE_ZERO_POINT,
+    quantization_tensors=(tensor("FLOAT32", 2, 3), tensor("INT8", 2, 3)),
+    output_tensor=tensor("INT8", 4, 12),
+)
+BLOCK_DEQUANTIZE = DequantizeOperatorDesc(
+    input_tensor=tensor("UINT8", 4, 12),
+    quantization_type=QuantizationType.SCALE_ZERO_POINT,
+    quantization_tensors=(tensor("FLOAT32", 4, 3), tensor("UINT8", 4, 3)),
+    output_tensor=tensor("FLOAT32", 4, 12),
+)
 
 VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
     desc.operator_type: desc
@@ -163,15 +188,21 @@ VALID_DESCS: Mapping[OperatorType, OperatorDesc] = {
         QUANTIZED_MATRIX_MULTIPLY,
         MATRIX_MULTIPLY_TO_FLOAT,
         POOLING,
+        BLOCK_QUANTIZE,
+        BLOCK_DEQUANTIZE,
     )
 }
+
+
+# Counts follow from what they count, and are no fields.
+COUNTS = ("dimension_count", "quantization_tensor_count")
 
 
 def desc_of(record: Mapping[str, Any]) -> OperatorDesc:
     """The desc of a recorded line; golden/VALIDATION.md describes it."""
     desc_type = type(VALID_DESCS[OperatorType[record["operator"]]])
-    attributes = {name: value for name, value in record.get("attributes", {}).items() if name != "dimension_count"}
-    return desc_type(**dict(_tensors_of(record)), **attributes)
+    attributes = {name: value for name, value in record.get("attributes", {}).items() if name not in COUNTS}
+    return desc_type(**gathered(dict(_tensors_of(record))), **attributes)
 
 
 def _tensors_of(record: Mapping[str, Any]) -> Iterator[tuple[str, TensorDesc | None]]:

@@ -48,6 +48,7 @@ class KernelBench {
     depthwise();
     rescale();
     for (const std::size_t group_channels : {4U, 8U, 16U}) grouped(group_channels);
+    nibbles();
     pack();
     quantize();
     dequantize();
@@ -246,6 +247,23 @@ class KernelBench {
       report("max pool 3x3, " + std::to_string(channels) + " channels", pixels * channels, "elements",
              [&] { table_.max_pool->run(run); });
     }
+  }
+
+  void nibbles() {
+    report("nibbles unpack", kCount, "elements", [&] { table_.nibbles->unpack(a_.data(), kCount, 8, c_.data()); });
+    report("nibbles pack", kCount, "elements", [&] { table_.nibbles->pack(a_.data(), kCount, 8, c_.data()); });
+    const NibbleRows rows = {.input = a_.data(),
+                             .output = c_.data(),
+                             .rows = kCount / 32,
+                             .columns = 32,
+                             .scale = floats(parameters_),
+                             .zero_point = floats(parameters_),
+                             .flip = 8};
+    const std::size_t count = rows.rows * rows.columns;
+    report("nibbles dequantize to float32, rows of 32", count, "elements",
+           [&] { table_.nibbles->dequantize_float32(rows); });
+    report("nibbles dequantize to float16, rows of 32", count, "elements",
+           [&] { table_.nibbles->dequantize_float16(rows); });
   }
 
   void quantize() {

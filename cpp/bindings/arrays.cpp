@@ -47,6 +47,8 @@ py::dtype numpy_dtype(DataType type) {
     case DataType::uint16:
       return py::dtype::of<std::uint16_t>();
     case DataType::uint8:
+    case DataType::uint4:
+    case DataType::int4:
       return py::dtype::of<std::uint8_t>();
     case DataType::int32:
       return py::dtype::of<std::int32_t>();
@@ -76,17 +78,25 @@ void* ArrayRule::accept(const py::array& array) const {
   const bool scalar = array.ndim() == 0 && element_count == 1;
   const bool flat = array.ndim() == 1 && has_flag(array, Flags::NPY_ARRAY_C_CONTIGUOUS_) &&
                     static_cast<std::size_t>(array.nbytes()) >= span_bytes;
-  if (!scalar && !flat && !is_shaped(layout, element_bytes, array)) return nullptr;
+  const bool shaped = !is_four_bits(layout.type) && is_shaped(layout, element_bytes, array);
+  if (!scalar && !flat && !shaped) return nullptr;
   return const_cast<void*>(array.data());
 }
 
 py::array ArrayRule::allocate() const {
+  const py::dtype dtype = numpy_dtype(layout.type);
+  if (is_four_bits(layout.type)) {
+    py::array packed(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes)});
+    auto* bytes = static_cast<std::uint8_t*>(packed.mutable_data());
+    if (layout.span() != element_count) std::fill_n(bytes, span_bytes, std::uint8_t{0});
+    bytes[span_bytes - 1] = 0;
+    return packed;
+  }
   std::vector<py::ssize_t> shape(layout.rank), strides(layout.rank);
   for (std::size_t axis = 0; axis < layout.rank; ++axis) {
     shape[axis] = layout.sizes[axis];
     strides[axis] = layout.strides[axis] * static_cast<py::ssize_t>(element_bytes);
   }
-  const py::dtype dtype = numpy_dtype(layout.type);
   if (span_bytes >= kRecycledSize && layout.span() == element_count) {
     auto memory = std::make_unique<RecycledMemory>(recycled_memory(span_bytes));
     void* data = memory->get();

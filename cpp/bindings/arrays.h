@@ -8,7 +8,7 @@
 
 namespace dmlcpu {
 
-// The dtype of a tensor's elements.
+// The dtype of a tensor's elements; of 4-bit ones, that of the bytes that hold two of them.
 pybind11::dtype numpy_dtype(DataType type);
 
 // One tensor's expectations, precomputed.
@@ -23,10 +23,12 @@ struct ArrayRule {
 
   // The address of the tensor's first element, if the array is of exactly the desc's type, aligned, in native byte
   // order, writable if it is an output, and either shaped (the desc's sizes and strides; a 0-d array for one element)
-  // or flat (1-D, contiguous, at least the tensor's span of elements); else null.
+  // or flat (1-D, contiguous, at least the tensor's span of elements); else null. Arrays of 4-bit elements are flat,
+  // the packed bytes of the span.
   void* accept(const pybind11::array& array) const;
 
-  // A new array of the desc's sizes and strides; gaps are zero, elements uninitialised.
+  // A new array of the desc's sizes and strides; gaps are zero, elements uninitialised. Of 4-bit elements, the packed
+  // bytes, 1-D.
   pybind11::array allocate() const;
 };
 

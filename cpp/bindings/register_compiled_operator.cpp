@@ -17,6 +17,9 @@ namespace py = pybind11;
 namespace dmlcpu {
 namespace {
 
+// Where a tensor stands in the bindings: the name, and the index in a sequence of that name, or none.
+using BindingName = std::pair<std::string, std::optional<std::size_t>>;
+
 // (data_type, sizes, strides, owned, output)
 using TensorRow = std::tuple<int, std::vector<std::int64_t>, std::vector<std::int64_t>, bool, bool>;
 
@@ -32,11 +35,12 @@ TensorLayout tensor_layout(const TensorRow& row) {
 
 // An operator with its bindings. The quick path accepts numpy arrays that fit as they are; everything else (other array
 // types, mistakes, outputs whose memory might overlap another tensor's) goes through `resolve`, a Python callable
-// (bindings, owned, initialized) -> tuple of arrays by tensor number, which converts what may be bound and raises
-// otherwise. It must not refer to the object that owns this one: the garbage collector cannot see such a cycle.
+// (bindings, owned, initialized) -> (tuple of arrays by tensor number, callable or None), which converts what may be
+// bound and raises otherwise; the callable, if there is one, brings converted outputs back when they are written. It
+// must not refer to the object that owns this one: the garbage collector cannot see such a cycle.
 class BoundOperator {
  public:
-  BoundOperator(std::string type, const std::vector<std::string>& names,
+  BoundOperator(std::string type, const std::vector<BindingName>& names,
                 const std::vector<std::optional<TensorRow>>& tensors,
                 std::map<std::string, std::vector<std::int64_t>> attributes, const std::string& isa, int num_threads,
                 py::function resolve, py::object result_type)
@@ -50,8 +54,10 @@ class BoundOperator {
       desc.tensors.push_back(tensors[i] ? std::optional(tensor_layout(*tensors[i])) : std::nullopt);
       rules_.push_back(desc.tensors[i] ? std::optional(ArrayRule(*desc.tensors[i])) : std::nullopt);
       has_owned_ |= rules_[i] && rules_[i]->layout.owned;
-      names_.push_back(py::str(names[i]));
-      PyUnicode_InternInPlace(&names_[i].ptr());
+      const auto& [name, entry] = names[i];
+      names_.push_back({py::str(name), entry, 0});
+      PyUnicode_InternInPlace(&names_[i].name.ptr());
+      for (std::size_t j = 0; j < names.size(); ++j) names_[i].length += names[j].first == name && tensors[j];
     }
     operator_ = compile_operator(std::move(desc), {*row, num_threads});
     state_ = has_owned_ ? State::fresh : State::ready;
@@ -62,7 +68,8 @@ class BoundOperator {
 
   // False if another call has initialized the operator, or is at it.
   bool initialize(const py::dict& bindings) {
-    const py::tuple arrays = resolve_(bindings, true, ready());
+    const py::tuple resolved = resolve_(bindings, true, ready());
+    const py::tuple arrays = resolved[0];
     State expected = State::fresh;
     if (!state_.compare_exchange_strong(expected, State::initializing)) return false;
     try {
@@ -78,12 +85,15 @@ class BoundOperator {
 
   py::object dispatch(const py::dict& bindings) const {
     Bound bound;
+    py::object finish = py::none();
     if (!ready() || !bind_quickly(bindings, bound)) {
-      const py::tuple arrays = resolve_(bindings, false, ready());
+      const py::tuple resolved = resolve_(bindings, false, ready());
       bound = Bound();
-      bind_resolved(bindings, arrays, bound);
+      bind_resolved(bindings, resolved[0], bound);
+      finish = resolved[1];
     }
     without_gil([&] { operator_->dispatch(bound.pointers); });
+    if (!finish.is_none()) finish();
     if (bound.output_count == 1) return std::move(bound.outputs[0]);
     py::tuple results(bound.output_count);
     for (std::size_t i = 0; i < bound.output_count; ++i) results[i] = std::move(bound.outputs[i]);
@@ -92,6 +102,12 @@ class BoundOperator {
 
  private:
   enum class State : std::uint8_t { fresh, initializing, ready };
+
+  struct Name {
+    py::str name;
+    std::optional<std::size_t> entry;
+    std::size_t length;  // of the sequence
+  };
 
   struct Bound {
     TensorPointers pointers{};
@@ -110,9 +126,9 @@ class BoundOperator {
   bool bind_quickly(const py::dict& bindings, Bound& bound) const {
     Py_ssize_t used = 0;
     for (std::size_t i = 0; i < rules_.size(); ++i) {
-      PyObject* object = PyDict_GetItemWithError(bindings.ptr(), names_[i].ptr());
-      if (object == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
-      if (object != nullptr) ++used;
+      PyObject* object = value_of(names_[i], bindings);
+      if (object != nullptr && names_[i].entry.value_or(0) == 0) ++used;
+      if (!take_entry(names_[i], object)) return false;
       if (!rules_[i] || rules_[i]->layout.owned) {
         if (object != nullptr && object != Py_None) return false;
         continue;
@@ -125,6 +141,22 @@ class BoundOperator {
       if (!bind_object(object, i, bound)) return false;
     }
     return used == PyDict_Size(bindings.ptr()) && !outputs_may_overlap(bound.pointers);
+  }
+
+  // What the caller gave by this name, borrowed, or null.
+  static PyObject* value_of(const Name& name, const py::dict& bindings) {
+    PyObject* object = PyDict_GetItemWithError(bindings.ptr(), name.name.ptr());
+    if (object == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    return object;
+  }
+
+  // In place of a tuple its entry of this name, null past the end; false if it is no tuple of the full length. (A list
+  // could change under another thread's hands.)
+  static bool take_entry(const Name& name, PyObject*& object) {
+    if (!name.entry || object == nullptr || object == Py_None) return true;
+    if (!PyTuple_Check(object) || static_cast<std::size_t>(PyTuple_GET_SIZE(object)) != name.length) return false;
+    object = *name.entry < name.length ? PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(*name.entry)) : nullptr;
+    return true;
   }
 
   bool bind_object(PyObject* object, std::size_t tensor, Bound& bound) const {
@@ -183,14 +215,16 @@ class BoundOperator {
       } else if (bound.pointers[i] == nullptr) {
         allocate_output(i, bound);
       } else {
-        bound.outputs[bound.output_count++] = bindings[names_[i]];
+        PyObject* object = value_of(names_[i], bindings);
+        if (!take_entry(names_[i], object) || object == nullptr) throw std::logic_error("an output has gone");
+        bound.outputs[bound.output_count++] = py::reinterpret_borrow<py::object>(object);
       }
     }
   }
 
   std::unique_ptr<CompiledOperator> operator_;
   std::vector<std::optional<ArrayRule>> rules_;
-  std::vector<py::str> names_;
+  std::vector<Name> names_;
   py::function resolve_;
   py::object result_type_;
   bool has_owned_ = false;
@@ -216,7 +250,7 @@ void register_compiled_operator(py::module_& module) {
   };
   module.def(
       "bind_operator",
-      [](std::string name, const std::vector<std::string>& names, const std::vector<std::optional<TensorRow>>& tensors,
+      [](std::string name, const std::vector<BindingName>& names, const std::vector<std::optional<TensorRow>>& tensors,
          std::map<std::string, std::vector<std::int64_t>> attributes, const std::string& isa, int num_threads,
          py::function resolve, py::object result_type) {
         return std::make_unique<BoundOperator>(std::move(name), names, tensors, std::move(attributes), isa, num_threads,

@@ -1,10 +1,12 @@
 #include "graph/compiled_graph.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
-#include "graph/memory_plan.h"
+#include "graph/fusion.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
@@ -58,8 +60,19 @@ class CompiledGraph::Lease {
   AlignedBuffer block_;
 };
 
+TensorPointers CompiledGraph::addresses(const std::vector<Address>& of_tensors, const Pointers& values,
+                                        std::uint8_t* block) {
+  TensorPointers tensors{};
+  for (const Address& address : of_tensors) {
+    auto* base = static_cast<std::uint8_t*>(address.value == kBlock ? block : values[address.value]);
+    tensors[address.tensor] = base + address.offset;
+  }
+  return tensors;
+}
+
 CompiledGraph::CompiledGraph(Graph graph, ExecutionTarget target) {
-  const PlacedGraph placed = place_graph(graph);
+  PlacedGraph placed = place_graph(graph);
+  fuse_steps(placed);
   values_ = std::move(graph.values);
   compile_steps(placed, target);
 }
@@ -68,42 +81,58 @@ void CompiledGraph::compile_steps(const PlacedGraph& placed, ExecutionTarget tar
   const MemoryPlan memory = plan_memory(buffer_uses(placed));
   block_bytes_ = memory.bytes;
   for (const GraphStep& from : placed.steps) {
-    Step step = {.type = from.type, .name = from.name, .compiled = nullptr, .tensors = {}, .bytes = 0};
-    OperatorDesc desc{.type = from.type, .tensors = {}, .attributes = from.attributes};
+    Operator compiled = compile(placed, from, memory, target);
+    scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
+    if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0});
+    Step& step = steps_.back();
     for (std::size_t i = 0; i < from.tensors.size(); ++i) {
-      desc.tensors.emplace_back();
-      step.tensors.emplace_back();
-      if (!from.tensors[i]) continue;
-      const Placement& place = *from.tensors[i];
-      const std::optional<std::size_t>& bound = placed.buffers[place.buffer].bound;
-      const std::size_t offset = bound ? 0 : memory.offsets[place.buffer];
-      step.tensors[i] = Address{bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset};
-      desc.tensors[i] = place.layout;
-      desc.tensors[i]->output = i >= from.inputs;
-      desc.tensors[i]->owned = bound && values_[*bound].kind == ValueKind::constant;
-      step.bytes += static_cast<std::size_t>(place.layout.element_count()) * element_size(place.layout.type);
+      // What a stage finds and leaves in the output has been counted.
+      if (!from.tensors[i] || (from.stage_operand && (i == *from.stage_operand || i >= from.inputs))) continue;
+      const TensorLayout& layout = from.tensors[i]->layout;
+      step.bytes += static_cast<std::size_t>(layout.element_count()) * element_size(layout.type);
     }
-    try {
-      step.compiled = compile_operator(std::move(desc), target);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument("node " + from.name + ": " + error.what());
+    if (from.stage_operand) {
+      // Its null pointer stands for the codes at hand.
+      std::erase_if(compiled.bound, [&](const Address& address) { return address.tensor == *from.stage_operand; });
+      step.stages.push_back(std::move(compiled));
+    } else {
+      step.first = std::move(compiled);
     }
-    scratch_bytes_ = std::max(scratch_bytes_, step.compiled->temporary_size());
-    steps_.push_back(std::move(step));
   }
+}
+
+CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const GraphStep& step,
+                                               const MemoryPlan& memory, ExecutionTarget target) const {
+  Operator compiled = {.type = step.type, .name = step.name, .compiled = nullptr, .bound = {}, .owned = {}};
+  OperatorDesc desc{.type = step.type, .tensors = {}, .attributes = step.attributes};
+  for (std::size_t i = 0; i < step.tensors.size(); ++i) {
+    desc.tensors.emplace_back();
+    if (!step.tensors[i]) continue;
+    const Placement& place = *step.tensors[i];
+    const std::optional<std::size_t>& bound = placed.buffers[place.buffer].bound;
+    const std::size_t offset = bound ? 0 : memory.offsets[place.buffer];
+    desc.tensors[i] = place.layout;
+    desc.tensors[i]->output = i >= step.inputs;
+    desc.tensors[i]->owned = bound && values_[*bound].kind == ValueKind::constant;
+    (desc.tensors[i]->owned ? compiled.owned : compiled.bound)
+        .push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
+  }
+  try {
+    compiled.compiled = compile_operator(std::move(desc), target);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("node " + step.name + ": " + error.what());
+  }
+  return compiled;
+}
+
+void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants) {
+  if (!of_step.owned.empty()) of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr));
 }
 
 void CompiledGraph::initialize(const Pointers& constants) {
   for (const Step& step : steps_) {
-    TensorPointers owned{};
-    bool any = false;
-    for (std::size_t i = 0; i < step.tensors.size(); ++i) {
-      const std::optional<TensorLayout>& layout = step.compiled->desc().tensors[i];
-      if (!layout || !layout->owned) continue;
-      owned[i] = static_cast<std::uint8_t*>(constants[step.tensors[i]->value]) + step.tensors[i]->offset;
-      any = true;
-    }
-    if (any) step.compiled->initialize(owned);
+    initialize(step.first, constants);
+    for (const Operator& stage : step.stages) initialize(stage, constants);
   }
 }
 
@@ -112,29 +141,34 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
   const Lease block(*this);
   thread_scratch(scratch_bytes_);  // the steps' own calls allocate nothing now
   const Clock::time_point begin = Clock::now();
+  std::array<CodeStage, kMostStages> stages;
   for (const Step& step : steps_) {
-    TensorPointers tensors{};
-    for (std::size_t i = 0; i < step.tensors.size(); ++i) {
-      if (!step.tensors[i]) continue;
-      const Address& address = *step.tensors[i];
-      auto* base = static_cast<std::uint8_t*>(address.value == kBlock ? block.data() : bound[address.value]);
-      tensors[i] = base == nullptr ? nullptr : base + address.offset;
-    }
     const Clock::time_point started = times == nullptr ? begin : Clock::now();
-    step.compiled->dispatch(tensors);
+    for (std::size_t i = 0; i < step.stages.size(); ++i) {
+      stages[i] = step.stages[i].compiled->stage(addresses(step.stages[i].bound, bound, block.data()));
+    }
+    step.first.compiled->dispatch(addresses(step.first.bound, bound, block.data()),
+                                  std::span(stages).first(step.stages.size()));
     if (times != nullptr) times->push_back({started - begin, Clock::now() - started});
   }
 }
 
 std::size_t CompiledGraph::persistent_size() const {
   std::size_t size = 0;
-  for (const Step& step : steps_) size += step.compiled->persistent_size();
+  for (const Step& step : steps_) {
+    size += step.first.compiled->persistent_size();
+    for (const Operator& stage : step.stages) size += stage.compiled->persistent_size();
+  }
   return size;
 }
 
 std::vector<CompiledGraph::StepDescription> CompiledGraph::describe() const {
   std::vector<StepDescription> steps;
-  for (const Step& step : steps_) steps.push_back({step.type, step.name, step.compiled->describe(), step.bytes});
+  for (const Step& step : steps_) {
+    std::string plan = step.first.compiled->describe();
+    for (const Operator& stage : step.stages) plan += "\nwith " + stage.type + " (" + stage.name + ")";
+    steps.push_back({step.first.type, step.first.name, std::move(plan), step.bytes});
+  }
   return steps;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/memory_plan.h"
 #include "graph/placement.h"
 #include "runtime/aligned_buffer.h"
 
@@ -46,17 +47,22 @@ class CompiledGraph {
   std::vector<StepDescription> describe() const;
 
  private:
-  // Where a tensor of a step is at run time.
+  // Where a tensor of an operator is at run time, or of which constant at initialize.
   struct Address {
+    std::size_t tensor;
     std::size_t value;  // the bound value, or kBlock for the graph's own block of memory
     std::int64_t offset;
   };
   static constexpr std::size_t kBlock = SIZE_MAX;
 
-  struct Step {
+  struct Operator {
     std::string type, name;
     std::unique_ptr<CompiledOperator> compiled;
-    std::vector<std::optional<Address>> tensors;
+    std::vector<Address> bound, owned;
+  };
+  struct Step {
+    Operator first;
+    std::vector<Operator> stages;  // see graph/fusion.h
     std::size_t bytes;
   };
 
@@ -64,6 +70,10 @@ class CompiledGraph {
   class Lease;
 
   void compile_steps(const PlacedGraph& placed, ExecutionTarget target);
+  Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
+                   ExecutionTarget target) const;
+  static void initialize(const Operator& of_step, const Pointers& constants);
+  static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
 
   std::vector<GraphValue> values_;
   std::vector<Step> steps_;

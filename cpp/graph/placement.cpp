@@ -8,15 +8,8 @@
 namespace dmlcpu {
 namespace {
 
-bool same_strides(const TensorLayout& a, const TensorLayout& b) {
-  for (std::size_t axis = 0; axis < a.rank; ++axis) {
-    if (a.sizes[axis] > 1 && a.strides[axis] != b.strides[axis]) return false;
-  }
-  return true;
-}
-
 bool same_place(const Placement& a, const Placement& b) {
-  return a.buffer == b.buffer && a.offset == b.offset && same_strides(a.layout, b.layout);
+  return a.buffer == b.buffer && a.offset == b.offset && same_strides(a.layout, b.layout.strides);
 }
 
 // Moves to another element of the same tensor.
@@ -184,7 +177,7 @@ std::optional<Placement> Placer::view_of(const GraphNode& node, const Placement&
 Placement Placer::as_declared(const GraphNode& node) {
   Placement place = *places_[*node.inputs[0]];
   TensorLayout declared = graph_.values[*node.inputs[0]].layout;
-  if (!same_strides(place.layout, declared)) {
+  if (!same_strides(place.layout, declared.strides)) {
     const Placement packed = allocate(declared);
     copy(node, place, packed);
     place = packed;

@@ -35,6 +35,8 @@ struct GraphStep {
   std::vector<std::optional<Placement>> tensors;  // by tensor number
   std::size_t inputs;                             // how many of them are inputs; the others are outputs
   GraphAttributes attributes;
+  // Of a stage (graph/fusion.h) the tensor that the step before computes; nothing for a step by itself.
+  std::optional<std::size_t> stage_operand = std::nullopt;
 };
 
 struct PlacedGraph {

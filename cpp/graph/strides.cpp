@@ -29,6 +29,13 @@ Extents channels_last_strides(const TensorLayout& layout) {
   return packed_strides(layout, std::span(order).first(layout.rank));
 }
 
+bool same_strides(const TensorLayout& layout, const Extents& strides) {
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    if (layout.sizes[axis] > 1 && layout.strides[axis] != strides[axis]) return false;
+  }
+  return true;
+}
+
 // Axes of length 1 aside, the sizes of both are cut into the shortest stretches of equal products. The tensor's axes of
 // a stretch have to be one run of memory, which the other's axes then divide.
 std::optional<Extents> reshaped_strides(const TensorLayout& layout, const TensorLayout& reshaped) {

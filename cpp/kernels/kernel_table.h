@@ -12,6 +12,7 @@
 #include "kernels/grouped/grouped.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
+#include "kernels/nibbles/nibbles.h"
 #include "kernels/pack/pack.h"
 #include "kernels/pool/pool.h"
 #include "kernels/quantize/quantize.h"
@@ -31,6 +32,7 @@ struct KernelTable {
   const DepthwiseKernels* depthwise;
   const GroupedKernels* grouped;
   const PackKernels* pack;
+  const NibblesKernels* nibbles;
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;
   const AddKernels* add;

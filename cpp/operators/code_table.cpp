@@ -57,6 +57,12 @@ class CodeTable final : public CompiledOperator {
               });
   }
 
+  CodeStage make_stage(const TensorPointers& tensors) const override {
+    return TableStage{
+        look_up_,
+        {.table = static_cast<const std::uint8_t*>(tensors[kTable]), .input = nullptr, .count = 0, .output = nullptr}};
+  }
+
  private:
   std::optional<StridedCopy> transposition_;
   CodeRuns runs_;

@@ -20,19 +20,27 @@ struct ActivationSource {
   std::uint8_t zero_point;  // as an unsigned code, flip applied; what taps in the padding read
 };
 
+// Arrays of an element for each output channel.
+struct ChannelParameters {
+  const std::int32_t* offset;
+  const float* multiplier;                // not read where the output is of sums
+  const std::int32_t* filter_zero_point;  // null where all are 0
+};
+
 // One dispatch. Codes and zero points are as the products see them: activations unsigned, filters signed. With codes x,
 // w and zero points xz, wz:
 //   sum (x - xz)(w - wz) + bias = sum xw - wz * sum x + offset,    offset = bias - xz * sum w + terms * xz * wz
 // all modulo 2^32, sums over every tap of the window, those in the padding included.
 struct ConvolutionDispatch {
   ActivationSource source;
-  const std::uint8_t* filter;             // packed
-  const std::int32_t* offset;             // of each output channel
-  const float* multiplier;                // of each output channel; not read where the output is of sums
-  const std::int32_t* filter_zero_point;  // of each output channel; null where all are 0
-  float output_zero_point;                // in the offset domain, see kernels/gemm/gemm.h
+  const std::uint8_t* filter;  // packed
+  ChannelParameters channels;  // as arrange() leaves them
+  float output_zero_point;     // in the offset domain, see kernels/gemm/gemm.h
   std::uint8_t output_flip;
   std::uint8_t* output;  // codes, or the bytes of 32-bit sums
+  // Null, or what is applied to codes once they and the channels beside them are there. The output has its channels
+  // innermost then, without gaps.
+  const CodesEpilogue* epilogue;
 };
 
 class ConvolutionAlgorithm {
@@ -47,6 +55,14 @@ class ConvolutionAlgorithm {
   virtual void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const = 0;
   // The sum of each output channel's filter codes, within the packed filter.
   virtual const std::int32_t* filter_sums(const std::uint8_t* packed) const = 0;
+
+  // Brings the parameters of channels into the form that the kernels read, in arranged_size() bytes, 64-byte aligned.
+  // They depend on the packed filter and the input's zero point alone, so that they last as long as these.
+  virtual std::size_t arranged_size() const { return 0; }
+  virtual ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* /*packed_filter*/,
+                                    std::uint8_t /*input_zero_point*/, std::uint8_t* /*arranged*/) const {
+    return channels;
+  }
 
   // Bytes of scratch memory that run() works in, 64-byte aligned.
   virtual std::size_t scratch_size() const = 0;

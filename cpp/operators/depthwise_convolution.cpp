@@ -1,7 +1,8 @@
 // Depthwise convolution of {N, H, W, C} memory: every channel is a group of its own, and channels are the lanes. A task
 // walks down a strip of output columns (operators/padded_strips.h), whose rows are interleaved for each output row
 // (operators/tap_groups.h), or for two: four rows of codes serve a 3x3 filter on rows 0, 1, 2 and, with the filter's
-// bytes moved by one, the next output row's on 1, 2, 3.
+// bytes moved by one, the next output row's on 1, 2, 3. Of large windows with stride 2 pairs of rows are interleaved
+// once for all, and stand in a ring themselves.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -27,9 +28,25 @@ std::int64_t rows_of_buffer(const ConvolutionGeometry& geometry) {
   return shared ? std::clamp<std::int64_t>(5 - geometry.kernel_height, 1, geometry.output_height) : 1;
 }
 
-std::int64_t columns_of_strip(const ConvolutionGeometry& geometry) {
+// Of pairs, the ring has only those rows that are interleaved next.
+std::int64_t rows_of_ring(const ConvolutionGeometry& geometry, const TapGroups& taps) {
+  if (taps.pairs) return 2;
+  return window_extent<std::int64_t>(rows_of_buffer(geometry), 1, geometry.kernel_height, geometry.dilation_height);
+}
+
+// The geometry of what is read: of pairs, whole ones.
+ConvolutionGeometry geometry_read(const ConvolutionGeometry& geometry, const TapGroups& taps) {
+  ConvolutionGeometry read = geometry;
+  if (taps.pairs) read.kernel_width += read.kernel_width % 2;
+  return read;
+}
+
+std::int64_t columns_of_strip(const ConvolutionGeometry& geometry, const TapGroups& taps) {
   const std::int64_t bytes_of_output = geometry.stride_width * geometry.output_channels * 4;
-  return std::min(std::max(kInterleavedBytes / bytes_of_output, kLeastStripColumns), geometry.output_width);
+  const std::int64_t columns = std::max(kInterleavedBytes / bytes_of_output, kLeastStripColumns);
+  // Kernels take four pixels at a time where a window has more groups than they hold filters of.
+  const std::int64_t multiple = taps.groups.size() > 3 ? 4 : 1;
+  return std::min(divide_up(columns, multiple) * multiple, geometry.output_width);
 }
 
 class DepthwiseConvolution final : public ConvolutionAlgorithm {
@@ -41,17 +58,23 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
         channels_(as_size(geometry.output_channels)),
         padded_channels_(round_up(channels_, kDepthwiseLanes)),
         buffer_rows_(rows_of_buffer(geometry)),
-        strips_(geometry, target.num_threads, columns_of_strip(geometry), buffer_rows_) {
+        strips_(geometry_read(geometry, taps_), target.num_threads, columns_of_strip(geometry, taps_),
+                rows_of_ring(geometry, taps_)) {
     mark_taps();
-    buffer_bytes_ = round_up(strips_.row_bytes() * 4 + kDepthwiseLanes * 4, kAlignment);
+    buffer_bytes_ = round_up(strips_.row_bytes() * (taps_.pairs ? 2 : 4) + kDepthwiseLanes * 4, kAlignment);
     BufferLayout layout;
     ring_ = layout.take(strips_.ring_bytes());
     interleaved_ = layout.take(taps_.buffers.size(), buffer_bytes_);
     participant_size_ = layout.size();
 
-    for (const TapGroups::Group& group : taps_.groups) {
-      const std::int64_t column = group.taps[0].column - taps_.buffers[group.buffer].taps[0].column;
-      offsets_.push_back(group.buffer * buffer_bytes_ + as_size(column * geometry_.dilation_width) * channels_ * 4);
+    // Buffers of pairs are a ring as well, the first of an output row anywhere in it.
+    const std::size_t buffers = taps_.buffers.size();
+    for (std::size_t first = 0; first < (taps_.pairs ? buffers : 1); ++first) {
+      for (const TapGroups::Group& group : taps_.groups) {
+        const std::int64_t columns = group.taps[0].column - taps_.buffers[group.buffer].taps[0].column;
+        const std::int64_t pixels = taps_.pairs ? columns / 2 : columns * geometry_.dilation_width;
+        offsets_.push_back((group.buffer + first) % buffers * buffer_bytes_ + as_size(pixels) * channels_ * 4);
+      }
     }
   }
 
@@ -72,8 +95,11 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   void mark_taps();
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
   void interleave(std::int64_t top, std::int64_t outputs, std::uint8_t* own) const noexcept;
-  void convolve(const ConvolutionDispatch& dispatch, std::int64_t row_of_buffer, std::int64_t columns,
-                const std::uint8_t* own, std::uint8_t* output) const noexcept;
+  std::int64_t interleave_pairs(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::int64_t row,
+                                std::int64_t loaded, std::uint8_t* own) const noexcept;
+  void interleave_pair(std::int64_t pair, std::int64_t outputs, std::uint8_t* own) const noexcept;
+  void convolve(const ConvolutionDispatch& dispatch, std::int64_t first_row, std::int64_t row_of_buffer,
+                std::int64_t columns, const std::uint8_t* own, std::uint8_t* output) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
@@ -85,7 +111,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   std::size_t buffer_bytes_;
   // Offsets into a participant's scratch memory.
   std::size_t ring_, interleaved_, participant_size_;
-  std::vector<std::size_t> offsets_;  // of each group, in the interleaved buffers
+  std::vector<std::size_t> offsets_;  // of each group, in the interleaved buffers; of pairs for each first buffer
 };
 
 void DepthwiseConvolution::mark_taps() {
@@ -130,12 +156,19 @@ void DepthwiseConvolution::run_task(const ConvolutionDispatch& dispatch, const P
   std::int64_t loaded = 0;
   const PlaneStrides& strides = geometry_.output;
   for (std::int64_t row = task.first_row; row < task.end_row; row += buffer_rows_) {
-    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, row, loaded, own + ring_);
-    interleave(row * geometry_.stride_height, task.columns, own);
+    if (taps_.pairs) {
+      loaded = interleave_pairs(dispatch, task, row, loaded, own);
+    } else {
+      const std::int64_t top = row * geometry_.stride_height;
+      loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, top, loaded, own + ring_);
+      interleave(top, task.columns, own);
+    }
     for (std::int64_t i = 0; i < std::min(buffer_rows_, task.end_row - row); ++i) {
-      convolve(dispatch, i, task.columns, own,
-               dispatch.output + geometry_.output_bytes *
-                                     (task.image * strides.n + (row + i) * strides.h + task.first_column * strides.w));
+      std::uint8_t* output =
+          dispatch.output +
+          geometry_.output_bytes * (task.image * strides.n + (row + i) * strides.h + task.first_column * strides.w);
+      convolve(dispatch, row, i, task.columns, own, output);
+      if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
     }
   }
 }
@@ -160,22 +193,51 @@ void DepthwiseConvolution::interleave(std::int64_t top, std::int64_t outputs, st
   }
 }
 
-void DepthwiseConvolution::convolve(const ConvolutionDispatch& dispatch, std::int64_t row_of_buffer,
-                                    std::int64_t columns, const std::uint8_t* own,
+// Output row r reads pairs r, r + 1, ...: loads and interleaves those from padded row `loaded` on; returns the end of
+// what is interleaved then. A task begins with 0.
+std::int64_t DepthwiseConvolution::interleave_pairs(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
+                                                    std::int64_t row, std::int64_t loaded,
+                                                    std::uint8_t* own) const noexcept {
+  const std::int64_t end = 2 * (row + static_cast<std::int64_t>(taps_.buffers.size()));
+  loaded = std::max(loaded, 2 * row);
+  while (loaded < end) {
+    const std::int64_t pair = loaded / 2;
+    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, loaded, loaded, own + ring_);
+    interleave_pair(pair, task.columns, own);
+  }
+  return loaded;
+}
+
+// Rows 2 * pair and the next one of the padded input, which stand in the ring, for the outputs of a strip.
+void DepthwiseConvolution::interleave_pair(std::int64_t pair, std::int64_t outputs, std::uint8_t* own) const noexcept {
+  const std::uint8_t *upper = own + ring_, *lower = upper + strips_.row_bytes();
+  std::uint8_t* output = own + interleaved_ + as_size(pair) % taps_.buffers.size() * buffer_bytes_;
+  for (std::int64_t column = 0; column < strips_.columns_read(outputs); column += 2) {
+    target_.kernels().pack->interleave(
+        {.rows = {upper, upper + channels_, lower, lower + channels_}, .count = channels_, .output = output});
+    upper += 2 * channels_;
+    lower += 2 * channels_;
+    output += 4 * channels_;
+  }
+}
+
+void DepthwiseConvolution::convolve(const ConvolutionDispatch& dispatch, std::int64_t first_row,
+                                    std::int64_t row_of_buffer, std::int64_t columns, const std::uint8_t* own,
                                     std::uint8_t* output) const noexcept {
   const std::size_t groups = taps_.groups.size(), row = as_size(row_of_buffer);
+  const std::size_t first_buffer = taps_.pairs ? as_size(first_row) % taps_.buffers.size() : 0;
   target_.kernels().depthwise->convolve(
       {.activations = own + interleaved_,
-       .pixel_step = as_size(geometry_.stride_width) * channels_ * 4,
-       .offsets = offsets_.data(),
+       .pixel_step = as_size(taps_.pairs ? 1 : geometry_.stride_width) * channels_ * 4,
+       .offsets = offsets_.data() + first_buffer * groups,
        .groups = groups,
        .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter) + row * filter_bytes(),
        .taps = tap_marks_.data() + row * groups * 4,
        .pixels = as_size(columns),
        .channels = channels_,
-       .offset = dispatch.offset,
-       .multiplier = dispatch.multiplier,
-       .filter_zero_point = dispatch.filter_zero_point,
+       .offset = dispatch.channels.offset,
+       .multiplier = dispatch.channels.multiplier,
+       .filter_zero_point = dispatch.channels.filter_zero_point,
        .output_zero_point = dispatch.output_zero_point,
        .flip = dispatch.output_flip,
        .output = geometry_.ends_in_sums() ? nullptr : output,
@@ -197,8 +259,9 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const double kernel_height = number(geometry.kernel_height);
   const double bytes_of_output = number(geometry.stride_width) * number(geometry.output_channels) * 4.0;
-  const double strip = std::min(std::max(number(kInterleavedBytes) / bytes_of_output, number(kLeastStripColumns)),
-                                number(geometry.output_width));
+  // Rounded up to a multiple of four.
+  const double columns = std::max(number(kInterleavedBytes) / bytes_of_output, number(kLeastStripColumns)) + 3.0;
+  const double strip = std::min(columns, number(geometry.output_width));
   // The rows of a strip and their interleaved copies.
   const double rows = window_extent(1.0, 1.0, kernel_height, number(geometry.dilation_height)) + 3.0 +
                       4.0 * (kernel_height + number(geometry.kernel_width));

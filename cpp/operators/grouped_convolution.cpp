@@ -37,7 +37,8 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
       : geometry_(geometry),
         target_(target),
         kernels_(*target.kernels().grouped),
-        strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)), 1),
+        strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)),
+                static_cast<std::int64_t>(ring_rows(geometry))),
         channels_(as_size(geometry.output_channels)),
         padded_channels_(round_up(channels_, kernels_.lanes * kGroupedLaneChannels)),
         taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
@@ -47,16 +48,18 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
     sums_ = filter.take(channels_, sizeof(std::int32_t));
     filter_size_ = filter.size();
 
-    BufferLayout all;
-    offset_ = all.take(padded_channels_, sizeof(std::int32_t));
-    multiplier_ = all.take(padded_channels_, sizeof(float));
-    filter_zero_point_ = all.take(padded_channels_, sizeof(std::int32_t));
+    BufferLayout arranged;
+    offset_ = arranged.take(padded_channels_, sizeof(std::int32_t));
+    multiplier_ = arranged.take(padded_channels_, sizeof(float));
+    filter_zero_point_ = arranged.take(padded_channels_, sizeof(std::int32_t));
+    arranged_size_ = arranged.size();
     BufferLayout own;
     // Kernels read the last pixel's codes up to the end of a block.
     ring_ = own.take(strips_.ring_bytes() + kernels_.lanes * kGroupedLaneChannels);
     tap_offsets_ = own.take(taps_, sizeof(std::size_t));
     participant_size_ = own.size();
-    participants_ = all.take(as_size(strips_.participants()), participant_size_);
+    BufferLayout all;
+    all.take(as_size(strips_.participants()), participant_size_);
     scratch_size_ = all.size();
   }
 
@@ -64,6 +67,9 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
     return reinterpret_cast<const std::int32_t*>(packed + sums_);
   }
+  std::size_t arranged_size() const override { return arranged_size_; }
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::uint8_t,
+                            std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return scratch_size_; }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
@@ -75,7 +81,7 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
   std::int32_t pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel, std::size_t tap,
                         std::uint8_t* packed) const;
   template <class Value>
-  const Value* order_parameters(const Value* of_channels, std::uint8_t* scratch) const;
+  const Value* order_parameters(const Value* of_channels, std::uint8_t* arranged) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
 
   ConvolutionGeometry geometry_;
@@ -83,9 +89,9 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
   const GroupedKernels& kernels_;
   PaddedStrips strips_;
   std::size_t channels_, padded_channels_, taps_, group_lanes_;
-  // Within the packed filter, the scratch memory and a participant's part of it.
+  // Within the packed filter, the arranged parameters and a participant's part of the scratch memory.
   std::size_t sums_, filter_size_;
-  std::size_t offset_, multiplier_, filter_zero_point_, participants_, scratch_size_;
+  std::size_t offset_, multiplier_, filter_zero_point_, arranged_size_, scratch_size_;
   std::size_t ring_, tap_offsets_, participant_size_;
 };
 
@@ -130,8 +136,8 @@ std::int32_t GroupedConvolution::pack_tap(const std::uint8_t* filter, std::uint8
 }
 
 template <class Value>
-const Value* GroupedConvolution::order_parameters(const Value* of_channels, std::uint8_t* scratch) const {
-  auto* ordered = reinterpret_cast<Value*>(scratch);
+const Value* GroupedConvolution::order_parameters(const Value* of_channels, std::uint8_t* arranged) const {
+  auto* ordered = reinterpret_cast<Value*>(arranged);
   for (std::size_t block = 0; block < padded_channels_; block += kernels_.lanes * kGroupedLaneChannels) {
     for (std::size_t t = 0; t < kGroupedLaneChannels; ++t) {
       for (std::size_t lane = 0; lane < kernels_.lanes; ++lane) {
@@ -140,18 +146,21 @@ const Value* GroupedConvolution::order_parameters(const Value* of_channels, std:
       }
     }
   }
-  return reinterpret_cast<const Value*>(scratch);
+  return reinterpret_cast<const Value*>(arranged);
+}
+
+ChannelParameters GroupedConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*, std::uint8_t,
+                                              std::uint8_t* arranged) const {
+  return {.offset = order_parameters(channels.offset, arranged + offset_),
+          .multiplier = order_parameters(channels.multiplier, arranged + multiplier_),
+          .filter_zero_point = channels.filter_zero_point == nullptr
+                                   ? nullptr
+                                   : order_parameters(channels.filter_zero_point, arranged + filter_zero_point_)};
 }
 
 void GroupedConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
-  ConvolutionDispatch ordered = dispatch;
-  ordered.offset = order_parameters(dispatch.offset, scratch + offset_);
-  ordered.multiplier = order_parameters(dispatch.multiplier, scratch + multiplier_);
-  if (dispatch.filter_zero_point != nullptr) {
-    ordered.filter_zero_point = order_parameters(dispatch.filter_zero_point, scratch + filter_zero_point_);
-  }
   parallel_for(strips_.tasks(), target_.num_threads, [&](std::size_t task, int slot) noexcept {
-    run_task(ordered, strips_.task(task), scratch + participants_ + as_size(slot) * participant_size_);
+    run_task(dispatch, strips_.task(task), scratch + as_size(slot) * participant_size_);
   });
 }
 
@@ -161,30 +170,32 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
   const PlaneStrides& strides = geometry_.output;
   std::int64_t loaded = 0;
   for (std::int64_t row = task.first_row; row < task.end_row; ++row) {
-    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, row, loaded, own + ring_);
+    const std::int64_t top = row * geometry_.stride_height;
+    loaded = strips_.load(dispatch.source, *target_.kernels().pack, task, top, loaded, own + ring_);
     std::size_t tap = 0;
     for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
-      const std::size_t of_row = strips_.row_offset(row * geometry_.stride_height + r * geometry_.dilation_height);
+      const std::size_t of_row = strips_.row_offset(top + r * geometry_.dilation_height);
       for (std::int64_t c = 0; c < geometry_.kernel_width; ++c, ++tap) {
         offsets[tap] = of_row + as_size(c * geometry_.dilation_width) * channels_;
       }
     }
-    kernels_.convolve(
-        {.activations = own + ring_,
-         .pixel_step = as_size(geometry_.stride_width) * channels_,
-         .offsets = offsets,
-         .taps = taps_,
-         .group_lanes = group_lanes_,
-         .filter = dispatch.filter,
-         .pixels = as_size(task.columns),
-         .channels = channels_,
-         .offset = dispatch.offset,
-         .multiplier = dispatch.multiplier,
-         .filter_zero_point = dispatch.filter_zero_point,
-         .output_zero_point = dispatch.output_zero_point,
-         .flip = dispatch.output_flip,
-         .output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w,
-         .output_pixel_stride = as_size(strides.w)});
+    std::uint8_t* output = dispatch.output + task.image * strides.n + row * strides.h + task.first_column * strides.w;
+    kernels_.convolve({.activations = own + ring_,
+                       .pixel_step = as_size(geometry_.stride_width) * channels_,
+                       .offsets = offsets,
+                       .taps = taps_,
+                       .group_lanes = group_lanes_,
+                       .filter = dispatch.filter,
+                       .pixels = as_size(task.columns),
+                       .channels = channels_,
+                       .offset = dispatch.channels.offset,
+                       .multiplier = dispatch.channels.multiplier,
+                       .filter_zero_point = dispatch.channels.filter_zero_point,
+                       .output_zero_point = dispatch.output_zero_point,
+                       .flip = dispatch.output_flip,
+                       .output = output,
+                       .output_pixel_stride = as_size(strides.w)});
+    if (dispatch.epilogue != nullptr) dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
   }
 }
 

@@ -13,15 +13,21 @@ namespace dmlcpu {
 
 class MappedRuns {
  public:
-  // Tensor 0 is the input, tensor 1 the output. Throws std::invalid_argument if their sizes differ.
-  explicit MappedRuns(const OperatorDesc& desc)
-      : input_(desc.tensor(0).type),
-        output_(desc.tensor(1).type),
-        runs_(std::array{&desc.tensor(1), &desc.tensor(0)}) {}
+  // Throws std::invalid_argument if the sizes differ.
+  MappedRuns(const TensorLayout& input, const TensorLayout& output)
+      : input_(input.type), output_(output.type), runs_(std::array{&output, &input}) {}
+
+  // Tensor 0 is the input, tensor 1 the output.
+  explicit MappedRuns(const OperatorDesc& desc) : MappedRuns(desc.tensor(0), desc.tensor(1)) {}
+
+  template <class Kernel>
+  void run(const TensorPointers& tensors, const ExecutionTarget& target, const Kernel& kernel) const {
+    run(tensors[0], tensors[1], target, kernel);
+  }
 
   // kernel(input, output, count) on contiguous runs that cover the tensors.
   template <class Kernel>
-  void run(const TensorPointers& tensors, const ExecutionTarget& target, const Kernel& kernel) const {
+  void run(const void* input, void* output, const ExecutionTarget& target, const Kernel& kernel) const {
     const bool whole_pieces = runs_.stride(0) == 1 && runs_.stride(1) == 1;
     parallel_for(runs_.task_count(), target.num_threads, [&](std::size_t task, int) noexcept {
       const StridedRuns::Piece piece = runs_.piece(task);
@@ -29,8 +35,8 @@ class MappedRuns {
       for (std::size_t r = 0; r < piece.run_count; ++r) {
         const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);
         for (std::size_t begin = 0; begin < piece.size; begin += chunk) {
-          run_chunk(tensors, offsets, piece.begin + begin, std::min(chunk, piece.size - begin), *target.kernels().pack,
-                    kernel);
+          run_chunk(input, output, offsets, piece.begin + begin, std::min(chunk, piece.size - begin),
+                    *target.kernels().pack, kernel);
         }
       }
     });
@@ -40,15 +46,15 @@ class MappedRuns {
 
  private:
   template <class Kernel>
-  void run_chunk(const TensorPointers& tensors, const StridedRuns::Offsets& offsets, std::size_t begin,
+  void run_chunk(const void* input_data, void* output_data, const StridedRuns::Offsets& offsets, std::size_t begin,
                  std::size_t count, const PackKernels& pack, const Kernel& kernel) const {
     const auto index = [&](std::size_t operand) {
       return offsets[operand] + static_cast<std::int64_t>(begin) * runs_.stride(operand);
     };
     ChunkBuffer input_buffer, output_buffer;
-    const void* input = gather(element(static_cast<const void*>(tensors[0]), input_, index(1)), input_,
-                               {1, count, 0, runs_.stride(1)}, pack, input_buffer);
-    void* output = element(tensors[1], output_, index(0));
+    const void* input =
+        gather(element(input_data, input_, index(1)), input_, {1, count, 0, runs_.stride(1)}, pack, input_buffer);
+    void* output = element(output_data, output_, index(0));
     const bool direct = runs_.stride(0) == 1 || count == 1;
     kernel(input, direct ? output : output_buffer.bytes, count);
     if (!direct) scatter(output_buffer, output_, output, {1, count, 0, runs_.stride(0)}, pack);

@@ -1,6 +1,8 @@
 // MATRIX_MULTIPLY_INTEGER, QUANTIZED_LINEAR_MATRIX_MULTIPLY, and MATRIX_MULTIPLY_INTEGER_TO_FLOAT of 8-bit tensors: the
 // parameters of a dispatch, and how the product's sums leave.
 #include <algorithm>
+#include <array>
+#include <new>
 #include <stdexcept>
 
 #include "operators/convolution_algorithm.h"
@@ -64,12 +66,20 @@ class MatrixMultiply final : public CompiledOperator {
       if (number != kAbsent) desc().tensor(number);
     }
     const std::size_t rows = product_.rescales() ? as_size(geometry_.m) : 1, columns = product_.padded_columns();
+    BufferLayout parameters;
+    parameters.take(1, sizeof(MatrixParameters));
+    row_zero_points_ = parameters.take(rows, sizeof(std::int32_t));
+    row_multipliers_ = parameters.take(has_scales() ? rows : 0, sizeof(float));
+    row_output_zero_points_ = parameters.take(rows, sizeof(float));
+    column_zero_points_ = parameters.take(columns, sizeof(std::int32_t));
+    column_multipliers_ = parameters.take(has_scales() ? columns : 0, sizeof(float));
+    parameters_size_ = parameters.size();
+    // Without any parameter there may be nothing owned, and no initialize.
+    prepares_once_ = desc().tensor(numbers.b).owned &&
+                     all_owned(std::array{numbers.a_scale, numbers.a_zero_point, numbers.b_scale, numbers.b_zero_point,
+                                          numbers.output_scale, numbers.output_zero_point});
     BufferLayout layout;
-    row_zero_points_ = layout.take(rows, sizeof(std::int32_t));
-    row_multipliers_ = layout.take(has_scales() ? rows : 0, sizeof(float));
-    row_output_zero_points_ = layout.take(rows, sizeof(float));
-    column_zero_points_ = layout.take(columns, sizeof(std::int32_t));
-    column_multipliers_ = layout.take(has_scales() ? columns : 0, sizeof(float));
+    parameters_ = layout.take(prepares_once_ ? 0 : parameters_size_);
     product_scratch_ = layout.take(product_.scratch_size());
     scratch_size_ = layout.size();
   }
@@ -88,22 +98,21 @@ class MatrixMultiply final : public CompiledOperator {
     return tensor == numbers_.b ? product_.packed_size() : CompiledOperator::packed_owned_size(tensor);
   }
 
+  std::size_t prepared_size() const override { return prepares_once_ ? parameters_size_ : 0; }
+  void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
+    if (prepares_once_) prepare(owned, prepared);
+  }
+
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
-    MatrixDispatch dispatch = {
-        .a = static_cast<const std::uint8_t*>(tensors[numbers_.a]),
-        .b = static_cast<const std::uint8_t*>(tensors[numbers_.b]),
-        .b_zero_point = nullptr,
-        .column_multiplier = nullptr,
-        .a_zero_point = nullptr,
-        .row_multiplier = nullptr,
-        .row_output_zero_point = nullptr,
-        .output_flip = output_flip(),
-        .bias = numbers_.bias == kAbsent ? nullptr : static_cast<const std::uint8_t*>(tensors[numbers_.bias]),
-        .output = static_cast<std::uint8_t*>(tensors[numbers_.output])};
-    prepare_rows(tensors, scratch, dispatch);
-    prepare_columns(tensors, scratch, dispatch);
-    product_.run(dispatch, scratch + product_scratch_);
+    product_.run({.a = static_cast<const std::uint8_t*>(tensors[numbers_.a]),
+                  .b = static_cast<const std::uint8_t*>(tensors[numbers_.b]),
+                  .parameters = prepares_once_ ? *reinterpret_cast<const MatrixParameters*>(prepared())
+                                               : prepare(tensors, scratch + parameters_),
+                  .output_flip = output_flip(),
+                  .bias = numbers_.bias == kAbsent ? nullptr : static_cast<const std::uint8_t*>(tensors[numbers_.bias]),
+                  .output = static_cast<std::uint8_t*>(tensors[numbers_.output])},
+                 scratch + product_scratch_);
   }
 
  private:
@@ -143,25 +152,33 @@ class MatrixMultiply final : public CompiledOperator {
             .has_bias = layout_of(numbers_.bias).has_value()};
   }
 
-  void prepare_rows(const TensorPointers& tensors, std::uint8_t* scratch, MatrixDispatch& dispatch) const;
-  void prepare_columns(const TensorPointers& tensors, std::uint8_t* scratch, MatrixDispatch& dispatch) const;
+  MatrixParameters prepare(const TensorPointers& tensors, std::uint8_t* memory) const {
+    MatrixParameters parameters{};
+    prepare_rows(tensors, memory, parameters);
+    prepare_columns(tensors, memory, parameters);
+    return *new (memory) MatrixParameters(parameters);
+  }
+  void prepare_rows(const TensorPointers& tensors, std::uint8_t* memory, MatrixParameters& parameters) const;
+  void prepare_columns(const TensorPointers& tensors, std::uint8_t* memory, MatrixParameters& parameters) const;
 
   TensorNumbers numbers_;
   MatrixGeometry geometry_;
   Parameter a_scale_, a_zero_point_, b_scale_, b_zero_point_, output_scale_, output_zero_point_;
   MatrixProduct product_;
-  // Offsets into the scratch buffer.
+  bool prepares_once_ = false;  // the parameters, at initialize
+  // Offsets into the memory of these, which begins with their MatrixParameters, and into the scratch buffer.
   std::size_t row_zero_points_ = 0, row_multipliers_ = 0, row_output_zero_points_ = 0;
-  std::size_t column_zero_points_ = 0, column_multipliers_ = 0, product_scratch_ = 0, scratch_size_ = 0;
+  std::size_t column_zero_points_ = 0, column_multipliers_ = 0, parameters_size_ = 0;
+  std::size_t parameters_ = 0, product_scratch_ = 0, scratch_size_ = 0;
 };
 
 // The multiplier is b_scale * (a_scale / output_scale), or b_scale * a_scale: a factor of the row and one of the
 // column.
-void MatrixMultiply::prepare_rows(const TensorPointers& tensors, std::uint8_t* scratch,
-                                  MatrixDispatch& dispatch) const {
-  auto* zero_points = reinterpret_cast<std::int32_t*>(scratch + row_zero_points_);
-  auto* multipliers = reinterpret_cast<float*>(scratch + row_multipliers_);
-  auto* output_zero_points = reinterpret_cast<float*>(scratch + row_output_zero_points_);
+void MatrixMultiply::prepare_rows(const TensorPointers& tensors, std::uint8_t* memory,
+                                  MatrixParameters& parameters) const {
+  auto* zero_points = reinterpret_cast<std::int32_t*>(memory + row_zero_points_);
+  auto* multipliers = reinterpret_cast<float*>(memory + row_multipliers_);
+  auto* output_zero_points = reinterpret_cast<float*>(memory + row_output_zero_points_);
   const std::int64_t rows = product_.rescales() ? geometry_.m : 1;
   bool any_zero_point = false;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -173,15 +190,15 @@ void MatrixMultiply::prepare_rows(const TensorPointers& tensors, std::uint8_t* s
     const float a_scale = a_scale_.number_at(tensors, row, 1.0F);
     multipliers[i] = ends_in_codes() ? a_scale / output_scale_.number_at(tensors, row, 1.0F) : a_scale;
   }
-  dispatch.a_zero_point = any_zero_point ? zero_points : nullptr;
-  dispatch.row_multiplier = has_scales() ? multipliers : nullptr;
-  dispatch.row_output_zero_point = output_zero_points;
+  parameters.a_zero_point = any_zero_point ? zero_points : nullptr;
+  parameters.row_multiplier = has_scales() ? multipliers : nullptr;
+  parameters.row_output_zero_point = output_zero_points;
 }
 
-void MatrixMultiply::prepare_columns(const TensorPointers& tensors, std::uint8_t* scratch,
-                                     MatrixDispatch& dispatch) const {
-  auto* zero_points = reinterpret_cast<std::int32_t*>(scratch + column_zero_points_);
-  auto* multipliers = reinterpret_cast<float*>(scratch + column_multipliers_);
+void MatrixMultiply::prepare_columns(const TensorPointers& tensors, std::uint8_t* memory,
+                                     MatrixParameters& parameters) const {
+  auto* zero_points = reinterpret_cast<std::int32_t*>(memory + column_zero_points_);
+  auto* multipliers = reinterpret_cast<float*>(memory + column_multipliers_);
   const auto padding = static_cast<std::ptrdiff_t>(product_.padded_columns()) - geometry_.n;
   const auto* codes = static_cast<const std::uint8_t*>(b_zero_point_.at(tensors, 0));
   bool any_zero_point = false;
@@ -192,15 +209,15 @@ void MatrixMultiply::prepare_columns(const TensorPointers& tensors, std::uint8_t
     any_zero_point |= zero_points[column] != 0;
   }
   std::fill_n(zero_points + geometry_.n, padding, 0);
-  dispatch.b_zero_point = any_zero_point ? zero_points : nullptr;
+  parameters.b_zero_point = any_zero_point ? zero_points : nullptr;
   if (!has_scales()) return;
   gather_as_float(b_scale_.at(tensors, 0), b_scale_.type, b_scale_.line.stride, as_size(geometry_.n), multipliers);
   if (!product_.rescales()) {
-    const float of_row = dispatch.row_multiplier[0];
+    const float of_row = parameters.row_multiplier[0];
     for (std::int64_t column = 0; column < geometry_.n; ++column) multipliers[column] *= of_row;
   }
   std::fill_n(multipliers + geometry_.n, padding, 0.0F);
-  dispatch.column_multiplier = multipliers;
+  parameters.column_multiplier = multipliers;
 }
 
 }  // namespace

@@ -176,12 +176,13 @@ void MatrixProduct::find_column_terms(const MatrixDispatch& dispatch, const std:
   const auto k = static_cast<std::uint32_t>(geometry_.k);
   const bool by_row = desc_.rows_vary || streams_;
   const std::uint32_t factor = by_row ? 1U
-                               : dispatch.a_zero_point == nullptr
+                               : dispatch.parameters.a_zero_point == nullptr
                                    ? 0U
-                                   : 0U - static_cast<std::uint32_t>(dispatch.a_zero_point[0]);
+                                   : 0U - static_cast<std::uint32_t>(dispatch.parameters.a_zero_point[0]);
   for (std::int64_t column = 0; column < count; ++column) {
     std::uint32_t sum = static_cast<std::uint32_t>(sums[column]);
-    if (dispatch.b_zero_point != nullptr) sum -= k * static_cast<std::uint32_t>(dispatch.b_zero_point[first + column]);
+    if (dispatch.parameters.b_zero_point != nullptr)
+      sum -= k * static_cast<std::uint32_t>(dispatch.parameters.b_zero_point[first + column]);
     terms[column] = wrapping(factor * sum);
   }
 }
@@ -262,7 +263,7 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
               {tile.first_row, tile.rows, 0, geometry_.k}, k_padded_, own + left_);
   }
   auto* activation_sums = reinterpret_cast<std::int32_t*>(own + activation_sums_);
-  if (dispatch.b_zero_point != nullptr) {
+  if (dispatch.parameters.b_zero_point != nullptr) {
     pack_.sum_rows(left, row_stride, as_size(tile.rows), as_size(geometry_.k), activation_sums);
   }
   for (std::int64_t done = 0; done < tile.columns; done += block_columns_) {
@@ -287,10 +288,12 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
                     .n = as_size(block.columns),
                     .k = k_padded_,
                     .offset = right.offset + column,
-                    .multiplier = ends_in_sums ? nullptr : dispatch.column_multiplier + column,
-                    .filter_zero_point = dispatch.b_zero_point == nullptr ? nullptr : dispatch.b_zero_point + column,
+                    .multiplier = ends_in_sums ? nullptr : dispatch.parameters.column_multiplier + column,
+                    .filter_zero_point = dispatch.parameters.b_zero_point == nullptr
+                                             ? nullptr
+                                             : dispatch.parameters.b_zero_point + column,
                     .activation_sum = activation_sums,
-                    .output_zero_point = ends_in_sums ? 0.0F : dispatch.row_output_zero_point[0],
+                    .output_zero_point = ends_in_sums ? 0.0F : dispatch.parameters.row_output_zero_point[0],
                     .flip = dispatch.output_flip,
                     .output = ends_in_sums ? nullptr : results,
                     .output_row_stride = as_size(in_place ? geometry_.output.row : block.columns),
@@ -330,19 +333,20 @@ void MatrixProduct::write_rescaled(const MatrixDispatch& dispatch, const Region&
       bias_row_stride = strides.row == 0 ? 0 : as_size(region.columns);
     }
   }
-  const bool corrects = column_sum != nullptr && dispatch.a_zero_point != nullptr;
+  const bool corrects = column_sum != nullptr && dispatch.parameters.a_zero_point != nullptr;
   std::uint8_t* output = output_of(dispatch, region);
   const auto of_rows = [&](const float* values) { return values == nullptr ? nullptr : values + region.first_row; };
   desc_.rescale({.sums = sums,
                  .sums_row_stride = as_size(region.columns),
                  .m = as_size(region.rows),
                  .n = as_size(region.columns),
-                 .row_zero_point = corrects ? dispatch.a_zero_point + region.first_row : nullptr,
+                 .row_zero_point = corrects ? dispatch.parameters.a_zero_point + region.first_row : nullptr,
                  .column_sum = corrects ? column_sum : nullptr,
-                 .row_multiplier = of_rows(dispatch.row_multiplier),
-                 .column_multiplier =
-                     dispatch.column_multiplier == nullptr ? nullptr : dispatch.column_multiplier + region.first_column,
-                 .row_output_zero_point = of_rows(dispatch.row_output_zero_point),
+                 .row_multiplier = of_rows(dispatch.parameters.row_multiplier),
+                 .column_multiplier = dispatch.parameters.column_multiplier == nullptr
+                                          ? nullptr
+                                          : dispatch.parameters.column_multiplier + region.first_column,
+                 .row_output_zero_point = of_rows(dispatch.parameters.row_output_zero_point),
                  .flip = dispatch.output_flip,
                  .bias = bias,
                  .bias_row_stride = bias_row_stride,

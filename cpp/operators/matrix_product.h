@@ -30,10 +30,8 @@ struct MatrixProductDesc {
   bool has_bias;
 };
 
-// One dispatch. Zero points are those of the product's codes: of a unsigned, of b signed.
-struct MatrixDispatch {
-  const std::uint8_t* a;
-  const std::uint8_t* b;  // codes, or what pack() made of them
+// Zero points are those of the product's codes: of a unsigned, of b signed.
+struct MatrixParameters {
   // Of each column, up to the end of the last panel; b_zero_point is null where all are 0, the multiplier where none is
   // needed.
   const std::int32_t* b_zero_point;
@@ -43,6 +41,12 @@ struct MatrixDispatch {
   const std::int32_t* a_zero_point;
   const float* row_multiplier;
   const float* row_output_zero_point;
+};
+
+struct MatrixDispatch {
+  const std::uint8_t* a;
+  const std::uint8_t* b;  // codes, or what pack() made of them
+  MatrixParameters parameters;
   std::uint8_t output_flip;
   const std::uint8_t* bias;
   std::uint8_t* output;

@@ -1,5 +1,6 @@
 #include "operators/operator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -45,6 +46,14 @@ std::size_t CompiledOperator::packed_owned_size(std::size_t tensor) const {
   return desc_.tensors[tensor]->span_bytes();
 }
 
+void CompiledOperator::prepare_owned(const TensorPointers&, std::uint8_t*) const {}
+
+bool CompiledOperator::all_owned(std::span<const std::size_t> tensors) const {
+  return std::ranges::all_of(tensors, [&](std::size_t tensor) {
+    return tensor >= desc_.tensors.size() || !desc_.tensors[tensor] || desc_.tensors[tensor]->owned;
+  });
+}
+
 void CompiledOperator::initialize(const TensorPointers& owned) {
   const DefaultFloatEnvironment environment;
   std::array<AlignedBuffer, kMaxTensors> kept;
@@ -58,20 +67,43 @@ void CompiledOperator::initialize(const TensorPointers& owned) {
       std::memcpy(kept[i].data(), owned[i], kept[i].size());
     }
   }
+  TensorPointers pointers{};
+  for (std::size_t i = 0; i < kMaxTensors; ++i) pointers[i] = kept[i].data();
+  AlignedBuffer prepared(prepared_size());
+  prepare_owned(pointers, prepared.data());
   owned_ = std::move(kept);
+  owned_pointers_ = pointers;
+  prepared_ = std::move(prepared);
 }
 
-void CompiledOperator::dispatch(const TensorPointers& bound) const {
-  const DefaultFloatEnvironment environment;
-  TensorPointers tensors = bound;
-  for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
-    if (desc_.tensors[i] && desc_.tensors[i]->owned) tensors[i] = owned_[i].data();
+TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
+  TensorPointers tensors = owned_pointers_;
+  for (std::size_t i = 0; i < kMaxTensors; ++i) {
+    if (tensors[i] == nullptr) tensors[i] = bound[i];
   }
-  run(tensors);
+  return tensors;
+}
+
+void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const CodeStage> stages) const {
+  const DefaultFloatEnvironment environment;
+  stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages);
+}
+
+CodeStage CompiledOperator::stage(const TensorPointers& bound) const {
+  const DefaultFloatEnvironment environment;
+  return make_stage(with_owned(bound));
+}
+
+void CompiledOperator::run_with_stages(const TensorPointers&, std::span<const CodeStage>) const {
+  throw std::logic_error(desc_.type + " takes no stages");
+}
+
+CodeStage CompiledOperator::make_stage(const TensorPointers&) const {
+  throw std::logic_error(desc_.type + " is no stage");
 }
 
 std::size_t CompiledOperator::persistent_size() const {
-  std::size_t size = 0;
+  std::size_t size = prepared_size();
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     if (desc_.tensors[i] && desc_.tensors[i]->owned) size += packed_owned_size(i);
   }
@@ -93,6 +125,7 @@ constexpr DataTypes set_of(Types... types) {
 constexpr DataTypes kFloat32 = set_of(DataType::float32), kInt32 = set_of(DataType::int32);
 constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
 constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
+constexpr DataTypes kBlockCodes = kCodes | set_of(DataType::uint4, DataType::int4);
 constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
 constexpr DataTypes kAnyType = kFloats | kIntegers;
 
@@ -113,6 +146,8 @@ constexpr FactoryRow kFactories[] = {
      compile_dequantize_linear,
      Arrangement::element_wise,
      {kIntegers, kFloats, kIntegers, kFloats}},
+    {"QUANTIZE", compile_quantize, Arrangement::own, {kFloats, kFloats, kBlockCodes, kBlockCodes}},
+    {"DEQUANTIZE", compile_dequantize, Arrangement::own, {kBlockCodes, kFloats, kBlockCodes, kFloats}},
     {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
      compile_quantized_linear_add,
      Arrangement::element_wise,
@@ -164,6 +199,7 @@ constexpr FactoryRow kFactories[] = {
      {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
     {"ELEMENT_WISE_BINARY", compile_element_wise_binary, Arrangement::element_wise, {kFloat32, kFloat32, kFloat32}},
     {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32, kFloat32}},
     {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kInt32 | kFloat32, kInt32 | kFloat32}},
 };
 
@@ -176,7 +212,7 @@ const FactoryRow& factory_of(const std::string& type) {
 
 void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataTypes types) {
   if (layout.rank < 1 || layout.rank > kMaxRank) throw std::invalid_argument(desc.type + ": rank out of range");
-  if (element_size(layout.type) == 0 || (set_of(layout.type) & types) == 0) {
+  if (storage_size(layout.type, 1) == 0 || (set_of(layout.type) & types) == 0) {
     throw std::invalid_argument(desc.type + ": a tensor's data type is none of its kernels'");
   }
   layout.span();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
+#include "operators/code_stages.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/data_type.h"
 
@@ -39,7 +40,7 @@ struct TensorLayout {
   // Elements from the first to the last that the tensor touches, gaps included. Throws std::invalid_argument on
   // overflow.
   std::int64_t span() const;
-  std::size_t span_bytes() const { return static_cast<std::size_t>(span()) * element_size(type); }
+  std::size_t span_bytes() const { return storage_size(type, span()); }
 };
 
 struct OperatorDesc {
@@ -73,7 +74,12 @@ class CompiledOperator {
   void initialize(const TensorPointers& owned);
 
   // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written.
-  void dispatch(const TensorPointers& bound) const;
+  // Convolutions of codes take stages, which are applied to their output.
+  void dispatch(const TensorPointers& bound, std::span<const CodeStage> stages = {}) const;
+
+  // The operator as a stage of the one that computes its input, whose pointer is null. For tables, sums and products of
+  // codes whose tensors are laid out alike; throws std::logic_error for all others.
+  CodeStage stage(const TensorPointers& bound) const;
 
   virtual std::size_t temporary_size() const { return 0; }
   std::size_t persistent_size() const;
@@ -91,12 +97,27 @@ class CompiledOperator {
   virtual std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const;
   virtual std::size_t packed_owned_size(std::size_t tensor) const;
 
+  // What owned tensors fix of every dispatch: prepared_size() bytes that prepare_owned() fills once, after all owned
+  // tensors have been packed. Both see owned tensors alone: for the others the pointers are null.
+  virtual std::size_t prepared_size() const { return 0; }
+  virtual void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const;
+  // What was prepared; null where prepared_size() is 0.
+  const std::uint8_t* prepared() const { return prepared_.data(); }
+  // Whether none of these tensors, which may be absent, is bound at dispatch.
+  bool all_owned(std::span<const std::size_t> tensors) const;
+
   virtual void run(const TensorPointers& tensors) const = 0;
+  virtual void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const;
+  virtual CodeStage make_stage(const TensorPointers& tensors) const;
 
  private:
+  TensorPointers with_owned(const TensorPointers& bound) const;
+
   OperatorDesc desc_;
   ExecutionTarget target_;
   std::array<AlignedBuffer, kMaxTensors> owned_;
+  TensorPointers owned_pointers_{};  // to these
+  AlignedBuffer prepared_;
 };
 
 // Which tensors of an operator want their axes in which order of memory, for graphs.
@@ -114,6 +135,8 @@ std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionT
 // One factory an operator, in the file of its name or of its kin.
 std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_dequantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantize(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dequantize(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_linear_average_pooling(OperatorDesc desc, ExecutionTarget target);
@@ -136,6 +159,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, E
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target);
 
 }  // namespace dmlcpu

@@ -14,11 +14,11 @@ constexpr std::int64_t kLeastRowsOfTask = 4, kMostRowsOfTask = 16;
 }  // namespace
 
 PaddedStrips::PaddedStrips(const ConvolutionGeometry& geometry, int num_threads, std::int64_t strip_columns,
-                           std::int64_t rows_at_once)
+                           std::int64_t ring_rows)
     : geometry_(geometry),
       strip_columns_(strip_columns),
       strips_(divide_up(geometry.output_width, strip_columns)),
-      ring_rows_((geometry.kernel_height - 1) * geometry.dilation_height + rows_at_once),
+      ring_rows_(ring_rows),
       row_bytes_(as_size(columns_read(strip_columns) * geometry.input_channels)) {
   const std::int64_t rows_for_all =
       num_threads == 1 ? kMostRowsOfTask
@@ -63,8 +63,7 @@ PaddedStrips::Task PaddedStrips::task(std::size_t index) const {
 }
 
 std::int64_t PaddedStrips::load(const ActivationSource& source, const PackKernels& kernels, const Task& task,
-                                std::int64_t row, std::int64_t loaded, std::uint8_t* ring) const noexcept {
-  const std::int64_t top = row * geometry_.stride_height;
+                                std::int64_t top, std::int64_t loaded, std::uint8_t* ring) const noexcept {
   for (loaded = std::max(loaded, top); loaded < top + ring_rows_; ++loaded) {
     pack_padded_row(geometry_, kernels, source, task.image, loaded, task.first_column * geometry_.stride_width,
                     columns_read(task.columns), ring + row_offset(loaded));

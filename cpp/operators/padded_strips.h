@@ -27,9 +27,9 @@ class PaddedStrips {
     std::int64_t image, first_column, columns, first_row, end_row;
   };
 
-  // Strips of that many output columns; so many output rows are computed from one state of the ring.
+  // Strips of that many output columns, and a ring of that many padded rows.
   PaddedStrips(const ConvolutionGeometry& geometry, int num_threads, std::int64_t strip_columns,
-               std::int64_t rows_at_once);
+               std::int64_t ring_rows);
 
   // Whether the window has at most 4096 taps, `rows` padded rows of a strip are below 32 MiB, and what is loaded is
   // mostly taps. For sizes of absurd descs as well.
@@ -50,9 +50,9 @@ class PaddedStrips {
     return window_extent(outputs, geometry_.stride_width, geometry_.kernel_width, geometry_.dilation_width);
   }
 
-  // Loads the rows of the windows of output rows [row, row + rows_at_once), but those before `loaded`, which the ring
-  // has already; returns the end of what it has then. A task begins with 0.
-  std::int64_t load(const ActivationSource& source, const PackKernels& kernels, const Task& task, std::int64_t row,
+  // Fills the ring with the rows of the padded input from top on, but loads none before `loaded`, which it has already;
+  // returns the end of what it has then. A task begins with 0.
+  std::int64_t load(const ActivationSource& source, const PackKernels& kernels, const Task& task, std::int64_t top,
                     std::int64_t loaded, std::uint8_t* ring) const noexcept;
 
   // The cut in words.

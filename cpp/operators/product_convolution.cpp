@@ -42,6 +42,11 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
     return reinterpret_cast<const std::int32_t*>(packed + plan_.filter.sums_offset());
   }
+  std::size_t arranged_size() const override {
+    return plan_.regions.size() * plan_.region_offsets_stride * sizeof(std::int32_t);
+  }
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
+                            std::uint8_t input_zero_point, std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return plan_.scratch_size; }
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
   std::string describe() const override;
@@ -74,12 +79,12 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   void add_segments(IndexRange rows, IndexRange columns);
   Tile tile_of_task(std::int64_t task) const noexcept;
   Tile tile_of_region(std::int64_t image, std::int64_t tile) const noexcept;
-  void prepare_offsets(const ConvolutionDispatch& dispatch, std::int32_t* offsets) const noexcept;
   Activations prepare_activations(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                                   std::uint8_t* own) const noexcept;
   void sum_activations(const Activations& activations, const Tile& tile, std::int32_t* sums) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                 std::uint8_t* own) const noexcept;
+  void finish_tile(const ConvolutionDispatch& dispatch, const Tile& tile) const noexcept;
   void spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
               std::uint8_t* output) const noexcept;
   void spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
@@ -186,19 +191,22 @@ ProductConvolution::Tile ProductConvolution::tile_of_region(std::int64_t image, 
 }
 
 // The offsets of each region's channels, from which the taps in the padding are taken out.
-void ProductConvolution::prepare_offsets(const ConvolutionDispatch& dispatch, std::int32_t* offsets) const noexcept {
+ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
+                                              std::uint8_t input_zero_point, std::uint8_t* arranged) const {
+  if (plan_.regions.empty()) return channels;
   const PackedFilter& filter = plan_.filter;
-  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(dispatch.filter + filter.segment_sums_offset());
-  const auto zero_point = static_cast<std::uint32_t>(dispatch.source.zero_point);
+  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(packed_filter + filter.segment_sums_offset());
+  const std::uint32_t zero_point = input_zero_point;
   const std::uint32_t zero_points_of_tap = static_cast<std::uint32_t>(geometry_.group_input_channels()) * zero_point;
+  auto* offsets = reinterpret_cast<std::int32_t*>(arranged);
   for (const ProductRegion& region : plan_.regions) {
-    std::copy_n(dispatch.offset, plan_.region_offsets_stride, offsets);
+    std::copy_n(channels.offset, plan_.region_offsets_stride, offsets);
     for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
       if (region.has_tap(tap / geometry_.kernel_width, tap % geometry_.kernel_width)) continue;
       const std::int32_t* sums = tap_sums + as_size(tap) * filter.output_channels;
       for (std::size_t c = 0; c < filter.output_channels; ++c) {
         const auto filter_zero_point =
-            static_cast<std::uint32_t>(dispatch.filter_zero_point == nullptr ? 0 : dispatch.filter_zero_point[c]);
+            static_cast<std::uint32_t>(channels.filter_zero_point == nullptr ? 0 : channels.filter_zero_point[c]);
         offsets[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(offsets[c]) +
                                                zero_point * static_cast<std::uint32_t>(sums[c]) -
                                                zero_points_of_tap * filter_zero_point);
@@ -206,18 +214,20 @@ void ProductConvolution::prepare_offsets(const ConvolutionDispatch& dispatch, st
     }
     offsets += plan_.region_offsets_stride;
   }
+  return {.offset = reinterpret_cast<const std::int32_t*>(arranged),
+          .multiplier = channels.multiplier,
+          .filter_zero_point = channels.filter_zero_point};
 }
 
 void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
   if (planes_) planes_->fill(dispatch.source, *target_.kernels().pack, target_.num_threads, scratch);
-  auto* offsets = reinterpret_cast<std::int32_t*>(scratch + plan_.region_offsets);
-  prepare_offsets(dispatch, offsets);
   parallel_for(plan_.tasks(), target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
     Tile tile = tile_of_task(static_cast<std::int64_t>(task));
     ConvolutionDispatch of_region = dispatch;
-    if (!plan_.regions.empty()) of_region.offset = offsets + tile.region * plan_.region_offsets_stride;
+    of_region.channels.offset += tile.region * plan_.region_offsets_stride;
     for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, scratch, tile, own);
+    if (dispatch.epilogue != nullptr) finish_tile(dispatch, tile);
   });
 }
 
@@ -273,9 +283,10 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
                                   std::uint8_t* own) const noexcept {
   const Activations activations = prepare_activations(dispatch, planes, tile, own);
   auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.activation_sums);
-  if (dispatch.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
+  if (dispatch.channels.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
 
   const PlaneStrides& strides = geometry_.output;
+  const ChannelParameters& parameters = dispatch.channels;
   const Segments& segments = segments_[tile.region];
   const std::uint8_t* filter = dispatch.filter + as_size(tile.group) * plan_.filter.operand_size;
   for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
@@ -286,30 +297,46 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
                                                                        tile.row * strides.h + tile.column * strides.w);
     const bool direct = strides.c == 1, ends_in_sums = geometry_.ends_in_sums();
     std::uint8_t* results = direct ? output : own + plan_.results;
-    gemm_.multiply(
-        {.a = activations.data,
-         .a_row_stride = activations.row_stride,
-         .a_run_stride = activations.run_stride,
-         .a_offsets = segments.activations.data(),
-         .segments = segments.activations.size(),
-         .b = filter + as_size(of_group) * plan_.filter.order.k(),
-         .b_offsets = segments.filter.data(),
-         .b_panel_stride = plan_.filter.order.k() * plan_.filter.nr,
-         .runs = as_size(tile.runs),
-         .m = as_size(tile.m),
-         .n = as_size(channels),
-         .k = activations.k,
-         .offset = dispatch.offset + channel,
-         .multiplier = ends_in_sums ? nullptr : dispatch.multiplier + channel,
-         .filter_zero_point = dispatch.filter_zero_point == nullptr ? nullptr : dispatch.filter_zero_point + channel,
-         .activation_sum = sums,
-         .output_zero_point = dispatch.output_zero_point,
-         .flip = dispatch.output_flip,
-         .output = ends_in_sums ? nullptr : results,
-         .output_row_stride = direct ? tile.output_row_stride : as_size(channels),
-         .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
-         .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr});
+    gemm_.multiply({.a = activations.data,
+                    .a_row_stride = activations.row_stride,
+                    .a_run_stride = activations.run_stride,
+                    .a_offsets = segments.activations.data(),
+                    .segments = segments.activations.size(),
+                    .b = filter + as_size(of_group) * plan_.filter.order.k(),
+                    .b_offsets = segments.filter.data(),
+                    .b_panel_stride = plan_.filter.order.k() * plan_.filter.nr,
+                    .runs = as_size(tile.runs),
+                    .m = as_size(tile.m),
+                    .n = as_size(channels),
+                    .k = activations.k,
+                    .offset = parameters.offset + channel,
+                    .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
+                    .filter_zero_point =
+                        parameters.filter_zero_point == nullptr ? nullptr : parameters.filter_zero_point + channel,
+                    .activation_sum = sums,
+                    .output_zero_point = dispatch.output_zero_point,
+                    .flip = dispatch.output_flip,
+                    .output = ends_in_sums ? nullptr : results,
+                    .output_row_stride = direct ? tile.output_row_stride : as_size(channels),
+                    .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
+                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr});
     if (!direct) spread(results, tile, channels, output);
+  }
+}
+
+// Applies the epilogue to all channels of a tile, or to those of its blocks in each group.
+void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const Tile& tile) const noexcept {
+  const PlaneStrides& strides = geometry_.output;
+  const bool whole = plan_.block_splits == 1;
+  const std::int64_t of_group = whole ? geometry_.output_channels : geometry_.group_output_channels();
+  const std::int64_t first = whole ? 0 : tile.first_block * plan_.block_channels;
+  const std::int64_t end = whole ? of_group : std::min(tile.end_block * plan_.block_channels, of_group);
+  for (std::int64_t channel = first; channel < geometry_.output_channels; channel += of_group) {
+    std::uint8_t* output =
+        dispatch.output + tile.image * strides.n + channel + tile.row * strides.h + tile.column * strides.w;
+    for (std::int64_t run = 0; run < tile.runs; ++run, output += tile.output_run_stride) {
+      dispatch.epilogue->apply(output, as_size(tile.m), tile.output_row_stride, as_size(end - first));
+    }
   }
 }
 

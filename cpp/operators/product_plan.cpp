@@ -208,7 +208,6 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
   BufferLayout all;
   all.take(planes_size);
   plan.region_offsets_stride = as_size(geometry.output_channels) + kernels.nr;
-  plan.region_offsets = all.take(plan.regions.size() * plan.region_offsets_stride, sizeof(std::int32_t));
   plan.participants_offset = all.take(as_size(plan.participants), plan.participant_size);
   plan.scratch_size = all.size();
 }

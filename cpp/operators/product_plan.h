@@ -40,8 +40,9 @@ struct ProductPlan {
   bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
   std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
 
-  // The scratch buffer is the planes, the offsets of regions, then one part for each participant; offsets into a part.
-  std::size_t region_offsets, region_offsets_stride;  // elements of a channel each, a region after the other
+  std::size_t region_offsets_stride;  // from the channels' offsets of a region to those of the next, in elements
+
+  // The scratch buffer is the planes, then one part for each participant; offsets into a part.
   std::size_t participants_offset, participant_size;
   std::size_t activations, activation_sums, results;
   std::size_t scratch_size;

@@ -31,24 +31,34 @@ class QuantizedLinearAdd final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const AddOperand a = operand(tensors, kA, kAScale, kAZeroPoint);
-    const AddOperand b = operand(tensors, kB, kBScale, kBZeroPoint);
-    const AddOperand sum = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint);
-    const AddKernels& kernels = *target().kernels().add;
-    runs_.run({static_cast<const std::uint8_t*>(tensors[kA]), static_cast<const std::uint8_t*>(tensors[kB])},
-              static_cast<std::uint8_t*>(tensors[kOutput]),
+    const AddRun whole = whole_run(tensors);
+    runs_.run({whole.a, whole.b}, static_cast<std::uint8_t*>(tensors[kOutput]),
               [&](const CodeRuns::Inputs& inputs, std::uint8_t* output, std::size_t count) noexcept {
-                kernels.run({.a = inputs[0],
-                             .b = inputs[1],
-                             .output = output,
-                             .count = count,
-                             .a_parameters = a,
-                             .b_parameters = b,
-                             .output_parameters = sum});
+                AddRun part = whole;
+                part.a = inputs[0];
+                part.b = inputs[1];
+                part.output = output;
+                part.count = count;
+                target().kernels().add->run(part);
               });
   }
 
+  CodeStage make_stage(const TensorPointers& tensors) const override {
+    return AddStage{target().kernels().add->run, whole_run(tensors)};
+  }
+
  private:
+  // The operands and their parameters; where results go is left open.
+  AddRun whole_run(const TensorPointers& tensors) const {
+    return {.a = static_cast<const std::uint8_t*>(tensors[kA]),
+            .b = static_cast<const std::uint8_t*>(tensors[kB]),
+            .output = nullptr,
+            .count = 0,
+            .a_parameters = operand(tensors, kA, kAScale, kAZeroPoint),
+            .b_parameters = operand(tensors, kB, kBScale, kBZeroPoint),
+            .output_parameters = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint)};
+  }
+
   AddOperand operand(const TensorPointers& tensors, Tensor codes, Tensor scale, Tensor zero_point) const {
     const DataType type = desc().tensor(codes).type;
     const std::uint8_t flip = offset_flip(type);

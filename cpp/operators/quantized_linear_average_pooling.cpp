@@ -2,6 +2,7 @@
 // output. Channels are the lanes of the kernels. A task walks down output rows of one strip of channels; where input
 // rows are staged (see pooling_plan.h), those that the next band of rows reads as well are kept.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <stdexcept>
 
@@ -59,7 +60,7 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
     participants_ = static_cast<std::size_t>(
         std::min<std::int64_t>(plan_.task_count(geometry_), static_cast<std::int64_t>(target().num_threads)));
     BufferLayout layout;
-    parameters_ = layout.take(as_size(plan_.lanes), 4 * sizeof(float));
+    parameters_ = layout.take(prepares_once() ? 0 : as_size(plan_.lanes), kParameterBytes);
     participant_ = layout.take(participants_, participant_size_);
     scratch_size_ = layout.size();
   }
@@ -70,11 +71,18 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
   }
 
  protected:
+  std::size_t prepared_size() const override { return prepares_once() ? as_size(plan_.lanes) * kParameterBytes : 0; }
+  void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
+    if (prepares_once()) prepare(owned, reinterpret_cast<float*>(prepared));
+  }
+
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
     const Dispatch dispatch = {.input = static_cast<const std::uint8_t*>(tensors[kInput]),
                                .output = static_cast<std::uint8_t*>(tensors[kOutput]),
-                               .parameters = prepare(tensors, reinterpret_cast<float*>(scratch + parameters_)),
+                               .parameters = prepares_once()
+                                                 ? parameters_at(reinterpret_cast<const float*>(prepared()))
+                                                 : prepare(tensors, reinterpret_cast<float*>(scratch + parameters_)),
                                .flip = offset_flip(desc().tensor(kInput).type)};
     const auto tasks = as_size(plan_.task_count(geometry_));
     parallel_for(tasks, target().num_threads, [&](std::size_t index, int slot) noexcept {
@@ -84,8 +92,17 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
   }
 
  private:
+  static constexpr std::size_t kParameterBytes = 4 * sizeof(float);  // of a lane
+
   void check_parameters() const;
+  bool prepares_once() const {
+    return all_owned(std::array<std::size_t, 4>{kInputScale, kInputZeroPoint, kOutputScale, kOutputZeroPoint});
+  }
   PoolParameters prepare(const TensorPointers& tensors, float* values) const;
+  PoolParameters parameters_at(const float* values) const {
+    const std::size_t lanes = as_size(plan_.lanes);
+    return {values, values + lanes, values + 2 * lanes, values + 3 * lanes};
+  }
   void fill_parameter(const TensorPointers& tensors, Tensor tensor, float* values) const;
   void fill_zero_points(const TensorPointers& tensors, Tensor tensor, float* values) const;  // in the offset domain
 
@@ -153,7 +170,7 @@ PoolParameters QuantizedLinearAveragePooling::prepare(const TensorPointers& tens
   fill_parameter(tensors, kInputScale, values + lanes);
   fill_parameter(tensors, kOutputScale, values + 2 * lanes);
   fill_zero_points(tensors, kOutputZeroPoint, values + 3 * lanes);
-  return {values, values + lanes, values + 2 * lanes, values + 3 * lanes};
+  return parameters_at(values);
 }
 
 Task QuantizedLinearAveragePooling::task(std::int64_t index) const {

@@ -1,6 +1,8 @@
 // QUANTIZED_LINEAR_CONVOLUTION, and CONVOLUTION_INTEGER, which ends in the sums: the parameters of a dispatch, for
 // whichever algorithm was chosen.
 #include <algorithm>
+#include <array>
+#include <new>
 #include <stdexcept>
 
 #include "operators/convolution_algorithm.h"
@@ -45,16 +47,28 @@ class Convolution final : public CompiledOperator {
   Convolution(OperatorDesc operator_desc, ExecutionTarget execution_target, const TensorNumbers& numbers)
       : CompiledOperator(std::move(operator_desc), execution_target),
         numbers_(numbers),
+        input_type_(desc().tensor(numbers.input).type),
+        output_type_(desc().tensor(numbers.output).type),
+        filter_owned_(desc().tensor(numbers.filter).owned),
         geometry_(convolution_geometry(desc(), desc().tensor(numbers.input), desc().tensor(numbers.filter),
                                        desc().tensor(numbers.output))),
-        algorithm_(choose_algorithm(geometry_, offset_flip(desc().tensor(numbers.input).type), target())) {
+        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), target())) {
     check_parameters();
     const auto channels = static_cast<std::size_t>(geometry_.output_channels);
+    BufferLayout parameters;
+    parameters.take(1, sizeof(ChannelParameters));
+    offset_ = parameters.take(channels + panel(), sizeof(std::int32_t));
+    multiplier_ = parameters.take(requantizes() ? channels + panel() : 0, sizeof(float));
+    filter_zero_point_ = parameters.take(channels + panel(), sizeof(std::int32_t));
+    arranged_ = parameters.take(algorithm_->arranged_size());
+    parameters_size_ = parameters.size();
+    prepares_once_ =
+        all_owned(std::array{numbers.input_scale, numbers.input_zero_point, numbers.filter, numbers.filter_scale,
+                             numbers.filter_zero_point, numbers.bias, numbers.output_scale});
+
     BufferLayout layout;
     packed_filter_ = layout.take(desc().tensor(numbers.filter).owned ? 0 : algorithm_->packed_filter_size());
-    offset_ = layout.take(channels + panel(), sizeof(std::int32_t));
-    multiplier_ = layout.take(requantizes() ? channels + panel() : 0, sizeof(float));
-    filter_zero_point_ = layout.take(channels + panel(), sizeof(std::int32_t));
+    parameters_ = layout.take(prepares_once_ ? 0 : parameters_size_);
     algorithm_scratch_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
   }
@@ -77,17 +91,42 @@ class Convolution final : public CompiledOperator {
     return tensor == numbers_.filter ? algorithm_->packed_filter_size() : CompiledOperator::packed_owned_size(tensor);
   }
 
-  void run(const TensorPointers& tensors) const override {
-    std::uint8_t* scratch = thread_scratch(scratch_size_);
-    const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);
-    if (!desc().tensor(numbers_.filter).owned) {
-      algorithm_->pack_filter(filter, filter_flip(), scratch + packed_filter_);
-      filter = scratch + packed_filter_;
-    }
-    algorithm_->run(prepare(tensors, filter, scratch), scratch + algorithm_scratch_);
+  std::size_t prepared_size() const override { return prepares_once_ ? parameters_size_ : 0; }
+  void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
+    if (prepares_once_) prepare(owned, static_cast<const std::uint8_t*>(owned[numbers_.filter]), prepared);
+  }
+
+  void run(const TensorPointers& tensors) const override { convolve(tensors, nullptr); }
+  void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const override {
+    const CodesEpilogue epilogue(stages, static_cast<const std::uint8_t*>(tensors[numbers_.output]));
+    convolve(tensors, &epilogue);
   }
 
  private:
+  void convolve(const TensorPointers& tensors, const CodesEpilogue* epilogue) const {
+    std::uint8_t* scratch = thread_scratch(scratch_size_);
+    const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);
+    if (!filter_owned_) {
+      algorithm_->pack_filter(filter, filter_flip(), scratch + packed_filter_);
+      filter = scratch + packed_filter_;
+    }
+    const ChannelParameters channels = prepares_once_ ? *reinterpret_cast<const ChannelParameters*>(prepared())
+                                                      : prepare(tensors, filter, scratch + parameters_);
+    const std::uint8_t output_flip = offset_flip(output_type_);
+    algorithm_->run(
+        {.source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
+                    .flip = offset_flip(input_type_),
+                    .zero_point = input_zero_point(tensors)},
+         .filter = filter,
+         .channels = channels,
+         .output_zero_point =
+             value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type_) + output_flip,
+         .output_flip = output_flip,
+         .output = static_cast<std::uint8_t*>(tensors[numbers_.output]),
+         .epilogue = epilogue},
+        scratch + algorithm_scratch_);
+  }
+
   std::uint8_t filter_flip() const {
     return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(numbers_.filter).type));
   }
@@ -103,21 +142,31 @@ class Convolution final : public CompiledOperator {
     return number == kAbsent ? nullptr : static_cast<const Element*>(tensors[number]);
   }
 
+  // As an unsigned code.
+  std::uint8_t input_zero_point(const TensorPointers& tensors) const {
+    return static_cast<std::uint8_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_) +
+                                     offset_flip(input_type_));
+  }
+
   // Products read the parameters of channels up to the end of their last panel of columns.
   std::size_t panel() const { return target().kernels().gemm->nr; }
 
   void check_parameters() const;
-  ConvolutionDispatch prepare(const TensorPointers& tensors, const std::uint8_t* filter, std::uint8_t* scratch) const;
-  bool prepare_offsets(const TensorPointers& tensors, const ConvolutionDispatch& dispatch, std::int32_t* offset,
+  ChannelParameters prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter,
+                            std::uint8_t* memory) const;
+  bool prepare_offsets(const TensorPointers& tensors, const std::uint8_t* packed_filter, std::int32_t* offset,
                        std::int32_t* filter_zero_point) const;
   void prepare_multipliers(const TensorPointers& tensors, float* multiplier) const;
 
   TensorNumbers numbers_;
+  DataType input_type_, output_type_;
+  bool filter_owned_;
   ConvolutionGeometry geometry_;
   std::unique_ptr<ConvolutionAlgorithm> algorithm_;
-  // Offsets into the scratch buffer.
-  std::size_t packed_filter_ = 0, offset_ = 0, multiplier_ = 0, filter_zero_point_ = 0, algorithm_scratch_ = 0;
-  std::size_t scratch_size_ = 0;
+  bool prepares_once_ = false;  // the parameters of channels, at initialize
+  // Offsets into the memory of these, which begins with their ChannelParameters, and into the scratch buffer.
+  std::size_t offset_ = 0, multiplier_ = 0, filter_zero_point_ = 0, arranged_ = 0, parameters_size_ = 0;
+  std::size_t packed_filter_ = 0, parameters_ = 0, algorithm_scratch_ = 0, scratch_size_ = 0;
 };
 
 // A parameter is read at index channel * stride of its channel axis; an extent of 1 needs no stride.
@@ -139,40 +188,27 @@ void Convolution::check_parameters() const {
   }
 }
 
-ConvolutionDispatch Convolution::prepare(const TensorPointers& tensors, const std::uint8_t* filter,
-                                         std::uint8_t* scratch) const {
-  const DataType input_type = desc().tensor(numbers_.input).type, output_type = desc().tensor(numbers_.output).type;
-  const std::uint8_t flip = offset_flip(input_type), output_flip = offset_flip(output_type);
-  auto* offset = reinterpret_cast<std::int32_t*>(scratch + offset_);
-  auto* multiplier = reinterpret_cast<float*>(scratch + multiplier_);
-  auto* filter_zero_point = reinterpret_cast<std::int32_t*>(scratch + filter_zero_point_);
-  ConvolutionDispatch dispatch = {
-      .source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
-                 .flip = flip,
-                 .zero_point =
-                     static_cast<std::uint8_t>(value_as_float(tensors[numbers_.input_zero_point], input_type) + flip)},
-      .filter = filter,
-      .offset = offset,
-      .multiplier = multiplier,
-      .filter_zero_point = filter_zero_point,
-      .output_zero_point =
-          value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type) + output_flip,
-      .output_flip = output_flip,
-      .output = static_cast<std::uint8_t*>(tensors[numbers_.output])};
-  if (!prepare_offsets(tensors, dispatch, offset, filter_zero_point)) dispatch.filter_zero_point = nullptr;
+ChannelParameters Convolution::prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter,
+                                       std::uint8_t* memory) const {
+  auto* offset = reinterpret_cast<std::int32_t*>(memory + offset_);
+  auto* multiplier = reinterpret_cast<float*>(memory + multiplier_);
+  auto* filter_zero_point = reinterpret_cast<std::int32_t*>(memory + filter_zero_point_);
+  const bool any_zero_point = prepare_offsets(tensors, packed_filter, offset, filter_zero_point);
   if (requantizes()) prepare_multipliers(tensors, multiplier);
-  return dispatch;
+  const ChannelParameters channels = {offset, multiplier, any_zero_point ? filter_zero_point : nullptr};
+  return *new (memory)
+      ChannelParameters(algorithm_->arrange(channels, packed_filter, input_zero_point(tensors), memory + arranged_));
 }
 
 // Fills the integers of channels; returns whether any filter zero point is other than 0.
-bool Convolution::prepare_offsets(const TensorPointers& tensors, const ConvolutionDispatch& dispatch,
+bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint8_t* packed_filter,
                                   std::int32_t* offset, std::int32_t* filter_zero_point) const {
-  const std::int32_t* sums = algorithm_->filter_sums(dispatch.filter);
+  const std::int32_t* sums = algorithm_->filter_sums(packed_filter);
   const auto* biases = elements_of<std::int32_t>(tensors, numbers_.bias);
   const auto* zero_points = elements_of<std::uint8_t>(tensors, numbers_.filter_zero_point);
   const std::int64_t zero_point_stride = channel_stride(layout_of(numbers_.filter_zero_point));
   const std::int64_t bias_stride = channel_stride(layout_of(numbers_.bias));
-  const auto input_zero_point = static_cast<std::uint32_t>(dispatch.source.zero_point);
+  const std::uint32_t zero_point_of_input = input_zero_point(tensors);
   const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
 
   std::fill_n(offset + geometry_.output_channels, panel(), 0);
@@ -185,8 +221,8 @@ bool Convolution::prepare_offsets(const TensorPointers& tensors, const Convoluti
     any_zero_point |= zero_point != 0;
     filter_zero_point[c] = zero_point;
     std::uint32_t sum = biases == nullptr ? 0U : static_cast<std::uint32_t>(biases[c * bias_stride]);
-    sum -= input_zero_point * static_cast<std::uint32_t>(sums[c]);
-    sum += terms * input_zero_point * static_cast<std::uint32_t>(std::int32_t{zero_point});
+    sum -= zero_point_of_input * static_cast<std::uint32_t>(sums[c]);
+    sum += terms * zero_point_of_input * static_cast<std::uint32_t>(std::int32_t{zero_point});
     offset[c] = static_cast<std::int32_t>(sum);
   }
   return any_zero_point;

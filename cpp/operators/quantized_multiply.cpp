@@ -35,21 +35,20 @@ class QuantizedMultiply final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const MultiplyOperand a = operand(tensors, kA, kAScale, kAZeroPoint);
-    const MultiplyOperand b = operand(tensors, kB, kBScale, kBZeroPoint);
-    const MultiplyOperand product = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint);
-    const MultiplyKernels& kernels = *target().kernels().multiply;
-    runs_.run({static_cast<const std::uint8_t*>(tensors[kA]), static_cast<const std::uint8_t*>(tensors[kB])},
-              static_cast<std::uint8_t*>(tensors[kOutput]),
+    const MultiplyRun whole = whole_run(tensors);
+    runs_.run({whole.a, whole.b}, static_cast<std::uint8_t*>(tensors[kOutput]),
               [&](const CodeRuns::Inputs& inputs, std::uint8_t* output, std::size_t count) noexcept {
-                kernels.run({.a = inputs[0],
-                             .b = inputs[1],
-                             .output = output,
-                             .count = count,
-                             .a_parameters = a,
-                             .b_parameters = b,
-                             .output_parameters = product});
+                MultiplyRun part = whole;
+                part.a = inputs[0];
+                part.b = inputs[1];
+                part.output = output;
+                part.count = count;
+                target().kernels().multiply->run(part);
               });
+  }
+
+  CodeStage make_stage(const TensorPointers& tensors) const override {
+    return MultiplyStage{target().kernels().multiply->run, whole_run(tensors)};
   }
 
  private:
@@ -59,6 +58,17 @@ class QuantizedMultiply final : public CompiledOperator {
     if (given && given->type != desc().tensor(codes).type) {
       throw std::invalid_argument(desc().type + ": a zero point is of its tensor's data type");
     }
+  }
+
+  // The operands and their parameters; where results go is left open.
+  MultiplyRun whole_run(const TensorPointers& tensors) const {
+    return {.a = static_cast<const std::uint8_t*>(tensors[kA]),
+            .b = static_cast<const std::uint8_t*>(tensors[kB]),
+            .output = nullptr,
+            .count = 0,
+            .a_parameters = operand(tensors, kA, kAScale, kAZeroPoint),
+            .b_parameters = operand(tensors, kB, kBScale, kBZeroPoint),
+            .output_parameters = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint)};
   }
 
   MultiplyOperand operand(const TensorPointers& tensors, Tensor codes, Tensor scale, Tensor zero_point) const {

@@ -1,11 +1,13 @@
 // QUANTIZED_SOFTMAX: tensors input, input scale, input zero point, output scale, output zero point, output; attribute
 // axis. Of graphs alone.
 //
-// exp(x - m) of codes depends on their difference to the largest alone: 256 values at most, computed once a dispatch.
+// exp(x - m) of codes depends on their difference to the largest alone: 256 values at most, computed once a dispatch,
+// or once at all where the input's scale is owned.
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <new>
 
 #include "operators/code_parameters.h"
 #include "operators/softmax_rows.h"
@@ -72,10 +74,21 @@ class QuantizedSoftmax final : public CompiledOperator {
   std::size_t temporary_size() const override { return rows_.temporary_size(); }
 
  protected:
+  std::size_t prepared_size() const override {
+    return all_owned(std::array{std::size_t{kInputScale}}) ? sizeof(Exponentials) : 0;
+  }
+  void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
+    if (prepared != nullptr)
+      new (prepared) Exponentials(exponentials_of(*static_cast<const float*>(owned[kInputScale])));
+  }
+
   void run(const TensorPointers& tensors) const override {
     const CodeParameters input = code_parameters(desc(), tensors, kInputCodes);
     const CodeParameters output = code_parameters(desc(), tensors, kOutputCodes);
-    const Exponentials exponentials = exponentials_of(input.scale);
+    Exponentials computed;
+    if (prepared() == nullptr) computed = exponentials_of(input.scale);
+    const Exponentials& exponentials =
+        prepared() == nullptr ? computed : *reinterpret_cast<const Exponentials*>(prepared());
     rows_.run(tensors[kInput], tensors[kOutput], [&](const void* codes, void* result, std::size_t count) noexcept {
       target().kernels().softmax->codes({.input = static_cast<const std::uint8_t*>(codes),
                                          .output = static_cast<std::uint8_t*>(result),

@@ -38,6 +38,11 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     algorithm_->pack_filter(filter, flip, packed);
   }
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return algorithm_->filter_sums(packed); }
+  std::size_t arranged_size() const override { return algorithm_->arranged_size(); }
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
+                            std::uint8_t input_zero_point, std::uint8_t* arranged) const override {
+    return algorithm_->arrange(channels, packed_filter, input_zero_point, arranged);
+  }
   std::size_t scratch_size() const override { return scratch_size_; }
 
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {

@@ -138,6 +138,8 @@ void gather_as_float(const void* first, DataType type, std::int64_t stride, std:
       return convert_elements<std::int16_t>(first, stride, count, values);
     case DataType::int8:
       return convert_elements<std::int8_t>(first, stride, count, values);
+    case DataType::uint4:
+    case DataType::int4:
     case DataType::unknown:
       break;
   }

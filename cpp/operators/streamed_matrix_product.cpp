@@ -69,11 +69,11 @@ void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matri
   const CodeMatrix a = {dispatch.a + MatrixGeometry::offset(geometry_.a, strip.index), geometry_.a.row,
                         geometry_.a.column, desc_.a_flip};
   const CodeMatrix b = right_of(dispatch.b, matrix);
-  const std::int64_t rows = geometry_.m + (dispatch.a_zero_point == nullptr ? 0 : 1);
+  const std::int64_t rows = geometry_.m + (dispatch.parameters.a_zero_point == nullptr ? 0 : 1);
   auto* activation_sums = reinterpret_cast<std::int32_t*>(own + activation_sums_);
   auto* sums = reinterpret_cast<std::int32_t*>(own + sums_);
   const std::int32_t* zero_point =
-      dispatch.b_zero_point == nullptr ? nullptr : dispatch.b_zero_point + strip.first_column;
+      dispatch.parameters.b_zero_point == nullptr ? nullptr : dispatch.parameters.b_zero_point + strip.first_column;
   for (std::int64_t k = 0; k < geometry_.k; k += block_k_) {
     const std::int64_t terms = std::min(block_k_, geometry_.k - k);
     const std::size_t padded = round_up(as_size(terms), gemm_.kr);
@@ -112,10 +112,10 @@ void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matri
     }
   }
   auto* column_sums = reinterpret_cast<std::int32_t*>(own + column_sums_);
-  if (dispatch.a_zero_point != nullptr) {
+  if (dispatch.parameters.a_zero_point != nullptr) {
     find_column_terms(dispatch, sums + geometry_.m * strip.columns, strip.first_column, strip.columns, column_sums);
   }
-  write_rescaled(dispatch, strip, sums, dispatch.a_zero_point == nullptr ? nullptr : column_sums, own);
+  write_rescaled(dispatch, strip, sums, dispatch.parameters.a_zero_point == nullptr ? nullptr : column_sums, own);
 }
 
 }  // namespace dmlcpu

@@ -24,6 +24,7 @@ from dmlcpu.descs.matrix_multiply import (
 )
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
+from dmlcpu.descs.quantization import DequantizeOperatorDesc, QuantizeOperatorDesc
 from dmlcpu.device import BindingProperties, CompiledOperator, Device, Operator, available_isas, default_device
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, QuantizationType, TensorDataType, TensorFlags
 from dmlcpu.errors import (
@@ -47,6 +48,7 @@ from dmlcpu.functions.matrix_multiply import (
     quantized_linear_matrix_multiply,
 )
 from dmlcpu.functions.pooling import quantized_linear_average_pooling
+from dmlcpu.functions.quantization import dequantize, quantize
 from dmlcpu.graph.builder import Expression, GraphBuilder, input_tensor
 from dmlcpu.graph.descs import (
     ConstantGraphNodeDesc,
@@ -78,6 +80,7 @@ __all__ = [
     "CompiledOperator",
     "ConstantGraphNodeDesc",
     "ConvolutionIntegerOperatorDesc",
+    "DequantizeOperatorDesc",
     "Device",
     "DmlError",
     "DynamicQuantizeLinearOperatorDesc",
@@ -105,6 +108,7 @@ __all__ = [
     "OperatorType",
     "OutputGraphEdgeDesc",
     "QuantizationType",
+    "QuantizeOperatorDesc",
     "QuantizedLinearAveragePoolingOperatorDesc",
     "QuantizedLinearConvolutionOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
@@ -119,6 +123,7 @@ __all__ = [
     "calc_buffer_tensor_size",
     "convolution_integer",
     "default_device",
+    "dequantize",
     "dequantize_linear",
     "dynamic_quantize_linear",
     "get_available_providers",
@@ -127,6 +132,7 @@ __all__ = [
     "input_tensor",
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
+    "quantize",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_average_pooling",

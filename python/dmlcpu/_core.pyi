@@ -14,12 +14,12 @@ def usable_processor_count() -> int: ...
 def cache_sizes() -> tuple[int, int, int]: ...
 def bind_operator(
     type: str,
-    names: Sequence[str],
+    names: Sequence[tuple[str, int | None]],
     tensors: Sequence[_TensorRow | None],
     attributes: Mapping[str, Sequence[int]],
     isa: str,
     num_threads: int,
-    resolve: Callable[[dict[str, Any], bool, bool], tuple[Any, ...]],
+    resolve: Callable[[dict[str, Any], bool, bool], tuple[tuple[Any, ...], Callable[[], None] | None]],
     result_type: Any,
 ) -> BoundOperator: ...
 

@@ -6,15 +6,18 @@ viewed as numpy arrays without a copy; outputs that might overlap; and mistakes,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dmlcpu.errors import BindingError, DmlError
-from dmlcpu.tensor import TensorDesc, dtype_of, span_in_elements
+from dmlcpu.packing import packed, packed_length, unpacked
+from dmlcpu.schema import place_of
+from dmlcpu.tensor import TensorDesc, has_data_type, is_four_bits, span_in_elements
 
 __all__ = ["BindingResolver", "TensorBinding"]
 
@@ -27,7 +30,7 @@ class TensorBinding:
     """One tensor of an operator as its bindings see it.
 
     Attributes:
-        name: The field, such as ``"input_tensor"``.
+        name: The field, such as ``"input_tensor"`` or ``"quantization_tensors[1]"``.
         desc: Its desc, or None where the operator was created without the tensor.
         owned: Bound at ``initialize``, not at ``dispatch``.
         output: Written by a dispatch.
@@ -38,33 +41,81 @@ class TensorBinding:
     owned: bool
     output: bool
 
+    @property
+    def span(self) -> int:
+        """The elements from the first to the last, gaps included."""
+        assert self.desc is not None
+        return span_in_elements(self.desc.sizes, self.desc.strides)
+
+    def is_packed(self, array: np.ndarray[Any, Any]) -> bool:
+        """Return whether an array holds the tensor's elements in pairs, two in a byte."""
+        assert self.desc is not None
+        return is_four_bits(self.desc.data_type) and array.dtype == np.uint8
+
+    def has_type(self, array: np.ndarray[Any, Any]) -> bool:
+        """Return whether an array holds elements of the tensor's type, packed ones included."""
+        assert self.desc is not None
+        return has_data_type(array.dtype, self.desc.data_type) or self.is_packed(array)
+
     def fits(self, array: np.ndarray[Any, Any]) -> bool:
         """Return whether an array of the right type has the desc's shape and strides, or is flat and long enough."""
         assert self.desc is not None
         desc = self.desc
         if array.ndim == 0:
             return all(size == 1 for size in desc.sizes)
-        if array.ndim == 1 and array.flags.c_contiguous and array.size >= span_in_elements(desc.sizes, desc.strides):
+        is_packed = self.is_packed(array)
+        needed = packed_length(self.span) if is_packed else self.span
+        if array.ndim == 1 and array.flags.c_contiguous and array.size >= needed:
             return True
-        return array.shape == tuple(desc.sizes) and all(
-            size == 1 or stride == wanted * array.itemsize
-            for size, stride, wanted in zip(array.shape, array.strides, desc.element_strides, strict=True)
+        return (
+            not is_packed
+            and array.shape == tuple(desc.sizes)
+            and all(
+                size == 1 or stride == wanted * array.itemsize
+                for size, stride, wanted in zip(array.shape, array.strides, desc.element_strides, strict=True)
+            )
         )
 
     def touched(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return a view of exactly the elements that the operator reads or writes."""
+        """Return a view of exactly the elements that the operator reads or writes; of packed ones, of their bytes.
+
+        Of packed elements whose strides say no byte apart, it is a view of every byte from the first to the last.
+        """
         assert self.desc is not None
-        strides = [stride * array.itemsize for stride in self.desc.element_strides]
-        return as_strided(array, tuple(self.desc.sizes), strides)
+        sizes, strides = tuple(self.desc.sizes), self.desc.element_strides
+        if not self.is_packed(array):
+            return as_strided(array, sizes, [stride * array.itemsize for stride in strides])
+        axes = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size > 1]
+        runs = [size for size, stride in axes if stride == 1]
+        if len(runs) > 1 or any(stride % 2 for _, stride in axes if stride != 1):
+            return array.reshape(-1)[: packed_length(self.span)]
+        bytewise = [(size, stride // 2) for size, stride in axes if stride != 1]
+        bytewise += [(packed_length(size), 1) for size in runs]
+        return as_strided(array, [size for size, _ in bytewise], [stride for _, stride in bytewise])
+
+    def packed_copy(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return the packed elements, gaps included, of an array that holds one in each byte."""
+        return packed(as_strided(array.view(np.uint8), (self.span,), (1,)))
+
+    def unpack_into(self, array: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any]) -> None:
+        """Write packed elements to an array that holds one in each byte, and nothing into its gaps."""
+        assert self.desc is not None
+        elements = as_strided(unpacked(pairs, self.span), tuple(self.desc.sizes), self.desc.element_strides)
+        as_strided(array.view(np.uint8), tuple(self.desc.sizes), self.desc.element_strides)[...] = elements
 
     def expectation(self) -> str:
         """Say which arrays fit."""
         assert self.desc is not None
         shape, strides = tuple(self.desc.sizes), self.desc.strides
         layout = "packed" if strides is None else f"strides {tuple(strides)} in elements"
-        elements = span_in_elements(self.desc.sizes, strides)
+        elements, name = self.span, self.desc.data_type.name.lower()
+        if is_four_bits(self.desc.data_type):
+            return (
+                f"the bytes of packed {name} elements, uint8, contiguous 1-D with at least {packed_length(elements)}, "
+                f"or ml_dtypes.{name} of shape {shape}, {layout}, or contiguous 1-D with at least {elements}"
+            )
         return (
-            f"{dtype_of(self.desc.data_type).name} of shape {shape}, {layout}, "
+            f"{name} of shape {shape}, {layout}, "
             f"or contiguous 1-D with at least {elements} element{'s' if elements != 1 else ''}"
         )
 
@@ -78,8 +129,11 @@ class BindingResolver:
 
     def __call__(
         self, bindings: Mapping[str, Any], owned: bool, initialized: bool
-    ) -> tuple[np.ndarray[Any, Any] | None, ...]:
+    ) -> tuple[tuple[np.ndarray[Any, Any] | None, ...], Callable[[], None] | None]:
         """Return one array a tensor, None for those that this call does not bind and for outputs left out.
+
+        Arrays that hold one 4-bit element in each byte are replaced by packed ones. Where an output is among them,
+        there is also a function to be called when these are written, which unpacks them.
 
         Args:
             bindings: What the caller gave, by name.
@@ -92,14 +146,49 @@ class BindingResolver:
         """
         if not owned and not initialized:
             raise DmlError(f"{self._operator_name}: call initialize with the OWNED_BY_DML tensors before dispatch")
-        known = [tensor.name for tensor in self._tensors if tensor.desc is not None and tensor.owned == owned]
+        present = [tensor for tensor in self._tensors if tensor.desc is not None]
+        known = dict.fromkeys(place_of(tensor.name)[0] for tensor in present if tensor.owned == owned)
         for name in bindings:
-            if all(tensor.name != name for tensor in self._tensors):
+            if all(place_of(tensor.name)[0] != name for tensor in self._tensors):
                 expected = f"one of {', '.join(known)}" if known else "no bindings at all"
                 raise self._error(name, "a binding, though no tensor has this name", expected)
-        arrays = tuple(self._resolve(tensor, bindings.get(tensor.name), owned) for tensor in self._tensors)
+        arrays = tuple(self._resolve(tensor, self._value(tensor, bindings), owned) for tensor in self._tensors)
         self._check_overlaps(arrays)
-        return arrays
+        return self._packed(arrays)
+
+    def _value(self, tensor: TensorBinding, bindings: Mapping[str, Any]) -> Any:
+        """Return what was given for a tensor; of one in an array of tensors, its entry of the sequence."""
+        name, entry = place_of(tensor.name)
+        value = bindings.get(name)
+        if entry is None or value is None:
+            return value
+        length = sum(place_of(other.name)[0] == name and other.desc is not None for other in self._tensors)
+        if not isinstance(value, tuple | list) or len(value) != length:
+            got = f"an object of type {type(value).__name__}"
+            if isinstance(value, tuple | list):
+                got = f"{len(value)} entr{'ies' if len(value) != 1 else 'y'}"
+            expected = f"a tuple or list of {length}, with None in the places that the other call binds"
+            raise self._error(name, got, expected)
+        return value[entry] if entry < length else None
+
+    def _packed(
+        self, arrays: tuple[np.ndarray[Any, Any] | None, ...]
+    ) -> tuple[tuple[np.ndarray[Any, Any] | None, ...], Callable[[], None] | None]:
+        """Replace arrays that hold one 4-bit element in each byte; all have been checked."""
+        result = list(arrays)
+        outputs = []
+        for index, (tensor, array) in enumerate(zip(self._tensors, arrays, strict=True)):
+            if array is None or tensor.desc is None or not is_four_bits(tensor.desc.data_type):
+                continue
+            if tensor.is_packed(array):
+                continue
+            if tensor.output:
+                pairs = np.zeros(packed_length(tensor.span), np.uint8)
+                outputs.append(partial(tensor.unpack_into, array, pairs))
+                result[index] = pairs
+            else:
+                result[index] = tensor.packed_copy(array)
+        return tuple(result), partial(_call_all, outputs) if outputs else None
 
     def _error(self, name: str, got: str, expected: str) -> BindingError:
         return BindingError(f"{self._operator_name}: {name}: got {got}, expected {expected}", name)
@@ -134,7 +223,7 @@ class BindingResolver:
     def _check(self, tensor: TensorBinding, array: np.ndarray[Any, Any]) -> None:
         assert tensor.desc is not None
         got = f"{array.dtype} of shape {array.shape}"
-        if array.dtype != dtype_of(tensor.desc.data_type):
+        if not tensor.has_type(array):
             raise self._error(tensor.name, got, tensor.expectation())
         if not array.flags.aligned:
             raise self._error(tensor.name, f"{got} at an odd address", "elements aligned to their size")
@@ -164,6 +253,11 @@ class BindingResolver:
                 except np.exceptions.TooHardError:
                     overlap = "may overlap"
                 raise self._error(tensor.name, f"memory that {overlap} {other.name}'s", "memory of its own")
+
+
+def _call_all(functions: list[partial[None]]) -> None:
+    for function in functions:
+        function()
 
 
 def _view_of(value: Any) -> np.ndarray[Any, Any]:

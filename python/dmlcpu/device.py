@@ -19,7 +19,7 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import DmlError, UnsupportedFeatureLevelError, UnsupportedIsaError
 from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.schema import FieldKind
+from dmlcpu.schema import FieldKind, place_of
 from dmlcpu.validation import is_data_type_supported, validate
 
 if TYPE_CHECKING:
@@ -278,7 +278,7 @@ class CompiledOperator:
         self._resolver = BindingResolver(operator.type.name, tensors)
         self._native = _core.bind_operator(
             operator.type.name,
-            [tensor.name for tensor in tensors],
+            [place_of(tensor.name) for tensor in tensors],
             [_tensor_row(tensor) for tensor in tensors],
             operator_attributes(operator.desc),
             operator.device.isa,
@@ -312,7 +312,8 @@ class CompiledOperator:
         """Bind the OWNED_BY_DML inputs; they are copied and packed, so the arrays may be changed or freed afterwards.
 
         Args:
-            owned: One array for each tensor of the desc that is flagged OWNED_BY_DML, by field name.
+            owned: One array for each tensor of the desc that is flagged OWNED_BY_DML, by field name. For an array of
+                tensors a tuple or list of its full length, with None in the places that ``dispatch`` binds.
 
         Raises:
             BindingError: An array is missing, unknown or does not fit. The call may be repeated.
@@ -334,7 +335,10 @@ class CompiledOperator:
         Args:
             bindings: By field name, one array for each tensor of the desc that is not OWNED_BY_DML: of exactly its data
                 type, and either shaped as the desc or 1-D and long enough. An output that is left out, or None, is
-                allocated.
+                allocated. For an array of tensors a tuple or list of its full length, with None in the places that
+                ``initialize`` has bound. Of 4-bit elements either the packed bytes, two elements in each, as a
+                contiguous 1-D ``uint8`` array, or an array of ``ml_dtypes``' ``int4`` or ``uint4`` in any of the
+                forms above: these have one element a byte, so they pass through a packed copy. A new one is packed.
 
         Returns:
             The output array, or a named tuple of them; an array that was passed is itself returned.
@@ -350,9 +354,7 @@ class CompiledOperator:
 def operator_tensors(desc: OperatorDesc) -> tuple[TensorBinding, ...]:
     """Return the tensors of a desc in the order of the struct, in which inputs come before outputs."""
     return tuple(
-        _tensor_binding(field.name, getattr(desc, field.name), field.kind)
-        for field in OPERATORS[desc.operator_type].fields
-        if field.kind in (FieldKind.INPUT, FieldKind.OUTPUT)
+        _tensor_binding(field.name, field.value_in(desc), field.kind) for field in OPERATORS[desc.operator_type].tensors
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from functools import lru_cache
 from math import prod
 from typing import Any, Final
@@ -11,6 +12,7 @@ from dmlcpu.schema import (
     HIGHEST_FEATURE_LEVEL,
     Check,
     DescValues,
+    Field,
     FieldKind,
     OperatorSchema,
     TensorSupport,
@@ -30,15 +32,21 @@ def read_fields(desc: object, schema: OperatorSchema) -> DescValues | Violation:
     tensors: dict[str, TensorDesc] = {}
     numbers: dict[str, int] = {}
     arrays: dict[str, tuple[int, ...]] = {}
-    for name, kind, support in _supports(schema):
-        value = getattr(desc, name)
+    for field, support in _supports(schema):
+        name, value = field.name, field.value_in(desc)
         if support is not None:
-            violation = _tensor_violation(name, value, support, is_output=kind is FieldKind.OUTPUT)
+            violation = _tensor_violation(name, value, support, is_output=field.kind is FieldKind.OUTPUT)
             if value is not None:
                 tensors[name] = value
-        elif kind is FieldKind.UINT_ARRAY:
+        elif field.kind is FieldKind.UINT_ARRAY:
             violation = _array_violation(name, value)
             arrays[name] = value
+        elif field.kind is FieldKind.INPUT_ARRAY:
+            violation = _tensor_array_violation(name, value)
+            numbers[name] = len(value) if violation is None else 0
+        elif field.kind is FieldKind.ENUMERATION:
+            violation = _member_violation(name, value, field.members)
+            numbers[name] = value
         else:
             violation = _number_violation(name, value)
             numbers[name] = value
@@ -63,12 +71,9 @@ def unsupported_tensor(name: str, tensor: TensorDesc | None, support: TensorSupp
 
 
 @lru_cache
-def _supports(schema: OperatorSchema) -> tuple[tuple[str, FieldKind, TensorSupport | None], ...]:
+def _supports(schema: OperatorSchema) -> tuple[tuple[Field, TensorSupport | None], ...]:
     """Return each field with what the highest level allows of it."""
-    return tuple(
-        (field.name, field.kind, field.support_at(HIGHEST_FEATURE_LEVEL) if field.history else None)
-        for field in schema.fields
-    )
+    return tuple((field, field.support_at(HIGHEST_FEATURE_LEVEL) if field.history else None) for field in schema.fields)
 
 
 def _tensor_violation(name: str, tensor: Any, support: TensorSupport, *, is_output: bool) -> Violation | None:
@@ -138,6 +143,24 @@ def _array_violation(name: str, value: Any) -> Violation | None:
     return None
 
 
+def _tensor_array_violation(name: str, value: Any) -> Violation | None:
+    """Check the array itself; its tensors are fields of their own."""
+    if value is None:
+        return Violation(Check.PRESENCE, name, "None", "a sequence of TensorDescs")
+    if type(value) is not tuple:
+        return Violation(Check.FORM, name, _shown(value), "a sequence of TensorDescs")
+    for entry, tensor in enumerate(value):
+        if tensor is None:
+            return Violation(Check.PRESENCE, f"{name}[{entry}]", "None", "a TensorDesc")
+    return None
+
+
+def _member_violation(name: str, value: Any, members: tuple[IntEnum, ...]) -> Violation | None:
+    if isinstance(value, IntEnum) and value in members:
+        return None
+    return Violation(Check.FORM, name, _shown(value), " or ".join(member.name for member in members))
+
+
 def _number_violation(name: str, value: Any) -> Violation | None:
     if type(value) is int and 0 <= value < _LIMIT:
         return None
@@ -157,7 +180,7 @@ def _are_integers(values: Any, *, lowest: int) -> bool:
 
 def _shown(value: object) -> str:
     """Describe any value in a few words. Never runs code of a foreign object, which may raise or never end."""
-    if isinstance(value, TensorDataType | TensorFlags):
+    if isinstance(value, IntEnum | TensorFlags):
         return str(value.name)
     if type(value) is int:
         return str(value) if -_LIMIT * _LIMIT < value < _LIMIT * _LIMIT else f"an integer of {value.bit_length()} bits"

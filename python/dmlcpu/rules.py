@@ -21,6 +21,8 @@ __all__ = [
     "ChannelParameters",
     "ChannelSizes",
     "DataTypeFollows",
+    "DividingSizes",
+    "EntryCount",
     "GroupedChannels",
     "LineSizes",
     "MatrixSizes",
@@ -133,6 +135,42 @@ class OneElement:
             if tensor is not None and max(tensor.sizes) > 1:
                 return Violation(self.check, name, f"sizes {tensor.sizes}", "one element")
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class DividingSizes:
+    """Each size of each of the others, where present, divides that of the reference, whose rank they have."""
+
+    reference: str
+    others: tuple[str, ...]
+    check: ClassVar[Check] = Check.SIZES
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the first tensor that cuts an axis of the reference into unequal blocks."""
+        sizes = values.tensors[self.reference].sizes
+        for name in self.others:
+            tensor = values.tensors.get(name)
+            if tensor is not None and any(size % blocks for size, blocks in zip(sizes, tensor.sizes, strict=True)):
+                expected = f"divisors of {sizes}, the sizes of {self.reference}"
+                return Violation(self.check, name, f"sizes {tensor.sizes}", expected)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class EntryCount:
+    """An array of tensors has as many as the number of an enumeration's member says."""
+
+    array: str
+    enumeration: str
+    check: ClassVar[Check] = Check.ARRAY_LENGTH
+
+    def violation(self, values: DescValues) -> Violation | None:
+        """Return the array if it has more or fewer."""
+        given, member = values.numbers[self.array], values.numbers[self.enumeration]
+        if given == member:
+            return None
+        expected = f"{int(member)}, as {self.enumeration} says"
+        return Violation(self.check, self.array, f"{given} tensors", expected)
 
 
 class Axis(NamedTuple):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import ClassVar, Final, Protocol
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any, ClassVar, Final, Protocol
 
 from dmlcpu.enums import FeatureLevel, OperatorType, TensorDataType
 from dmlcpu.tensor import TensorDesc
@@ -21,6 +21,7 @@ __all__ = [
     "Rule",
     "TensorSupport",
     "Violation",
+    "place_of",
 ]
 
 
@@ -35,6 +36,18 @@ class FieldKind(Enum):
     OUTPUT = "output tensor"
     UINT = "unsigned 32-bit integer"
     UINT_ARRAY = "array of unsigned 32-bit integers"
+    ENUMERATION = "member of an enumeration"
+    INPUT_ARRAY = "array of input tensors, each of which is a field of its own: name[0], name[1], ..."
+
+
+def place_of(name: str) -> tuple[str, int | None]:
+    """Return the attribute of a desc (or keyword of a binding) that holds a field, and the index in an array.
+
+    >>> place_of("input_tensor"), place_of("quantization_tensors[1]")
+    (('input_tensor', None), ('quantization_tensors', 1))
+    """
+    attribute, bracket, rest = name.partition("[")
+    return attribute, int(rest[:-1]) if bracket else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +71,36 @@ class TensorSupport:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of an operator's desc.
+    """One field of an operator's desc, or one tensor of a field that is an array of them.
 
     Attributes:
-        name: Its name in Python.
+        name: Its name in Python; of a tensor in an array, with the index: ``"quantization_tensors[1]"``.
         kind: What it holds.
         history: Of a tensor, what the feature levels allow of it, latest first, down to the operator's first level.
+        members: Of an enumeration, what the operator allows of it.
+        attribute: The attribute of the desc that holds it.
+        entry: The index in that attribute, of a tensor in an array.
     """
 
     name: str
     kind: FieldKind
     history: tuple[TensorSupport, ...] = ()
+    members: tuple[IntEnum, ...] = ()
+    attribute: str = field(init=False)
+    entry: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive the place from the name."""
+        attribute, entry = place_of(self.name)
+        object.__setattr__(self, "attribute", attribute)
+        object.__setattr__(self, "entry", entry)
+
+    def value_in(self, desc: object) -> Any:
+        """Return what a desc holds there; None past the end of an array of tensors, or where there is none."""
+        value = getattr(desc, self.attribute)
+        if self.entry is None:
+            return value
+        return value[self.entry] if type(value) is tuple and self.entry < len(value) else None
 
     def support_at(self, level: FeatureLevel) -> TensorSupport:
         """Return what a level, which has the operator, allows of this tensor."""
@@ -141,7 +173,10 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class DescValues:
-    """The values of a desc whose fields are each well formed; tensors that are absent have no entry."""
+    """The values of a desc whose fields are each well formed; tensors that are absent have no entry.
+
+    Of an array of tensors the number is its length, and of an enumeration that of the member.
+    """
 
     tensors: Mapping[str, TensorDesc]
     numbers: Mapping[str, int]

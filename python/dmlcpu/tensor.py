@@ -20,6 +20,8 @@ __all__ = [
     "calc_buffer_tensor_size",
     "data_type_of",
     "dtype_of",
+    "has_data_type",
+    "is_four_bits",
     "span_in_elements",
 ]
 
@@ -112,6 +114,24 @@ def data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
     if data_type is None or not dtype.isnative:
         raise TypeError(f"no tensor data type is {dtype!r}; expected one of {', '.join(_DATA_TYPES)}, in native order")
     return data_type
+
+
+def has_data_type(dtype: np.dtype[Any], data_type: TensorDataType) -> bool:
+    """Return whether elements of a numpy dtype are those of a data type, in the machine's byte order.
+
+    >>> has_data_type(np.dtype("int8"), TensorDataType.INT8), has_data_type(np.dtype("uint8"), TensorDataType.UINT4)
+    (True, False)
+    """
+    return _DATA_TYPES.get(dtype.name) is data_type and dtype.isnative
+
+
+def is_four_bits(data_type: TensorDataType) -> bool:
+    """Return whether two elements share a byte.
+
+    >>> is_four_bits(TensorDataType.UINT4), is_four_bits(TensorDataType.UINT8)
+    (True, False)
+    """
+    return ELEMENT_BITS.get(data_type) == 4
 
 
 def dtype_of(data_type: TensorDataType) -> np.dtype[Any]:

@@ -30,6 +30,7 @@ constexpr Family kFamilies[] = {
     {"gemm", check_gemm},
     {"depthwise", check_depthwise},
     {"pack", check_pack},
+    {"nibbles", check_nibbles},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
     {"add", check_add},

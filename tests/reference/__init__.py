@@ -3,13 +3,15 @@
 A module holds one operator. It is named after the operator without its ELEMENT_WISE_ prefix, and so is its function,
 whose arguments are the fields of the desc without their `_tensor` suffix: logical arrays with the sizes of the desc
 (None where an optional tensor is absent), then the attributes, then `output_data_type`. `OUTPUTS` names the fields
-that the function returns, in order; it returns a tuple where there are several.
+that the function returns, in order; it returns a tuple where there are several. Where numpy has no type of its own
+for codes of 4 bits, `CODES` names the tensor of codes, and `code_data_type` is the name of its data type.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from numpy.typing import NDArray
@@ -29,10 +31,18 @@ def output_fields(operator: str) -> tuple[str, ...]:
     return outputs
 
 
-def evaluate(operator: str, arguments: dict[str, Any], watch: SubnormalWatch | None = None) -> dict[str, NDArray[Any]]:
+def evaluate(
+    operator: str,
+    arguments: dict[str, Any],
+    watch: SubnormalWatch | None = None,
+    data_types: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, NDArray[Any]]:
     """Every output of the operator by its field."""
     name = function_name(operator)
-    function: Callable[..., Any] = getattr(importlib.import_module(f"reference.{name}"), name)
+    module = importlib.import_module(f"reference.{name}")
+    function: Callable[..., Any] = getattr(module, name)
+    if hasattr(module, "CODES"):
+        arguments = {**arguments, "code_data_type": data_types[module.CODES]}
     results = function(**arguments, watch=watch)
     fields = output_fields(operator)
     return dict(zip(fields, results if len(fields) > 1 else (results,), strict=True))

@@ -151,7 +151,8 @@ class Strip {
 template <std::size_t held_groups, bool filter_has_zero_point>
 void convolve_strips(const DepthwiseRun& run) noexcept {
   std::size_t channel = 0;
-  if constexpr (held_groups != 0) {  // where filters are not held, four pixels share the loads of one
+  // Where there are no registers to hold the filters of more channels, four pixels share the loads of one's.
+  if constexpr (held_groups != 0 && held_groups <= 3) {
     for (; channel + 64 <= run.channels; channel += 64) {
       Strip<held_groups, 4, filter_has_zero_point>(run, channel).convolve();
     }
@@ -173,6 +174,8 @@ void convolve_groups(const DepthwiseRun& run) noexcept {
       return convolve_strips<2, filter_has_zero_point>(run);
     case 3:
       return convolve_strips<3, filter_has_zero_point>(run);
+    case 9:  // a 5x5 filter with stride 2
+      return convolve_strips<9, filter_has_zero_point>(run);
     default:
       return convolve_strips<0, filter_has_zero_point>(run);
   }

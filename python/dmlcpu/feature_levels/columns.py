@@ -9,6 +9,7 @@ __all__ = [
     "FLOAT32",
     "FLOATS",
     "INT32",
+    "INTEGERS_4",
     "INTEGERS_8",
     "INTEGERS_8_TO_32",
     "UINT8",
@@ -20,6 +21,7 @@ FLOAT32 = (TensorDataType.FLOAT32,)
 FLOATS = (TensorDataType.FLOAT32, TensorDataType.FLOAT16)
 UINT8 = (TensorDataType.UINT8,)
 INT32 = (TensorDataType.INT32,)
+INTEGERS_4 = (TensorDataType.INT4, TensorDataType.UINT4)
 INTEGERS_8 = (TensorDataType.INT8, TensorDataType.UINT8)
 INTEGERS_8_TO_32 = (
     TensorDataType.INT32,

@@ -10,12 +10,14 @@ from dmlcpu.feature_levels.convolution import CONVOLUTION_ARRAYS
 from dmlcpu.feature_levels.matrix_multiply import SCALES_TO_FLOAT
 from dmlcpu.feature_levels.operators import OPERATORS
 from dmlcpu.feature_levels.pooling import POOLING_ARRAYS, POOLING_PARAMETERS
+from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.schema import Check, DeliberateRefusal
 
 __all__ = ["DELIBERATE_REFUSALS"]
 
 _CONVOLUTIONS = (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER)
 _POOLING = OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING
+_BLOCKWISE = (OperatorType.QUANTIZE, OperatorType.DEQUANTIZE)
 
 DELIBERATE_REFUSALS: Final = (
     DeliberateRefusal(
@@ -26,10 +28,23 @@ DELIBERATE_REFUSALS: Final = (
                 OperatorType.QUANTIZED_LINEAR_CONVOLUTION: CONVOLUTION_ARRAYS,
                 OperatorType.CONVOLUTION_INTEGER: CONVOLUTION_ARRAYS,
                 _POOLING: POOLING_ARRAYS,
+                **dict.fromkeys(_BLOCKWISE, ("input_tensor",)),
             }
         ),
         recorded="CreateOperator faults",
         reason="the operator is not defined without it",
+    ),
+    DeliberateRefusal(
+        Check.DIMENSION_COUNT,
+        MappingProxyType(dict.fromkeys(_BLOCKWISE, (SCALE, ZERO_POINT))),
+        recorded="CreateOperator faults, if there are more dimensions than the input has",
+        reason="each axis of a parameter cuts the same axis of the input into blocks",
+    ),
+    DeliberateRefusal(
+        Check.FORM,
+        MappingProxyType(dict.fromkeys(_BLOCKWISE, (SCALE, ZERO_POINT))),
+        recorded="CreateOperator faults, if a size is 0",
+        reason="there would be no parameter for any block",
     ),
     DeliberateRefusal(
         Check.PARAMETER_SIZES,

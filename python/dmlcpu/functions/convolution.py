@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, INT32, FunctionCall, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
 from dmlcpu.functions.windows import windowed_output
 
@@ -122,6 +123,7 @@ def convolution_integer(
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
         BindingError: An argument is no array, its shape does not do, or a number does not fit its type.
 
+    >>> import numpy as np
     >>> image = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
     >>> convolution_integer(image, 4, np.ones((1, 1, 2, 2), np.int8), None)
     array([[[[-8, -4],

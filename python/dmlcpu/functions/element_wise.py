@@ -12,7 +12,8 @@ from dmlcpu.descs.element_wise import (
 )
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, INT32, FunctionCall, Operand, Parameter, code_type
+from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type
+from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, new_like
 
 __all__ = ["dequantize_linear", "dynamic_quantize_linear", "quantize_linear", "quantized_linear_add"]

@@ -7,15 +7,33 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-__all__ = ["Array", "Layout", "memory_order", "new_array", "new_like"]
+from dmlcpu.enums import TensorDataType
+
+__all__ = ["Array", "Layout", "PackedArray", "memory_order", "new_array", "new_like"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class Layout(NamedTuple):
-    """How an array lies in memory; in place of an array, an output that is allocated once its operator is accepted."""
+    """How an array lies in memory; in place of an array, an output that is allocated once its operator is accepted.
+
+    ``strides`` are in bytes, but of packed 4-bit elements, whose data type is then ``packed``, in elements.
+    """
 
     dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    packed: TensorDataType | None = None
+
+
+class PackedArray(NamedTuple):
+    """4-bit elements, two in a byte, with the shape and the strides in elements that they are to be seen with.
+
+    ``pairs`` is 1-D; None for an output that is allocated once its operator is accepted.
+    """
+
+    pairs: Array | None
+    data_type: TensorDataType
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 

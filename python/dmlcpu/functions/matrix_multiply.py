@@ -13,7 +13,8 @@ from dmlcpu.descs.matrix_multiply import (
 )
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, INT32, FunctionCall, Operand, Parameter, code_type, is_number
+from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type, is_number
+from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, new_array
 
 __all__ = ["matrix_multiply_integer", "matrix_multiply_integer_to_float", "quantized_linear_matrix_multiply"]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.call import FLOAT32, FunctionCall, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
 from dmlcpu.functions.windows import windowed_output
 

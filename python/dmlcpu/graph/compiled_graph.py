@@ -15,7 +15,24 @@ from dmlcpu.device import BindingProperties, CompiledOperator, Device, result_ty
 from dmlcpu.errors import DmlError
 from dmlcpu.graph.native_graph import NativeGraph, ValueKind
 
-__all__ = ["CompiledGraph", "StepTime"]
+__all__ = ["CompiledGraph", "Step", "StepTime"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operator that a graph became.
+
+    Attributes:
+        type: The operator.
+        name: The node that it comes from.
+        plan: What was chosen for it, one property a line.
+        size: Bytes read and written.
+    """
+
+    type: str
+    name: str
+    plan: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +102,11 @@ class CompiledGraph(CompiledOperator):
         """The memory that the graph uses besides its bindings."""
         return BindingProperties(self._graph.temporary_resource_size, self._graph.persistent_resource_size)
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that the graph became, in the order in which they run."""
+        return tuple(Step(*row) for row in self._graph.describe())
+
     def dispatch(self, **bindings: Any) -> Any:
         """Run the graph once, in one native call, without the GIL. Any number of threads may dispatch it at once.
 
@@ -101,8 +123,9 @@ class CompiledGraph(CompiledOperator):
         """Tell the steps that the graph became: operator, node, bytes read and written, and what was chosen for it."""
         head = f"graph\nisa: {self._device.isa}\nnum_threads: {self._device.num_threads}"
         lines = [head, f"memory: {self._graph.temporary_resource_size} bytes between the steps"]
-        for index, (operator, name, plan, size) in enumerate(self._graph.describe()):
-            lines.append(f"step {index}: {operator} ({name}), {size} bytes; " + "; ".join(plan.splitlines()))
+        for index, step in enumerate(self.steps):
+            plan = "; ".join(step.plan.splitlines())
+            lines.append(f"step {index}: {step.type} ({step.name}), {step.size} bytes; {plan}")
         return "\n".join(lines)
 
     def initialize(self, **owned: Any) -> None:
@@ -112,7 +135,7 @@ class CompiledGraph(CompiledOperator):
             BindingError: An array is missing, unknown or does not fit. The call may be repeated.
             DmlError: The graph is initialized already.
         """
-        arrays = self._resolver(owned, True, True)
+        arrays, _ = self._resolver(owned, True, True)
         with self._initialize_lock:
             if self._initialized_empty or (self._ready[0] and self._names):
                 raise DmlError("graph: the graph is initialized already; compile another one")
@@ -135,8 +158,8 @@ class CompiledGraph(CompiledOperator):
             BindingError, DmlError, MemoryError: As ``dispatch``.
         """
         outputs, times = self._graph.profile(bindings)
-        steps = zip(self._graph.describe(), times, strict=True)
-        return outputs, tuple(StepTime(step[0], step[1], *time) for step, time in steps)
+        steps = zip(self.steps, times, strict=True)
+        return outputs, tuple(StepTime(step.type, step.name, *time) for step, time in steps)
 
 
 class _Resolve:
@@ -146,4 +169,5 @@ class _Resolve:
         self._resolver, self._count, self._ready = resolver, count, ready
 
     def __call__(self, bindings: Mapping[str, Any]) -> list[Any]:
-        return list(self._resolver(bindings, False, self._ready[0])[: self._count])
+        arrays, _ = self._resolver(bindings, False, self._ready[0])  # no tensor of 4 bits, to be unpacked
+        return list(arrays[: self._count])

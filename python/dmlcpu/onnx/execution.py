@@ -8,8 +8,10 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.errors import DmlError
+from dmlcpu.errors import DmlError, InvalidModelError
 from dmlcpu.graph.compiled_graph import StepTime
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
@@ -22,7 +24,7 @@ class PartTime:
     """When one part of a plan ran.
 
     Attributes:
-        provider: ``"dmlcpu"`` or ``"onnxruntime"``.
+        provider: ``"dmlcpu"``, ``"onnxruntime"`` or ``"onnx.reference"``.
         begin, duration: Nanoseconds, from the beginning of the run.
         steps: Of a native part, each step, from the beginning of the part.
     """
@@ -59,45 +61,71 @@ class _NativeRunner:
         if len(self._outputs) == 1:
             values[self._outputs[0]] = result
         else:
-            values.update(zip(self._outputs, result, strict=True))
+            # The graph's own order is that of its values.
+            values.update((name, getattr(result, f"output_{number}")) for number, name in enumerate(self._outputs))
         for name in self._scalars:
             values[name] = values[name].reshape(())
         return steps
 
 
 class _ForeignRunner:
-    provider = "onnxruntime"
-
     def __init__(self, part: ForeignPart, num_threads: int) -> None:
-        self._session = foreign_runner(part, num_threads)
+        self._nodes = "; ".join(str(node) for node in part.nodes)
+        self.provider, self._session = foreign_runner(part, num_threads)
         own = [value.name for value in part.model.graph.input]
         self._names = tuple(zip(own, part.inputs, strict=True))
         self._outputs = list(part.outputs)
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
         feeds = {own: values[name] for own, name in self._names}
-        values.update(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
+        try:
+            with np.errstate(all="ignore"):
+                results = self._session.run(self._outputs, feeds)
+        except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
+            raise InvalidModelError(f"nodes {self._nodes}: {error}") from None
+        if not all(isinstance(result, np.ndarray | np.generic) for result in results):
+            raise InvalidModelError(f"nodes {self._nodes}: a result is no tensor")
+        values.update(zip(self._outputs, map(np.asarray, results), strict=True))
         return ()
 
 
-def foreign_runner(part: ForeignPart, num_threads: int) -> Any:
-    """Return a session of onnxruntime for a part.
+def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
+    """Return who runs a part, ``"onnxruntime"`` or ``"onnx.reference"``, and its session.
+
+    The reference evaluator of onnx, slow but complete, takes what onnxruntime has no kernel for.
 
     Raises:
         DmlError: onnxruntime is not installed; the message lists the nodes that need it.
+        InvalidModelError: Nodes are not valid, or neither runtime knows them.
     """
+    nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes)
+    if part.by_reference:
+        return _reference(part, f"nodes {nodes}")
     try:
         import onnxruntime
     except ImportError:
-        nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes)
         raise DmlError(
             f"these nodes have no kernel, and onnxruntime, which could run them, is not installed: {nodes}"
         ) from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(part.model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    options.log_severity_level = 4  # what is wrong is raised
+    serialized = part.model.SerializeToString()
+    try:
+        session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
+        return _reference(part, f"nodes {nodes}: {error}")
+    return "onnxruntime", session
+
+
+def _reference(part: ForeignPart, refusal: str) -> tuple[str, Any]:
+    """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
+    try:
+        onnx.shape_inference.infer_shapes(part.model, check_type=True, strict_mode=True)
+        return "onnx.reference", ReferenceEvaluator(part.model)
+    except Exception as error:  # whatever the checker or an operator without a reference raises
+        raise InvalidModelError(f"{refusal} ({error})") from None
 
 
 class ExecutablePlan:
@@ -113,6 +141,11 @@ class ExecutablePlan:
             _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
             for part in plan.parts
         ]
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Who runs each part."""
+        return tuple(runner.provider for runner in self._runners)
 
     def run(self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, skip: int = 0) -> dict[str, Array]:
         """Return all values that parts have made of the feeds, the feeds included.

@@ -21,6 +21,8 @@ from dmlcpu.tensor import TensorDesc, data_type_of
 __all__ = ["Lowering", "NotNative", "Rule", "scalar_parameters"]
 
 FLOAT32 = np.dtype(np.float32)
+# Of the elements that the operators of native graphs read, write and move.
+_KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4")))
 
 
 class NotNative(Exception):  # not an error: another runtime takes the node
@@ -47,6 +49,7 @@ class Lowering:
         self.imported: dict[str, Tensor] = {}
         self._numbers: dict[str, int] = {}
         self._constants: dict[int, tuple[Array, int]] = {}
+        self._floats: dict[int, tuple[Value, Tensor]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
 
@@ -122,13 +125,16 @@ class Lowering:
             return value.array
         if isinstance(value, Dequantized):
             return value.floats()
-        if isinstance(value, Table):
-            return self._dequantized(value)
-        return value.floats() if isinstance(value, Deferred) else value
+        if isinstance(value, Tensor):
+            return value
+        # Several nodes may read the same floats, in later partitions too. The value is kept, so that its id stays its.
+        if id(value) not in self._floats:
+            self._floats[id(value)] = value, self._dequantized(value) if isinstance(value, Table) else value.floats()
+        return self._floats[id(value)][1]
 
     def _dequantized(self, table: Table) -> Tensor:
         if table.parameters is None:
-            return self.emit("CODE_TABLE", [table.codes, table.floats], FLOAT32, table.shape)
+            return self.emit("FLOAT_TABLE", [table.codes, table.floats], FLOAT32, table.shape)
         scale, zero_point = scalar_parameters(table.parameters)
         inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
         return self.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", inputs, FLOAT32, table.shape)
@@ -179,10 +185,9 @@ def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Te
     """
     if len(shape) > 8 or 0 in shape:
         raise NotNative(f"a tensor of shape {tuple(shape)}")
-    try:
-        return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
-    except TypeError:
-        raise NotNative(f"elements of type {np.dtype(dtype).name}") from None
+    if np.dtype(dtype) not in _KERNEL_TYPES:
+        raise NotNative(f"elements of type {np.dtype(dtype).name}")
+    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
 
 
 def scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:

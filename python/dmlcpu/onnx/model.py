@@ -159,7 +159,9 @@ def _length(dimension: Any) -> int | str | None:
 
 def _node(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken: set[str]) -> Node:
     domain = "" if proto.domain == "ai.onnx" else proto.domain
-    name = proto.name if proto.name and proto.name not in taken else f"{proto.name or proto.op_type}_{index}"
+    name = proto.name or f"{proto.op_type}_{index}"
+    while name in taken:
+        name = f"{name}_{index}"
     taken.add(name)
     if domain not in versions:
         raise InvalidModelError(f"node {name}: the model imports no operators of the domain {domain!r}")

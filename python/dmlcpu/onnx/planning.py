@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.extraction import ArrayType, described, extracted, folded
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model, Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value
 
-__all__ = ["ArrayType", "ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
+__all__ = ["ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 _ANCHORS: Final = frozenset(
@@ -41,8 +42,10 @@ _ANCHORS: Final = frozenset(
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 )
-# Folding is for what computes shapes and rearranges weights, not for making large arrays.
-_LARGEST_FOLDED: Final = 1 << 26
+# What the slow path computes where there is no onnxruntime: ONNX's quantized operators, on types without a kernel.
+_QUANTIZED: Final = frozenset(
+    {"QuantizeLinear", "DequantizeLinear", "QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger"}
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,12 +72,15 @@ class ForeignPart:
 
     Attributes:
         nodes: Those nodes.
+        by_reference: Whether onnx's reference evaluator runs them, slowly: onnxruntime takes no arrays of their types,
+            such as INT4 or FLOAT8, or is not installed while the nodes are quantized operators.
         reasons: Why no kernel computes them, by the node's name; of some only that they go with the others.
         model: A model of these nodes alone.
         inputs, outputs: Names of the values that it reads and writes.
     """
 
     nodes: tuple[Node, ...]
+    by_reference: bool
     reasons: Mapping[str, str]
     model: onnx.ModelProto = field(repr=False)
     inputs: tuple[str, ...]
@@ -97,10 +103,6 @@ class Plan:
     parts: tuple[Part, ...]
     outputs: tuple[str | Array, ...]
     unknown: tuple[str, ...] = ()
-
-
-ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
-"""Type and shape of an array."""
 
 
 def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> Plan:
@@ -157,6 +159,9 @@ class _Planner:
         outputs: list[str | Array] = []
         if not unknown:
             for output in self._model.outputs:
+                if output.name not in self._values:  # of a foreign part, and a run tells its shape
+                    outputs.append(output.name)
+                    continue
                 value = self._floats(output.name)
                 outputs.append(value if isinstance(value, np.ndarray) else self._exported(value))
         return Plan(tuple(self._parts()), tuple(outputs), unknown)
@@ -194,9 +199,10 @@ class _Planner:
     def _results(self, node: Node) -> Sequence[Value]:
         inputs = [self._values[name] if name else None for name in node.inputs]
         rule = RULES.get((node.domain, node.operator))
-        foldable = all(value is None or isinstance(value, Constant) for value in inputs)
+        captures = set(node.reads) - set(node.inputs)
+        foldable = not captures and all(value is None or isinstance(value, Constant) for value in inputs)
         if foldable and (rule is None or node.operator not in _ANCHORS) and node.operator not in _RANDOM:
-            return _folded(node, inputs)
+            return folded(node, inputs)
         if rule is None or node.name in self._never_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
         if len(inputs) == 0:
@@ -212,11 +218,16 @@ class _Planner:
         taken: list[Node] = []
         rest: list[Node] = []
         made: set[str] = set()
+        by_reference = False
         for node in nodes:
             known = all(name in self._values or name in made for name in node.reads)
             follows = any(name in made for name in node.reads)
             is_anchor = node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
-            if known and (node.name in reasons or (follows and not is_anchor)):
+            wanted = known and (node.name in reasons or (follows and not is_anchor))
+            if wanted and not taken:
+                by_reference = self._is_for_the_reference(node)
+            # Of the reference's nodes none follows another: the types of what they make are not known yet.
+            if wanted and self._is_for_the_reference(node) == by_reference and not (by_reference and follows):
                 taken.append(node)
                 made.update(filter(None, node.outputs))
             else:
@@ -224,9 +235,23 @@ class _Planner:
         if not taken:
             node = nodes[0]
             raise InvalidModelError(f"node {node}: it cannot be planned")
-        return rest, self._add_foreign(taken, rest, reasons)
+        return rest, self._add_foreign(taken, rest, reasons, by_reference)
 
-    def _add_foreign(self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str]) -> tuple[str, ...]:
+    def _is_for_the_reference(self, node: Node) -> bool:
+        """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
+        if node.domain == "" and node.operator in _QUANTIZED and find_spec("onnxruntime") is None:
+            return True
+        values = [self._values[name] for name in node.reads if name in self._values]
+        types = [value.dtype if isinstance(value, Tensor) else None for value in values]
+        if node.operator in _QUANTIZED:
+            types += [value.array.dtype for value in values if isinstance(value, Constant)]
+        named = (node.attributes.get(name, 0) for name in ("to", "dtype", "output_dtype"))
+        types += [_type_of(number) for number in named]
+        return any(dtype is not None and dtype.type.__module__ != "numpy" for dtype in types)
+
+    def _add_foreign(
+        self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool
+    ) -> tuple[str, ...]:
         made = {name for node in taken for name in node.outputs if name}
         read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
@@ -239,12 +264,11 @@ class _Planner:
             else:
                 self._exported(value)
                 inputs[name] = value
-        model = _extracted(self._model.proto, taken, inputs, constants, outputs)
+        model = extracted(self._model.proto, taken, inputs, constants, outputs)
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         # The part's own names of its inputs are the model's; it is fed under the names of tensors.
-        self._foreign.append(
-            ForeignPart(tuple(taken), told, model, tuple(tensor.name for tensor in inputs.values()), outputs)
-        )
+        names = tuple(tensor.name for tensor in inputs.values())
+        self._foreign.append(ForeignPart(tuple(taken), by_reference, told, model, names, outputs))
         unknown = self._learn(model, outputs)
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
@@ -254,14 +278,10 @@ class _Planner:
 
     def _learn(self, model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        try:
-            inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
-        except Exception:  # inference is a help: a run tells the shapes, and what is wrong
-            inferred = model
-        known = {value.name: value for value in (*inferred.graph.value_info, *inferred.graph.output)}
+        known = described(model)
         unknown = []
         for name in outputs:
-            dtype, shape = self._arrays.get(name) or _described(known.get(name))
+            dtype, shape = self._arrays.get(name) or known.get(name, (None, None))
             if dtype is None or shape is None:
                 unknown.append(name)
                 continue
@@ -293,64 +313,9 @@ class _Planner:
         return parts
 
 
-def _described(value: onnx.ValueInfoProto | None) -> tuple[np.dtype[Any] | None, tuple[int, ...] | None]:
-    """Return what is known of a value's type and shape."""
-    if value is None or value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.elem_type:
-        return None, None
-    tensor = value.type.tensor_type
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
-    if not tensor.HasField("shape") or any(not dimension.HasField("dim_value") for dimension in tensor.shape.dim):
-        return dtype, None
-    return dtype, tuple(int(dimension.dim_value) for dimension in tensor.shape.dim)
-
-
-def _folded(node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Compute a node of constants."""
-    arrays = {
-        name: value.array
-        for name, value in zip(node.inputs, inputs, strict=True)
-        if name and isinstance(value, Constant)
-    }
-    graph = onnx.helper.make_graph(
-        [node.proto],
-        "folded",
-        [onnx.helper.make_tensor_value_info(name, _element_type(array), array.shape) for name, array in arrays.items()],
-        [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)])
+def _type_of(number: Any) -> np.dtype[Any] | None:
+    """Return the type that an attribute names; None if it names none."""
     try:
-        results = ReferenceEvaluator(model).run(None, arrays)
-    except Exception as error:  # not every operator has a reference, and not every node is valid
-        raise NotNative(f"it cannot be computed beforehand ({error})") from None
-    if sum(np.asarray(result).nbytes for result in results) > _LARGEST_FOLDED:
-        raise NotNative("its result is too large to be computed beforehand")
-    return [Constant(np.asarray(result)) for result in results]
-
-
-def _element_type(array: Array) -> int:
-    return int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
-
-
-def _extracted(
-    model: onnx.ModelProto,
-    nodes: Sequence[Node],
-    inputs: Mapping[str, Tensor],
-    constants: Mapping[str, Array],
-    outputs: Sequence[str],
-) -> onnx.ModelProto:
-    """Return a model of some nodes of another."""
-    helper = onnx.helper
-    described = {value.name: value for value in model.graph.output}
-    graph = helper.make_graph(
-        [node.proto for node in nodes],
-        "part",
-        [
-            helper.make_tensor_value_info(name, int(helper.np_dtype_to_tensor_dtype(tensor.dtype)), tensor.shape)
-            for name, tensor in inputs.items()
-        ],
-        [described.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs],
-        [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in constants.items()],
-    )
-    part = helper.make_model(graph, opset_imports=list(model.opset_import), ir_version=model.ir_version)
-    part.functions.extend(model.functions)
-    return part
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
+    except (KeyError, TypeError, ValueError):
+        return None

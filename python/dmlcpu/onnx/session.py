@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from dmlcpu.device import Device
+from dmlcpu.device import BindingProperties, Device
 from dmlcpu.errors import BindingError
+from dmlcpu.graph.compiled_graph import Step
 from dmlcpu.onnx.execution import ExecutablePlan, PartTime
+from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
 from dmlcpu.onnx.options import SessionOptions, get_available_providers
-from dmlcpu.onnx.planning import ArrayType, ForeignPart, NativePart, make_plan
+from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
 from dmlcpu.onnx.values import Array
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition"]
@@ -62,16 +64,20 @@ class Partition:
     """Nodes that run together.
 
     Attributes:
-        provider: Who runs them: ``"dmlcpu"`` or ``"onnxruntime"``.
+        provider: Who runs them: ``"dmlcpu"``, ``"onnxruntime"``, or where neither can ``"onnx.reference"``.
         nodes: Their names.
-        reasons: Of what onnxruntime runs, why no kernel does, by name.
+        reasons: Of what dmlcpu does not run, why no kernel does, by name.
         description: Of what runs natively, the steps that the nodes became.
+        steps: The same, one by one.
+        binding_properties: The memory that they use besides inputs and outputs; None of what onnxruntime runs.
     """
 
     provider: str
     nodes: tuple[str, ...]
     reasons: Mapping[str, str] = field(hash=False)
     description: str = field(repr=False)
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+    binding_properties: BindingProperties | None = None
 
 
 class InferenceSession:
@@ -79,7 +85,8 @@ class InferenceSession:
 
     Both quantized forms run natively: operators on codes (QLinearConv, com.microsoft.QLinearAdd, ...), and dequantize,
     operate, quantize, which is computed as the operator on codes. What there is no kernel for runs on onnxruntime, if
-    it is installed; ``partitions`` tells which nodes those are.
+    it is installed; ``partitions`` tells which nodes those are. Quantized types that neither knows, such as INT2, INT4
+    or FLOAT8, are left to onnx's reference evaluator: slow, but right.
 
     Args:
         path_or_bytes: A file, or the bytes of one.
@@ -89,7 +96,8 @@ class InferenceSession:
 
     Raises:
         InvalidModelError: It is no ONNX model, or one whose parts do not fit together.
-        DmlError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes are free.
+        DmlError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes are free,
+            and so is what is wrong with nodes (InvalidModelError).
         OSError: The file cannot be read.
     """
 
@@ -202,8 +210,11 @@ class InferenceSession:
         Args:
             shapes: Of inputs whose shapes the model leaves free; by default free lengths are 1.
         """
-        plan = self._plan(self._arrays_of_the_model(shapes)).plan
-        return [_partition(part) for part in plan.parts]
+        executable = self._plan(self._arrays_of_the_model(shapes))
+        return [
+            _partition(provider, part)
+            for provider, part in zip(executable.providers, executable.plan.parts, strict=True)
+        ]
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -305,23 +316,25 @@ def _node_arg(value: ValueInfo) -> NodeArg:
     return NodeArg(value.name, list(value.shape or ()), f"tensor({_TYPE_NAMES.get(name, name)})")
 
 
-def _partition(part: NativePart | ForeignPart) -> Partition:
+def _partition(provider: str, part: NativePart | ForeignPart) -> Partition:
     nodes = tuple(node.name for node in part.nodes)
     if isinstance(part, ForeignPart):
-        return Partition("onnxruntime", nodes, part.reasons, "")
-    return Partition("dmlcpu", nodes, {}, part.graph.describe())
+        return Partition(provider, nodes, part.reasons, "")
+    graph = part.graph
+    return Partition(provider, nodes, {}, graph.describe(), graph.steps, graph.binding_properties)
 
 
 def _trace_events(times: Sequence[PartTime]) -> list[dict[str, Any]]:
     """Return complete events in microseconds: each part, and the steps within it."""
 
-    def event(name: str, category: str, begin: int, duration: int) -> dict[str, Any]:
-        return {"name": name, "cat": category, "ph": "X", "ts": begin / 1e3, "dur": duration / 1e3, "pid": 0, "tid": 0}
+    def event(name: str, category: str, begin: int, duration: int, **args: str) -> dict[str, Any]:
+        when = {"ph": "X", "ts": begin / 1e3, "dur": duration / 1e3, "pid": 0, "tid": 0}
+        return {"name": name, "cat": category, **when, "args": args}
 
     events = []
     for part in times:
         events.append(event(part.provider, "Part", part.begin, part.duration))
-        events += [
-            event(f"{step.type} {step.name}", "Node", part.begin + step.begin, step.duration) for step in part.steps
-        ]
+        for step in part.steps:
+            begin, told = part.begin + step.begin, {"operator": step.type, "node": step.name}
+            events.append(event(f"{step.type} {step.name}", "Node", begin, step.duration, **told))
     return events

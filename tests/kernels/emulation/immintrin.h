@@ -10,12 +10,14 @@
 #include <cstring>
 
 #undef _tile_loadd
+#undef _tile_stream_loadd
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbusd
 #define _tile_loadconfig emulated_tile_loadconfig
 #define _tile_release emulated_tile_release
 #define _tile_loadd emulated_tile_loadd
+#define _tile_stream_loadd emulated_tile_loadd
 #define _tile_stored emulated_tile_stored
 #define _tile_zero emulated_tile_zero
 #define _tile_dpbusd emulated_tile_product<std::uint8_t, std::int8_t>

@@ -7,11 +7,20 @@ from types import MappingProxyType
 from typing import Final
 
 from dmlcpu.onnx.lowering import Rule
-from dmlcpu.onnx.rules import activation, arithmetic, convolution, matrix_multiply, movement, pooling, quantization
+from dmlcpu.onnx.rules import (
+    activation,
+    arithmetic,
+    convolution,
+    matrix_multiply,
+    movement,
+    pooling,
+    quantization,
+    resizing,
+)
 
 __all__ = ["RULES"]
 
-_MODULES = (quantization, convolution, matrix_multiply, activation, arithmetic, movement, pooling)
+_MODULES = (quantization, convolution, matrix_multiply, activation, arithmetic, movement, pooling, resizing)
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(
     {key: rule for module in _MODULES for key, rule in module.RULES.items()}

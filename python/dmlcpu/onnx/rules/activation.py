@@ -11,14 +11,14 @@ from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, quantize
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import computed, constant, float_bits, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, float_bits, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Clamped", "evaluated"]
 
 
 def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:
-    """Return a node's function of an array of FLOAT32 elements; its other inputs are constants."""
+    """Return a node's function of a 1-D array, all elements one by one; its other inputs are constants."""
     arrays = {"x": floats}
     names = ["x"]
     for index, value in enumerate(others):
@@ -73,7 +73,7 @@ class Clamped(Deferred):
 
 
 def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.float32) -> Tensor:
-    attributes = {"function": (8,), "lowest": (float_bits(lowest),), "highest": (float_bits(highest),)}
+    attributes = {"function": (8,), "alpha": (float_bits(lowest),), "beta": (float_bits(highest),)}
     return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)
 
 
@@ -109,6 +109,9 @@ _FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
 def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """A function of one element, with constants beside it."""
     value = present(inputs[0])
+    if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
+        codes = evaluated(node, np.arange(256, dtype=np.uint8).view(value.dtype), inputs[1:])
+        return [lowering.emit("CODE_TABLE", [value, codes.view(np.uint8)], value.dtype, value.shape)]
     if isinstance(value, Table):
         return [Table(value.codes, evaluated(node, value.floats, inputs[1:]), None)]
     bounds = _bounds(node, inputs)
@@ -116,7 +119,7 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
         return [Clamped(lowering, value, *bounds)]
     if bounds is None and node.operator not in _FLOAT_FUNCTIONS:
         raise NotNative("no kernel for it on floats")
-    tensor = computed(lowering, value)
+    tensor = _computed_float32(lowering, value)
     if bounds is not None and node.operator == "Clip":
         return [_clip(lowering, tensor, np.float32(bounds[0]), np.float32(bounds[1]))]
     function, defaults = _FLOAT_FUNCTIONS[node.operator]
@@ -125,6 +128,21 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     }
     attributes["function"] = (function,)
     return [lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)]
+
+
+def _computed_float32(lowering: Lowering, value: Value) -> Tensor:
+    tensor = computed(lowering, value)
+    if tensor.dtype != np.float32:
+        raise NotNative(f"elements of type {tensor.dtype}")
+    return tensor
+
+
+def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """PRelu with one slope: a table."""
+    slope = constant(inputs[1], "the slope")
+    if slope.size != 1:
+        raise NotNative("several slopes")
+    return table_only(lowering, node, [inputs[0], Constant(slope.reshape(1))])
 
 
 def table_only(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -139,6 +157,9 @@ def identity(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     """The value itself."""
     if len(node.outputs) > 1 and node.outputs[1]:
         raise NotNative("a mask is asked for")
+    training = (*inputs, None, None)[2]
+    if training is not None and constant(training, "whether it trains").any():
+        raise NotNative("training")
     return [present(inputs[0])]
 
 
@@ -179,6 +200,7 @@ _TABLES = (
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip")},
     **{("", name): table_only for name in _TABLES},
+    ("", "PRelu"): prelu,
     ("", "Identity"): identity,
     ("", "Dropout"): identity,
     ("", "Cast"): cast,

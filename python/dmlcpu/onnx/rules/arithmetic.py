@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -109,6 +110,40 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     return [_on_floats(lowering, function, a, b)]
 
 
+class Halved(Deferred):
+    """Half of the result of an operator: its codes of twice the scale."""
+
+    def __init__(self, lowering: Lowering, source: Deferred) -> None:
+        self._lowering, self._source = lowering, source
+        self.shape = source.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the operator from codes to codes; twice a scale is exact."""
+        return self._source.quantized(replace(parameters, scale=parameters.scale * np.float32(2)))
+
+    def floats(self) -> Tensor:
+        """Add the operator, and a product with one half."""
+        half = np.broadcast_to(np.float32(0.5), self.shape or (1,))
+        operands: list[Operand] = [self._source.floats(), half]
+        return self._lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, self.shape, {"function": (2,)})
+
+
+def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Sum and Mean of one or two operands."""
+    if len(inputs) == 1:
+        return [present(inputs[0])]
+    [result] = binary(lowering, replace(node, operator="Add"), inputs)
+    if node.operator == "Sum":
+        return [result]
+    if isinstance(result, Table):
+        return [replace(result, floats=result.floats * np.float32(0.5), parameters=None)]
+    if isinstance(result, Deferred):
+        return [Halved(lowering, result)]
+    assert isinstance(result, Tensor)
+    half = np.broadcast_to(np.float32(0.5), result.shape or (1,))
+    return [lowering.emit("ELEMENT_WISE_BINARY", [result, half], FLOAT32, result.shape, {"function": (2,)})]
+
+
 def _dtype(value: Tensor | Constant) -> np.dtype[np.generic]:
     return value.dtype if isinstance(value, Tensor) else value.array.dtype
 
@@ -170,6 +205,8 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): binary for name in _FUNCTIONS},
+    ("", "Sum"): sum_or_mean,
+    ("", "Mean"): sum_or_mean,
     ("", "Pow"): power,
     ("com.microsoft", "QLinearAdd"): qlinear_binary,
     ("com.microsoft", "QLinearMul"): qlinear_binary,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "window_of"]
@@ -183,19 +183,16 @@ class QuantizedConvolution(Deferred):
         return self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (0,)})
 
 
-def _groups(node: Node, channels: int, weights: Array) -> int:
+def _groups(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
     """Return the number of groups; the input, the filter and the groups go together."""
-    groups = int(node.attributes.get("group", 1))
-    if groups < 1 or weights.ndim < 3 or weights.shape[1] * groups != channels or weights.shape[0] % groups:
-        raise NotNative(f"{groups} groups of {channels} channels with a filter of shape {weights.shape}")
-    if weights.ndim > 4:
+    if len(shape) != len(weights):
+        raise NotNative(f"an input of {len(shape)} dimensions with a filter of {len(weights)}")
+    if len(shape) not in (3, 4):
         raise NotNative("3-D convolutions")
+    groups = int(node.attributes.get("group", 1))
+    if groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
+        raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
     return groups
-
-
-def _check_ranks(shape: Sequence[int], weights: Array) -> None:
-    if len(shape) != weights.ndim:
-        raise NotNative(f"an input of {len(shape)} dimensions with a filter of {weights.ndim}")
 
 
 def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -203,8 +200,7 @@ def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     x, bias = lowering.affine(present(inputs[0])), (*inputs, None)[2]
     weights = Filter.of(inputs[1])
     assert x.parameters is not None
-    _check_ranks(x.shape, weights.codes)
-    groups = _groups(node, x.shape[1], weights.codes)
+    groups = _groups(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
     unit = x.parameters.scale * weights.scale
     return [
@@ -219,12 +215,13 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
         raise NotNative("channels_last")
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
+    if any(isinstance(value, Tensor) for value in inputs[1:]):
+        return [_with_computed_operands(lowering, node, x, (*inputs, None)[:9])]
     scales = constant(w_scale, "a scale").reshape(-1)
     points = constant(w_zero_point, "a zero point").reshape(-1)
     length = max(scales.size, points.size)
     weights = Filter(constant(w, "the filter"), np.broadcast_to(scales, length), np.broadcast_to(points, length))
-    _check_ranks(x.shape, weights.codes)
-    groups = _groups(node, x.shape[1], weights.codes)
+    groups = _groups(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
     table = lowering.table(x, parameters_of(x_scale, x_zero_point))
     biases = None if bias is None else constant(bias, "the bias")
@@ -232,24 +229,56 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     return [result.quantized(parameters_of(y_scale, y_zero_point))]
 
 
+def _codes(value: Value | None) -> Tensor | Array:
+    """Return a filter, computed or constant."""
+    codes = value if isinstance(value, Tensor) else constant(value, "the filter")
+    if codes.dtype not in CODE_TYPES:
+        raise NotNative(f"a filter of type {codes.dtype}")
+    return codes
+
+
+def _for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
+    """Return one value, or one for each output channel, as {1, channels, 1, ...}."""
+    count = 1 if value is not None and int(np.prod(value.shape)) == 1 else channels
+    return aligned(lowering, value, (1, count, *(1,) * (rank - 2)), "scales")
+
+
+def _with_computed_operands(lowering: Lowering, node: Node, x: Tensor, inputs: Sequence[Value | None]) -> Tensor:
+    """Add a quantized convolution of which more than the input is computed."""
+    _, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = inputs
+    weights = _codes(w)
+    rank = len(x.shape)
+    groups = _groups(node, x.shape, weights.shape)
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    ones, channels = (1,) * rank, weights.shape[0]
+    output_zero_point = aligned(lowering, present(y_zero_point), ones, "a zero point")
+    assert isinstance(output_zero_point, Tensor | np.ndarray)
+    operands: list[Operand] = [
+        x,
+        aligned(lowering, x_scale, ones, "a scale"),
+        aligned(lowering, x_zero_point, ones, "a zero point"),
+        weights,
+        _for_channels(lowering, w_scale, channels, rank),
+        _for_channels(lowering, w_zero_point, channels, rank),
+        aligned(lowering, bias, (1, channels, *ones[2:]), "a bias"),
+        aligned(lowering, y_scale, ones, "a scale"),
+        output_zero_point,
+    ]
+    attributes = {**window.attributes(), "group_count": (groups,)}
+    shape = (x.shape[0], channels, *window.output)
+    return lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", operands, output_zero_point.dtype, shape, attributes)
+
+
 def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """The sums of a convolution; the input's zero point may be computed."""
     x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
     if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
         raise NotNative("an input that is no tensor of codes")
-    weights = constant(w, "the filter")
-    _check_ranks(x.shape, weights)
-    groups = _groups(node, x.shape[1], weights)
+    weights = _codes(w)
+    groups = _groups(node, x.shape, weights.shape)
     window = window_of(node, x.shape[2:], weights.shape[2:])
-    ones = (1,) * weights.ndim
-    points: Any = None
-    if isinstance(x_zero_point, Tensor):
-        points = lowering.reshaped(x_zero_point, ones)
-    elif x_zero_point is not None:
-        points = constant(x_zero_point, "a zero point").reshape(ones)
-    filter_points = None if w_zero_point is None else constant(w_zero_point, "a zero point")
-    if filter_points is not None:
-        filter_points = filter_points.reshape(1, -1, *ones[2:])
+    points = aligned(lowering, x_zero_point, (1,) * len(x.shape), "a zero point")
+    filter_points = _for_channels(lowering, w_zero_point, weights.shape[0], len(x.shape))
     shape = (x.shape[0], weights.shape[0], *window.output)
     attributes = {**window.attributes(), "group_count": (groups,)}
     return [lowering.emit("CONVOLUTION_INTEGER", [x, points, weights, filter_points], np.int32, shape, attributes)]

@@ -10,7 +10,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES"]
@@ -75,8 +75,12 @@ class Product(Deferred):
         """Add the product from codes to codes."""
         if self._bias is not None:
             return self._lowering.quantized_tensor(self.floats(), parameters)
-        operands = [*self._operands(), *scalar_parameters(parameters)]
-        return self._lowering.emit("QUANTIZED_LINEAR_MATRIX_MULTIPLY", operands, parameters.dtype, self.shape)
+        return self.codes(*scalar_parameters(parameters), parameters.dtype)
+
+    def codes(self, scale: Operand, zero_point: Operand, dtype: np.dtype[Any]) -> Tensor:
+        """Add the product, without its bias, from codes to codes of a scale and zero point that may be computed."""
+        operands = [*self._operands(), scale, zero_point]
+        return self._lowering.emit("QUANTIZED_LINEAR_MATRIX_MULTIPLY", operands, dtype, self.shape)
 
     def floats(self) -> Tensor:
         """Add the product with its scaled sums."""
@@ -221,13 +225,14 @@ def _pair(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Factor,
 def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearMatMul."""
     a, b = _pair(lowering, inputs[:6])
+    scale = aligned(lowering, present(inputs[6]), (1,), "a scale")
+    zero_point = aligned(lowering, present(inputs[7]), (1,), "a zero point")
     if any(
-        operand is not None and operand.dtype != np.float32
-        for operand in (a.scale, b.scale)
-        if hasattr(operand, "dtype")
+        not isinstance(value, Tensor | np.ndarray) or value.dtype != np.float32 for value in (a.scale, b.scale, scale)
     ):
         raise NotNative("scales that are not FLOAT32")
-    return [Product(lowering, a, b).quantized(parameters_of(inputs[6], inputs[7]))]
+    assert isinstance(zero_point, Tensor | np.ndarray)
+    return [Product(lowering, a, b).codes(scale, zero_point, zero_point.dtype)]
 
 
 def matmul_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

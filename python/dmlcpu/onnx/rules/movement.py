@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -156,6 +157,34 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     return [_sliced(lowering, value, begin, stride, shape)]
 
 
+def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Gather by one constant index, or by constant indices at equal distances: a slice."""
+    value, indices = present(inputs[0]), constant(inputs[1], "the indices")
+    if isinstance(value, Constant | Dequantized) or not value.shape or indices.ndim > 1 or indices.size == 0:
+        raise NotNative("indices that are no vector")
+    axis = int(node.attributes.get("axis", 0)) % len(value.shape)
+    length = value.shape[axis]
+    places = [int(place) + (length if place < 0 else 0) for place in indices.reshape(-1)]
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if min(places) < 0 or max(places) >= length or step < 1:
+        raise NotNative("indices out of range, or backwards")
+    if places != list(range(places[0], places[-1] + 1, step)):
+        raise NotNative("indices at several distances")
+    starts, steps, shape = [0] * len(value.shape), [1] * len(value.shape), list(value.shape)
+    starts[axis], steps[axis], shape[axis] = places[0], step, len(places)
+    part = _sliced(lowering, value, starts, steps, shape)
+    return [part if indices.ndim == 1 else _reshaped(lowering, part, (*shape[:axis], *shape[axis + 1 :]))]
+
+
+def shape_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Shape and Size: constants, as all shapes are known here."""
+    shape = present(inputs[0]).shape
+    if node.operator == "Size":
+        return [Constant(np.array(math.prod(shape), np.int64))]
+    part = slice(node.attributes.get("start"), node.attributes.get("end"))
+    return [Constant(np.array(shape[part], np.int64))]
+
+
 def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Split."""
     value = present(inputs[0])
@@ -295,6 +324,9 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Squeeze"): squeeze,
     ("", "Unsqueeze"): unsqueeze,
     ("", "Transpose"): transpose,
+    ("", "Gather"): gather,
+    ("", "Shape"): shape_,
+    ("", "Size"): shape_,
     ("", "Slice"): slice_,
     ("", "Split"): split,
     ("", "Expand"): expand,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative
-from dmlcpu.onnx.values import Array, Constant, Parameters, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Operand, Parameters, Tensor, Value
 
-__all__ = ["CODE_TYPES", "computed", "constant", "float_bits", "integers", "parameters_of", "present"]
+__all__ = ["CODE_TYPES", "aligned", "computed", "constant", "float_bits", "integers", "parameters_of", "present"]
 
 CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.int8))
 
@@ -32,6 +35,19 @@ def constant(value: Value | None, what: str) -> Array:
     if not isinstance(value, Constant):
         raise NotNative(f"{what} is not a constant")
     return value.array
+
+
+def aligned(lowering: Lowering, value: Value | None, shape: Sequence[int], what: str) -> Operand:
+    """Return a scale or zero point with another shape, computed or constant; None if it is absent.
+
+    Raises:
+        NotNative: It has not as many elements.
+    """
+    if value is None:
+        return None
+    if math.prod(value.shape) != math.prod(shape):
+        raise NotNative(f"{what} of shape {value.shape}")
+    return lowering.reshaped(value, shape) if isinstance(value, Tensor) else constant(value, what).reshape(tuple(shape))
 
 
 def integers(value: Value | None, what: str) -> tuple[int, ...]:
@@ -75,4 +91,4 @@ def computed(lowering: Lowering, value: Value) -> Tensor:
 
 def float_bits(number: np.float32) -> int:
     """Return the bits of a FLOAT32, as attributes of operators hold it."""
-    return int(np.float32(number).view(np.int32))
+    return int(np.float32(number).view(np.uint32))

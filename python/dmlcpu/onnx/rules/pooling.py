@@ -1,4 +1,4 @@
-"""Poolings, softmax and resizing."""
+"""Poolings and softmax."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, window_of
+from dmlcpu.onnx.rules.movement import Moved
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, integers, parameters_of, present
 from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
 
@@ -87,19 +88,31 @@ def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 def reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ReduceMean over the spatial axes of dequantized codes."""
     x = _image(lowering.affine(present(inputs[0])))
-    rank = len(x.shape)
     axes = node.attributes.get("axes")
     if axes is None and len(inputs) > 1 and inputs[1] is not None:
         axes = integers(inputs[1], "the axes")
+    return [_mean(lowering, node, x, axes)]
+
+
+def _mean(lowering: Lowering, node: Node, x: Table, axes: Sequence[int] | None) -> Deferred:
+    rank = len(x.shape)
     if axes is None or sorted(axis % rank for axis in axes) != list(range(2, rank)):
         raise NotNative("a mean over other axes than the spatial ones")
     result = AveragePooling(lowering, x, _whole(x.shape[2:]), False)
     if node.attributes.get("keepdims", 1):
-        return [result]
-    from dmlcpu.onnx.rules.movement import moved
-
+        return result
     shape = x.shape[:2]
-    return [moved(result, shape, lambda tensor: lowering.reshaped(tensor, shape), lambda array: array.reshape(shape))]
+    return Moved(result, shape, lambda tensor: lowering.reshaped(tensor, shape))
+
+
+def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearReduceMean over the spatial axes."""
+    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    table = _image(lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype)))
+    mean = _mean(lowering, node, table, node.attributes.get("axes"))
+    return [mean.quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
 
 
 def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -195,5 +208,6 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Softmax"): softmax,
     ("com.microsoft", "QLinearAveragePool"): qlinear_average_pool,
     ("com.microsoft", "QLinearGlobalAveragePool"): qlinear_average_pool,
+    ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
     ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
 }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import onnx
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, parameters_of
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Tensor, Value
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
+from dmlcpu.onnx.values import Constant, Dequantized, Operand, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -35,29 +37,40 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         return [Dequantized(codes.array, scales.reshape(-1), zero_points.reshape(-1), axis % max(codes.array.ndim, 1))]
     if not isinstance(codes, Tensor):
         raise NotNative("floats are dequantized")
-    scales = constant(scale, "a scale")
-    if codes.dtype in CODE_TYPES and scales.size == 1 and scales.dtype == np.float32:
+    dtype = _type_of(scale)
+    if node.attributes.get("output_dtype", 0) not in (0, onnx.helper.np_dtype_to_tensor_dtype(dtype)):
+        raise NotNative("another type than the scale's")
+    known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
+    if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
         return [lowering.table(codes, parameters_of(scale, zero_point, codes.dtype))]
-    if scales.dtype not in (np.float32, np.float16):
-        raise NotNative(f"scales of type {scales.dtype}")
-    points = None if zero_point is None else constant(zero_point, "a zero point")
-    operands: list[Operand] = [
-        codes,
-        *(None if array is None else _along(array, codes.shape, node) for array in (scales, points)),
-    ]
-    return [lowering.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", operands, scales.dtype, codes.shape)]
+    if dtype not in (np.float32, np.float16):
+        raise NotNative(f"scales of type {dtype}")
+    if zero_point is not None and _type_of(zero_point) != codes.dtype:
+        raise NotNative("a zero point of another type than the codes")
+    operands = [codes, *(_along(lowering, value, codes.shape, node) for value in (scale, zero_point))]
+    return [lowering.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", operands, dtype, codes.shape)]
 
 
-def _along(parameter: Array, shape: tuple[int, ...], node: Node) -> Array:
-    """Return parameters as a view of the tensor's shape."""
-    if parameter.size == 1:
-        return np.broadcast_to(parameter.reshape(()), shape or (1,))
-    axis = int(node.attributes.get("axis", 1))
-    if not -len(shape) <= axis < len(shape) or parameter.size != shape[axis]:
-        raise NotNative(f"{parameter.size} scales along axis {axis} of {shape}")
-    lengths = [1] * len(shape)
-    lengths[axis] = parameter.size
-    return np.broadcast_to(parameter.reshape(lengths), shape)
+def _type_of(value: Value | None) -> np.dtype[np.generic]:
+    """Return the type of a scale or zero point, computed or constant."""
+    return value.dtype if isinstance(value, Tensor) else constant(value, "a scale").dtype
+
+
+def _along(lowering: Lowering, value: Value | None, shape: tuple[int, ...], node: Node) -> Operand:
+    """Return scales or zero points as a view of the tensor's shape."""
+    if value is None:
+        return None
+    lengths, count = [1] * max(len(shape), 1), math.prod(value.shape)
+    if count != 1:
+        axis = int(node.attributes.get("axis", 1))
+        if not -len(shape) <= axis < len(shape) or count != shape[axis]:
+            raise NotNative(f"{count} scales along axis {axis} of {shape}")
+        lengths[axis] = count
+    parameter = aligned(lowering, value, lengths, "scales")
+    if isinstance(parameter, Tensor):
+        return lowering.expanded(parameter, shape or (1,))
+    assert isinstance(parameter, np.ndarray)
+    return np.broadcast_to(parameter, shape or (1,))
 
 
 def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -65,16 +78,25 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     value, scale, zero_point = (*inputs, None)[:3]
     if value is None or _blocked(node):
         raise NotNative("scales of blocks")
-    scales = constant(scale, "a scale")
-    if scales.size == 1 and not node.attributes.get("output_dtype", 0):
-        codes = lowering.quantized(value, parameters_of(scale, zero_point))
+    if node.attributes.get("precision", 0) not in (0, onnx.TensorProto.FLOAT):
+        raise NotNative("a division of another precision")
+    named = onnx.helper.tensor_dtype_to_np_dtype(node.attributes.get("output_dtype", 0) or onnx.TensorProto.UINT8)
+    points: Value = Constant(np.zeros(1, named)) if zero_point is None else zero_point
+    dtype = _type_of(points)
+    if isinstance(scale, Constant) and isinstance(points, Constant) and scale.array.size == 1:
+        parameters = parameters_of(scale, points)
+        if isinstance(value, Tensor) and value.dtype != np.float32:
+            raise NotNative(f"an input of type {value.dtype}")
+        codes = lowering.quantized(value, parameters)
         return [Constant(codes) if isinstance(codes, np.ndarray) else codes]
     floats = lowering.floats(value)
-    points = np.zeros(1, np.uint8) if zero_point is None else constant(zero_point, "a zero point")
-    if isinstance(floats, np.ndarray) or points.dtype not in CODE_TYPES or scales.dtype != floats.dtype:
-        raise NotNative(f"codes of type {points.dtype}")
-    operands: list[Operand] = [floats, _along(scales, floats.shape, node), _along(points, floats.shape, node)]
-    return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, points.dtype, floats.shape)]
+    if isinstance(floats, np.ndarray) or dtype not in CODE_TYPES or _type_of(scale) != floats.dtype:
+        raise NotNative(f"codes of type {dtype}")
+    count = math.prod(present(scale).shape)
+    if zero_point is None and count > 1:
+        points = Constant(np.zeros(count, named))
+    operands = [floats, *(_along(lowering, parameter, floats.shape, node) for parameter in (scale, points))]
+    return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)]
 
 
 def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -1,0 +1,235 @@
+"""Quantized networks beside other runtimes, in one process, results compared before they are timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+import dmlcpu
+from bench.model_case import Agreement, Placement, StepCost, agreement, placement, slowest_steps, start_seconds
+from bench.model_zoo import FORMS, NETWORKS, MissingPackageError, Network, TinyNetwork, default_folder
+from bench.peers.models import MODEL_PEERS, ModelPeer, OpenModel
+from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
+from bench.timing import REPEATS, alternating_medians
+
+__all__ = ["command"]
+
+Array = NDArray[Any]
+
+_COMPARED_INPUTS = 8
+# A peer of another answer is not timed: its largest difference is more than this fraction of the output's range.
+_TOLERANCE = 0.25
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network in one form: seconds a run, and how dmlcpu stands."""
+
+    network: str
+    form: str
+    batch: int
+    seconds: float
+    start_seconds: float
+    agreement: Agreement
+    placement: Placement
+    peer_seconds: Mapping[str, float] = field(default_factory=dict)
+    peer_start_seconds: Mapping[str, float] = field(default_factory=dict)
+    peer_notes: Mapping[str, str] = field(default_factory=dict)
+    slowest: Sequence[StepCost] = ()
+
+    def ratio(self, peer: str) -> float | None:
+        """How many times dmlcpu is as fast as a peer."""
+        return self.peer_seconds[peer] / self.seconds if peer in self.peer_seconds else None
+
+
+def command(
+    networks: Annotated[str, typer.Option(help=f"of {', '.join(NETWORKS)}")] = ",".join(NETWORKS),
+    forms: Annotated[str, typer.Option(help="format, and types of activations and filters")] = ",".join(FORMS),
+    peers: Annotated[str, typer.Option(help="runtimes to compare with; none if empty")] = ",".join(MODEL_PEERS),
+    isa: Annotated[str | None, typer.Option(help="instruction set of dmlcpu; by default the best")] = None,
+    threads: Annotated[int, typer.Option(help="threads of a run, of dmlcpu and of the peers")] = 1,
+    batch: Annotated[int, typer.Option(help="images a run")] = 1,
+    folder: Annotated[Path | None, typer.Option(help="where quantized networks are kept; by default a cache")] = None,
+    steps: Annotated[int, typer.Option(help="how many of the slowest steps to print of each")] = 0,
+    build_only: Annotated[
+        bool, typer.Option("--build-only", help="make the quantized networks, measure nothing")
+    ] = False,
+    repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
+    json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
+    plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
+) -> None:
+    """Time whole quantized networks on dmlcpu and on other runtimes."""
+    device = dmlcpu.Device(isa=isa, num_threads=threads)
+    chosen = list(_installed(MODEL_PEERS[name] for name in peers.split(",") if name))
+    versions = {peer.name: peer.version() for peer in chosen}
+    print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads, batch {batch}; {versions}")
+    rows = []
+    for network, form in ((NETWORKS[name], form) for name in networks.split(",") for form in forms.split(",")):
+        if form not in network.forms:
+            continue
+        try:
+            model = network.model(form, batch, folder or default_folder())
+        except MissingPackageError as error:
+            print(f"{network.name} is left out: {error}")
+            continue
+        if not build_only:
+            peer_models = {
+                peer: given for peer in chosen if (given := _given(peer, network, model, batch, folder)) is not None
+            }
+            rows.append(_measure(network, form, model, batch, device, peer_models, repeats, steps))
+    if not rows:
+        return
+    _print(rows, versions)
+    if json is not None:
+        about = {"isa": device.isa, "threads": threads, "versions": {"dmlcpu": dmlcpu.__version__, **versions}}
+        write_json(json, about, [asdict(row) for row in rows])
+    if plot is not None:
+        series = {name: [row.ratio(name) for row in rows] for name in versions}
+        labels = [f"{row.network} {row.form}" for row in rows]
+        plot_ratios(plot, f"dmlcpu ({device.isa}, {threads} threads, batch {batch}): times as fast as", labels, series)
+
+
+def _installed(peers: Iterable[ModelPeer]) -> Iterable[ModelPeer]:
+    for peer in peers:
+        try:
+            peer.version()
+        except ImportError as error:
+            print(f"{peer.name} is left out: {error}")
+            continue
+        yield peer
+
+
+def _given(
+    peer: ModelPeer, network: Network | TinyNetwork, model: bytes, batch: int, folder: Path | None
+) -> bytes | None:
+    """Return the model that a peer is given; None if it takes none of this network's."""
+    if not peer.form:
+        return model
+    try:
+        if peer.form == "tflite":
+            return network.tflite() if isinstance(network, TinyNetwork) else None
+        return network.model("float", batch, folder or default_folder()) if "float" in network.forms else None
+    except MissingPackageError as error:
+        print(f"{network.name} is not timed on {peer.name}: {error}")
+        return None
+
+
+def _measure(
+    network: Network | TinyNetwork,
+    form: str,
+    model: bytes,
+    batch: int,
+    device: dmlcpu.Device,
+    peers: Mapping[ModelPeer, bytes],
+    repeats: int,
+    steps: int,
+) -> Row:
+    inputs = network.inputs(_COMPARED_INPUTS, batch)
+    x = inputs[0]
+    session = dmlcpu.InferenceSession(model, device=device)
+    feeds = {session.get_inputs()[0].name: x}
+    outputs = session.run(None, feeds)
+    calls: dict[str, Callable[[], object]] = {"dmlcpu": lambda: session.run(None, feeds)}
+    starts = {"dmlcpu": start_seconds(lambda: dmlcpu.InferenceSession(model, device=device).run(None, feeds))}
+    notes = {}
+    for peer, given in peers.items():
+        label = f"{network.name} {form} on {peer.name}"
+        try:
+            opened = peer.open(given, x, device.num_threads)
+        except Exception as error:  # whatever a runtime raises on a model that it does not take
+            notes[peer.name] = f"not run: {_first_line(error)}"
+            print(f"{label}: {notes[peer.name]}")
+            continue
+        notes[peer.name] = opened.note
+        difference = _relative_difference(outputs, opened)
+        if not peer.form and difference > _TOLERANCE:
+            notes[peer.name] += f"; results differ by {difference:.2g} of their range"
+            print(f"{label}: {notes[peer.name]}")
+        calls[peer.name] = opened.run
+        starts[peer.name] = start_seconds(lambda peer=peer, given=given: peer.open(given, x, device.num_threads))  # type: ignore[misc]
+    seconds = alternating_medians(calls, repeats)
+    return Row(
+        network.name,
+        form,
+        batch,
+        seconds.pop("dmlcpu"),
+        starts.pop("dmlcpu"),
+        agreement(session, model, inputs, network.answer),
+        placement(session, model),
+        seconds,
+        starts,
+        notes,
+        slowest_steps(session, x, steps) if steps else (),
+    )
+
+
+def _relative_difference(outputs: Sequence[Array], theirs: OpenModel) -> float:
+    """Return the largest difference of two results, as a fraction of the largest element."""
+    differences = [
+        np.abs(a.astype(np.float64) - np.asarray(b, np.float64).reshape(a.shape)).max()
+        / max(np.abs(a.astype(np.float64)).max(), 1e-30)
+        for a, b in zip(outputs, theirs.outputs(), strict=True)
+    ]
+    return float(max(differences))
+
+
+def _first_line(error: Exception) -> str:
+    """Return what tells most of an error: some runtimes begin with where in their source it was raised."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("Exception from")]
+    return (lines[0] if lines else type(error).__name__)[:160]
+
+
+def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
+    named = [Column("network", lambda row: row.network, left=True), Column("form", lambda row: row.form, left=True)]
+    print("\ntimes as fast as others")
+    speed = [Column("ms", lambda row: f"{row.seconds * 1e3:.3g}")]
+    for name in versions:
+        speed.append(Column(name, lambda row, name=name: _ratio_text(row.ratio(name))))  # type: ignore[misc]
+    print_table([*named, *speed], rows)
+    print("\nresults beside onnxruntime's, and where nodes run")
+    results = [
+        Column("same answers", lambda row: f"{row.agreement.same_answers:.1%}"),
+        Column("differ by", lambda row: f"{row.agreement.difference:.2g}"),
+        Column("of", lambda row: f"{row.agreement.range:.3g}"),
+        Column("its own", lambda row: f"{row.agreement.own_difference:.2g}"),
+        Column("native nodes", lambda row: f"{row.placement.native_nodes}/{row.placement.nodes}"),
+        Column("parts", lambda row: str(row.placement.parts)),
+    ]
+    print_table([*named, *results], rows)
+    print("\nuntil the first result (ms), and memory (MB): constants in the model, kept by graphs, used by a run")
+    costs = [Column("dmlcpu", lambda row: f"{row.start_seconds * 1e3:.0f}")]
+    for name in versions:
+        costs.append(Column(name, lambda row, name=name: _milliseconds(row.peer_start_seconds.get(name))))  # type: ignore[misc]
+    costs += [
+        Column("constants", lambda row: f"{row.placement.constant_bytes / 1e6:.2f}"),
+        Column("kept", lambda row: f"{row.placement.persistent_bytes / 1e6:.2f}"),
+        Column("run", lambda row: f"{row.placement.temporary_bytes / 1e6:.2f}"),
+    ]
+    print_table([*named, *costs], rows)
+    for name in versions:
+        ratios = [ratio for row in rows if (ratio := row.ratio(name)) is not None]
+        if ratios:
+            print(f"over {name}: geometric mean {geometric_mean(ratios):.2f}, least {min(ratios):.2f}")
+    for row in rows:
+        for name, note in row.peer_notes.items():
+            if note:
+                print(f"{row.network} {row.form}: {name}: {note}")
+        for reason, count in row.placement.foreign.items():
+            print(f"{row.network} {row.form}: not native: {count} x {reason}")
+        for step in row.slowest:
+            cost = f"{step.seconds * 1e6:8.1f} us {step.fraction:4.0%}"
+            print(f"{row.network} {row.form}: {cost} {step.operator} {step.node}")
+
+
+def _ratio_text(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.0f}"

@@ -1,0 +1,123 @@
+#include "graph/fusion.h"
+
+#include <algorithm>
+#include <span>
+
+#include "graph/strides.h"
+
+namespace dmlcpu {
+namespace {
+
+constexpr const char* kHead = "QUANTIZED_LINEAR_CONVOLUTION";
+
+// Operators that can be stages, and the tensors that hold codes for each element of the output.
+struct StageRow {
+  const char* type;
+  std::size_t operand_count;
+  std::size_t operands[2];
+};
+constexpr StageRow kStages[] = {
+    {"CODE_TABLE", 1, {0}},
+    {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD", 2, {0, 3}},
+    {"QUANTIZED_MULTIPLY", 2, {0, 3}},
+};
+
+std::span<const std::size_t> stage_operands(const GraphStep& step) {
+  for (const StageRow& row : kStages) {
+    if (step.type == row.type) return std::span(row.operands).first(row.operand_count);
+  }
+  return {};
+}
+
+bool same_sizes(const TensorLayout& a, const TensorLayout& b) { return a.rank == b.rank && a.sizes == b.sizes; }
+
+// Codes with channels innermost, without gaps.
+bool dense_codes(const TensorLayout& layout) {
+  return element_size(layout.type) == 1 && same_strides(layout, channels_last_strides(layout));
+}
+
+class Fuser {
+ public:
+  explicit Fuser(PlacedGraph& placed) : placed_(placed), steps_(placed.steps), uses_(placed.buffers.size()) {
+    for (const GraphStep& step : placed.steps) {
+      for (const std::optional<Placement>& tensor : step.tensors) {
+        if (tensor) ++uses_[tensor->buffer];
+      }
+    }
+  }
+
+  void fuse() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const std::span<const std::size_t> operands = stage_operands(steps_[i]);
+      if (operands.empty() || !laid_out_alike(steps_[i], operands)) continue;
+      // Of several convolutions the last: what it writes is in a cache still.
+      for (std::size_t producer = i; producer-- > 0;) {
+        const auto operand =
+            std::ranges::find_if(operands, [&](std::size_t number) { return feeds(producer, i, number); });
+        if (operand == operands.end()) continue;
+        join(producer, i, *operand);
+        break;
+      }
+    }
+  }
+
+ private:
+  static bool laid_out_alike(const GraphStep& step, std::span<const std::size_t> operands) {
+    const TensorLayout& output = step.tensors.back()->layout;
+    return dense_codes(output) && std::ranges::all_of(operands, [&](std::size_t number) {
+             const std::optional<Placement>& operand = step.tensors.at(number);
+             return operand && same_sizes(operand->layout, output) && dense_codes(operand->layout);
+           });
+  }
+
+  // The convolution that a step is a stage of, or is.
+  std::size_t head_of(std::size_t step) const {
+    while (steps_[step].stage_operand) --step;
+    return step;
+  }
+
+  // Whether the tensor of that number is what a convolution and its stages, the last of which is the producer, compute:
+  // the whole of it, and read by no other.
+  bool feeds(std::size_t producer, std::size_t reader, std::size_t number) const {
+    const std::size_t head = head_of(producer);
+    const bool is_last = producer + 1 == reader || !steps_[producer + 1].stage_operand;
+    if (steps_[head].type != kHead || producer - head == kMostStages || !is_last) return false;
+    constexpr std::size_t kWriterAndReader = 2;
+    const Placement &output = *steps_[producer].tensors.back(), &operand = *steps_[reader].tensors[number];
+    return output.buffer == operand.buffer && output.offset == operand.offset &&
+           same_sizes(output.layout, operand.layout) && !placed_.buffers[output.buffer].bound &&
+           uses_[output.buffer] == kWriterAndReader;
+  }
+
+  void join(std::size_t producer, std::size_t last, std::size_t operand) {
+    const auto step = [&](std::size_t index) { return steps_.begin() + static_cast<std::ptrdiff_t>(index); };
+    const std::size_t first = last - (producer - head_of(producer)) - 1;
+    placed_.buffers[steps_[producer].tensors.back()->buffer].bytes = 0;
+    std::rotate(step(head_of(producer)), step(producer + 1), step(last));
+    steps_[last].stage_operand = operand;
+
+    Placement output = *steps_[last].tensors.back();
+    output.layout.strides = channels_last_strides(output.layout);  // axes of length 1 may have had any
+    for (std::size_t i = first; i <= last; ++i) {
+      move_codes(*steps_[i].tensors.back(), output);
+      if (steps_[i].stage_operand) move_codes(*steps_[i].tensors[*steps_[i].stage_operand], output);
+    }
+  }
+
+  // To the place of others, of their own type.
+  static void move_codes(Placement& codes, const Placement& to) {
+    const DataType type = codes.layout.type;
+    codes = to;
+    codes.layout.type = type;
+  }
+
+  PlacedGraph& placed_;
+  std::vector<GraphStep>& steps_;
+  std::vector<std::size_t> uses_;  // of each buffer, as tensors of steps
+};
+
+}  // namespace
+
+void fuse_steps(PlacedGraph& placed) { Fuser(placed).fuse(); }
+
+}  // namespace dmlcpu

@@ -1,0 +1,142 @@
+"""Images as inputs of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmlcpu.cli.failures import needed_module
+from dmlcpu.errors import BindingError, DmlError
+
+__all__ = ["ImageLayout", "PixelScaling", "image_layout", "read_image"]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageLayout:
+    """How the images of an input lie.
+
+    Attributes:
+        channel_axis: 1 or 3 of four axes, 0 or 2 of three.
+        channels: 1 or 3.
+        height, width: None where the model leaves them free.
+    """
+
+    channel_axis: int
+    channels: int
+    height: int | None
+    width: int | None
+
+
+def image_layout(shape: Sequence[int | str | None]) -> ImageLayout | None:
+    """Find the axis of the channels: the first or last one of an image that is 1 or 3 long. None if neither is.
+
+    >>> image_layout(["batch", 3, 224, 224])
+    ImageLayout(channel_axis=1, channels=3, height=224, width=224)
+    >>> image_layout([1, 59, 49, 1])
+    ImageLayout(channel_axis=3, channels=1, height=59, width=49)
+    """
+    if len(shape) not in (3, 4):
+        return None
+    first = len(shape) - 3
+    for axis, (row, column) in ((first, (first + 1, first + 2)), (first + 2, (first, first + 1))):
+        channels = shape[axis]
+        if channels in (1, 3):
+            height, width = (length if isinstance(length, int) else None for length in (shape[row], shape[column]))
+            return ImageLayout(axis, int(channels), height, width)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PixelScaling:
+    """From pixels to floats: ``(pixel * scale - mean) / std``; mean and std have 1 element or one a channel."""
+
+    scale: float = 1 / 255
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+    @classmethod
+    def parsed(cls, scale: float, mean: str, std: str) -> PixelScaling:
+        """Return what options say.
+
+        Raises:
+            DmlError: They are no numbers.
+
+        >>> PixelScaling.parsed(1.0, "127.5", "58,57,57")
+        PixelScaling(scale=1.0, mean=(127.5,), std=(58.0, 57.0, 57.0))
+        """
+        return cls(scale, _numbers("--mean", mean), _numbers("--std", std))
+
+    def scaled(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Scale pixels {row, column, channel}.
+
+        Raises:
+            DmlError: There are not as many means or deviations as channels.
+        """
+        for option, numbers in (("--mean", self.mean), ("--std", self.std)):
+            if len(numbers) not in (1, pixels.shape[-1]):
+                raise DmlError(f"{option} has {len(numbers)} numbers, the image {pixels.shape[-1]} channels")
+        if 0 in self.std:
+            raise DmlError("--std has a 0")
+        return np.asarray((pixels * self.scale - np.asarray(self.mean)) / np.asarray(self.std), np.float64)
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(map(float, text.split(",")))
+    except ValueError:
+        raise DmlError(f"{option}: got {text!r}, expected numbers with commas between them") from None
+
+
+def read_image(
+    path: Path, name: str, shape: Sequence[int | str | None], dtype: np.dtype[Any], scaling: PixelScaling
+) -> NDArray[Any]:
+    """Return an image file as an input of a model: resized to its size, in its layout and type.
+
+    UINT8 inputs get pixels, INT8 ones pixels less 128, floating-point ones scaled pixels.
+
+    Args:
+        path: The file.
+        name, shape, dtype: Of the input. Free lengths are the image's own.
+        scaling: Of pixels, for floating-point inputs.
+
+    Raises:
+        BindingError: The input is none for images.
+        DmlError: The file is no image.
+        ImportError: Pillow is not installed.
+        OSError: The file cannot be read.
+    """
+    layout = image_layout(shape)
+    if layout is None:
+        raise BindingError(f"input {name!r}: its shape {tuple(shape)} is none of images of 1 or 3 channels", name)
+    pixels = _pixels(path, layout)
+    if dtype == np.uint8:
+        array: NDArray[Any] = pixels
+    elif dtype == np.int8:
+        array = (pixels ^ 128).view(np.int8)  # less 128
+    elif dtype.kind == "f":
+        array = scaling.scaled(pixels).astype(dtype)
+    else:
+        raise BindingError(f"input {name!r}: images become uint8, int8 or floats, not {dtype}", name)
+    if layout.channel_axis == len(shape) - 3:
+        array = array.transpose(2, 0, 1)
+    return np.ascontiguousarray(array[np.newaxis] if len(shape) == 4 else array)
+
+
+def _pixels(path: Path, layout: ImageLayout) -> NDArray[np.uint8]:
+    """Return pixels {row, column, channel}."""
+    pillow = needed_module("PIL.Image", "dmlcpu[cli]", f"{path} is read with Pillow")
+    try:
+        with pillow.open(path) as image:
+            converted = image.convert("RGB" if layout.channels == 3 else "L")
+    except Exception as error:  # decoders raise many types on damaged files
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise DmlError(f"{path}: no .npy file, and it cannot be read as an image ({type(error).__name__})") from None
+    size = (layout.width or converted.width, layout.height or converted.height)
+    resized = converted.resize(size, pillow.Resampling.BILINEAR)
+    return np.asarray(resized, np.uint8).reshape(size[1], size[0], layout.channels)

@@ -1,0 +1,73 @@
+"""``dmlcpu info``: what this machine can do, and how a model runs on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import dmlcpu
+from dmlcpu.cli.inputs import fixed_shapes, opened_session
+from dmlcpu.cli.options import Isa, Shapes, Threads
+from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.session import NodeArg, Partition
+
+__all__ = ["command"]
+
+
+def command(
+    model: Annotated[Path | None, typer.Argument(help="an ONNX file; none to describe the machine")] = None,
+    shapes: Shapes = None,
+    threads: Threads = 0,
+    isa: Isa = "",
+    plans: Annotated[bool, typer.Option("--plans", help="all that was chosen for each step")] = False,
+) -> None:
+    """Describe this machine, or a model: inputs and outputs, who runs which nodes and why, steps, memory."""
+    if model is None:
+        typer.echo(dmlcpu.info())
+        return
+    session = opened_session(model, isa, threads)
+    partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes))
+    typer.echo(f"isa {session.device.isa}, {session.device.num_threads} threads\n")
+    _print_values("input", session.get_inputs())
+    _print_values("output", session.get_outputs())
+    _print_partitions(partitions)
+    for index, partition in enumerate(partitions):
+        if partition.steps:
+            _print_steps(index, partition, plans)
+        if partition.reasons:
+            columns = [Column(f"node of partition {index}", words=True), Column("why it has no kernel", words=True)]
+            print_table(columns, list(partition.reasons.items()))
+
+
+def _print_values(kind: str, values: Sequence[NodeArg]) -> None:
+    columns = [Column(kind, words=True), Column("shape", words=True), Column("type", words=True)]
+    print_table(columns, [(value.name, shape_text(value.shape), value.type) for value in values])
+
+
+def _print_partitions(partitions: Sequence[Partition]) -> None:
+    columns = ["partition", "runs on", "nodes", "steps", "memory between steps", "constants"]
+    rows = []
+    for index, partition in enumerate(partitions):
+        row = [str(index), partition.provider, str(len(partition.nodes))]
+        if partition.binding_properties is not None:
+            memory = partition.binding_properties
+            sizes = (memory.temporary_resource_size, memory.persistent_resource_size)
+            row += [str(len(partition.steps)), *map(size_text, sizes)]
+        rows.append(row)
+    print_table([Column(head, words=head == "runs on") for head in columns], rows)
+
+
+def _print_steps(index: int, partition: Partition, plans: bool) -> None:
+    columns = [Column(f"step of partition {index}"), Column("operator", words=True), Column("node", words=True)]
+    columns += [Column("moves"), Column("plan" if plans else "algorithm", words=True)]
+    rows = []
+    for number, step in enumerate(partition.steps):
+        chosen = step.plan.splitlines()
+        plan = "; ".join(chosen) if plans else "".join(chosen[:1]).removeprefix("algorithm: ")
+        rows.append((str(number), step.type, step.name, size_text(step.size), plan))
+    print_table(columns, rows)

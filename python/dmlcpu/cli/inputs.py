@@ -1,0 +1,125 @@
+"""Sessions and their inputs, from the arguments of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import dmlcpu
+from dmlcpu.cli.images import PixelScaling, read_image
+from dmlcpu.errors import BindingError, DmlError
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.session import InferenceSession, NodeArg
+
+__all__ = ["fixed_shapes", "opened_session", "random_array", "random_feeds", "read_feeds"]
+
+_DTYPES = {"float": "float32", "double": "float64"}
+
+
+def opened_session(model: Path, isa: str, threads: int) -> InferenceSession:
+    """Open a model on a device of an instruction set ("" for the best) and a number of threads (0 for all)."""
+    return dmlcpu.InferenceSession(model, device=dmlcpu.Device(isa=isa or None, num_threads=threads or None))
+
+
+def fixed_shapes(inputs: Sequence[NodeArg], given: Sequence[str] | None, batch: int = 1) -> dict[str, tuple[int, ...]]:
+    """Return a shape for each input: what ``--shape`` says, else the batch where the first length is free, and 1.
+
+    Raises:
+        BindingError: An input is unknown, or its shape in the model is another.
+        DmlError: An option cannot be read.
+    """
+    shapes = {}
+    for option in given or ():
+        name, text = _named(option, inputs, "--shape")
+        try:
+            shapes[name] = tuple(int(length) for length in text.split(","))
+        except ValueError:
+            raise DmlError(f"--shape {option}: expected lengths with commas between them") from None
+    for value in inputs:
+        free = tuple(
+            length if isinstance(length, int) else (1 if axis else batch) for axis, length in enumerate(value.shape)
+        )
+        got = shapes.setdefault(value.name, free)
+        fits = not value.shape or len(got) == len(free)
+        if not fits or any(isinstance(w, int) and w != g for w, g in zip(value.shape, got, strict=False)):
+            expected = tuple("?" if length is None else length for length in value.shape)
+            raise BindingError(f"input {value.name!r}: got shape {got}, expected {expected}", value.name)
+    if batch != 1 and all(shape[:1] != (batch,) for shape in shapes.values()):
+        raise DmlError(f"--batch {batch}: no input of the model has a free first length")
+    return shapes
+
+
+def _named(option: str, inputs: Sequence[NodeArg], kind: str) -> tuple[str, str]:
+    """Split NAME=VALUE; the name may be left out where there is one input."""
+    names = [value.name for value in inputs]
+    for name in names:  # a name, and a path, may hold a "=" itself
+        if option.startswith(f"{name}="):
+            return name, option[len(name) + 1 :]
+    if len(names) == 1 and "=" not in option:
+        return names[0], option
+    raise BindingError(f"{kind} {option}: expected NAME=..., with a name of {', '.join(names)}")
+
+
+def _dtype(value: NodeArg) -> np.dtype[Any]:
+    name = value.type.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype(_DTYPES.get(name, name))
+    except TypeError:
+        raise BindingError(f"input {value.name!r}: arrays of {value.type} cannot be made", value.name) from None
+
+
+def read_feeds(
+    inputs: Sequence[NodeArg], given: Sequence[str] | None, scaling: PixelScaling
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of ``--input`` by name.
+
+    Raises:
+        BindingError: An input is unknown, or no image.
+        DmlError: A file is neither an array nor an image.
+        OSError: A file cannot be read.
+    """
+    feeds = {}
+    for option in given or ():
+        name, text = _named(option, inputs, "--input")
+        [value] = [value for value in inputs if value.name == name]
+        path = Path(text)
+        if path.suffix == ".npy":
+            feeds[name] = _read_array(path)
+        else:
+            feeds[name] = read_image(path, name, value.shape, _dtype(value), scaling)
+    return feeds
+
+
+def _read_array(path: Path) -> NDArray[Any]:
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError) as error:
+        raise DmlError(f"{path}: {error}") from None
+
+
+def random_feeds(
+    inputs: Sequence[NodeArg], shapes: Mapping[str, Sequence[int]], generator: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """Return random arrays for all inputs."""
+    return {value.name: random_array(_dtype(value), shapes[value.name], generator) for value in inputs}
+
+
+def random_array(dtype: np.dtype[Any], shape: Sequence[int], generator: np.random.Generator) -> NDArray[Any]:
+    """Return random elements: all codes of 8 bits, floats around 0, and 0 or 1 of what may be an index.
+
+    >>> int(random_array(np.dtype(np.int64), (2, 8), np.random.default_rng(1)).max())
+    1
+    """
+    if dtype.kind in "iu" and dtype.itemsize == 1:
+        limits = np.iinfo(dtype)
+        return generator.integers(limits.min, limits.max + 1, shape, dtype)
+    if dtype.kind in "iub":
+        return generator.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "f":
+        return generator.standard_normal(shape).astype(dtype)
+    raise BindingError(f"random arrays of {dtype} cannot be made; give one with --input")

@@ -1,0 +1,25 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+__all__ = ["Inputs", "Isa", "Mean", "Model", "Scale", "Seed", "Shapes", "Std", "Threads"]
+
+Model: TypeAlias = Annotated[Path, typer.Argument(help="an ONNX file", show_default=False)]
+Inputs: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--input", help="NAME=FILE, a .npy file or an image; just FILE if the model has one input"),
+]
+Shapes: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--shape", help="NAME=1,3,224,224, of an input with free lengths; they are 1 else")
+]
+Threads: TypeAlias = Annotated[int, typer.Option(help="threads of a run; by default all processors", min=0)]
+Isa: TypeAlias = Annotated[str, typer.Option(help="instruction set; by default the best")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="of random inputs")]
+Mean: TypeAlias = Annotated[str, typer.Option(help="subtracted from scaled pixels: a number, or one a channel")]
+Std: TypeAlias = Annotated[str, typer.Option(help="what pixels less their mean are divided by")]
+Scale: TypeAlias = Annotated[float, typer.Option(help="what pixels are multiplied by, for floating-point inputs")]

@@ -1,0 +1,66 @@
+"""``dmlcpu profile``: when each step of a run ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dmlcpu.cli.images import PixelScaling
+from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_feeds, read_feeds
+from dmlcpu.cli.options import Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
+from dmlcpu.cli.tables import Column, print_table
+
+__all__ = ["command"]
+
+# Runs before the one that is recorded: pages are touched, caches filled, threads awake.
+_WARM_UP_RUNS = 3
+
+
+def command(
+    model: Model,
+    output: Annotated[Path, typer.Option(help="the trace to write, for chrome://tracing and ui.perfetto.dev")] = Path(
+        "trace.json"
+    ),
+    inputs: Inputs = None,
+    shapes: Shapes = None,
+    seed: Seed = 0,
+    mean: Mean = "0",
+    std: Std = "1",
+    scale: Scale = 1 / 255,
+    threads: Threads = 0,
+    isa: Isa = "",
+) -> None:
+    """Write a trace of one run, and show its steps, the longest first. Inputs that are not given are random."""
+    session = opened_session(model, isa, threads)
+    values = session.get_inputs()
+    given = read_feeds(values, inputs, PixelScaling.parsed(scale, mean, std))
+    generator = np.random.default_rng(seed)
+    feeds = {**random_feeds(values, fixed_shapes(values, shapes), generator), **given}
+    for _ in range(_WARM_UP_RUNS):
+        session.run(None, feeds)
+    session.profile(output, feeds)
+    events = json.loads(output.read_text())["traceEvents"]
+    steps = [event for event in events if event["cat"] == "Node" or event["name"] != "dmlcpu"]
+    total = sum(event["dur"] for event in steps)
+    _print_steps(steps, total)
+    device = session.device
+    typer.echo(f"{total:.1f} us in all, isa {device.isa}, {device.num_threads} threads; {output} is written")
+
+
+def _print_steps(events: Sequence[Mapping[str, Any]], total: float) -> None:
+    columns = [Column("us"), Column("share"), Column("operator", words=True), Column("node", words=True)]
+    rows = [
+        (
+            f"{event['dur']:.1f}",
+            f"{event['dur'] / total:.1%}",
+            event["args"].get("operator", event["name"]),
+            event["args"].get("node", ""),
+        )
+        for event in sorted(events, key=lambda event: -event["dur"])
+    ]
+    print_table(columns, rows)

@@ -1,0 +1,73 @@
+"""``dmlcpu run``: a model on files."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from dmlcpu.cli.images import PixelScaling
+from dmlcpu.cli.inputs import opened_session, read_feeds
+from dmlcpu.cli.options import Inputs, Isa, Mean, Model, Scale, Std, Threads
+from dmlcpu.cli.tables import Column, print_table, shape_text
+
+__all__ = ["command"]
+
+
+def command(
+    model: Model,
+    inputs: Inputs = None,
+    output: Annotated[Path | None, typer.Option(help="an .npz file to write the outputs to, by name")] = None,
+    top: Annotated[int, typer.Option(help="classes to show of an output of scores", min=0)] = 5,
+    mean: Mean = "0",
+    std: Std = "1",
+    scale: Scale = 1 / 255,
+    threads: Threads = 0,
+    isa: Isa = "",
+) -> None:
+    """Run a model once on arrays and images, and show its outputs.
+
+    Images are resized to the size of the input. UINT8 inputs get pixels, INT8 inputs pixels less 128, floating-point
+    inputs (pixel * scale - mean) / std.
+    """
+    session = opened_session(model, isa, threads)
+    feeds = read_feeds(session.get_inputs(), inputs, PixelScaling.parsed(scale, mean, std))
+    names = [value.name for value in session.get_outputs()]
+    results = dict(zip(names, session.run(None, feeds), strict=True))
+    rows = [(name, shape_text(array.shape), str(array.dtype)) for name, array in results.items()]
+    print_table([Column("output", words=True), Column("shape", words=True), Column("type", words=True)], rows)
+    for name, array in results.items():
+        if top and _are_scores(array):
+            classes = [(str(index), _score_text(score)) for index, score in _best(array, top)]
+            print_table([Column(f"class ({name})"), Column("score")], classes)
+    if output is not None:
+        _write(output, results)
+
+
+def _are_scores(array: NDArray[Any]) -> bool:
+    """Tell whether an output looks like the scores of classes: one axis longer than 1, of numbers below 100,000."""
+    return array.dtype.kind in "iuf" and 2 <= array.size < 100_000 and max(array.shape) == array.size
+
+
+def _best(array: NDArray[Any], top: int) -> Iterator[tuple[int, Any]]:
+    scores = array.reshape(-1)
+    # Of equal scores the first class comes first; integers are negated where none overflows.
+    ranks = np.argsort(-scores.astype(np.float64), kind="stable")
+    return ((int(index), scores[index]) for index in ranks[:top])
+
+
+def _score_text(score: Any) -> str:
+    return f"{score:.4f}" if score.dtype.kind == "f" else str(score)
+
+
+def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an .npz file; numpy.savez takes no array of the name "file"."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)

@@ -1,0 +1,344 @@
+"""What the arguments of the functions become: arrays in the shapes that descs want."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import ArrayLike
+
+from dmlcpu import _core
+from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
+from dmlcpu.descs.operator_desc import OperatorDesc
+from dmlcpu.enums import OperatorType, TensorDataType
+from dmlcpu.errors import BindingError, InvalidDescError
+from dmlcpu.feature_levels import OPERATORS
+from dmlcpu.functions.layout import Array, Layout, new_array
+from dmlcpu.graph.builder import Expression
+from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
+from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
+
+__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "code_type", "is_number", "per_axis"]
+
+FLOAT32: Final = np.dtype(np.float32)
+INT32: Final = np.dtype(np.int32)
+
+Operand: TypeAlias = ArrayLike | Expression
+"""An array, or an expression of a graph."""
+
+Parameter: TypeAlias = ArrayLike | Expression | None
+"""A number, any array or sequence of numbers, or an expression; absent where the operator allows it."""
+
+
+def code_type(array: Array) -> np.dtype[Any]:
+    """Return the type of quantized results where nothing else says it: the array's if it has 8 bits, else UINT8."""
+    return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)
+
+
+def per_axis(axes: int, **attributes: Any) -> dict[str, Any]:
+    """Return attributes of spatial axes as tuples of one length; what is neither number nor sequence stays as it is."""
+    entries = {name: coerce_sequence(coerce_integer(value)) for name, value in attributes.items()}
+    length = max([axes, *(len(value) for value in entries.values() if isinstance(value, tuple))])
+    return {name: (value,) * length if isinstance(value, int) else value for name, value in entries.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call of a function: what it makes of them, and how it names them in errors.
+
+    Attributes:
+        function: Its name.
+        desc_type: The desc of its operator.
+    """
+
+    function: str
+    desc_type: type[OperatorDesc]
+
+    def error(self, name: str, got: str, expected: str) -> BindingError:
+        """Return the exception for an argument that does not do."""
+        return BindingError(f"{self.function}: {name}: got {got}, expected {expected}", name)
+
+    def array(self, name: str, value: Any) -> Array:
+        """Return an array whose strides a desc can hold: whole elements, forwards. Others are copied; nothing is cast.
+
+        Raises:
+            BindingError: The value is no array, or its elements are of no tensor data type.
+        """
+        if isinstance(value, Expression):
+            return value.placeholder()
+        try:
+            array = np.asarray(value)
+        except MemoryError:
+            raise
+        except Exception as error:  # a foreign object may raise anything
+            got = f"an object of type {type(value).__name__} ({error})"
+            raise self.error(name, got, "an array") from error
+        self.data_type(name, array.dtype)
+        whole = array.flags.aligned and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
+        return array if whole else array.copy(order="K")
+
+    def data_type(self, name: str, dtype: np.dtype[Any]) -> TensorDataType:
+        """Return the data type of an array's elements.
+
+        Raises:
+            BindingError: There is none.
+        """
+        try:
+            return data_type_of(dtype)
+        except TypeError as error:
+            raise BindingError(f"{self.function}: {name}: {error}", name) from None
+
+    def output_dtype(
+        self, given: Any, outs: Mapping[str, Any], parameter: tuple[str, Any] | None, otherwise: np.dtype[Any]
+    ) -> np.dtype[Any]:
+        """Return the numpy type of the operator's output, as ``output_data_type`` chooses it."""
+        return dtype_of(self.output_data_type(given, outs, parameter, data_type_of(otherwise)))
+
+    def output_data_type(
+        self, given: Any, outs: Mapping[str, Any], parameter: tuple[str, Any] | None, otherwise: TensorDataType
+    ) -> TensorDataType:
+        """Return the type of the operator's output: as given, else an out's, else a parameter's, else another.
+
+        Args:
+            given: The ``output_data_type``, or None.
+            outs: Arrays to write that have the output's type, by name, or None.
+            parameter: The name and value of a parameter that has it; a Python number says nothing.
+            otherwise: The type if none of them tells.
+
+        Raises:
+            BindingError: An array to write has another type than was given, or one that the operator does not have.
+            InvalidDescError: What was given is no data type of the operator's output.
+        """
+        allowed = _output_types(self.desc_type.operator_type)
+        arrays = {name: out for name, out in outs.items() if isinstance(out, np.ndarray | np.generic)}
+        types = {name: self.data_type(name, out.dtype) for name, out in arrays.items()}
+        if given is not None:
+            data_type = self._given_type(given, allowed)
+            for name, out in arrays.items():
+                is_packed = is_four_bits(data_type) and out.dtype == np.uint8
+                if not is_packed and not has_data_type(out.dtype, data_type):
+                    raise self.error(name, f"a {out.dtype} array", f"{data_type.name.lower()}, the output_data_type")
+            return data_type
+        for name, data_type in types.items():
+            if data_type not in allowed:
+                expected = " or ".join(sorted(known.name.lower() for known in allowed))
+                raise self.error(name, f"a {arrays[name].dtype} array", expected)
+            return data_type
+        if parameter is not None and parameter[1] is not None and not is_number(parameter[1]):
+            data_type = self.data_type(parameter[0], self.array(*parameter).dtype)
+            if data_type in allowed:  # else the parameter is what is wrong
+                return data_type
+        return otherwise
+
+    def _given_type(self, given: Any, allowed: tuple[TensorDataType, ...]) -> TensorDataType:
+        data_type = coerce_member(TensorDataType, given)
+        if isinstance(data_type, TensorDataType) and data_type in allowed:
+            return data_type
+        got = data_type.name if isinstance(data_type, TensorDataType) else repr(given)
+        expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed)
+        message = f"{self.function}: output_data_type: got {got}, expected {expected}"
+        raise InvalidDescError(message, self.desc_type.operator_type, "output_tensor")
+
+    def typed(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array | None:
+        """Return a parameter as an array; a Python number takes the type that the operator wants there.
+
+        Raises:
+            BindingError: It is no array, or a number that does not fit.
+        """
+        if value is None:
+            return None
+        if not is_number(value):
+            array = self.array(name, value)
+            if isinstance(value, np.generic) and value.dtype != dtype:
+                number = "float" if dtype.kind == "f" else "int"
+                expected = f"{dtype.name}; {number}({name}) takes the type that is wanted"
+                raise self.error(name, f"a {value.dtype} number", expected)
+            return array
+        if dtype.kind in "iu" and not (isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max):
+            raise self.error(name, _shown(value), f"an integer that {dtype} holds")
+        try:
+            with np.errstate(over="ignore"):
+                typed: Array = _core.call_in_default_float_environment(np.asarray, value, dtype)
+        except (OverflowError, TypeError, ValueError):
+            raise self.error(name, _shown(value), f"a number that {dtype} holds") from None
+        if dtype.kind == "f" and math.isfinite(value) and not np.isfinite(typed):
+            raise self.error(name, _shown(value), f"a number that {dtype} holds, or an infinity")
+        return typed
+
+    def along_axis(
+        self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], axis: int
+    ) -> Array | None:
+        """Return a scale or zero point of an element-wise operator as a view of the input's shape, 0 strides and all.
+
+        Raises:
+            BindingError: Its shape neither broadcasts nor is 1-D along ``axis``.
+        """
+        array = self.typed(name, value, dtype)
+        if array is None:
+            return None
+        if array.size == 1:
+            array = array.reshape(())
+        elif array.ndim == 1 and len(shape) > 1:
+            axis = coerce_integer(axis)
+            if type(axis) is not int or not -len(shape) <= axis < len(shape) or array.size != shape[axis]:
+                expected = f"one, or one for each along axis {axis} of shape {shape}"
+                raise self.error(name, f"{array.size} elements", expected)
+            array = array.reshape([-1 if dimension == axis % len(shape) else 1 for dimension in range(len(shape))])
+        try:
+            return np.broadcast_to(array, shape)
+        except ValueError:
+            raise self.error(name, f"shape {array.shape}", f"one that broadcasts to the input's {shape}") from None
+
+    def single(self, name: str, value: Any, dtype: np.dtype[Any], rank: int) -> Array | None:
+        """Return a parameter of one element with ``rank`` axes.
+
+        Raises:
+            BindingError: It has several elements.
+        """
+        array = self.typed(name, value, dtype)
+        if array is None:
+            return None
+        if array.size != 1:
+            raise self.error(name, f"{array.size} elements", "one")
+        return array.reshape((1,) * rank)
+
+    def single_output(self, name: str, array: Any, dtype: np.dtype[Any], rank: int) -> Array | Layout:
+        """Return an output of one element as a view with ``rank`` axes, or the layout of a new one.
+
+        Raises:
+            BindingError: It is no array, or has several elements.
+        """
+        if array is None:
+            return new_array((1,) * rank, dtype, range(rank))
+        if not isinstance(array, np.ndarray) or array.size != 1:
+            got = (
+                f"shape {array.shape}" if isinstance(array, np.ndarray) else f"an object of type {type(array).__name__}"
+            )
+            raise self.error(name, got, "a numpy array of one element, or None")
+        return array.reshape((1,) * rank)
+
+    def by_channel(
+        self, channels: int, rank: int, *, axes: Collection[int] = (0, 1), **parameters: tuple[Any, np.dtype[Any]]
+    ) -> list[Array | None]:
+        """Return parameters of channels as {1, channels, 1, ...}; as {1, 1, 1, ...} if none has several elements.
+
+        Args:
+            channels: The channels that they are for.
+            rank: The axes of the result.
+            axes: The axes that an array of several axes may lie along: 1 as in the output, 0 as in a filter.
+            parameters: By name, a value and the type that a Python number takes.
+
+        Raises:
+            BindingError: One has neither one element nor one for each channel.
+        """
+        arrays = {name: self.typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
+        lines = {
+            name: None if array is None else self._channel_line(name, array, channels, rank, axes)
+            for name, array in arrays.items()
+        }
+        extent = max((line.size for line in lines.values() if line is not None), default=1)
+        # A single value beside parameters of channels repeats: stride 0.
+        return [
+            None if line is None else _on_channel_axis(np.broadcast_to(line, (extent,)), rank)
+            for line in lines.values()
+        ]
+
+    def by_line(
+        self, line: Literal["row", "column"], count: int, rank: int, **parameters: tuple[Any, np.dtype[Any]]
+    ) -> list[Array | None]:
+        """Return parameters of a matrix as {1, .., count, 1} or {1, .., count}; as ones if none has several elements.
+
+        Args:
+            line: What they have an element for.
+            count: How many of them the matrix has.
+            rank: The axes of the result.
+            parameters: By name, a value and the type that a Python number takes.
+
+        Raises:
+            BindingError: One has neither one element nor one for each row or column.
+        """
+        arrays = {name: self.typed(name, value, dtype) for name, (value, dtype) in parameters.items()}
+        tail = (count, 1) if line == "row" else (count,)
+        for name, array in arrays.items():
+            if array is None or array.size == 1 or array.shape == (count,):
+                continue
+            if array.size != count or array.shape[-len(tail) :] != tail:
+                expected = f"one element, or one for each {line}: {(count,)} or {tail}"
+                raise self.error(name, f"shape {array.shape}", expected)
+        lines = [None if array is None else array.reshape(-1) for array in arrays.values()]
+        extent = max((values.size for values in lines if values is not None), default=1)
+        shape = (1,) * (rank - len(tail)) + ((extent, 1) if line == "row" else (extent,))
+        # A single value beside several repeats: stride 0.
+        return [None if values is None else _on_axis(values, shape, rank - len(tail)) for values in lines]
+
+    def broadcast(self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array | None:
+        """Return a tensor as a view of a shape, by strides of 0.
+
+        Raises:
+            BindingError: Its shape does not broadcast to it.
+        """
+        array = self.typed(name, value, dtype)
+        if array is None:
+            return None
+        try:
+            return np.broadcast_to(array, shape)
+        except ValueError:
+            raise self.error(name, f"shape {array.shape}", f"one that broadcasts to the output's {shape}") from None
+
+    def bias(self, value: Any, channels: int, rank: int) -> Array | None:
+        """Return a bias as {1, channels, 1, ...}.
+
+        Raises:
+            BindingError: It has not one element for each channel.
+        """
+        array = self.typed("bias", value, np.dtype(np.int32))
+        if array is None:
+            return None
+        if array.size == 1 != channels:
+            raise self.error("bias", "one element", f"{channels}, one for each output channel")
+        return _on_channel_axis(self._channel_line("bias", array, channels, rank, (0, 1)), rank)
+
+    def _channel_line(self, name: str, array: Array, channels: int, rank: int, axes: Collection[int]) -> Array:
+        shapes = [tuple(channels if axis == place else 1 for axis in range(rank)) for place in axes]
+        # Several axes broadcast as in numpy: the last ones are meant.
+        shape = (1,) * (rank - array.ndim) + array.shape
+        if array.size != 1 and array.shape != (channels,) and (array.ndim < 2 or shape not in shapes):
+            expected = f"one element, or one for each channel: {(channels,)} or {shapes[-1]}"
+            raise self.error(name, f"shape {array.shape}", expected)
+        return array.reshape(-1)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a Python number, which takes whatever type is wanted."""
+    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
+
+
+def _shown(number: int | float) -> str:
+    """Describe a number; a long one by its size, since Python refuses to print thousands of digits."""
+    if isinstance(number, int) and number.bit_length() > 64:
+        return f"an integer of {number.bit_length()} bits"
+    return repr(number)
+
+
+def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:
+    """Return a view of a line of values as a shape of ones but for the axis; a single value repeats along it."""
+    stride = 0 if line.size == 1 else line.strides[0]
+    strides = tuple(stride if index == axis else 0 for index in range(len(shape)))
+    return as_strided(line, shape, strides, writeable=False)
+
+
+def _on_channel_axis(line: Array, rank: int) -> Array:
+    shape = (1, line.size) + (1,) * max(rank - 2, 0)
+    return as_strided(line, shape, (0, line.strides[0]) + (0,) * max(rank - 2, 0), writeable=False)
+
+
+@lru_cache
+def _output_types(operator_type: OperatorType) -> tuple[TensorDataType, ...]:
+    """Return the types that an operator's output may have at the highest level."""
+    fields = {field.name: field for field in OPERATORS[operator_type].tensors}
+    return tuple(sorted(fields["output_tensor"].support_at(HIGHEST_FEATURE_LEVEL).data_types))

@@ -1,0 +1,153 @@
+"""Models of some nodes of another model: what another runtime is given, and what is computed beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.values import Array, Constant, Tensor, Value
+
+__all__ = ["ArrayType", "described", "extracted", "folded"]
+
+ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
+"""Type and shape of an array."""
+
+# Folding is for what computes shapes and rearranges weights, not for making large arrays.
+_LARGEST_FOLDED: Final = 1 << 26
+# A part is stamped with this version of ONNX's operators where all of its nodes had their present form by then: other
+# runtimes follow new versions late.
+_USUAL_VERSION: Final = 18
+
+
+def extracted(
+    model: onnx.ModelProto,
+    nodes: Sequence[Node],
+    inputs: Mapping[str, Tensor],
+    constants: Mapping[str, Array],
+    outputs: Sequence[str],
+) -> onnx.ModelProto:
+    """Return a model of some nodes of another."""
+    helper = onnx.helper
+    declared = {value.name: value for value in model.graph.output}
+    graph = helper.make_graph(
+        [_named(node) for node in nodes],
+        "part",
+        [
+            helper.make_tensor_value_info(name, int(helper.np_dtype_to_tensor_dtype(tensor.dtype)), tensor.shape)
+            for name, tensor in inputs.items()
+        ],
+        [declared.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs],
+        [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in constants.items()],
+    )
+    imports = list(model.opset_import)
+    if not model.functions:
+        imports = [
+            helper.make_opsetid(entry.domain, _sufficient_version(entry, (node.proto for node in nodes)))
+            for entry in imports
+        ]
+    ir_version = min(model.ir_version, max(helper.find_min_ir_version_for(imports, ignore_unknown=True), 8))
+    part = helper.make_model(graph, opset_imports=imports, ir_version=max(ir_version, 4))
+    part.functions.extend(model.functions)
+    return part
+
+
+def _named(node: Node) -> onnx.NodeProto:
+    """Return a node under the name that no other has: onnxruntime refuses two nodes of one name."""
+    proto = onnx.NodeProto()
+    proto.CopyFrom(node.proto)
+    proto.name = node.name
+    return proto
+
+
+def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.NodeProto]) -> int:
+    """Return the lowest version, but no unusually low one, by which nodes had the form that they have now."""
+    declared = int(entry.version)
+    if entry.domain not in ("", "ai.onnx"):
+        return declared
+    version = min(declared, _USUAL_VERSION)
+    for node in _with_subgraphs(nodes):
+        if node.domain in ("", "ai.onnx"):
+            try:
+                version = max(version, int(onnx.defs.get_schema(node.op_type, declared, "").since_version))
+            except onnx.defs.SchemaError:
+                return declared
+    return version
+
+
+def _with_subgraphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _with_subgraphs(graph.node)
+
+
+def described(model: onnx.ModelProto) -> dict[str, tuple[np.dtype[Any] | None, tuple[int, ...] | None]]:
+    """Return what shape inference tells of the types and shapes of a model's values."""
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except Exception:  # inference is a help: a run tells the shapes, and what is wrong
+        inferred = model
+    return {value.name: _described(value) for value in (*inferred.graph.value_info, *inferred.graph.output)}
+
+
+def _described(value: onnx.ValueInfoProto) -> tuple[np.dtype[Any] | None, tuple[int, ...] | None]:
+    if value.type.WhichOneof("value") != "tensor_type" or not value.type.tensor_type.elem_type:
+        return None, None
+    tensor = value.type.tensor_type
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    except (KeyError, ValueError):
+        return None, None
+    lengths = tensor.shape.dim
+    if not tensor.HasField("shape") or any(not d.HasField("dim_value") or d.dim_value < 0 for d in lengths):
+        return dtype, None
+    return dtype, tuple(int(length.dim_value) for length in lengths)
+
+
+def folded(node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Compute a node of constants.
+
+    Raises:
+        NotNative: There is no telling, or the result is large.
+    """
+    arrays = {
+        name: value.array
+        for name, value in zip(node.inputs, inputs, strict=True)
+        if name and isinstance(value, Constant)
+    }
+    graph = onnx.helper.make_graph(
+        [node.proto],
+        "folded",
+        [],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name],
+        [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in arrays.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)])
+    for dtype, shape in described(model).values():
+        if dtype is not None and shape is not None and _bytes(dtype, shape) > _LARGEST_FOLDED:
+            raise NotNative("its result is too large to be computed beforehand")
+    try:
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(None, {})
+    except Exception as error:  # not every operator has a reference, and not every node is valid
+        raise NotNative(f"it cannot be computed beforehand ({error})") from None
+    if not all(isinstance(result, np.ndarray | np.generic) for result in results):
+        raise NotNative("its result is no tensor")
+    arrays = [np.asarray(result) for result in results]
+    if sum(array.nbytes for array in arrays) > _LARGEST_FOLDED:
+        raise NotNative("its result is too large to be computed beforehand")
+    return [Constant(array) for array in arrays]
+
+
+def _bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    return size

@@ -1,0 +1,232 @@
+"""Resize and Upsample of codes: each output index has a lower and an upper source index and a weight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.movement import moved
+from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
+from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES"]
+
+_Floats: TypeAlias = Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    """How an axis is resized.
+
+    Attributes:
+        size, resized: Its length before and after.
+        scale: As the node gives it, or the quotient of the lengths.
+    """
+
+    size: int
+    resized: int
+    scale: np.float32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taps:
+    """Of one axis, for every output index: two source indices, and the weight of the upper one."""
+
+    lower: Array
+    upper: Array
+    weight: _Floats
+
+
+# The place in the source of each output index, in FLOAT32 like onnxruntime's: at halves the rounding counts.
+def _half_pixel(index: _Floats, axis: Axis) -> _Floats:
+    places: _Floats = np.subtract((index + np.float32(0.5)) / axis.scale, np.float32(0.5))
+    return places
+
+
+def _half_pixel_symmetric(index: _Floats, axis: Axis) -> _Floats:
+    adjustment = np.float32(axis.resized) / (axis.scale * np.float32(axis.size))
+    offset = np.float32(axis.size) / np.float32(2) * (np.float32(1) - adjustment)
+    places: _Floats = np.subtract(offset + (index + np.float32(0.5)) / axis.scale, np.float32(0.5))
+    return places
+
+
+def _pytorch_half_pixel(index: _Floats, axis: Axis) -> _Floats:
+    return _half_pixel(index, axis) if axis.resized > 1 else np.zeros_like(index)
+
+
+def _align_corners(index: _Floats, axis: Axis) -> _Floats:
+    if axis.resized == 1:
+        return np.zeros_like(index)
+    places: _Floats = np.divide(index * np.float32(axis.size - 1), np.float32(axis.resized - 1))
+    return places
+
+
+_COORDINATES: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
+    b"half_pixel": _half_pixel,
+    b"half_pixel_symmetric": _half_pixel_symmetric,
+    b"pytorch_half_pixel": _pytorch_half_pixel,
+    b"align_corners": _align_corners,
+    b"asymmetric": lambda index, axis: index / axis.scale,
+    b"tf_half_pixel_for_nn": lambda index, axis: (index + np.float32(0.5)) / axis.scale,
+}
+
+
+def _rounded(places: _Floats) -> _Floats:
+    """Round halves away from zero."""
+    rounded: _Floats = np.copysign(np.floor(np.abs(places) + np.float32(0.5)), places)
+    return rounded
+
+
+_NEAREST: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
+    b"round_prefer_floor": lambda places, axis: np.where(
+        places == np.trunc(places) + np.float32(0.5), np.floor(places), _rounded(places)
+    ),
+    b"round_prefer_ceil": lambda places, axis: _rounded(places),
+    b"floor": lambda places, axis: np.floor(places),
+    b"ceil": lambda places, axis: np.ceil(places),
+    # Of version 10 and of Upsample.
+    b"": lambda places, axis: np.ceil(places) if axis.scale < 1 else np.trunc(places),
+}
+
+
+def _axes(node: Node, shape: Sequence[int], inputs: Sequence[Value | None]) -> list[Axis]:
+    """Return how a node resizes each axis of a tensor."""
+    rank = len(shape)
+    chosen = [axis % rank for axis in node.attributes.get("axes", range(rank))]
+    given_scales, given_sizes = _scales_and_sizes(node, inputs)
+    axes = [Axis(length, length, np.float32(1)) for length in shape]
+    if given_sizes is not None:
+        sizes = integers(given_sizes, "the sizes")
+        quotients = [size / shape[axis] for axis, size in zip(chosen, sizes, strict=True)]
+        policy = node.attributes.get("keep_aspect_ratio_policy", b"stretch")
+        if policy != b"stretch":
+            common = min(quotients) if policy == b"not_larger" else max(quotients)
+            quotients = [common] * len(chosen)
+            sizes = tuple(math.floor(common * shape[axis] + 0.5) for axis in chosen)
+        for axis, size, quotient in zip(chosen, sizes, quotients, strict=True):
+            axes[axis] = Axis(shape[axis], size, np.float32(quotient))
+        return axes
+    scales = constant(given_scales, "the scales").astype(np.float32).reshape(-1)
+    if scales.size != len(chosen) or not np.all((scales > 0) & (scales < 65536)):
+        raise NotNative(f"scales {scales.tolist()}")
+    for axis, scale in zip(chosen, scales, strict=True):
+        axes[axis] = Axis(shape[axis], math.floor(np.float32(shape[axis]) * scale), scale)
+    return axes
+
+
+def _scales_and_sizes(node: Node, inputs: Sequence[Value | None]) -> tuple[Value | None, Value | None]:
+    if node.operator == "Upsample" or node.version < 11:
+        return inputs[1], None
+    scales, sizes = (*inputs[2:], None, None)[:2]
+    return (None if scales is None or math.prod(scales.shape) == 0 else scales), sizes
+
+
+def _taps(node: Node, axis: Axis, nearest: bool) -> Taps:
+    simple = node.operator == "Upsample" or node.version < 11
+    kind = b"asymmetric" if simple else node.attributes.get("coordinate_transformation_mode", b"half_pixel")
+    if kind not in _COORDINATES:
+        raise NotNative(f"coordinates {kind.decode(errors='replace')}")
+    if axis.size == axis.resized and axis.scale == 1:
+        places = np.arange(axis.resized, dtype=np.float32)
+    else:
+        places = _COORDINATES[kind](np.arange(axis.resized, dtype=np.float32), axis)
+    last = np.float32(axis.size - 1)
+    if nearest:
+        mode = b"" if simple else node.attributes.get("nearest_mode", b"round_prefer_floor")
+        index = np.clip(_NEAREST[mode](places, axis), 0, last).astype(np.int64)
+        return Taps(index, index, np.zeros(axis.resized, np.float32))
+    places = np.clip(places, np.float32(0), last)
+    lower = places.astype(np.int64)
+    upper = np.minimum(lower + 1, axis.size - 1)
+    return Taps(lower, upper, np.where(lower == upper, np.float32(0), places - lower.astype(np.float32)))
+
+
+class Resized(Deferred):
+    """An image of dequantized codes, interpolated."""
+
+    def __init__(self, lowering: Lowering, x: Table, shape: tuple[int, ...], taps: tuple[Taps, Taps]) -> None:
+        self._lowering, self._x, self._taps = lowering, x, taps
+        self.shape = shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the resampling from codes to codes."""
+        assert self._x.parameters is not None
+        return _resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
+
+    def floats(self) -> Tensor:
+        """Leave it to another runtime."""
+        raise NotNative("an interpolation whose result is not quantized")
+
+
+def _resampled(
+    lowering: Lowering,
+    codes: Tensor,
+    shape: Sequence[int],
+    taps: tuple[Taps, Taps],
+    given: Parameters,
+    wanted: Parameters,
+) -> Tensor:
+    """Add the operator; an image of one row for 3-D tensors."""
+    attributes = {
+        key: values
+        for axis, of in zip(("rows", "columns"), taps, strict=True)
+        for key, values in (
+            (f"lower_{axis}", of.lower.tolist()),
+            (f"upper_{axis}", of.upper.tolist()),
+            (f"{axis.removesuffix('s')}_weights", of.weight.view(np.uint32).tolist()),
+        )
+    }
+    rows = (shape[2],) if len(shape) == 4 else (1,)
+    image = lowering.reshaped(codes, (*codes.shape[:2], *((1,) if len(shape) == 3 else ()), *codes.shape[2:]))
+    pairs = (*scalar_parameters(given), *scalar_parameters(wanted))
+    operands: list[Operand] = [image, *(array.reshape(1, 1, 1, 1) for array in pairs)]
+    resampled = lowering.emit("QUANTIZED_RESAMPLE", operands, wanted.dtype, (*shape[:2], *rows, shape[-1]), attributes)
+    return lowering.reshaped(resampled, shape)
+
+
+def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Resize and Upsample, nearest or linear, of images."""
+    value = present(inputs[0])
+    if len(value.shape) not in (3, 4):
+        raise NotNative(f"resizing {len(value.shape)} dimensions")
+    mode = node.attributes.get("mode", b"nearest")
+    if mode not in (b"nearest", b"linear") or (mode == b"linear" and node.attributes.get("antialias", 0)):
+        raise NotNative("cubic interpolation, or one against aliasing")
+    axes = _axes(node, value.shape, inputs)
+    if any(axis.size != axis.resized or axis.scale != 1 for axis in axes[:2]):
+        raise NotNative("other axes than the spatial ones are resized")
+    shape = tuple(axis.resized for axis in axes)
+    if min(shape) < 1:
+        raise NotNative(f"an image of shape {shape}")
+    spatial = [_taps(node, axis, mode == b"nearest") for axis in axes[2:]]
+    single = np.zeros(1, np.int64)
+    taps = (spatial[0] if len(spatial) == 2 else Taps(single, single, np.zeros(1, np.float32)), spatial[-1])
+    if mode == b"linear":
+        return [Resized(lowering, lowering.affine(value), shape, taps)]
+    if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
+        raise NotNative("floats")
+
+    def move(tensor: Tensor) -> Tensor:
+        if tensor.dtype not in CODE_TYPES:
+            raise NotNative("floats")
+        own = Parameters(np.float32(1), 0, tensor.dtype)
+        return _resampled(lowering, tensor, shape, taps, own, own)
+
+    def move_array(array: Array) -> Array:
+        images = array.reshape(*array.shape[:2], -1, array.shape[-1])
+        chosen: Array = images[:, :, taps[0].lower][..., taps[1].lower]
+        return chosen.reshape(shape)
+
+    return [moved(value, shape, move, move_array)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Resize"): resize,
+    ("", "Upsample"): resize,
+}

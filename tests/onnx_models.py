@@ -1,0 +1,81 @@
+"""Small ONNX models, built node by node, and onnxruntime's results of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["Builder", "codes", "results_of_onnxruntime"]
+
+Array = NDArray[Any]
+
+
+class Builder:
+    """A model under construction; methods return names of values."""
+
+    def __init__(self, opset: int = 17) -> None:
+        self.opset = opset
+        self.nodes: list[onnx.NodeProto] = []
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.outputs: list[onnx.ValueInfoProto] = []
+        self.initializers: list[onnx.TensorProto] = []
+
+    def input(self, dtype: DTypeLike, shape: Sequence[int | str | None], name: str = "x") -> str:
+        element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self.inputs.append(onnx.helper.make_tensor_value_info(name, element, shape))
+        return name
+
+    def constant(self, array: Any, name: str = "") -> str:
+        name = name or f"constant{len(self.initializers)}"
+        self.initializers.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def node(self, operator: str, inputs: Sequence[Any], count: int = 1, **attributes: Any) -> Any:
+        """Arrays among the inputs become initializers; an operator of com.microsoft is named so."""
+        domain, _, operator = operator.rpartition(".")
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
+        outputs = [f"value{len(self.nodes)}_{index}" for index in range(count)]
+        self.nodes.append(onnx.helper.make_node(operator, names, outputs, domain=domain, **attributes))
+        return outputs[0] if count == 1 else outputs
+
+    def dequantized(self, value: Any, scale: Any, zero_point: Any, **attributes: Any) -> str:
+        name: str = self.node("DequantizeLinear", [value, np.float32(scale), zero_point], **attributes)
+        return name
+
+    def quantized(self, value: str, scale: Any, zero_point: Any) -> str:
+        name: str = self.node("QuantizeLinear", [value, np.float32(scale), zero_point])
+        return name
+
+    def output(self, value: str, dtype: DTypeLike, shape: Sequence[int | str | None] | None = None) -> None:
+        element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self.outputs.append(onnx.helper.make_tensor_value_info(value, element, shape))
+
+    def proto(self) -> onnx.ModelProto:
+        graph = onnx.helper.make_graph(self.nodes, "model", self.inputs, self.outputs, self.initializers)
+        imports = [onnx.helper.make_opsetid("", self.opset), onnx.helper.make_opsetid("com.microsoft", 1)]
+        return onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+    def build(self) -> bytes:
+        serialized: bytes = self.proto().SerializeToString()
+        return serialized
+
+
+def codes(rng: np.random.Generator, dtype: DTypeLike, shape: Sequence[int]) -> Array:
+    """Codes of the whole range."""
+    limits = np.iinfo(np.dtype(dtype))
+    return rng.integers(limits.min, limits.max, shape, dtype=np.dtype(dtype), endpoint=True)
+
+
+def results_of_onnxruntime(model: bytes, feeds: Mapping[str, Array]) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    # As it is written: fusions are this package's own business, and onnxruntime's round otherwise.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return [np.asarray(result) for result in session.run(None, dict(feeds))]

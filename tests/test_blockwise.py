@@ -1,0 +1,170 @@
+"""QUANTIZE and DEQUANTIZE on random layouts, blocks and adversarial values, against the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from dispatching import assert_matches_reference, dispatch, expected_storage
+from fills import INTEGERS, SCALES, Fill, input_fills
+from operator_case import OperatorCase
+from strategies import Run, generators, input_strides, output_tensors, runs
+from strided_tensor import NUMPY_TYPES, PACKED_TYPES, StridedTensor, blank_tensor, buffer_length
+
+Devices = Mapping[str, dmlcpu.Device]
+
+CODE_TYPES = ("UINT8", "INT8", "UINT4", "INT4")
+FLOAT_TYPES = ("FLOAT32", "FLOAT16")
+
+
+@st.composite
+def blocked_sizes(draw: st.DrawFn, max_elements: int = 4000) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes of a tensor and of its parameters."""
+    lengths, blocks = [], []
+    for _ in range(draw(st.integers(1, 8))):
+        room = max_elements // math.prod(lengths)
+        length = min(draw(st.integers(1, 5) | st.sampled_from((6, 7, 8, 16, 24, 31, 32, 33, 64, 65, 96, 130))), room)
+        divisors = [count for count in range(1, length + 1) if length % count == 0]
+        lengths.append(length)
+        blocks.append(draw(st.sampled_from((1, length, *divisors))))
+    order = draw(st.permutations(range(len(lengths))))
+    return tuple(lengths[axis] for axis in order), tuple(blocks[axis] for axis in order)
+
+
+@st.composite
+def tensors(draw: st.DrawFn, data_type: str, sizes: tuple[int, ...], fills: Sequence[Fill]) -> StridedTensor:
+    """As `input_tensors`, of 4-bit types too."""
+    strides = draw(input_strides(sizes))
+    fill = draw(st.sampled_from(fills))
+    buffer = fill(draw(generators()), NUMPY_TYPES[data_type], buffer_length(data_type, sizes, strides))
+    return StridedTensor(data_type, sizes, strides, buffer)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> OperatorCase:
+    sizes, blocks = draw(blocked_sizes())
+    codes, floats = draw(st.sampled_from(CODE_TYPES)), draw(st.sampled_from(FLOAT_TYPES))
+    operator = draw(st.sampled_from(("QUANTIZE", "DEQUANTIZE")))
+    given_type, made_type = (floats, codes) if operator == "QUANTIZE" else (codes, floats)
+    fills = input_fills(NUMPY_TYPES[given_type])
+    parameters = {"quantization_tensors[0]": draw(tensors(floats, blocks, SCALES))}
+    if draw(st.booleans()):
+        parameters["quantization_tensors[1]"] = draw(tensors(codes, blocks, INTEGERS))
+    every = {
+        "input_tensor": draw(tensors(given_type, sizes, fills)),
+        **parameters,
+        "output_tensor": draw(output_tensors(made_type, sizes)),
+    }
+    return OperatorCase(operator, every, {"quantization_type": len(parameters)})
+
+
+@given(runs(cases()))
+def test_objects_equal_the_reference(devices: Devices, run: Run) -> None:
+    """Packed tensors are bound flat only."""
+    shaped = [field for field in run.shaped if run.case.tensors[field].data_type not in PACKED_TYPES]  # type: ignore[union-attr]
+    assert_matches_reference(devices, run.case, owned=run.owned, shaped=shaped)
+
+
+def filled(rng: np.random.Generator, data_type: str, sizes: tuple[int, ...], fill: Fill) -> StridedTensor:
+    return StridedTensor(
+        data_type, sizes, None, fill(rng, NUMPY_TYPES[data_type], buffer_length(data_type, sizes, None))
+    )
+
+
+def blocked_case(
+    rng: np.random.Generator, operator: str, types: tuple[str, str], sizes: tuple[int, ...], blocks: tuple[int, ...]
+) -> OperatorCase:
+    codes, floats = types
+    given_type, made_type = (floats, codes) if operator == "QUANTIZE" else (codes, floats)
+    every = {
+        "input_tensor": filled(rng, given_type, sizes, input_fills(NUMPY_TYPES[given_type])[0]),
+        "quantization_tensors[0]": filled(rng, floats, blocks, SCALES[0]),
+        "quantization_tensors[1]": filled(rng, codes, blocks, INTEGERS[0]),
+        "output_tensor": blank_tensor(made_type, sizes, None),
+    }
+    return OperatorCase(operator, every, {"quantization_type": 2})
+
+
+# How weights are cut: along the last axis, along the one before, by row, by column, in all, by element, odd lengths.
+LAYOUTS = [
+    ((96, 1024), (96, 32)),
+    ((96, 1024), (96, 128)),
+    ((96, 1024), (3, 1024)),
+    ((96, 1024), (96, 1)),
+    ((96, 1024), (1, 1024)),
+    ((96, 1024), (1, 1)),
+    ((96, 1024), (96, 1024)),
+    ((65, 1055), (65, 211)),
+    ((65, 1055), (13, 5)),
+    ((65, 1055), (65, 1)),
+    ((1, 65537), (1, 1)),
+    ((3, 131072), (3, 4096)),
+    ((3, 131073), (3, 1)),
+    ((2, 3, 4, 5, 600), (2, 1, 2, 5, 20)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "blocks"), LAYOUTS, ids=str)
+@pytest.mark.parametrize("codes", CODE_TYPES)
+@pytest.mark.parametrize("operator", ["QUANTIZE", "DEQUANTIZE"])
+def test_tensors_of_several_tasks(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    operator: str,
+    codes: str,
+    sizes: tuple[int, ...],
+    blocks: tuple[int, ...],
+) -> None:
+    case = blocked_case(random_numbers, operator, (codes, "FLOAT32"), sizes, blocks)
+    assert_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize("data_type", ["UINT4", "INT4"])
+def test_every_tie_with_every_zero_point_of_4_bits(devices: Devices, data_type: str) -> None:
+    """Rounding after the zero point would fail half of them; both halves of a byte see each."""
+    ties = np.repeat(np.concatenate([np.arange(-34.5, 35), [np.nan, np.inf, -np.inf, 0.0]]), 3).astype(np.float32)
+    values = np.tile(ties, 16)
+    sizes, blocks = (16, ties.size), (16, 1)
+    every = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, None, values),
+        "quantization_tensors[0]": StridedTensor("FLOAT32", blocks, None, np.ones(16, np.float32)),
+        "quantization_tensors[1]": StridedTensor(
+            data_type, blocks, None, np.arange(0x10, 0x100, 0x22).astype(np.uint8)
+        ),
+        "output_tensor": blank_tensor(data_type, sizes, None),
+    }
+    assert_matches_reference(devices, OperatorCase("QUANTIZE", every, {"quantization_type": 2}))
+
+
+@pytest.mark.parametrize("codes", CODE_TYPES)
+def test_every_code_without_a_zero_point(devices: Devices, codes: str) -> None:
+    """Unsigned codes have their zero in the middle."""
+    buffer = np.arange(256).astype(NUMPY_TYPES[codes]) if codes != "INT8" else np.arange(-128, 128).astype(np.int8)
+    sizes = (512,) if codes in PACKED_TYPES else (256,)
+    every = {
+        "input_tensor": StridedTensor(codes, sizes, None, buffer),
+        "quantization_tensors[0]": StridedTensor("FLOAT32", (1,), None, np.float32([0.1])),
+        "output_tensor": blank_tensor("FLOAT32", sizes, None),
+    }
+    case = OperatorCase("DEQUANTIZE", every, {"quantization_type": 1})
+    assert_matches_reference(devices, case)
+    middle = {"UINT8": 128, "INT8": 0, "UINT4": 8, "INT4": 0}[codes]
+    assert case.expected()["output_tensor"][np.flatnonzero(every["input_tensor"].logical() == middle)].tolist() == (
+        [0.0] * (32 if codes in PACKED_TYPES else 1)
+    )
+
+
+def test_threads_do_not_lose_halves_of_bytes(random_numbers: np.random.Generator) -> None:
+    """Rows of an odd length share bytes: many threads write them, many times."""
+    case = blocked_case(random_numbers, "QUANTIZE", ("UINT4", "FLOAT32"), (20011, 31), (20011, 1))
+    [tensor] = case.outputs.values()
+    expected = expected_storage(tensor, case.expected()["output_tensor"])
+    device = dmlcpu.Device(num_threads=8)
+    for _ in range(5):
+        assert dispatch(device, case)["output_tensor"].tobytes() == expected.tobytes()

@@ -1,0 +1,267 @@
+"""Damaged models and wrong feeds: an error of this package with a name, or a run; never anything else."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder
+
+MODELS: Final = Path(__file__).parent / "data" / "models"
+FILES: Final = ("keyword_spotting.qdq", "keyword_spotting.qop", "image_classification.qdq", "image_classification.qop")
+# Of what a mutated model may ask for, more than this is not run: it would only be slow.
+LARGEST: Final = 1 << 22
+
+
+def small() -> Builder:
+    """A model of many operators and a few hundred bytes."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 3, 6, 6)), 0.1, np.uint8(3))
+    w = builder.dequantized(np.ones((4, 3, 3, 3), np.int8), np.float32([1, 2, 3, 4]), np.zeros(4, np.int8), axis=0)
+    y = builder.node("Relu", [builder.node("Conv", [x, w], pads=[1, 1, 1, 1])])
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
+    y = builder.node("Resize", [y, "", np.float32([1, 1, 2, 0.5])], mode="nearest")
+    y = builder.node("MaxPool", [y], kernel_shape=[2, 2], strides=[2, 2])
+    y = builder.node("Concat", [y, builder.node("Sigmoid", [y])], axis=1)
+    y = builder.node("Slice", [y, np.int64([1]), np.int64([7]), np.int64([1])])
+    y = builder.node("Add", [y, builder.node("Mul", [y, np.float32(0.5)])])
+    y = builder.node("Transpose", [y], perm=[0, 2, 1, 3])
+    y = builder.node("Softmax", [builder.node("Reshape", [y, np.int64([0, -1])])])
+    y = builder.node(
+        "Gemm",
+        [
+            builder.dequantized(builder.quantized(y, 0.01, np.uint8(0)), 0.01, np.uint8(0)),
+            builder.dequantized(np.ones((2, 18), np.int8), 0.3, np.int8(1)),
+        ],
+        transB=1,
+    )
+    a, b = builder.node(
+        "Split",
+        [builder.node("Pad", [builder.quantized(y, 1, np.int8(1)), np.int64([0, 0, 0, 1])]), np.int64([1, 2])],
+        count=2,
+        axis=1,
+    )
+    builder.output(a, "int8")
+    builder.output(builder.dequantized(b, 2, np.int8(0)), "float32")
+    return builder
+
+
+@functools.cache
+def serialized(name: str) -> bytes:
+    return small().build() if name == "small" else (MODELS / f"{name}.onnx").read_bytes()
+
+
+def feeds_of(session: dmlcpu.InferenceSession) -> dict[str, NDArray[Any]] | None:
+    """Zeros for each input; None if they are large."""
+    feeds = {}
+    for value in session._model.inputs:
+        shape = [length if isinstance(length, int) else 1 for length in value.shape or ()]
+        if np.prod(shape, dtype=object) > LARGEST:
+            return None
+        feeds[value.name] = np.zeros(shape, value.dtype)
+    return feeds
+
+
+def survives(model: bytes) -> None:
+    """Loads and runs it, or raises what it may."""
+    try:
+        session = dmlcpu.InferenceSession(model)
+        feeds = feeds_of(session)
+        if feeds is not None:
+            session.run(None, feeds)
+    except dmlcpu.DmlError as error:
+        assert str(error)
+    except MemoryError:
+        pass
+
+
+@given(st.sampled_from(("small", *FILES)), st.floats(0, 1))
+def test_truncated(name: str, part: float) -> None:
+    model = serialized(name)
+    survives(model[: int(len(model) * part)])
+
+
+@given(st.sampled_from(("small", "small", *FILES)), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 7)), max_size=4))
+def test_flipped_bits(name: str, flips: list[tuple[float, int]]) -> None:
+    model = bytearray(serialized(name))
+    for place, bit in flips:
+        model[min(int(len(model) * place), len(model) - 1)] ^= 1 << bit
+    survives(bytes(model))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(model: bytes) -> None:
+    survives(model)
+
+
+Mutation = Callable[[st.DataObject, onnx.ModelProto], None]
+ABSURD: Final = st.sampled_from([0, 1, -1, 2, 3, 7, -5, 100, 1 << 20, 1 << 31, 1 << 62, -(1 << 63)])
+SHAPES: Final = st.lists(st.sampled_from([0, 1, 2, 3, 6, 17, 1 << 20, 1 << 40]), max_size=9)
+
+
+def any_of(data: st.DataObject, entries: Any) -> Any:
+    return entries[data.draw(st.integers(0, len(entries) - 1))] if len(entries) else None
+
+
+def change_attribute(data: st.DataObject, model: onnx.ModelProto) -> None:
+    node = any_of(data, [node for node in model.graph.node if node.attribute])
+    attribute = any_of(data, node.attribute)
+    value = data.draw(st.one_of(ABSURD, st.lists(ABSURD, max_size=6), st.floats(), st.binary(max_size=3)))
+    name = attribute.name
+    node.attribute.remove(attribute)
+    if value != []:
+        node.attribute.append(onnx.helper.make_attribute(name, value))
+
+
+def change_input(data: st.DataObject, model: onnx.ModelProto) -> None:
+    node = any_of(data, model.graph.node)
+    names = [tensor.name for tensor in model.graph.initializer] + ["x", "", "nothing"]
+    names += [name for other in model.graph.node for name in other.output]  # later ones make cycles
+    if node.input:
+        node.input[data.draw(st.integers(0, len(node.input) - 1))] = any_of(data, names)
+
+
+def drop_or_add_input(data: st.DataObject, model: onnx.ModelProto) -> None:
+    node = any_of(data, model.graph.node)
+    if data.draw(st.booleans()) and node.input:
+        node.input.pop()
+    else:
+        node.input.append(any_of(data, [*node.input, "x", ""]))
+
+
+def change_operator(data: st.DataObject, model: onnx.ModelProto) -> None:
+    from dmlcpu.onnx.rules import RULES
+
+    node = any_of(data, model.graph.node)
+    node.domain, node.op_type = data.draw(st.sampled_from([*sorted(RULES), ("", "LSTM"), ("", "Nothing"), ("x", "y")]))
+
+
+def change_constant(data: st.DataObject, model: onnx.ModelProto) -> None:
+    """Another shape, type or numbers; large arrays are not made, only asked for."""
+    tensor = any_of(data, model.graph.initializer)
+    array = onnx.numpy_helper.to_array(tensor)
+    kind = data.draw(st.sampled_from(["shape", "type", "numbers", "claim"]))
+    if kind == "shape":
+        array = np.resize(array, data.draw(st.lists(st.integers(0, 4), max_size=9)))
+    elif kind == "type":
+        array = array.astype(data.draw(st.sampled_from(["i1", "u1", "i2", "i4", "i8", "f2", "f4", "f8", "?"])))
+    elif array.dtype.kind == "f":
+        array = np.full_like(array, data.draw(st.floats(width=32)))
+    else:
+        array = np.full_like(array, data.draw(ABSURD) & 127)
+    name = tensor.name
+    with np.errstate(all="ignore"):
+        tensor.CopyFrom(onnx.numpy_helper.from_array(array, name))
+    if kind == "claim":
+        del tensor.dims[:]
+        tensor.dims.extend(data.draw(SHAPES))
+
+
+def change_declared(data: st.DataObject, model: onnx.ModelProto) -> None:
+    value = any_of(data, [*model.graph.input, *model.graph.output])
+    tensor = value.type.tensor_type
+    if data.draw(st.booleans()):
+        tensor.elem_type = data.draw(st.integers(0, 30))
+    else:
+        tensor.ClearField("shape")
+        for length in data.draw(SHAPES):
+            tensor.shape.dim.add().dim_value = length
+
+
+def change_nodes(data: st.DataObject, model: onnx.ModelProto) -> None:
+    node = any_of(data, model.graph.node)
+    kind = data.draw(st.sampled_from(["drop", "repeat", "output", "rename"]))
+    if kind == "drop":
+        model.graph.node.remove(node)
+    elif kind == "repeat":
+        model.graph.node.add().CopyFrom(node)
+    elif kind == "output":
+        del node.output[:]
+    else:
+        node.output[0] = any_of(data, ["x", "", "other"])
+
+
+def change_opset(data: st.DataObject, model: onnx.ModelProto) -> None:
+    model.opset_import[0].version = data.draw(st.sampled_from([-1, 0, 1, 7, 9, 10, 11, 13, 21, 28, 1 << 40]))
+    model.ir_version = data.draw(st.sampled_from([0, 3, 8, 99]))
+
+
+MUTATIONS: Final[tuple[Mutation, ...]] = (
+    change_attribute,
+    change_input,
+    drop_or_add_input,
+    change_operator,
+    change_constant,
+    change_declared,
+    change_nodes,
+    change_opset,
+)
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+@given(st.data())
+def test_mutated(mutation: Mutation, data: st.DataObject) -> None:
+    model = onnx.load_model_from_string(serialized("small"))
+    mutation(data, model)
+    survives(model.SerializeToString())
+
+
+@given(st.data(), st.lists(st.sampled_from(MUTATIONS), min_size=2, max_size=5))
+def test_mutated_more_than_once(data: st.DataObject, mutations: list[Mutation]) -> None:
+    model = onnx.load_model_from_string(serialized("small"))
+    for mutation in mutations:
+        if model.graph.node and not any(not node.output for node in model.graph.node):
+            try:
+                mutation(data, model)
+            except (ValueError, AttributeError, TypeError):  # an earlier mutation left nothing to change
+                continue
+    survives(model.SerializeToString())
+
+
+FEEDS: Final = st.one_of(
+    st.none(),
+    st.integers(-3, 300),
+    st.floats(),
+    st.text(max_size=3),
+    st.lists(st.integers(0, 255), max_size=4),
+    st.builds(
+        np.zeros,
+        st.lists(st.integers(0, 6), max_size=6).map(tuple),
+        st.sampled_from(["u1", "i1", "f4", "f8", "?", "O", "S3", ">f4"]),
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["x", "y", ""]), FEEDS, max_size=2))
+def test_wrong_feeds(feeds: Mapping[str, Any]) -> None:
+    session = opened()
+    x = feeds.get("x")
+    fits = isinstance(x, np.ndarray) and x.dtype == np.uint8 and x.shape == (1, 3, 6, 6) and set(feeds) == {"x"}
+    if fits:
+        session.run(None, feeds)
+    else:
+        with pytest.raises(dmlcpu.BindingError):
+            session.run(None, feeds)
+
+
+@functools.cache
+def opened() -> dmlcpu.InferenceSession:
+    return dmlcpu.InferenceSession(serialized("small"))
+
+
+def test_the_model_itself_runs() -> None:
+    session = opened()
+    first, second = session.run(None, {"x": np.zeros((1, 3, 6, 6), np.uint8)})
+    assert (first.shape, second.shape) == ((1, 1), (1, 2))
+    with pytest.raises(dmlcpu.BindingError, match="nothing"):
+        session.run(["nothing"], {"x": np.zeros((1, 3, 6, 6), np.uint8)})

@@ -1,0 +1,448 @@
+"""Every rule by which nodes are lowered, in both quantized forms, beside onnxruntime.
+
+Where elements only move, or a table is looked up, results are equal. Where floating point is computed another way
+(exact integer sums instead of sums of floats; scales multiplied in DirectML's order; zero points added after rounding)
+they differ by one code at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder, codes, results_of_onnxruntime
+
+Array = NDArray[Any]
+TYPES: Final = ("uint8", "int8")
+POINTS: Final[Mapping[str, Any]] = {"uint8": np.uint8(121), "int8": np.int8(-7)}
+SCALE: Final = 0.03125 * 1.37
+
+
+def assert_like_onnxruntime(
+    model: bytes, feeds: Mapping[str, Array], most: float = 0, *, native: bool = True, equal: bool = False
+) -> None:
+    """`most` is a difference of codes; floats agree in proportion to the largest."""
+    session = dmlcpu.InferenceSession(model)
+    ours = session.run(None, feeds)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    providers = {partition.provider for partition in session.partitions(shapes)}
+    assert not native or providers <= {"dmlcpu"}, session.partitions(shapes)
+    for result, expected in zip(ours, results_of_onnxruntime(model, feeds), strict=True):
+        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+        if result.dtype.kind == "f" and not equal:
+            np.testing.assert_allclose(result, expected, rtol=0, atol=3e-6 * max(float(np.abs(expected).max()), 1e-9))
+        else:
+            difference = np.abs(result.astype(np.float64) - expected.astype(np.float64))
+            assert difference.max(initial=0) <= most
+
+
+def qdq_of(
+    operator: str,
+    x_type: str,
+    y_type: str,
+    shape: Sequence[int],
+    others: Sequence[Any] = (),
+    opset: int = 17,
+    y_scale: float = SCALE,
+    **attributes: Any,
+) -> bytes:
+    """Dequantize, operate, quantize, on one computed operand; other inputs follow it."""
+    builder = Builder(opset)
+    value = builder.dequantized(builder.input(x_type, shape), SCALE, POINTS[x_type])
+    result = builder.node(operator, [value, *others], **attributes)
+    builder.output(builder.quantized(result, y_scale, POINTS[y_type]), y_type)
+    return builder.build()
+
+
+class Case:
+    def __init__(
+        self, operator: str, shape: Sequence[int], others: Sequence[Any] = (), most: int = 0, **options: Any
+    ) -> None:
+        self.operator, self.shape, self.others, self.most, self.options = operator, shape, others, most, options
+
+    def __repr__(self) -> str:
+        words = [f"{key}={value}" for key, value in self.options.items()]
+        return " ".join([self.operator, *words]).replace("/", "_")
+
+
+IMAGE: Final = (2, 3, 7, 6)
+
+
+def ints(*values: int) -> Array:
+    return np.array(values, np.int64)
+
+
+def resizes() -> list[Case]:
+    cases = []
+    for kind in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"):
+        opset = 19 if kind == "half_pixel_symmetric" else 13
+        options = {"coordinate_transformation_mode": kind, "opset": opset}
+        for last in ([np.float32([1, 1, 2, 1.7])], [np.float32([1, 1, 0.7, 0.5])], ["", ints(2, 3, 11, 5)]):
+            cases.append(Case("Resize", IMAGE, ["", *last], 1, mode="linear", **options))
+            for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
+                cases.append(Case("Resize", IMAGE, ["", *last], mode="nearest", nearest_mode=nearest, **options))
+    return cases
+
+
+UNARY: Final = (
+    *(Case(name, IMAGE) for name in ("Relu", "Abs", "Neg", "Identity", "Sqrt", "HardSwish", "HardSigmoid", "Sign")),
+    *(Case(name, IMAGE, most=1) for name in ("Sigmoid", "Tanh", "Exp", "Erf", "Softplus", "Elu", "Selu", "Log")),
+    Case("Gelu", IMAGE, most=1, opset=20),
+    Case("Mish", IMAGE, most=1, opset=18),
+    Case("LeakyRelu", IMAGE, alpha=0.3),
+    Case("PRelu", IMAGE, [np.full((1, 1, 1), 0.25, np.float32)]),
+    Case("Clip", IMAGE, [np.float32(-0.5), np.float32(1.5)]),
+    Case("Clip", IMAGE, ["", np.float32(6)]),
+    Case("Pow", IMAGE, [np.float32(2)], 1),
+    Case("Add", IMAGE, [np.float32(0.7)]),
+    Case("Div", IMAGE, [np.float32([[1.3]])]),
+    Case("MaxPool", IMAGE, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]),
+    Case("MaxPool", (2, 3, 9), kernel_shape=[3]),
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]),
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[2, 2], count_include_pad=1, auto_pad="SAME_UPPER"),
+    Case("GlobalAveragePool", IMAGE, most=1),
+    Case("ReduceMean", IMAGE, most=1, axes=[2, 3]),
+    Case("ReduceMean", IMAGE, most=1, axes=[-1, 2], keepdims=0),
+    Case("Softmax", (2, 10), most=1, y_scale=1 / 256),
+    Case("Softmax", IMAGE, most=1, axis=1, y_scale=1 / 256),
+    Case("Reshape", IMAGE, [ints(0, -1, 6)]),
+    Case("Flatten", IMAGE, axis=2),
+    Case("Squeeze", (1, 5, 1, 3), [ints(0, 2)]),
+    Case("Unsqueeze", IMAGE, [ints(-1)]),
+    Case("Transpose", IMAGE, perm=[0, 2, 3, 1]),
+    Case("Slice", IMAGE, [ints(1, -5), ints(9, 99), ints(1, 2), ints(1, 2)]),
+    Case("Slice", IMAGE, [ints(1), ints(3), ints(3)]),
+    Case("Expand", (2, 3, 1, 1), [ints(2, 3, 4, 5)]),
+    Case("Gather", IMAGE, [ints(2, 4, 6)], axis=2),
+    Case("Gather", IMAGE, [np.array(-1, np.int64)], axis=1),
+    Case("Pad", IMAGE, [ints(0, 0, 1, 2, 0, 0, 3, 0)]),
+    Case("Sum", IMAGE),
+    Case("Mean", IMAGE),
+    *resizes(),
+    Case("Resize", (2, 3, 9), ["", np.float32([1, 1, 2])], 1, opset=13, mode="linear"),
+    Case("Resize", IMAGE, [np.float32([1, 1, 2, 0.5])], opset=10, mode="nearest"),
+    Case("Resize", IMAGE, [np.float32([1, 1, 3, 2])], opset=10, mode="nearest"),
+)
+
+
+@pytest.mark.parametrize(("x_type", "y_type"), [(x, y) for x in TYPES for y in TYPES])
+@pytest.mark.parametrize("case", UNARY, ids=repr)
+def test_dequantize_operate_quantize(random_numbers: np.random.Generator, case: Case, x_type: str, y_type: str) -> None:
+    model = qdq_of(case.operator, x_type, y_type, case.shape, case.others, **case.options)
+    assert_like_onnxruntime(model, {"x": codes(random_numbers, x_type, case.shape)}, case.most)
+
+
+SHAPES: Final = (
+    ((2, 3, 5, 4), (2, 3, 5, 4)),
+    ((2, 3, 5, 4), (2, 3, 1, 1)),
+    ((2, 3, 1, 1), (2, 3, 5, 4)),
+    ((2, 3, 5, 4), (4,)),
+    ((2, 3, 1, 4), (3, 5, 1)),
+    ((2, 3, 5, 4), (1,)),
+)
+
+
+@pytest.mark.parametrize("operator", ["Add", "Mul", "Sub", "Div", "Max", "Min", "Sum", "Mean"])
+@pytest.mark.parametrize(("a_shape", "b_shape"), SHAPES)
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_pairs(
+    random_numbers: np.random.Generator,
+    operator: str,
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    is_constant: bool,
+) -> None:
+    for a_type, b_type in zip(TYPES, reversed(TYPES), strict=True):
+        builder = Builder()
+        b = codes(random_numbers, b_type, b_shape)
+        feeds = {"a": codes(random_numbers, a_type, a_shape), **({} if is_constant else {"b": b})}
+        left = builder.dequantized(builder.input(a_type, a_shape, "a"), SCALE, POINTS[a_type])
+        right = b if is_constant else builder.input(b_type, b_shape, "b")
+        result = builder.node(operator, [left, builder.dequantized(right, 0.02, POINTS[b_type])])
+        builder.output(builder.quantized(result, 0.07, POINTS[a_type]), a_type)
+        assert_like_onnxruntime(builder.build(), feeds, 1)
+        if operator not in ("Add", "Mul"):
+            continue
+        builder = Builder()
+        left, right = builder.input(a_type, a_shape, "a"), (b if is_constant else builder.input(a_type, b_shape, "b"))
+        b = b.astype(a_type)
+        feeds = {"a": feeds["a"], **({} if is_constant else {"b": b})}
+        scale, point = np.float32(0.02), POINTS[a_type]
+        operands = [left, np.float32(SCALE), point, b if is_constant else right, scale, point, np.float32(0.07), point]
+        builder.output(builder.node(f"com.microsoft.QLinear{operator}", operands), a_type)
+        assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
+CONVOLUTIONS: Final = {
+    "pointwise": ((2, 8, 5, 4), (6, 8, 1, 1), {}),
+    "square": ((1, 5, 9, 8), (7, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "strided": ((2, 3, 11, 9), (4, 3, 3, 2), {"strides": [2, 3], "pads": [0, 1, 2, 0], "dilations": [2, 1]}),
+    "depthwise": ((2, 6, 7, 7), (6, 1, 3, 3), {"group": 6, "auto_pad": "SAME_UPPER"}),
+    "grouped": ((1, 8, 5, 5), (12, 2, 3, 3), {"group": 4}),
+    "1-D": ((2, 5, 17), (4, 5, 3), {"pads": [1, 1], "strides": [2]}),
+    "1-D depthwise": ((2, 5, 17), (5, 1, 3), {"group": 5}),
+}
+
+
+@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize(("x_type", "w_type"), [(x, w) for x in TYPES for w in TYPES])
+def test_convolutions(
+    random_numbers: np.random.Generator, shapes: str, per_channel: bool, x_type: str, w_type: str
+) -> None:
+    x_shape, w_shape, attributes = CONVOLUTIONS[shapes]
+    x, w = codes(random_numbers, x_type, x_shape), codes(random_numbers, w_type, w_shape)
+    count = w_shape[0]
+    scales = random_numbers.uniform(0.001, 0.01, count).astype(np.float32) if per_channel else np.float32(0.004)
+    # onnxruntime's integer convolutions take UINT8 filters with a zero point, INT8 ones by channel with none.
+    points = np.zeros(count, w_type) if per_channel else np.array(0 if w_type == "int8" else 131, w_type)
+    bias = random_numbers.integers(-9999, 9999, count, np.int32)
+    point, y_scale = POINTS[x_type], np.array(0.9, np.float32)
+
+    builder = Builder()
+    value = builder.dequantized(builder.input(x_type, x_shape), SCALE, point)
+    weights = builder.dequantized(w, scales, points, axis=0)
+    unit = (np.float32(SCALE) * scales).astype(np.float32)
+    biases = builder.dequantized(bias, unit, np.zeros(unit.shape, np.int32), axis=0)
+    result = builder.node("Conv", [value, weights, biases], **attributes)
+    builder.output(builder.quantized(result, y_scale, point), x_type)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+
+    if (x_type, w_type) == ("int8", "uint8"):
+        return  # onnxruntime has no such convolution of codes
+    for computed in (False, True):
+        builder = Builder()
+        name = builder.input(x_type, x_shape)
+        filter_name = builder.input(w_type, w_shape, "w") if computed else builder.constant(w)
+        feeds = {"x": x, "w": w} if computed else {"x": x}
+        if computed:
+            builder.input("float32", [], "s")
+            feeds["s"] = y_scale
+        operands = [
+            name,
+            np.float32(SCALE),
+            point,
+            filter_name,
+            scales,
+            points,
+            "s" if computed else y_scale,
+            point,
+            bias,
+        ]
+        builder.output(builder.node("QLinearConv", operands, **attributes), x_type)
+        assert_like_onnxruntime(builder.build(), feeds, 1)
+        if not per_channel and x_type == "uint8":
+            builder = Builder()
+            name = builder.input(x_type, x_shape)
+            filter_name = builder.input(w_type, w_shape, "w") if computed else builder.constant(w)
+            builder.output(builder.node("ConvInteger", [name, filter_name, point, points], **attributes), "int32")
+            assert_like_onnxruntime(builder.build(), {"x": x, "w": w} if computed else {"x": x})
+
+
+@pytest.mark.parametrize(("a_type", "b_type"), [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")])
+@pytest.mark.parametrize("shapes", [((5, 7), (7, 6)), ((2, 5, 7), (7, 6)), ((2, 3, 5, 7), (2, 1, 7, 6))])
+@pytest.mark.parametrize("per_column", [False, True])
+def test_matrix_products(
+    random_numbers: np.random.Generator,
+    a_type: str,
+    b_type: str,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    per_column: bool,
+) -> None:
+    a, b = (codes(random_numbers, dtype, shape) for dtype, shape in zip((a_type, b_type), shapes, strict=True))
+    columns = b.shape[-1]
+    scales = random_numbers.uniform(0.001, 0.01, columns).astype(np.float32) if per_column else np.float32(0.004)
+    points = np.full(columns, 3, b_type) if per_column else np.array(3, b_type)
+    point, y_scale = POINTS[a_type], np.float32(0.4)
+
+    builder = Builder()
+    left = builder.dequantized(builder.input(a_type, a.shape, "a"), SCALE, point)
+    result = builder.node("MatMul", [left, builder.dequantized(b, scales, points, axis=b.ndim - 1)])
+    builder.output(builder.quantized(result, y_scale, point), a_type)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"a": a}, 1)
+
+    if b.ndim > 2 and per_column:
+        return  # scales of such operands have more axes
+    builder = Builder()
+    operands = [builder.input(a_type, a.shape, "a"), np.float32(SCALE), point, b, scales, points, y_scale, point]
+    builder.output(builder.node("QLinearMatMul", operands), a_type)
+    assert_like_onnxruntime(builder.build(), {"a": a}, 1)
+    builder = Builder()
+    builder.output(builder.node("MatMulInteger", [builder.input(a_type, a.shape, "a"), b, point, points]), "int32")
+    assert_like_onnxruntime(builder.build(), {"a": a})
+    bias = random_numbers.normal(size=columns).astype(np.float32)
+    builder = Builder()
+    operands = [builder.input(a_type, a.shape, "a"), b, np.float32(SCALE), scales, point, points, bias]
+    builder.output(builder.node("com.microsoft.MatMulIntegerToFloat", operands), "float32")
+    assert_like_onnxruntime(builder.build(), {"a": a})
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("with_scale", [False, True])
+def test_gemm(random_numbers: np.random.Generator, per_column: bool, transposed: int, with_scale: bool) -> None:
+    a, b = codes(random_numbers, "uint8", (5, 7)), codes(random_numbers, "int8", (6, 7) if transposed else (7, 6))
+    scales = random_numbers.uniform(0.001, 0.01, 6).astype(np.float32) if per_column else np.float32(0.004)
+    points = np.zeros(6, np.int8) if per_column else np.int8(0)
+    bias, point = random_numbers.integers(-9999, 9999, 6, np.int32), POINTS["uint8"]
+    builder = Builder()
+    operands: list[Any] = [builder.input("uint8", (5, 7)), np.float32(SCALE), point, b, scales, points, bias]
+    operands += [np.float32(0.4), point] if with_scale else []
+    builder.output(
+        builder.node("com.microsoft.QGemm", operands, transB=transposed), "uint8" if with_scale else "float32"
+    )
+    assert_like_onnxruntime(builder.build(), {"x": a}, 1)
+
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (5, 7)), SCALE, point)
+    matrix = builder.dequantized(b, scales, points, axis=1 - transposed)
+    unit = (np.float32(SCALE) * scales).astype(np.float32)
+    biases = builder.dequantized(bias, unit, np.zeros(unit.shape, np.int32), axis=0)
+    result = builder.node("Gemm", [value, matrix, biases], transB=transposed)
+    if with_scale:
+        builder.output(builder.quantized(result, 0.4, point), "uint8")
+    else:
+        builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": a}, 1)
+
+
+QLINEAR: Final = (
+    Case("QLinearSigmoid", IMAGE, most=1),
+    Case("QLinearLeakyRelu", IMAGE, most=1, alpha=0.2),
+    Case("QLinearAveragePool", IMAGE, most=1, kernel_shape=[3, 2], strides=[1, 2], pads=[1, 0, 1, 1]),
+    Case("QLinearGlobalAveragePool", IMAGE, most=1),
+    Case("QLinearSoftmax", IMAGE, most=1, axis=1, opset=13),
+    Case("QLinearSoftmax", (2, 10), most=1, axis=1, opset=11),
+)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("case", QLINEAR, ids=repr)
+def test_operators_on_codes(random_numbers: np.random.Generator, case: Case, dtype: str) -> None:
+    builder = Builder()
+    scale = np.float32(1 / 256 if "Softmax" in case.operator else 0.031)
+    operands = [builder.input(dtype, case.shape), np.float32(SCALE), POINTS[dtype], scale, POINTS[dtype]]
+    builder.output(builder.node(f"com.microsoft.{case.operator}", operands, **case.options), dtype)
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, dtype, case.shape)}, case.most)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_mean_of_codes(random_numbers: np.random.Generator, dtype: str) -> None:
+    """onnxruntime has no kernel for QLinearReduceMean: beside the float form."""
+    x = codes(random_numbers, dtype, IMAGE)
+    builder = Builder()
+    operands = [builder.input(dtype, IMAGE), np.float32(SCALE), POINTS[dtype], np.float32(0.031), POINTS[dtype]]
+    result = builder.node("com.microsoft.QLinearReduceMean", operands, axes=[2, 3], keepdims=0)
+    builder.output(result, dtype)
+    [actual] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    model = qdq_of("ReduceMean", dtype, dtype, IMAGE, y_scale=0.031, axes=[2, 3], keepdims=0)
+    [expected] = results_of_onnxruntime(model, {"x": x})
+    assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
+    assert actual.shape == expected.shape
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_concatenation(random_numbers: np.random.Generator, dtype: str) -> None:
+    a, b = codes(random_numbers, dtype, (2, 3, 4)), codes(random_numbers, dtype, (2, 5, 4))
+    point = POINTS[dtype]
+    builder = Builder()
+    names = [builder.input(dtype, a.shape, "a"), builder.input(dtype, b.shape, "b")]
+    floats = [builder.dequantized(name, scale, point) for name, scale in zip(names, (0.02, 0.03), strict=True)]
+    builder.output(builder.quantized(builder.node("Concat", floats, axis=1), 0.025, point), dtype)
+    assert_like_onnxruntime(builder.build(), {"a": a, "b": b})
+    builder = Builder()
+    names = [builder.input(dtype, a.shape, "a"), builder.input(dtype, b.shape, "b")]
+    operands = [np.float32(0.025), point, names[0], np.float32(0.02), point, names[1], np.float32(0.03), point]
+    builder.output(builder.node("com.microsoft.QLinearConcat", operands, axis=-2), dtype)
+    assert_like_onnxruntime(builder.build(), {"a": a, "b": b}, 1)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_split(random_numbers: np.random.Generator, dtype: str) -> None:
+    builder = Builder()
+    value = builder.dequantized(builder.input(dtype, (2, 7, 3)), SCALE, POINTS[dtype])
+    for part in builder.node("Split", [value, ints(2, 4, 1)], count=3, axis=1):
+        builder.output(builder.quantized(part, 0.05, POINTS[dtype]), dtype)
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, dtype, (2, 7, 3))})
+
+
+FLOAT_FUNCTIONS: Final[Mapping[str, Callable[[Builder, str], Any]]] = {
+    "table": lambda builder, value: builder.node("HardSwish", [value]),
+    "clip": lambda builder, value: builder.node("Clip", [value, np.float32(-0.5), np.float32(0.75)]),
+    "relu": lambda builder, value: builder.node("Relu", [value]),
+    "hard sigmoid": lambda builder, value: builder.node("HardSigmoid", [value], alpha=0.3, beta=0.4),
+    "leaky relu": lambda builder, value: builder.node("LeakyRelu", [value], alpha=-0.3),
+    "pad": lambda builder, value: builder.node("Clip", [value, np.float32(-3), ""]),
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "is_code"),
+    [(name, is_code) for name in FLOAT_FUNCTIONS for is_code in (False, True) if is_code or name != "table"],
+)
+def test_functions_as_floats(random_numbers: np.random.Generator, function: str, is_code: bool) -> None:
+    """Read as floats: of codes through a table of floats, of floats by the operator. Two readers share them."""
+    builder = Builder()
+    if is_code:
+        value = builder.dequantized(builder.input("int8", IMAGE), SCALE, np.int8(-7))
+        feed: Array = codes(random_numbers, "int8", IMAGE)
+    else:
+        value = builder.input("float32", IMAGE)
+        feed = random_numbers.normal(size=IMAGE).astype(np.float32)
+    result = FLOAT_FUNCTIONS[function](builder, value)
+    builder.output(result, "float32")
+    builder.output(builder.node("Mul", [result, result]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": feed})
+
+
+def test_functions_of_codes_themselves(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    builder.output(builder.node("Clip", [builder.input("int8", IMAGE), np.int8(-5), np.int8(100)]), "int8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "int8", IMAGE)})
+
+
+def test_dynamic_quantization(random_numbers: np.random.Generator) -> None:
+    """DirectML divides by a reciprocal: codes differ by one at most, and with them the sums."""
+    w = codes(random_numbers, "int8", (6, 4))
+    builder = Builder()
+    quantized, scale, point = builder.node("DynamicQuantizeLinear", [builder.input("float32", (3, 6))], count=3)
+    product = builder.node("MatMulInteger", [quantized, w, point, np.int8(2)])
+    floats = builder.node("Mul", [builder.node("Cast", [product], to=1), scale])
+    for name, dtype in ((quantized, "uint8"), (point, "uint8"), (scale, "float32"), (floats, "float32")):
+        builder.output(name, dtype)
+    x = random_numbers.normal(size=(3, 6)).astype(np.float32)
+    session = dmlcpu.InferenceSession(builder.build())
+    ours = session.run(None, {"x": x})
+    theirs = results_of_onnxruntime(builder.build(), {"x": x})
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+    for actual, expected in zip(ours[:2], theirs[:2], strict=True):
+        assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
+    np.testing.assert_allclose(ours[2], theirs[2], rtol=2e-7)
+    np.testing.assert_allclose(ours[3], theirs[3], atol=float(theirs[2]) * 128 * 6)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("computed", [False, True])
+def test_quantization_along_an_axis(random_numbers: np.random.Generator, axis: int, dtype: str, computed: bool) -> None:
+    x = random_numbers.normal(size=(3, 4, 5)).astype(np.float32)
+    count = x.shape[axis]
+    scales = random_numbers.uniform(0.01, 0.02, count).astype(np.float32)
+    points = codes(random_numbers, dtype, (count,))
+    feeds: dict[str, Array] = {"x": x}
+    builder = Builder()
+    name, scale, point = builder.input("float32", x.shape), scales, points
+    if computed:
+        scale, point = builder.input("float32", [count], "s"), builder.input(dtype, [count], "z")
+        feeds |= {"s": scales, "z": points}
+    quantized = builder.node("QuantizeLinear", [name, scale, point], axis=axis)
+    builder.output(quantized, dtype)
+    builder.output(builder.node("DequantizeLinear", [quantized, scale, point], axis=axis), "float32")
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
