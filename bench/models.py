@@ -23,7 +23,7 @@ __all__ = ["command"]
 Array = NDArray[Any]
 
 _COMPARED_INPUTS = 8
-# A peer of another answer is not timed: its largest difference is more than this fraction of the output's range.
+# What results of a peer may differ by, as a fraction of their range, without a note beside its time: roundings add up.
 _TOLERANCE = 0.25
 
 
@@ -149,7 +149,8 @@ def _measure(
         notes[peer.name] = opened.note
         difference = _relative_difference(outputs, opened)
         if not peer.form and difference > _TOLERANCE:
-            notes[peer.name] += f"; results differ by {difference:.2g} of their range"
+            told = f"results differ by {difference:.2g} of their range"
+            notes[peer.name] = f"{notes[peer.name]}; {told}" if notes[peer.name] else told
             print(f"{label}: {notes[peer.name]}")
         calls[peer.name] = opened.run
         starts[peer.name] = start_seconds(lambda peer=peer, given=given: peer.open(given, x, device.num_threads))  # type: ignore[misc]

@@ -115,6 +115,9 @@ def _checked(proto: onnx.ModelProto) -> Model:
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError("model: it has no graph")
     versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
+    for domain, version in versions.items():
+        if not 1 <= version < 1 << 31:
+            raise InvalidModelError(f"model: version {version} of the operators of the domain {domain!r}")
     constants = {tensor.name: _array(tensor) for tensor in proto.graph.initializer}
     if proto.graph.sparse_initializer:
         raise InvalidModelError("model: sparse initializers are not supported")
