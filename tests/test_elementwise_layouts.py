@@ -33,6 +33,7 @@ SHAPES = (
     (1, 1025, 3, 4),
     (1, 96, 1, 700),
     (1, 16, 64, 65),
+    (2, 9, 27, 29),
 )
 LENGTHS = (15, 16, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 65535, 65536, 65537, 131073)
 
@@ -143,6 +144,36 @@ def test_quantize_and_dequantize(
                 output_tensor=output,
             )
             assert_written(output, expected_values, f"{label}, dequantize {code_type}, {kind}")
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("output_order", ORDERS)
+@pytest.mark.parametrize("axes", REPEATS.values(), ids=REPEATS)
+def test_inputs_that_repeat(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    shape: tuple[int, ...],
+    output_order: str,
+    axes: tuple[int, ...],
+) -> None:
+    """Rows that are the same are computed once, unless their parameters differ."""
+    values = repeated(floats(random_numbers, shape, np.float32), axes)
+    codes = repeated(random_numbers.integers(0, 256, shape).astype(np.uint8), axes)
+    for kind in ("one", *random_numbers.permutation(PARAMETERS[1:])[:2]):
+        scale = spread_parameter(random_numbers.choice([0.5, 1.5, 0.3], 997).astype(np.float32), shape, kind)
+        zero_point = spread_parameter(random_numbers.integers(0, 256, 991).astype(np.uint8), shape, kind)
+        expected = quantize_linear(values, scale, zero_point, output_data_type=np.dtype(np.uint8))
+        expected_values = dequantize_linear(codes, scale, zero_point, output_data_type=np.dtype(np.float32))
+        for label, device in devices.items():
+            parameters = {"scale_tensor": scale, "zero_point_tensor": zero_point}
+            output = blank(output_order, shape, np.uint8)
+            desc: Any = dmlcpu.ElementWiseQuantizeLinearOperatorDesc
+            run(device, desc, input_tensor=values, **parameters, output_tensor=output)
+            assert_written(output, expected, f"{label}, quantize, {kind}")
+            output = blank(output_order, shape, np.float32)
+            desc = dmlcpu.ElementWiseDequantizeLinearOperatorDesc
+            run(device, desc, input_tensor=codes, **parameters, output_tensor=output)
+            assert_written(output, expected_values, f"{label}, dequantize, {kind}")
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -259,16 +290,17 @@ def test_streaming_add(devices: Devices, random_numbers: np.random.Generator) ->
         output_data_type=np.dtype(np.uint8),
     )
     a, b = (random_numbers.integers(0, 256, threshold + 64, np.uint8) for _ in range(2))
-    expected = table[a, b]
+    expected, with_one_code = table[a, b], table[:, 93][a]
     output = np.empty(threshold + 64, np.uint8)
     for label, device in devices.items():
         for length, offset in ((threshold - 1, 0), (threshold, 1), (threshold + 13, 17)):
             output.fill(77)
             part = slice(offset, offset + length)
-            dmlcpu.quantized_linear_add(a[part], 0.5, 3, b[part], 0.25, 200, 1, 100, out=output[part], device=device)
-            assert np.array_equal(output[part], expected[part]), f"{label}, {length} elements from {offset}"
-            assert (output[:offset] == 77).all(), label
-            assert (output[offset + length :] == 77).all(), label
+            for codes, sums in ((b[part], expected), (np.uint8([93]), with_one_code)):
+                dmlcpu.quantized_linear_add(a[part], 0.5, 3, codes, 0.25, 200, 1, 100, out=output[part], device=device)
+                assert np.array_equal(output[part], sums[part]), f"{label}, {length} elements from {offset}"
+                assert (output[:offset] == 77).all(), label
+                assert (output[offset + length :] == 77).all(), label
 
 
 @pytest.mark.parametrize("channels", [1, 3, 64])

@@ -18,7 +18,7 @@ import dmlcpu
 from onnx_models import Builder
 
 MODELS: Final = Path(__file__).parent / "data" / "models"
-FILES: Final = ("keyword_spotting.qdq", "keyword_spotting.qop", "image_classification.qdq", "image_classification.qop")
+FILES: Final = ("keyword_spotting.qdq", "keyword_spotting.qop", "visual_wake_words.qdq", "image_classification.qop")
 # Of what a mutated model may ask for, more than this is not run: it would only be slow.
 LARGEST: Final = 1 << 22
 
@@ -41,7 +41,7 @@ def small() -> Builder:
         "Gemm",
         [
             builder.dequantized(builder.quantized(y, 0.01, np.uint8(0)), 0.01, np.uint8(0)),
-            builder.dequantized(np.ones((2, 18), np.int8), 0.3, np.int8(1)),
+            builder.dequantized(np.ones((2, 36), np.int8), 0.3, np.int8(1)),
         ],
         transB=1,
     )
@@ -66,7 +66,7 @@ def feeds_of(session: dmlcpu.InferenceSession) -> dict[str, NDArray[Any]] | None
     feeds = {}
     for value in session._model.inputs:
         shape = [length if isinstance(length, int) else 1 for length in value.shape or ()]
-        if np.prod(shape, dtype=object) > LARGEST:
+        if np.prod([max(length, 1) for length in shape], dtype=object) > LARGEST:
             return None
         feeds[value.name] = np.zeros(shape, value.dtype)
     return feeds
@@ -79,10 +79,8 @@ def survives(model: bytes) -> None:
         feeds = feeds_of(session)
         if feeds is not None:
             session.run(None, feeds)
-    except dmlcpu.DmlError as error:
-        assert str(error)
-    except MemoryError:
-        pass
+    except (dmlcpu.DmlError, MemoryError):
+        return
 
 
 @given(st.sampled_from(("small", *FILES)), st.floats(0, 1))

@@ -1,53 +1,102 @@
 #include "operators/code_runs.h"
 
-#include <cstring>
+#include <algorithm>
+#include <atomic>
 
 namespace dmlcpu {
+namespace {
 
-// Every run is contiguous as it is, so that its length has no bound.
-bool CodeRuns::whole_runs() const {
-  bool whole = true;
-  for (std::size_t operand = 0; operand <= input_count_; ++operand) whole &= runs_.stride(operand) == 1;
-  return whole;
+// Where a run is shorter, several are one block.
+constexpr std::size_t kLongRun = 512;
+
+// From this length on a run pays for a table of its own, 256 codes made and one looked up for each of its.
+constexpr std::size_t kTabledRun = 512;
+
+// The columns of a block of codes that are neighbours across rows: lines of both sides are used whole.
+constexpr std::size_t kTile = 64, kTileOfOutput = kChunkBytes / kTile;
+
+bool in_one_order(const TensorLayout& a, const TensorLayout& b) {
+  for (std::size_t axis = 0; axis < a.rank; ++axis) {
+    if (a.sizes[axis] != 1 && (a.strides[axis] != b.strides[axis] || a.strides[axis] == 0)) return false;
+  }
+  return true;
 }
 
-// How many runs, from one of the piece on, are one run of the output and fit a buffer; at least 1.
-std::size_t CodeRuns::rows_at(const StridedRuns::Piece& piece, std::size_t run) const {
-  if (runs_.rank() < 2 || runs_.stride(0) != 1 || runs_.stride(0, 1) != runs_.size(0)) return 1;
-  const auto second = static_cast<std::size_t>(runs_.size(1));
-  const std::size_t to_its_end = second - (piece.first_run + run) % second;
-  return std::clamp<std::size_t>(kBufferSize / piece.size, 1, std::min(piece.run_count - run, to_its_end));
+// The operand that decides the order of the axes: the output, unless two inputs lie in one order, so that as few
+// operands as can be are transposed.
+std::size_t decider(std::span<const TensorLayout* const> operands) {
+  const bool by_inputs =
+      operands.size() == 3 && operands[1]->rank == operands[2]->rank && in_one_order(*operands[1], *operands[2]);
+  return by_inputs ? 1 : 0;
+}
+
+}  // namespace
+
+CodeRuns::CodeRuns(std::span<const TensorLayout* const> operands, const ExecutionTarget& target)
+    : runs_(operands, decider(operands)),
+      input_count_(operands.size() - 1),
+      pack_(*target.kernels().pack),
+      table_(target.kernels().best_table()),
+      num_threads_(target.num_threads),
+      streams_(runs_.dense(0) && streams(operands.size() * static_cast<std::size_t>(operands[0]->element_count()))),
+      constant_(constant_input()) {
+  choose_blocks();
+}
+
+std::optional<std::size_t> CodeRuns::constant_input() const {
+  if (input_count_ != 2 || runs_.length() < kTabledRun || runs_.stride(0) != 1) return std::nullopt;
+  if (runs_.stride(1) == 0 && runs_.stride(2) == 1) return 0;
+  if (runs_.stride(1) == 1 && runs_.stride(2) == 0) return 1;
+  return std::nullopt;
+}
+
+void CodeRuns::choose_blocks() {
+  bool strided = false, staged = streams_;
+  for (std::size_t operand = 0; operand <= input_count_; ++operand) {
+    strided |= runs_.apart(operand);
+    staged |= runs_.stride(operand) != 1 && !constant_;
+  }
+  const std::size_t length = runs_.length();
+  max_columns_ = staged ? std::min(length, kChunkBytes) : length;
+  if (strided) {
+    const std::size_t side = runs_.apart(0) ? kTileOfOutput : kTile;
+    max_columns_ = std::min(max_columns_, std::max(side, kChunkBytes / runs_.rows()));
+  }
+  max_rows_ = strided || length < kLongRun ? std::max<std::size_t>(kChunkBytes / max_columns_, 1) : 1;
 }
 
 const std::uint8_t* CodeRuns::contiguous(const Block& block, std::size_t input, const std::uint8_t* data,
                                          Copy& copy) const {
-  const std::size_t operand = 1 + input;
-  const std::int64_t stride = runs_.stride(operand), row_stride = block.rows > 1 ? runs_.stride(operand, 1) : 0;
-  const std::uint8_t* source = data + offset(block, operand);
-  const bool one_run = block.rows == 1 || row_stride == static_cast<std::int64_t>(block.columns);
-  if ((stride == 1 || block.columns == 1) && one_run) return source;
-  if (copy.source == source && copy.rows >= block.rows && copy.columns == block.columns) return copy.codes;
-
-  for (std::size_t row = 0; row < block.rows; ++row) {
-    const std::uint8_t* from = source + static_cast<std::int64_t>(row) * row_stride;
-    std::uint8_t* to = copy.codes + row * block.columns;
-    if (stride == 1) {
-      std::memcpy(to, from, block.columns);
-    } else if (stride == 0) {
-      std::memset(to, *from, block.columns);
-    } else {
-      for (std::size_t i = 0; i < block.columns; ++i) to[i] = from[static_cast<std::int64_t>(i) * stride];
-    }
-  }
-  copy.source = source;
-  copy.rows = block.rows;
-  copy.columns = block.columns;
-  return copy.codes;
+  const std::uint8_t* first = data + offset(block, 1 + input);
+  const Rows rows = rows_of(block, 1 + input);
+  if (rows.contiguous()) return first;
+  if (copy.first == first && copy.columns == rows.columns && copy.rows >= rows.rows) return copy.codes.bytes;
+  gather(first, DataType::uint8, rows, pack_, copy.codes);
+  copy.first = first;
+  copy.rows = rows.rows;
+  copy.columns = rows.columns;
+  return copy.codes.bytes;
 }
 
-void CodeRuns::scatter(const std::uint8_t* codes, std::size_t count, std::uint8_t* target) const {
-  const std::int64_t stride = runs_.stride(0);
-  for (std::size_t i = 0; i < count; ++i) target[static_cast<std::int64_t>(i) * stride] = codes[i];
+void CodeRuns::look_up(const Table& table, const std::uint8_t* codes, std::size_t count, std::uint8_t* output) const {
+  table_.look_up({.table = table.codes, .input = codes, .count = count, .output = output});
+}
+
+void CodeRuns::store(const Block& block, const ChunkBuffer& buffer, std::uint8_t* output) const {
+  const Rows rows = rows_of(block, 0);
+  if (streams_ && rows.contiguous()) return pack_.stream(buffer.bytes, block.rows * block.columns, output);
+  scatter(buffer, DataType::uint8, output, rows, pack_);
+}
+
+// Orders streaming stores before whatever tells another thread that they are done: a full fence, as a release is not
+// enough for them.
+void CodeRuns::finish_streams() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+
+std::string CodeRuns::describe() const {
+  std::string text = "blocks: up to " + std::to_string(max_rows_) + " x " + std::to_string(max_columns_) + " elements";
+  if (constant_) text += ", one input the same code all over a run: looked up in a table of the other's";
+  if (streams_) text += ", stored past the caches";
+  return text + "\n" + runs_.describe(num_threads_);
 }
 
 }  // namespace dmlcpu

@@ -1,20 +1,25 @@
 // The loop of element-wise operators that make 8-bit codes of 8-bit codes.
 //
-// Kernels take contiguous runs and are at their best with long ones. StridedRuns joins what is one run in every tensor.
-// Where the output goes on from run to run and an input does not, because it is broadcast or lies in another order,
-// several runs of that input are brought together in a buffer, which is kept while it holds what comes next too:
+// Kernels take contiguous runs and are at their best with long ones. StridedRuns joins what is one run in every tensor;
+// planes of what remains are cut into blocks. Inputs that are not one run within a block are brought together in a
+// buffer (staging.h), which is kept while it holds what comes next too:
 //
 //   {N, H, W, C} memory and {N, C, 1, 1} broadcast over it   the C codes several times over, once for all pixels
 //   {N, C, H, W} memory and {N, C, 1, 1} broadcast over it   H*W times each code
+//
+// Where one of two inputs is one code over a long run, the output is a function of the other's code: 256 outputs of the
+// kernel are a table of it, and the run is looked up (kernels/table).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "operators/staging.h"
 #include "operators/strided_runs.h"
 #include "runtime/thread_pool.h"
 
@@ -26,67 +31,115 @@ class CodeRuns {
   using Inputs = std::array<const std::uint8_t*, kMaxInputs>;
 
   // The output, then the inputs: 8-bit codes of equal sizes. Throws std::invalid_argument if sizes differ.
-  explicit CodeRuns(std::span<const TensorLayout* const> operands)
-      : runs_(operands), input_count_(operands.size() - 1) {}
+  CodeRuns(std::span<const TensorLayout* const> operands, const ExecutionTarget& target);
 
-  // kernel(inputs, output, count) on contiguous codes that cover the tensors.
+  // kernel(inputs, output, count) on contiguous codes that cover the tensors. It makes each code of the output of those
+  // of the inputs at the same place, so that it may be called on other codes besides.
   template <class Kernel>
-  void run(const Inputs& inputs, std::uint8_t* output, int num_threads, const Kernel& kernel) const {
-    parallel_for(runs_.task_count(), num_threads, [&](std::size_t task, int) noexcept {
+  void run(const Inputs& inputs, std::uint8_t* output, const Kernel& kernel) const {
+    parallel_for(runs_.task_count(), num_threads_, [&](std::size_t task, int) noexcept {
       const StridedRuns::Piece piece = runs_.piece(task);
-      Buffers buffers;
-      for (std::size_t r = 0, rows = 0; r < piece.run_count; r += rows) {
-        rows = rows_at(piece, r);
-        const std::size_t step = rows > 1 || whole_runs() ? piece.size : std::min(piece.size, kBufferSize);
-        for (std::size_t begin = 0; begin < piece.size; begin += step) {
-          const Block block = {runs_.offsets(piece.first_run + r), piece.begin + begin, rows,
-                               std::min(step, piece.size - begin)};
-          Inputs codes{};
-          for (std::size_t i = 0; i < input_count_; ++i) codes[i] = contiguous(block, i, inputs[i], buffers.inputs[i]);
-          std::uint8_t* target = output + offset(block, 0);
-          const bool direct = runs_.stride(0) == 1 || block.count() == 1;
-          kernel(codes, direct ? target : buffers.output, block.count());
-          if (!direct) scatter(buffers.output, block.columns, target);
+      Staging staging;
+      for (std::size_t column = 0; column < piece.size; column += max_columns_) {
+        const std::size_t columns = std::min(max_columns_, piece.size - column);
+        for (std::size_t row = 0; row < piece.run_count;) {
+          const std::size_t first = piece.first_run + row;
+          const std::size_t rows = runs_.rows_from(first, std::min(max_rows_, piece.run_count - row));
+          run_block({runs_.offsets(first), piece.begin + column, rows, columns}, inputs, output, staging, kernel);
+          row += rows;
         }
       }
+      if (streams_) finish_streams();
     });
   }
 
-  std::string describe(int num_threads) const { return runs_.describe(num_threads); }
+  // The plan in words, one property a line, for CompiledOperator::describe.
+  std::string describe() const;
 
  private:
-  static constexpr std::size_t kBufferSize = 4096;  // an input's or the output's; all within a quarter of an L1 cache
-
-  // rows runs that follow each other along the second axis, columns elements of each from begin on.
+  // columns elements, from begin on, of rows runs.
   struct Block {
     StridedRuns::Offsets offsets;
     std::size_t begin, rows, columns;
-    std::size_t count() const { return rows * columns; }
   };
 
-  // A contiguous copy of rows runs of columns elements from source on.
+  // A contiguous copy of rows of a tensor from first on.
   struct Copy {
-    const std::uint8_t* source = nullptr;
+    const std::uint8_t* first = nullptr;
     std::size_t rows = 0, columns = 0;
-    alignas(64) std::uint8_t codes[kBufferSize];
+    ChunkBuffer codes;
   };
 
-  struct Buffers {
+  // What the output is for each code of one input beside the code at constant of the other.
+  struct Table {
+    const std::uint8_t* constant = nullptr;
+    alignas(64) std::uint8_t codes[256];
+  };
+
+  // 0 to 255.
+  alignas(64) static constexpr std::array<std::uint8_t, 256> kEveryCode = [] {
+    std::array<std::uint8_t, 256> codes{};
+    for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i);
+    return codes;
+  }();
+
+  struct Staging {
     Copy inputs[kMaxInputs];
-    alignas(64) std::uint8_t output[kBufferSize];
+    Table table;
+    ChunkBuffer output;
   };
 
   // Operand 0 is the output, operand 1 + i input i.
   std::int64_t offset(const Block& block, std::size_t operand) const {
     return block.offsets[operand] + static_cast<std::int64_t>(block.begin) * runs_.stride(operand);
   }
-  bool whole_runs() const;
-  std::size_t rows_at(const StridedRuns::Piece& piece, std::size_t run) const;
+  Rows rows_of(const Block& block, std::size_t operand) const {
+    return {block.rows, block.columns, runs_.row_stride(operand), runs_.stride(operand)};
+  }
+  void choose_blocks();
+  std::optional<std::size_t> constant_input() const;
   const std::uint8_t* contiguous(const Block& block, std::size_t input, const std::uint8_t* data, Copy& copy) const;
-  void scatter(const std::uint8_t* codes, std::size_t count, std::uint8_t* target) const;
+  void look_up(const Table& table, const std::uint8_t* codes, std::size_t count, std::uint8_t* output) const;
+  void store(const Block& block, const ChunkBuffer& buffer, std::uint8_t* output) const;
+  static void finish_streams();
+
+  template <class Kernel>
+  void run_block(const Block& block, const Inputs& inputs, std::uint8_t* output, Staging& staging,
+                 const Kernel& kernel) const {
+    const bool in_place = rows_of(block, 0).contiguous() && !streams_;
+    std::uint8_t* codes = in_place ? output + offset(block, 0) : staging.output.bytes;
+    if (constant_) {
+      const std::size_t constant = *constant_, other = 1 - constant;
+      fill_table(constant, inputs[constant] + offset(block, 1 + constant), staging.table, kernel);
+      look_up(staging.table, inputs[other] + offset(block, 1 + other), block.columns, codes);
+    } else {
+      Inputs contiguous_codes{};
+      for (std::size_t i = 0; i < input_count_; ++i) {
+        contiguous_codes[i] = contiguous(block, i, inputs[i], staging.inputs[i]);
+      }
+      kernel(contiguous_codes, codes, block.rows * block.columns);
+    }
+    if (!in_place) store(block, staging.output, output + offset(block, 0));
+  }
+
+  template <class Kernel>
+  static void fill_table(std::size_t constant, const std::uint8_t* code, Table& table, const Kernel& kernel) {
+    if (table.constant == code) return;
+    alignas(64) std::uint8_t same_code[256];
+    std::fill_n(same_code, 256, *code);
+    kernel(constant == 0 ? Inputs{same_code, kEveryCode.data()} : Inputs{kEveryCode.data(), same_code}, table.codes,
+           256);
+    table.constant = code;
+  }
 
   StridedRuns runs_;
   std::size_t input_count_;
+  const PackKernels& pack_;
+  const TableKernels& table_;
+  int num_threads_;
+  bool streams_;
+  std::optional<std::size_t> constant_;  // the input that is one code over each run, if the rest is looked up
+  std::size_t max_rows_ = 1, max_columns_ = 1;
 };
 
 }  // namespace dmlcpu

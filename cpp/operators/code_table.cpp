@@ -35,7 +35,7 @@ class CodeTable final : public CompiledOperator {
   CodeTable(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         transposition_(transposition(desc(), target())),
-        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(transposition_ ? kOutput : kInput)}),
+        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(transposition_ ? kOutput : kInput)}, target()),
         look_up_(target().kernels().best_table().look_up) {
     check_table(desc());
   }
@@ -43,7 +43,7 @@ class CodeTable final : public CompiledOperator {
   std::string describe() const override {
     const std::string algorithm =
         transposition_ ? "transposition, then in place\n" + transposition_->describe() : "one pass";
-    return "algorithm: " + algorithm + "\nkernel: table\n" + runs_.describe(target().num_threads);
+    return "algorithm: " + algorithm + "\nkernel: table\n" + runs_.describe();
   }
 
  protected:
@@ -51,7 +51,7 @@ class CodeTable final : public CompiledOperator {
     const auto* table = static_cast<const std::uint8_t*>(tensors[kTable]);
     if (transposition_) transposition_->run(tensors[kInput], tensors[kOutput]);
     runs_.run({static_cast<const std::uint8_t*>(tensors[transposition_ ? kOutput : kInput])},
-              static_cast<std::uint8_t*>(tensors[kOutput]), target().num_threads,
+              static_cast<std::uint8_t*>(tensors[kOutput]),
               [&](const CodeRuns::Inputs& inputs, std::uint8_t* output, std::size_t count) noexcept {
                 look_up_({.table = table, .input = inputs[0], .count = count, .output = output});
               });

@@ -25,20 +25,18 @@ class QuantizedMultiply final : public CompiledOperator {
  public:
   QuantizedMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}) {
+        runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}, target()) {
     check_parameters(kA, kAScale, kAZeroPoint);
     check_parameters(kB, kBScale, kBZeroPoint);
     check_parameters(kOutput, kOutputScale, kOutputZeroPoint);
   }
 
-  std::string describe() const override {
-    return "algorithm: one pass\nkernel: multiply\n" + runs_.describe(target().num_threads);
-  }
+  std::string describe() const override { return "algorithm: one pass\nkernel: multiply\n" + runs_.describe(); }
 
  protected:
   void run(const TensorPointers& tensors) const override {
     const MultiplyRun whole = whole_run(tensors);
-    runs_.run({whole.a, whole.b}, static_cast<std::uint8_t*>(tensors[kOutput]), target().num_threads,
+    runs_.run({whole.a, whole.b}, static_cast<std::uint8_t*>(tensors[kOutput]),
               [&](const CodeRuns::Inputs& inputs, std::uint8_t* output, std::size_t count) noexcept {
                 MultiplyRun part = whole;
                 part.a = inputs[0];

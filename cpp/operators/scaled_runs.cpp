@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <numeric>
 
 namespace dmlcpu {
@@ -16,6 +17,9 @@ constexpr std::size_t kBlock = 4096;
 
 // The widest vector in elements of parameters: folded rows are multiples of it where they can be.
 constexpr std::size_t kLanes = 64;
+
+// Parameters of a row up to which kernels keep them from row to row.
+constexpr std::size_t kFewParameters = 512;
 
 // The wider tensor decides the order of the axes, the output where both are as wide. A tensor that repeats has no
 // order.
@@ -44,7 +48,8 @@ ScaledRuns::ScaledRuns(const TensorLayout& input, const TensorLayout* scale, con
       zero_point_offset_(zero_point_offset),
       pack_(*target.kernels().pack),
       num_threads_(target.num_threads),
-      streams_(runs_.dense(kOutput) && streams(bytes_of(input) + bytes_of(output))) {
+      streams_(runs_.dense(kOutput) && streams(bytes_of(input) + bytes_of(output))),
+      repeats_(repeats()) {
   choose_blocks();
 }
 
@@ -54,7 +59,7 @@ void ScaledRuns::choose_blocks() {
   if (by_column && row_invariant()) {
     const bool folds = runs_.rows() > 1 && length <= kChunk / 2 && runs_.dense(kInput) && runs_.dense(kOutput);
     spread_ = folds ? Spread::folded : Spread::columns;
-  } else if (by_column || (runs_.rows() > 1 && length < kShortRun)) {
+  } else if (by_column || (!repeats_ && runs_.rows() > 1 && length < kShortRun)) {
     spread_ = Spread::elements;
   }
 
@@ -72,17 +77,22 @@ void ScaledRuns::choose_blocks() {
     max_columns_ = length;
   }
   if (runs_.apart(kInput) || runs_.apart(kOutput)) {
-    // Tiles: lines of both sides are used whole. An output's stay in cache from one tile to the next below it.
-    const std::size_t side = elements < kChunkBytes ? 32 : runs_.apart(kOutput) ? 256 : 64;
+    // Tiles: lines of both sides are used whole, an output's of 64 codes at once.
+    const std::size_t side = elements < kChunkBytes ? 32 : runs_.apart(kOutput) ? kChunkBytes / 64 : 64;
     max_columns_ = std::min(max_columns_, std::max(side, elements / runs_.rows()));
   }
   max_columns_ = std::min(max_columns_, length);
-  max_rows_ = std::clamp<std::size_t>(elements / max_columns_, 1, kChunk);
+  const bool any_rows = spread_ == Spread::rows && staged_bytes == 0;  // a kernel reads each of them once
+  max_rows_ = any_rows ? kChunk : std::clamp<std::size_t>(elements / max_columns_, 1, kChunk);
+  if (repeats_ && in_place(kOutput, 1, length) && !streams_) {
+    max_columns_ = std::min(max_columns_, kBlock);
+    max_rows_ = kChunk;
+  }
   if (spread_ == Spread::folded) {
     const std::size_t folded = std::lcm(length, kLanes);
     fold_ = (folded <= kChunk ? folded : kChunk) / length;
-    // Rows of one vector of parameters are read from end to end, however many they are.
-    if (staged_bytes == 0 && length * fold_ <= kLanes) elements = StridedRuns::kElementsPerTask;
+    // Kernels walk rows of few parameters from end to end, however many they are.
+    if (staged_bytes == 0 && length * fold_ <= kFewParameters) elements = StridedRuns::kElementsPerTask;
     max_rows_ = std::max<std::size_t>(elements / length, 1);
   }
 }
@@ -140,6 +150,19 @@ void ScaledRuns::load_one(const void* data, DataType type, Operand operand, std:
   }
 }
 
+// The first row of a block of the output to its other rows.
+void ScaledRuns::repeat_row(void* first, std::size_t row_stride, std::size_t rows, std::size_t columns) const {
+  auto* bytes = static_cast<std::uint8_t*>(first);
+  const std::size_t size = columns * element_size(output_type_), step = row_stride * element_size(output_type_);
+  if (step != size) {
+    for (std::size_t row = 1; row < rows; ++row) std::memcpy(bytes + row * step, bytes, size);
+    return;
+  }
+  for (std::size_t done = size; done < rows * size; done *= 2) {
+    std::memcpy(bytes + done, bytes, std::min(done, rows * size - done));
+  }
+}
+
 void ScaledRuns::store_staged(const ChunkBuffer& buffer, void* output, std::size_t rows, std::size_t columns) const {
   const Rows target = {rows, columns, runs_.row_stride(kOutput), runs_.stride(kOutput)};
   if (!streams_) return scatter(buffer, output_type_, output, target, pack_);
@@ -164,6 +187,7 @@ std::string ScaledRuns::describe() const {
                      std::to_string(max_columns_) + " elements";
   if (!in_place(kInput, max_rows_, max_columns_)) text += ", the input gathered";
   if (!in_place(kOutput, max_rows_, max_columns_)) text += ", the output scattered";
+  if (repeats_) text += ", one row computed for all";
   if (streams_) text += ", stored past the caches";
   return text + "\n" + runs_.describe(num_threads_);
 }

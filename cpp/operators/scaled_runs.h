@@ -9,6 +9,8 @@
 //                                            ones are folded to longer rows
 //   of elements, or runs of a few elements   a chunk of contiguous elements                     one an element, spread
 //
+// Of rows that are the same throughout, as those of an input that repeats, one is computed and the rest copied.
+//
 // What a kernel cannot read or write in place is staged (staging.h): 8-bit elements that are neighbours across rows are
 // transposed, so the wider of input and output decides the order of the axes.
 #pragma once
@@ -128,9 +130,12 @@ class ScaledRuns {
   void choose_blocks();
   StridedRuns::Offsets position(std::size_t run, std::size_t column) const;
   bool row_invariant() const { return runs_.row_stride(kScale) == 0 && runs_.row_stride(kZeroPoint) == 0; }
+  // Whether every row of a plane has the elements and the parameters of its first.
+  bool repeats() const { return runs_.rows() > 1 && runs_.row_stride(kInput) == 0 && row_invariant(); }
   // Whether a kernel takes a block of an operand as it lies in memory.
   bool in_place(Operand operand, std::size_t rows, std::size_t columns) const;
   static void finish_streams();
+  void repeat_row(void* first, std::size_t row_stride, std::size_t rows, std::size_t columns) const;
   void store_staged(const ChunkBuffer& buffer, void* output, std::size_t rows, std::size_t columns) const;
 
   // Brings the parameters of a block into floats.
@@ -142,7 +147,8 @@ class ScaledRuns {
   template <class Kernel>
   void run_block(const Operands& operands, const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns,
                  Parameters& parameters, const Kernel& kernel) const {
-    load(operands, offsets, rows, columns, parameters);
+    const std::size_t kernel_rows = repeats_ ? 1 : rows;
+    load(operands, offsets, kernel_rows, columns, parameters);
     ChunkBuffer input_buffer, output_buffer;
     void* output = element(operands.output, output_type_, offsets[kOutput]);
     const bool output_in_place = in_place(kOutput, rows, columns) && !streams_;
@@ -153,15 +159,16 @@ class ScaledRuns {
         .scale = parameters.scale,
         .zero_point = parameters.zero_point,
         .per_element = spread_ != Spread::rows,
-        .rows = rows,
+        .rows = kernel_rows,
         .input_row_stride = static_cast<std::size_t>(runs_.row_stride(kInput)),
         .output_row_stride = output_in_place ? static_cast<std::size_t>(runs_.row_stride(kOutput)) : columns};
-    if (!in_place(kInput, rows, columns)) {
-      block.input = gather(block.input, input_type_, {rows, columns, runs_.row_stride(kInput), runs_.stride(kInput)},
-                           pack_, input_buffer);
+    if (!in_place(kInput, kernel_rows, columns)) {
+      block.input = gather(block.input, input_type_,
+                           {kernel_rows, columns, runs_.row_stride(kInput), runs_.stride(kInput)}, pack_, input_buffer);
       block.input_row_stride = columns;
     }
     call(kernel, block);
+    if (repeats_) repeat_row(block.output, block.output_row_stride, rows, columns);
     if (!output_in_place) store_staged(output_buffer, output, rows, columns);
   }
 
@@ -192,6 +199,7 @@ class ScaledRuns {
   const PackKernels& pack_;
   int num_threads_;
   bool streams_;
+  bool repeats_;
   Spread spread_ = Spread::rows;
   std::size_t fold_ = 1;  // rows that count as one
   std::size_t max_rows_ = 1, max_columns_ = 1;

@@ -10,10 +10,10 @@
 
 namespace dmlcpu {
 
-// Bytes of a chunk: all buffers of an operator stay within half of a level-1 cache.
-inline constexpr std::size_t kChunkBytes = 4096;
-// Elements of a chunk of any type.
-inline constexpr std::size_t kChunk = kChunkBytes / 4;
+// Bytes of a chunk: all buffers of an operator stay within half of a level-1 cache of 48 KiB.
+inline constexpr std::size_t kChunkBytes = 8192;
+// Elements of a chunk of any type, where parameters lie beside them.
+inline constexpr std::size_t kChunk = 1024;
 
 // A buffer for one chunk of any type.
 struct alignas(64) ChunkBuffer {

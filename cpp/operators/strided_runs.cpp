@@ -84,16 +84,16 @@ StridedRuns::Offsets StridedRuns::offsets(std::size_t run) const {
   return offsets;
 }
 
-// Runs that one task may take together: of a plane where an operand's elements are neighbours across rows, so that its
-// cache lines are not shared out among tasks, else all.
-std::size_t StridedRuns::rows_together() const {
-  const bool crossed = rank_ > 1 && (apart(0) || apart(1) || apart(2) || apart(3));
-  return crossed ? rows() : count_;
-}
+// Whether an operand's elements may be neighbours across rows.
+bool StridedRuns::crossed() const { return rank_ > 1 && (apart(0) || apart(1) || apart(2) || apart(3)); }
+
+// Runs that one task may take together: of a plane where an operand is crossed, so that its cache lines are not shared
+// out among tasks, else all.
+std::size_t StridedRuns::rows_together() const { return crossed() ? rows() : count_; }
 
 StridedRuns::Cut StridedRuns::cut() const {
   constexpr std::size_t kRows = 256, kColumns = 64;  // at least so many of a plane where there are
-  if (rows_together() == count_) {
+  if (!crossed()) {
     const std::size_t columns = std::min(length(), kElementsPerTask);
     return {std::max<std::size_t>(kElementsPerTask / columns, 1), columns};
   }

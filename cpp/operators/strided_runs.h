@@ -72,6 +72,7 @@ class StridedRuns {
     std::size_t rows, columns;  // of a task
   };
   Cut cut() const;
+  bool crossed() const;
   std::size_t rows_together() const;
 
   // Axis 0 is the innermost here.

@@ -69,6 +69,16 @@ void check_kernel(Check& check, const char* name, QuantizeFunction kernel, Resca
       }
     }
   }
+  for (const std::size_t rows : {511, 512, 513, 1030}) {
+    for (const std::size_t count : {1, 5, 16, 49, 80}) {
+      describe_case("quantize %s, %zu rows of %zu", name, rows, count);
+      check_rows<Input>(check, kernel, rescale, count, rows, false);
+    }
+  }
+  for (const std::size_t count : {128, 192, 448, 512, 576}) {
+    describe_case("quantize %s, 3 rows of %zu, per_element", name, count);
+    for (int repeat = 0; repeat < 4; ++repeat) check_rows<Input>(check, kernel, rescale, count, 3, true);
+  }
 }
 
 // Rows with gaps between them, or input rows that coincide, with a scale for each row or for each column.

@@ -1,5 +1,5 @@
-// dequantize.h for AVX-512: 16 elements a step, the rest of a row by a mask. Parameters of elements stay in registers
-// while a step of 64 goes down the rows. Bound by stores and memory.
+// dequantize.h for AVX-512: 16 elements a step, the rest of a row by a mask. Parameters of at most 64 elements
+// stay in registers from row to row. Bound by stores and memory.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -87,15 +87,14 @@ void dequantize_row(const Input* input, Output* output, std::size_t count, const
   dequantize_to(count);
 }
 
-// count elements of every row, 16 * (steps - 1) < count <= 16 * steps, from the first on.
+// Rows of 16 * (steps - 1) < count <= 16 * steps elements, with a parameter each.
 template <std::size_t steps, class Output, class Input>
-void dequantize_columns(const DequantizeRun& run, const Input* input, Output* output, const float* scale,
-                        const float* zero_point, std::size_t count) noexcept {
-  const __mmask16 last = mask_of(count - 16 * (steps - 1));
+void dequantize_columns(const DequantizeRun& run, const Input* input, Output* output) noexcept {
+  const __mmask16 last = mask_of(run.count - 16 * (steps - 1));
   Lanes lanes[steps];
   for (std::size_t j = 0; j < steps; ++j) {
     const __mmask16 mask = j + 1 < steps ? kAllLanes : last;
-    lanes[j] = {load(scale + 16 * j, mask), load(zero_point + 16 * j, mask)};
+    lanes[j] = {load(run.scale + 16 * j, mask), load(run.zero_point + 16 * j, mask)};
   }
   for (std::size_t row = 0; row < run.rows; ++row) {
     for (std::size_t j = 0; j < steps; ++j) {
@@ -106,25 +105,38 @@ void dequantize_columns(const DequantizeRun& run, const Input* input, Output* ou
   }
 }
 
+// The same for longer rows: parameters are read again for each, as the stores take longer than that.
+template <class Output, class Input>
+void dequantize_by_element(const DequantizeRun& run, const Input* input, Output* output) noexcept {
+  const auto dequantize_at = [&](std::size_t i, __mmask16 mask) {
+    dequantize_16(input + i, output + i, mask, {load(run.scale + i, mask), load(run.zero_point + i, mask)});
+  };
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    std::size_t i = 0;
+    for (; i + 64 <= run.count; i += 64) {
+      for (std::size_t j = 0; j < 64; j += 16) dequantize_at(i + j, kAllLanes);
+    }
+    for (; i < run.count; i += 16) dequantize_at(i, mask_of(run.count - i));
+    input += run.input_row_stride;
+    output += run.output_row_stride;
+  }
+}
+
 template <class Output, class Input>
 void dequantize_run(const DequantizeRun& operands) noexcept {
   const DequantizeRun run = operands;  // a copy: output could alias the original
   const Input* input = static_cast<const Input*>(run.input);
   Output* output = static_cast<Output*>(run.output);
-  if (!run.per_element) {
-    for (std::size_t row = 0; row < run.rows; ++row) {
-      const Lanes lanes = {_mm512_set1_ps(run.scale[row]), _mm512_set1_ps(run.zero_point[row])};
-      dequantize_row(input + row * run.input_row_stride, output + row * run.output_row_stride, run.count, lanes);
-    }
-    return;
+  if (run.per_element) {
+    if (run.rows == 1 || run.count > 64) return dequantize_by_element(run, input, output);
+    if (run.count > 48) return dequantize_columns<4>(run, input, output);
+    if (run.count > 32) return dequantize_columns<3>(run, input, output);
+    if (run.count > 16) return dequantize_columns<2>(run, input, output);
+    return dequantize_columns<1>(run, input, output);
   }
-  std::size_t i = 0;
-  for (; i + 64 <= run.count; i += 64) {
-    dequantize_columns<4>(run, input + i, output + i, run.scale + i, run.zero_point + i, 64);
-  }
-  for (; i < run.count; i += 16) {
-    const std::size_t count = run.count - i < 16 ? run.count - i : 16;
-    dequantize_columns<1>(run, input + i, output + i, run.scale + i, run.zero_point + i, count);
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    const Lanes lanes = {_mm512_set1_ps(run.scale[row]), _mm512_set1_ps(run.zero_point[row])};
+    dequantize_row(input + row * run.input_row_stride, output + row * run.output_row_stride, run.count, lanes);
   }
 }
 

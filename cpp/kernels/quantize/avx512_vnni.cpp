@@ -109,6 +109,90 @@ void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, f
   if (i < count) quantize_64(i, mask_of(count - i));
 }
 
+// Parameters of several rows, or of the elements of a row that others follow, as Lanes has them: made once, since a
+// division takes longer than a step.
+struct Parameters {
+  static constexpr std::size_t kMost = 512;
+  alignas(64) float scale[kMost], bound[kMost], reciprocal[kMost];
+  alignas(64) std::int32_t zero_point[kMost];
+};
+
+template <Rescale rescale>
+void prepare(const float* scale, const float* zero_point, std::size_t count, Parameters& parameters) noexcept {
+  for (std::size_t i = 0; i < count; i += 16) {
+    const Lanes lanes = lanes_of<rescale>(scale + i, zero_point + i, lane_mask(count - i));
+    _mm512_store_ps(parameters.scale + i, lanes.scale_f32x16);
+    if constexpr (rescale == Rescale::divide_by_reciprocal) {
+      _mm512_store_ps(parameters.bound + i, lanes.reciprocal.bound_f32x16);
+      _mm512_store_ps(parameters.reciprocal + i, lanes.reciprocal.reciprocal_f32x16);
+    }
+    _mm512_store_si512(parameters.zero_point + i, lanes.zero_point_i32x16);
+  }
+}
+
+// Of sixteen elements from i on.
+inline Lanes lanes_at(const Parameters& parameters, std::size_t i) noexcept {
+  const __m512 scale_f32x16 = _mm512_load_ps(parameters.scale + i);
+  return {scale_f32x16,
+          {_mm512_load_ps(parameters.bound + i), scale_f32x16, _mm512_load_ps(parameters.reciprocal + i)},
+          _mm512_load_si512(parameters.zero_point + i)};
+}
+
+// Of one row, in all lanes.
+inline Lanes lanes_of_row(const Parameters& parameters, std::size_t row) noexcept {
+  const __m512 scale_f32x16 = _mm512_set1_ps(parameters.scale[row]);
+  return {scale_f32x16,
+          {_mm512_set1_ps(parameters.bound[row]), scale_f32x16, _mm512_set1_ps(parameters.reciprocal[row])},
+          _mm512_set1_epi32(parameters.zero_point[row])};
+}
+
+// rows rows from the first on that are shorter than kAlignedRow, at most Parameters::kMost of them.
+template <Rescale rescale, class Input>
+void quantize_short_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, __m512i flip_u8x64) noexcept {
+  Parameters parameters;
+  prepare<rescale>(run.scale + first, run.zero_point + first, rows, parameters);
+  const Input* input = static_cast<const Input*>(run.input) + first * run.input_row_stride;
+  std::uint8_t* output = run.output + first * run.output_row_stride;
+  const std::size_t rest = run.count % 64, whole = run.count - rest;
+  const __mmask64 rest_mask = mask_of(rest);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const Lanes lanes[1] = {lanes_of_row(parameters, row)};
+    for (std::size_t i = 0; i < whole; i += 64) {
+      const __m512i codes_u8x64 = codes_of<rescale>(input + i, ~__mmask64{0}, lanes);
+      _mm512_storeu_si512(output + i, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+    }
+    if (rest > 16) {
+      const __m512i codes_u8x64 = codes_of<rescale>(input + whole, rest_mask, lanes);
+      _mm512_mask_storeu_epi8(output + whole, rest_mask, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+    } else if (rest != 0) {
+      const auto mask = static_cast<__mmask16>(rest_mask);
+      store_tail(output + whole, mask, rescaled<rescale>(load(input + whole, mask), lanes[0]), flip_u8x64);
+    }
+    input += run.input_row_stride;
+    output += run.output_row_stride;
+  }
+}
+
+// Rows of a multiple of 64 elements, at most Parameters::kMost, with a parameter each, from end to end.
+template <Rescale rescale, class Input>
+void quantize_periods(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+  Parameters parameters;
+  prepare<rescale>(run.scale, run.zero_point, run.count, parameters);
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+    std::uint8_t* output = run.output + row * run.output_row_stride;
+    for (std::size_t i = 0; i < run.count; i += 64) {
+      const Lanes lanes[4] = {lanes_at(parameters, i), lanes_at(parameters, i + 16), lanes_at(parameters, i + 32),
+                              lanes_at(parameters, i + 48)};
+      for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
+        _mm_prefetch(reinterpret_cast<const char*>(input + i) + kPrefetch + line, _MM_HINT_T0);
+      }
+      const __m512i codes_u8x64 = codes_of<rescale>(input + i, ~__mmask64{0}, lanes);
+      _mm512_storeu_si512(output + i, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+    }
+  }
+}
+
 // The same where a step goes down the rows, which no hardware foresees: a block of a caller's usual size ahead.
 constexpr std::size_t kPrefetchBlock = 16384;
 
@@ -137,23 +221,42 @@ void quantize_columns(const QuantizeRun& run, std::size_t i, __m512i flip_u8x64)
   quantize_rows(mask);
 }
 
-inline bool reciprocal_applies(const float* scale, __mmask64 mask) noexcept {
-  for (int j = 0; j < 4; ++j) {
-    if (!reciprocal_applies(load(scale + 16 * j, part(mask, j)), part(mask, j))) return false;
+inline bool reciprocal_applies(const float* scale, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; i += 16) {
+    const __mmask16 mask = lane_mask(count - i);
+    if (!reciprocal_applies(load(scale + i, mask), mask)) return false;
   }
   return true;
 }
 
 template <class Input, Rescale rescale>
-void quantize_run(const QuantizeRun& operands) noexcept {
-  const QuantizeRun run = operands;  // a copy: bytes of output could alias the original
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
-  if (run.per_element) {
-    for (std::size_t i = 0; i < run.count; i += 64) {
-      if (rescale == Rescale::divide && reciprocal_applies(run.scale + i, mask_of(run.count - i))) {
-        quantize_columns<Rescale::divide_by_reciprocal, Input>(run, i, flip_u8x64);
+void quantize_by_element(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+  constexpr bool divides = rescale == Rescale::divide;
+  if (run.rows > 1 && run.count > 64 && run.count % 64 == 0 && run.count <= Parameters::kMost) {
+    if (divides && reciprocal_applies(run.scale, run.count)) {
+      return quantize_periods<Rescale::divide_by_reciprocal, Input>(run, flip_u8x64);
+    }
+    return quantize_periods<rescale, Input>(run, flip_u8x64);
+  }
+  for (std::size_t i = 0; i < run.count; i += 64) {
+    if (divides && reciprocal_applies(run.scale + i, run.count - i < 64 ? run.count - i : 64)) {
+      quantize_columns<Rescale::divide_by_reciprocal, Input>(run, i, flip_u8x64);
+    } else {
+      quantize_columns<rescale, Input>(run, i, flip_u8x64);
+    }
+  }
+}
+
+template <class Input, Rescale rescale>
+void quantize_by_row(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+  constexpr bool divides = rescale == Rescale::divide;
+  if (run.rows > 1 && run.count < kAlignedRow) {
+    for (std::size_t row = 0; row < run.rows; row += Parameters::kMost) {
+      const std::size_t rows = run.rows - row < Parameters::kMost ? run.rows - row : Parameters::kMost;
+      if (divides && reciprocal_applies(run.scale + row, rows)) {
+        quantize_short_rows<Rescale::divide_by_reciprocal, Input>(run, row, rows, flip_u8x64);
       } else {
-        quantize_columns<rescale, Input>(run, i, flip_u8x64);
+        quantize_short_rows<rescale, Input>(run, row, rows, flip_u8x64);
       }
     }
     return;
@@ -162,12 +265,20 @@ void quantize_run(const QuantizeRun& operands) noexcept {
     const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
     std::uint8_t* output = run.output + row * run.output_row_stride;
     const float scale = run.scale[row], zero_point = run.zero_point[row];
-    if (rescale == Rescale::divide && reciprocal_applies(scale)) {
+    if (divides && reciprocal_applies(scale)) {
       quantize_row<Rescale::divide_by_reciprocal>(input, output, run.count, scale, zero_point, flip_u8x64);
     } else {
       quantize_row<rescale>(input, output, run.count, scale, zero_point, flip_u8x64);
     }
   }
+}
+
+template <class Input, Rescale rescale>
+void quantize_run(const QuantizeRun& operands) noexcept {
+  const QuantizeRun run = operands;  // a copy: bytes of output could alias the original
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
+  if (run.per_element) return quantize_by_element<Input, rescale>(run, flip_u8x64);
+  quantize_by_row<Input, rescale>(run, flip_u8x64);
 }
 
 }  // namespace

@@ -135,15 +135,15 @@ def folded(node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
             raise NotNative("its result is too large to be computed beforehand")
     try:
         with np.errstate(all="ignore"):
-            results = ReferenceEvaluator(model).run(None, {})
+            results: Any = ReferenceEvaluator(model).run(None, {})
     except Exception as error:  # not every operator has a reference, and not every node is valid
         raise NotNative(f"it cannot be computed beforehand ({error})") from None
     if not all(isinstance(result, np.ndarray | np.generic) for result in results):
         raise NotNative("its result is no tensor")
-    arrays = [np.asarray(result) for result in results]
-    if sum(array.nbytes for array in arrays) > _LARGEST_FOLDED:
+    made = [np.asarray(result) for result in results]
+    if sum(array.nbytes for array in made) > _LARGEST_FOLDED:
         raise NotNative("its result is too large to be computed beforehand")
-    return [Constant(array) for array in arrays]
+    return [Constant(array) for array in made]
 
 
 def _bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:

@@ -26,7 +26,7 @@ class ValueInfo:
 
     Attributes:
         name: Its name.
-        dtype: numpy's type of its elements.
+        dtype: numpy's type of its elements; ``void`` of an output that the model tells no type of.
         shape: Lengths of the axes; a name, or None, where a length is free. None if even the rank is.
     """
 
@@ -115,13 +115,16 @@ def _checked(proto: onnx.ModelProto) -> Model:
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError("model: it has no graph")
     versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
+    for domain, version in versions.items():
+        if not 1 <= version < 1 << 31:
+            raise InvalidModelError(f"model: version {version} of the operators of the domain {domain!r}")
     constants = {tensor.name: _array(tensor) for tensor in proto.graph.initializer}
     if proto.graph.sparse_initializer:
         raise InvalidModelError("model: sparse initializers are not supported")
     inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
     names: set[str] = set()
     nodes = tuple(_node(index, node, versions, names) for index, node in enumerate(proto.graph.node))
-    outputs = tuple(_value_info(value) for value in proto.graph.output)
+    outputs = tuple(_output_info(value) for value in proto.graph.output)
     nodes = _ordered(nodes, {*constants, *(value.name for value in inputs)}, outputs)
     return Model(proto, inputs, outputs, nodes, constants)
 
@@ -132,6 +135,13 @@ def _array(tensor: onnx.TensorProto) -> Array:
     except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
         raise InvalidModelError(f"initializer {tensor.name!r}: {error}") from None
     return array
+
+
+def _output_info(value: onnx.ValueInfoProto) -> ValueInfo:
+    """Return what a model tells of an output, which may be its name alone."""
+    if value.type.WhichOneof("value") is None:
+        return ValueInfo(value.name, np.dtype(np.void), None)
+    return _value_info(value)
 
 
 def _value_info(value: onnx.ValueInfoProto) -> ValueInfo:

@@ -38,6 +38,8 @@ _ANCHORS: Final = frozenset(
         "MatMulIntegerToFloat",
     }
 )
+# What rules raise where a node has not what a valid one has.
+_MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -121,6 +123,8 @@ def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> 
         try:
             return _Planner(model, arrays, device, foreign).plan()
         except _NotLoweredError as error:
+            if error.node in foreign:
+                raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
             foreign.add(error.node)
 
 
@@ -169,7 +173,7 @@ class _Planner:
     def _floats(self, name: str) -> Tensor | Array:
         try:
             return self._lowering.floats(self._values[name])
-        except NotNative:
+        except (NotNative, *_MALFORMED):
             raise _NotLoweredError(self._writers[name]) from None
 
     def _exported(self, tensor: Tensor) -> str:
@@ -209,7 +213,7 @@ class _Planner:
             raise NotNative("no inputs")
         try:
             return rule(self._lowering, node, inputs)
-        except (IndexError, KeyError, ValueError, TypeError, AttributeError) as error:
+        except _MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
 

@@ -105,8 +105,8 @@ class Dequantized:
         if self.scale.size > 1:
             along[self.axis] = self.scale.size
         difference = self.codes.astype(np.float32) - self.zero_point.astype(np.float32).reshape(along)
-        floats: Array = difference * self.scale.astype(np.float32).reshape(along)
-        return floats
+        with np.errstate(all="ignore"):
+            return np.asarray(difference * self.scale.astype(np.float32).reshape(along))
 
 
 class Deferred(ABC):

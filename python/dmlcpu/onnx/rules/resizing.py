@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tens
 
 __all__ = ["RULES"]
 
-_Floats: TypeAlias = Array
+_Floats = Array  # FLOAT32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,15 +45,13 @@ class Taps:
 
 # The place in the source of each output index, in FLOAT32 like onnxruntime's: at halves the rounding counts.
 def _half_pixel(index: _Floats, axis: Axis) -> _Floats:
-    places: _Floats = np.subtract((index + np.float32(0.5)) / axis.scale, np.float32(0.5))
-    return places
+    return np.asarray((index + np.float32(0.5)) / axis.scale - np.float32(0.5))
 
 
 def _half_pixel_symmetric(index: _Floats, axis: Axis) -> _Floats:
     adjustment = np.float32(axis.resized) / (axis.scale * np.float32(axis.size))
     offset = np.float32(axis.size) / np.float32(2) * (np.float32(1) - adjustment)
-    places: _Floats = np.subtract(offset + (index + np.float32(0.5)) / axis.scale, np.float32(0.5))
-    return places
+    return np.asarray(offset + (index + np.float32(0.5)) / axis.scale - np.float32(0.5))
 
 
 def _pytorch_half_pixel(index: _Floats, axis: Axis) -> _Floats:
@@ -63,8 +61,7 @@ def _pytorch_half_pixel(index: _Floats, axis: Axis) -> _Floats:
 def _align_corners(index: _Floats, axis: Axis) -> _Floats:
     if axis.resized == 1:
         return np.zeros_like(index)
-    places: _Floats = np.divide(index * np.float32(axis.size - 1), np.float32(axis.resized - 1))
-    return places
+    return np.asarray(index * np.float32(axis.size - 1) / np.float32(axis.resized - 1))
 
 
 _COORDINATES: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
@@ -79,8 +76,7 @@ _COORDINATES: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
 
 def _rounded(places: _Floats) -> _Floats:
     """Round halves away from zero."""
-    rounded: _Floats = np.copysign(np.floor(np.abs(places) + np.float32(0.5)), places)
-    return rounded
+    return np.asarray(np.copysign(np.floor(np.abs(places) + np.float32(0.5)), places))
 
 
 _NEAREST: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
