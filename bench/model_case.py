@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import statistics
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from bench.model_zoo import Answer
 from bench.peers.models import onnxruntime_session
+from bench.timing import Clock
 from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.planning import NativePart
 
@@ -130,13 +130,13 @@ def placement(session: dmlcpu.InferenceSession, model: bytes) -> Placement:
     )
 
 
-def start_seconds(start: Callable[[], object]) -> float:
+def start_seconds(start: Callable[[], object], clock: Clock) -> float:
     """Return the median time of making a model ready and running it once."""
     seconds = []
     for _ in range(_STARTS):
-        begin = time.perf_counter()
+        begin = clock()
         start()
-        seconds.append(time.perf_counter() - begin)
+        seconds.append(clock() - begin)
     return statistics.median(seconds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from bench.model_case import Agreement, Placement, StepCost, agreement, placemen
 from bench.model_zoo import FORMS, NETWORKS, MissingPackageError, Network, TinyNetwork, default_folder
 from bench.peers.models import MODEL_PEERS, ModelPeer, OpenModel
 from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
-from bench.timing import REPEATS, alternating_medians
+from bench.timing import REPEATS, Clock, alternating_medians
 
 __all__ = ["command"]
 
@@ -60,6 +61,7 @@ def command(
     build_only: Annotated[
         bool, typer.Option("--build-only", help="make the quantized networks, measure nothing")
     ] = False,
+    cpu_time: Annotated[bool, typer.Option("--cpu-time", help="for a processor that others use too")] = False,
     repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
     json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
@@ -74,7 +76,8 @@ def command(
     device = dmlcpu.Device(isa=isa, num_threads=threads)
     chosen = list(_installed(MODEL_PEERS[name] for name in peers.split(",") if name))
     versions = {peer.name: peer.version() for peer in chosen}
-    print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads, batch {batch}; {versions}")
+    clock, measured = (time.process_time, "processor time") if cpu_time else (time.perf_counter, "time")
+    print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads, batch {batch}, {measured}; {versions}")
     rows = []
     for network, form in ((NETWORKS[name], form) for name in networks.split(",") for form in forms.split(",")):
         if form not in network.forms:
@@ -88,12 +91,17 @@ def command(
             peer_models = {
                 peer: given for peer in chosen if (given := _given(peer, network, model, batch, folder)) is not None
             }
-            rows.append(_measure(network, form, model, batch, device, peer_models, repeats, steps))
+            rows.append(_measure(network, form, model, batch, device, peer_models, repeats, clock, steps))
     if not rows:
         return
     _print(rows, versions)
     if json is not None:
-        about = {"isa": device.isa, "threads": threads, "versions": {"dmlcpu": dmlcpu.__version__, **versions}}
+        about = {
+            "isa": device.isa,
+            "threads": threads,
+            "cpu_time": cpu_time,
+            "versions": {"dmlcpu": dmlcpu.__version__, **versions},
+        }
         write_json(json, about, [asdict(row) for row in rows])
     if plot is not None:
         series = {name: ratios for name in versions if any(ratios := [row.ratio(name) for row in rows])}
@@ -134,6 +142,7 @@ def _measure(
     device: dmlcpu.Device,
     peers: Mapping[ModelPeer, bytes],
     repeats: int,
+    clock: Clock,
     steps: int,
 ) -> Row:
     inputs = network.inputs(_COMPARED_INPUTS, batch)
@@ -142,7 +151,7 @@ def _measure(
     feeds = {session.get_inputs()[0].name: x}
     outputs = session.run(None, feeds)
     calls: dict[str, Callable[[], object]] = {"dmlcpu": lambda: session.run(None, feeds)}
-    starts = {"dmlcpu": start_seconds(lambda: dmlcpu.InferenceSession(model, device=device).run(None, feeds))}
+    starts = {"dmlcpu": start_seconds(lambda: dmlcpu.InferenceSession(model, device=device).run(None, feeds), clock)}
     notes = {}
     for peer, given in peers.items():
         label = f"{network.name} {form} on {peer.name}"
@@ -159,8 +168,8 @@ def _measure(
             notes[peer.name] = f"{notes[peer.name]}; {told}" if notes[peer.name] else told
             print(f"{label}: {notes[peer.name]}")
         calls[peer.name] = opened.run
-        starts[peer.name] = start_seconds(lambda peer=peer, given=given: peer.open(given, x, device.num_threads))  # type: ignore[misc]
-    seconds = alternating_medians(calls, repeats)
+        starts[peer.name] = start_seconds(lambda peer=peer, given=given: peer.open(given, x, device.num_threads), clock)  # type: ignore[misc]
+    seconds = alternating_medians(calls, repeats, clock)
     return Row(
         network.name,
         form,

@@ -9,29 +9,34 @@ from collections.abc import Callable, Mapping
 REPEATS = 7
 SECONDS_A_REPEAT = 0.03
 
+Clock = Callable[[], float]
+"""Tells seconds: ``time.perf_counter``, or ``time.process_time`` where others use the processor, too."""
 
-def _calls_in(seconds: float, call: Callable[[], object]) -> int:
+
+def _calls_in(seconds: float, call: Callable[[], object], clock: Clock) -> int:
     """Return how many calls fill about this time, after a warm-up of at least one."""
     calls = 1
     while True:
-        elapsed = _elapsed(call, calls)
+        elapsed = _elapsed(call, calls, clock)
         if elapsed >= seconds / 2:
             return max(1, round(calls * seconds / elapsed))
         calls = max(calls * 2, int(calls * seconds / max(elapsed, 1e-9) / 2))
 
 
-def _elapsed(call: Callable[[], object], calls: int) -> float:
-    begin = time.perf_counter()
+def _elapsed(call: Callable[[], object], calls: int, clock: Clock) -> float:
+    begin = clock()
     for _ in range(calls):
         call()
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
-def alternating_medians(calls: Mapping[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, float]:
+def alternating_medians(
+    calls: Mapping[str, Callable[[], object]], repeats: int = REPEATS, clock: Clock = time.perf_counter
+) -> dict[str, float]:
     """Return the median seconds of each call; the calls take turns, so that all see the same machine."""
-    counts = {name: _calls_in(SECONDS_A_REPEAT, call) for name, call in calls.items()}
+    counts = {name: _calls_in(SECONDS_A_REPEAT, call, clock) for name, call in calls.items()}
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
-            seconds[name].append(_elapsed(call, counts[name]) / counts[name])
+            seconds[name].append(_elapsed(call, counts[name], clock) / counts[name])
     return {name: statistics.median(values) for name, values in seconds.items()}
