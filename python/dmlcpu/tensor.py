@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from importlib import import_module
 from operator import index
 from types import MappingProxyType
@@ -46,6 +47,9 @@ ELEMENT_BITS: Final = MappingProxyType(
 
 # numpy's names are the enumeration's in lower case. The 4-bit ones come from ml_dtypes, if it is installed.
 _DATA_TYPES: Final = MappingProxyType({data_type.name.lower(): data_type for data_type in ELEMENT_BITS})
+_DTYPES: Final = MappingProxyType(
+    {known: np.dtype(known.name.lower()) for known, bits in ELEMENT_BITS.items() if bits >= 8}
+)
 
 
 def span_in_elements(sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
@@ -101,6 +105,11 @@ def calc_buffer_tensor_size(
     return (bits + 31) // 32 * 4
 
 
+@lru_cache  # numpy puts names together anew
+def _known_data_type(dtype: np.dtype[Any]) -> TensorDataType | None:
+    return _DATA_TYPES.get(dtype.name) if dtype.isnative else None
+
+
 def data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
     """Return the data type of a numpy dtype in the machine's byte order.
 
@@ -110,8 +119,8 @@ def data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
     >>> data_type_of(np.dtype("int8"))
     <TensorDataType.INT8: 8>
     """
-    data_type = _DATA_TYPES.get(dtype.name)
-    if data_type is None or not dtype.isnative:
+    data_type = _known_data_type(dtype)
+    if data_type is None:
         raise TypeError(f"no tensor data type is {dtype!r}; expected one of {', '.join(_DATA_TYPES)}, in native order")
     return data_type
 
@@ -122,7 +131,7 @@ def has_data_type(dtype: np.dtype[Any], data_type: TensorDataType) -> bool:
     >>> has_data_type(np.dtype("int8"), TensorDataType.INT8), has_data_type(np.dtype("uint8"), TensorDataType.UINT4)
     (True, False)
     """
-    return _DATA_TYPES.get(dtype.name) is data_type and dtype.isnative
+    return _known_data_type(dtype) is data_type
 
 
 def is_four_bits(data_type: TensorDataType) -> bool:
@@ -143,12 +152,11 @@ def dtype_of(data_type: TensorDataType) -> np.dtype[Any]:
     >>> dtype_of(TensorDataType.FLOAT16)
     dtype('float16')
     """
-    bits = ELEMENT_BITS.get(data_type, 0)
-    if bits == 0:
+    if (known := _DTYPES.get(data_type)) is not None:
+        return known
+    if not is_four_bits(data_type):
         raise TypeError(f"no numpy dtype is {data_type!r}")
     name = TensorDataType(data_type).name.lower()
-    if bits >= 8:
-        return np.dtype(name)
     try:
         ml_dtypes = import_module("ml_dtypes")
     except ImportError:

@@ -18,7 +18,7 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.functions.layout import Array, Layout, new_array
+from dmlcpu.functions.layout import Array, Layout, are_whole_steps, new_array
 from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
@@ -79,8 +79,9 @@ class Arguments:
             got = f"an object of type {type(value).__name__} ({error})"
             raise self.error(name, got, "an array") from error
         self.data_type(name, array.dtype)
-        whole = array.flags.aligned and all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
-        return array if whole else array.copy(order="K")
+        return (
+            array if array.flags.aligned and are_whole_steps(array.strides, array.itemsize) else array.copy(order="K")
+        )
 
     def data_type(self, name: str, dtype: np.dtype[Any]) -> TensorDataType:
         """Return the data type of an array's elements.

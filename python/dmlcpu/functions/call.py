@@ -15,7 +15,7 @@ from dmlcpu.enums import OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import BindingError, DmlError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.arguments import Arguments
-from dmlcpu.functions.layout import Layout, PackedArray, new_array
+from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
 from dmlcpu.graph.builder import GraphBuilder, expression_of
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc, data_type_of, is_four_bits
@@ -96,12 +96,11 @@ class FunctionCall(Arguments):
         if not isinstance(array, np.ndarray):
             raise self.error(argument, f"an object of type {type(array).__name__}", "a numpy array")
         self.data_type(argument, array.dtype)
-        # The stride of an axis of length 1 is never applied; numpy may hold anything there.
-        steps = tuple(0 if size <= 1 else stride for size, stride in zip(array.shape, array.strides, strict=True))
-        if any(stride < 0 or stride % array.itemsize for stride in steps):
+        layout = layout_of(array.dtype, array.shape, array.strides)
+        if layout is None:
             expected = f"multiples of {array.itemsize} that are not negative: outputs are never copied"
             raise self.error(argument, f"strides of {array.strides} bytes", expected)
-        return Layout(array.dtype, array.shape, steps)
+        return layout
 
 
 @lru_cache

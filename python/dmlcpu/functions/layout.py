@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from dmlcpu.enums import TensorDataType
 
-__all__ = ["Array", "Layout", "PackedArray", "memory_order", "new_array", "new_like"]
+__all__ = ["Array", "Layout", "PackedArray", "are_whole_steps", "layout_of", "memory_order", "new_array", "new_like"]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -38,6 +39,20 @@ class PackedArray(NamedTuple):
     strides: tuple[int, ...]
 
 
+@lru_cache(maxsize=1024)
+def are_whole_steps(strides: tuple[int, ...], itemsize: int) -> bool:
+    """Return whether strides in bytes are such as descs can hold: of whole elements, and none backwards."""
+    return all(stride >= 0 and stride % itemsize == 0 for stride in strides)
+
+
+@lru_cache(maxsize=1024)
+def layout_of(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout | None:
+    """Return how an array lies in memory; None if no desc can say it."""
+    # The stride of an axis of length 1 is never applied; numpy may hold anything there.
+    steps = tuple(0 if size <= 1 else stride for size, stride in zip(shape, strides, strict=True))
+    return Layout(dtype, shape, steps) if are_whole_steps(steps, dtype.itemsize) else None
+
+
 def memory_order(*arrays: Array) -> list[int]:
     """Return the axes of arrays of one shape from the outermost in memory to the innermost, as numpy's order K.
 
@@ -47,8 +62,12 @@ def memory_order(*arrays: Array) -> list[int]:
     >>> memory_order(np.zeros((2, 3, 4)).transpose(1, 2, 0)), memory_order(np.broadcast_to(np.zeros(4), (2, 3, 4)))
     ([2, 0, 1], [0, 1, 2])
     """
-    shape = arrays[0].shape
-    strides = [[0 if size == 1 else step for size, step in zip(shape, a.strides, strict=True)] for a in arrays]
+    return list(_memory_order(arrays[0].shape, tuple(array.strides for array in arrays)))
+
+
+@lru_cache(maxsize=1024)
+def _memory_order(shape: tuple[int, ...], array_strides: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    strides = [[0 if size == 1 else step for size, step in zip(shape, steps, strict=True)] for steps in array_strides]
     order: list[int] = []
     for axis in range(len(shape)):
         place = len(order)
@@ -60,16 +79,21 @@ def memory_order(*arrays: Array) -> list[int]:
             if outward:
                 place = index
         order.insert(place, axis)
-    return order
+    return tuple(order)
 
 
-def new_array(shape: Sequence[int], dtype: np.dtype[Any], order: Sequence[int]) -> Layout:
+def new_array(shape: Sequence[int], dtype: np.dtype[Any], order: Iterable[int]) -> Layout:
     """Return the layout of a packed array whose axes nest in this order, the last one innermost."""
+    return _new_array(tuple(shape), dtype, tuple(order))
+
+
+@lru_cache(maxsize=1024)
+def _new_array(shape: tuple[int, ...], dtype: np.dtype[Any], order: tuple[int, ...]) -> Layout:
     strides, step = [0] * len(shape), dtype.itemsize
     for axis in reversed(order):
         strides[axis] = step
         step *= shape[axis]
-    return Layout(dtype, tuple(shape), tuple(strides))
+    return Layout(dtype, shape, tuple(strides))
 
 
 def new_like(dtype: np.dtype[Any], *arrays: Array) -> Layout:

@@ -73,7 +73,6 @@ class CompiledGraph(CompiledOperator):
         self._names = {value: graph.names[value] for value in later}
         self._initialized_empty = False
         self._initialize_lock = Lock()
-        outputs = tuple(graph.names[value] for value in bound if graph.kinds[value] is ValueKind.OUTPUT)
         values, nodes = graph.rows()
         self._graph = _core.bind_graph(
             values,
@@ -81,7 +80,7 @@ class CompiledGraph(CompiledOperator):
             device.isa,
             device.num_threads,
             _Resolve(self._resolver, len(bound), ready := [not later]),
-            result_type("GraphOutputs", outputs),
+            _Results(graph),
         )
         self._ready = ready
         if not later:
@@ -160,6 +159,17 @@ class CompiledGraph(CompiledOperator):
         outputs, times = self._graph.profile(bindings)
         steps = zip(self.steps, times, strict=True)
         return outputs, tuple(StepTime(step.type, step.name, *time) for step, time in steps)
+
+
+class _Results:
+    """Makes the named tuple of several outputs, in the order of their indices, of those in the order of the values."""
+
+    def __init__(self, graph: NativeGraph) -> None:
+        self._type = result_type("GraphOutputs", tuple(graph.names[value] for value in graph.outputs))
+        self._places = [sorted(graph.outputs).index(value) for value in graph.outputs]
+
+    def __call__(self, *results: Any) -> Any:
+        return self._type(*(results[place] for place in self._places))
 
 
 class _Resolve:

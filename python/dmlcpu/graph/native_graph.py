@@ -45,13 +45,14 @@ class NativeGraph:
         self.kinds: list[ValueKind] = []
         self.names: list[str] = []
         self.constants: dict[int, _Array | None] = {}
+        self.outputs: list[int] = []  # in the order in which they were marked
         self._nodes: list[_Node] = []
 
     def copy(self) -> NativeGraph:
         """Return a graph that goes on from here by itself."""
         graph = NativeGraph()
         graph.descs, graph.kinds, graph.names = [*self.descs], [*self.kinds], [*self.names]
-        graph.constants, graph._nodes = {**self.constants}, [*self._nodes]
+        graph.constants, graph.outputs, graph._nodes = {**self.constants}, [*self.outputs], [*self._nodes]
         return graph
 
     def _add_value(self, kind: ValueKind, name: str, desc: TensorDesc) -> int:
@@ -123,6 +124,7 @@ class NativeGraph:
         if self.kinds[value] is not ValueKind.INTERMEDIATE or reinterpreted:
             [value] = self.add_node("RESHAPE", [value], [desc], name=name)
         self.kinds[value], self.names[value], self.descs[value] = ValueKind.OUTPUT, name, desc
+        self.outputs.append(value)
 
     def rows(self) -> tuple[list[Any], list[Any]]:
         """Return the values and nodes for the native module."""

@@ -61,8 +61,7 @@ class _NativeRunner:
         if len(self._outputs) == 1:
             values[self._outputs[0]] = result
         else:
-            # The graph's own order is that of its values.
-            values.update((name, getattr(result, f"output_{number}")) for number, name in enumerate(self._outputs))
+            values.update(zip(self._outputs, result, strict=True))
         for name in self._scalars:
             values[name] = values[name].reshape(())
         return steps
