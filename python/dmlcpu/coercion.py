@@ -27,6 +27,8 @@ def coerce_integer(value: Any) -> Any:
     >>> coerce_integer(numpy.uint8(3)), coerce_integer(2.0), coerce_integer(None)
     (3, 2.0, None)
     """
+    if type(value) is int:
+        return value
     try:
         return int(index(value))
     except Exception:  # a foreign __index__ may raise anything

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from importlib import import_module
-from operator import index
+from itertools import accumulate
+from operator import index, mul
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -232,10 +233,8 @@ class TensorDesc:
         """
         if self.strides is not None:
             return tuple(self.strides)
-        strides = [1]
-        for size in reversed(self.sizes[1:]):
-            strides.insert(0, strides[0] * size)
-        return tuple(strides)
+        strides = [1, *accumulate(reversed(self.sizes[1:]), mul)]
+        return tuple(reversed(strides))
 
     @classmethod
     def from_array(cls, a: np.ndarray[Any, Any] | np.generic, flags: TensorFlags = TensorFlags.NONE) -> TensorDesc:

@@ -47,6 +47,7 @@ class Node:
         inputs: Names of values, "" where an optional one is absent.
         outputs: The same.
         attributes: By name, as numbers, bytes, arrays and tuples.
+        reads: The values that it reads, those that its subgraphs take from outside included.
         proto: The node itself.
     """
 
@@ -57,16 +58,8 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    reads: tuple[str, ...]
     proto: onnx.NodeProto
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """The values that it reads, those that its subgraphs take from outside included."""
-        names = dict.fromkeys(name for name in self.inputs if name)
-        for attribute in self.proto.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                names.update(dict.fromkeys(_captured(graph)))
-        return tuple(names)
 
     def __str__(self) -> str:
         """Tell operator and name."""
@@ -179,9 +172,10 @@ def _node(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken:
         attributes = {attribute.name: _attribute(attribute) for attribute in proto.attribute}
     except Exception as error:  # whatever a malformed attribute makes onnx raise
         raise InvalidModelError(f"node {name} ({proto.op_type}): {error}") from None
-    return Node(
-        name, domain, proto.op_type, versions[domain], tuple(proto.input), tuple(proto.output), attributes, proto
-    )
+    inputs, outputs = tuple(proto.input), tuple(proto.output)
+    captured = (value for graph in _subgraphs(proto) for value in _captured(graph))
+    reads = tuple(dict.fromkeys(value for value in (*inputs, *captured) if value))
+    return Node(name, domain, proto.op_type, versions[domain], inputs, outputs, attributes, reads, proto)
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
@@ -231,12 +225,19 @@ def _ordered(nodes: Sequence[Node], known: set[str], outputs: Sequence[ValueInfo
     return tuple(order)
 
 
+def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
 def _captured(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the values that the nodes of a subgraph, and of those within it, take from outside."""
     inside = {value.name for value in (*graph.input, *graph.initializer)}
     inside |= {name for node in graph.node for name in node.output}
     for node in graph.node:
-        within = (inner for attribute in node.attribute for inner in (attribute.g, *attribute.graphs))
-        names = (*node.input, *(name for inner in within for name in _captured(inner)))
+        names = (*node.input, *(name for inner in _subgraphs(node) for name in _captured(inner)))
         yield from (name for name in names if name and name not in inside)
     yield from (value.name for value in graph.output if value.name not in inside)

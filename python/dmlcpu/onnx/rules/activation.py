@@ -172,7 +172,7 @@ def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     operator = node.operator.removeprefix("QLinear")
     proto = onnx.helper.make_node(operator, ["x"], ["y"], node.name)
     proto.attribute.extend(node.proto.attribute)
-    plain = Node(node.name, "", operator, 17, ("x",), ("y",), node.attributes, proto)
+    plain = Node(node.name, "", operator, 17, ("x",), ("y",), node.attributes, ("x",), proto)
     floats = evaluated(plain, table.floats)
     return [lowering.recoded(Table(codes, floats, None), parameters_of(y_scale, y_zero_point, codes.dtype))]
 

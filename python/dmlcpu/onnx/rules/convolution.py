@@ -114,7 +114,9 @@ def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | Non
         raise NotNative("a bias that is no constant with a value for each channel")
     if isinstance(bias, Dequantized):
         # Quantizers write codes in this very unit; then the codes count, not their product with a rounded scale.
-        if bias.codes.dtype == np.int32 and not bias.zero_point.any() and np.allclose(bias.scale, scale, 1e-5, 0.0):
+        with np.errstate(invalid="ignore"):
+            is_unit = (np.abs(bias.scale - scale) <= 1e-5 * np.abs(scale)).all()
+        if bias.codes.dtype == np.int32 and not bias.zero_point.any() and is_unit:
             return bias.codes
         floats = bias.floats().astype(np.float64)
     else:
