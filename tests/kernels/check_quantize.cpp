@@ -77,20 +77,27 @@ void check_kernel(Check& check, const char* name, QuantizeFunction kernel, Resca
   }
   for (const std::size_t count : {128, 192, 448, 512, 576}) {
     describe_case("quantize %s, 3 rows of %zu, per_element", name, count);
-    for (int repeat = 0; repeat < 4; ++repeat) check_rows<Input>(check, kernel, rescale, count, 3, true);
+    for (const std::size_t period : {count, std::size_t{48}, std::size_t{24}}) {
+      for (int repeat = 0; repeat < 4; ++repeat) check_rows<Input>(check, kernel, rescale, count, 3, true, period);
+    }
   }
 }
 
-// Rows with gaps between them, or input rows that coincide, with a scale for each row or for each column.
+// Rows with gaps between them, or input rows that coincide, with a scale for each row or for each column, the same ones
+// again after a period of these.
 template <class Input>
 void check_rows(Check& check, QuantizeFunction kernel, Rescale rescale, std::size_t count, std::size_t rows,
-                bool per_element) {
+                bool per_element, std::size_t period = ~std::size_t{0}) {
   const std::size_t input_stride = check.one_in(4) ? 0 : count + check.below(3), output_stride = count + check.below(3);
   const std::size_t parameters = per_element ? count : rows;
   std::vector<float> scale(parameters), zero_point(parameters);
   const bool ordinary = check.one_in(2);  // else some columns divide and some do not
   for (float& value : scale) value = ordinary ? 0.01f * static_cast<float>(1 + check.below(999)) : check.scale();
   for (float& value : zero_point) value = check.zero_point();
+  for (std::size_t i = period; i < parameters; ++i) {
+    scale[i] = scale[i - period];
+    zero_point[i] = zero_point[i - period];
+  }
   std::vector<Input> input((rows - 1) * input_stride + count);
   for (Input& value : input) draw(check, scale[check.below(parameters)], value);
   std::vector<std::uint8_t> expected = canaries<std::uint8_t>((rows - 1) * output_stride + count);

@@ -79,9 +79,23 @@ inline __m512i codes_of(const Input* input, __mmask64 mask, const Lanes (&lanes)
   return saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]);
 }
 
+template <Rescale rescale, int kinds, class Input>
+inline void quantize_64(const Input* input, std::uint8_t* output, __mmask64 mask, const Lanes (&lanes)[kinds],
+                        __m512i flip_u8x64) noexcept {
+  _mm512_mask_storeu_epi8(output, mask, _mm512_xor_si512(codes_of<rescale>(input, mask, lanes), flip_u8x64));
+}
+
 // How far ahead the input is asked for, in bytes: a step computes too much for the loads of enough others to be under
 // way beside it.
 constexpr std::size_t kPrefetch = 4096;
+
+// Asks for the 64 elements that are this many bytes ahead.
+template <class Input>
+inline void prefetch_64(const Input* input, std::size_t bytes) noexcept {
+  for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(input) + bytes + line, _MM_HINT_T0);
+  }
+}
 
 // From this length on a row pays for a first step that brings its input to the beginning of a cache line.
 constexpr std::size_t kAlignedRow = 256;
@@ -90,110 +104,25 @@ template <Rescale rescale, class Input>
 void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, float scale, float zero_point,
                   __m512i flip_u8x64) noexcept {
   const Lanes lanes[1] = {lanes_of<rescale>(scale, zero_point)};
-  const auto quantize_64 = [&](std::size_t i, __mmask64 mask) {
-    const __m512i codes_u8x64 = codes_of<rescale>(input + i, mask, lanes);
-    _mm512_mask_storeu_epi8(output + i, mask, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+  const auto quantize_at = [&](std::size_t i, __mmask64 mask) {
+    quantize_64<rescale>(input + i, output + i, mask, lanes, flip_u8x64);
   };
   std::size_t i = 0;
   if (count >= kAlignedRow) {
     i = (64 - reinterpret_cast<std::uintptr_t>(input) % 64) % 64 / sizeof(Input);
-    quantize_64(0, mask_of(i));
+    quantize_at(0, mask_of(i));
   }
   for (; i + kPrefetch / sizeof(Input) < count; i += 64) {
-    for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(input + i) + kPrefetch + line, _MM_HINT_T0);
-    }
-    quantize_64(i, ~__mmask64{0});
+    prefetch_64(input + i, kPrefetch);
+    quantize_at(i, ~__mmask64{0});
   }
-  for (; i + 64 <= count; i += 64) quantize_64(i, ~__mmask64{0});
-  if (i < count) quantize_64(i, mask_of(count - i));
+  for (; i + 64 <= count; i += 64) quantize_at(i, ~__mmask64{0});
+  if (i < count) quantize_at(i, mask_of(count - i));
 }
 
-// Parameters of several rows, or of the elements of a row that others follow, as Lanes has them: made once, since a
-// division takes longer than a step.
-struct Parameters {
-  static constexpr std::size_t kMost = 512;
-  alignas(64) float scale[kMost], bound[kMost], reciprocal[kMost];
-  alignas(64) std::int32_t zero_point[kMost];
-};
+#include "kernels/quantize/prepared_avx512_vnni.inl.h"
 
-template <Rescale rescale>
-void prepare(const float* scale, const float* zero_point, std::size_t count, Parameters& parameters) noexcept {
-  for (std::size_t i = 0; i < count; i += 16) {
-    const Lanes lanes = lanes_of<rescale>(scale + i, zero_point + i, lane_mask(count - i));
-    _mm512_store_ps(parameters.scale + i, lanes.scale_f32x16);
-    if constexpr (rescale == Rescale::divide_by_reciprocal) {
-      _mm512_store_ps(parameters.bound + i, lanes.reciprocal.bound_f32x16);
-      _mm512_store_ps(parameters.reciprocal + i, lanes.reciprocal.reciprocal_f32x16);
-    }
-    _mm512_store_si512(parameters.zero_point + i, lanes.zero_point_i32x16);
-  }
-}
-
-// Of sixteen elements from i on.
-inline Lanes lanes_at(const Parameters& parameters, std::size_t i) noexcept {
-  const __m512 scale_f32x16 = _mm512_load_ps(parameters.scale + i);
-  return {scale_f32x16,
-          {_mm512_load_ps(parameters.bound + i), scale_f32x16, _mm512_load_ps(parameters.reciprocal + i)},
-          _mm512_load_si512(parameters.zero_point + i)};
-}
-
-// Of one row, in all lanes.
-inline Lanes lanes_of_row(const Parameters& parameters, std::size_t row) noexcept {
-  const __m512 scale_f32x16 = _mm512_set1_ps(parameters.scale[row]);
-  return {scale_f32x16,
-          {_mm512_set1_ps(parameters.bound[row]), scale_f32x16, _mm512_set1_ps(parameters.reciprocal[row])},
-          _mm512_set1_epi32(parameters.zero_point[row])};
-}
-
-// rows rows from the first on that are shorter than kAlignedRow, at most Parameters::kMost of them.
-template <Rescale rescale, class Input>
-void quantize_short_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, __m512i flip_u8x64) noexcept {
-  Parameters parameters;
-  prepare<rescale>(run.scale + first, run.zero_point + first, rows, parameters);
-  const Input* input = static_cast<const Input*>(run.input) + first * run.input_row_stride;
-  std::uint8_t* output = run.output + first * run.output_row_stride;
-  const std::size_t rest = run.count % 64, whole = run.count - rest;
-  const __mmask64 rest_mask = mask_of(rest);
-  for (std::size_t row = 0; row < rows; ++row) {
-    const Lanes lanes[1] = {lanes_of_row(parameters, row)};
-    for (std::size_t i = 0; i < whole; i += 64) {
-      const __m512i codes_u8x64 = codes_of<rescale>(input + i, ~__mmask64{0}, lanes);
-      _mm512_storeu_si512(output + i, _mm512_xor_si512(codes_u8x64, flip_u8x64));
-    }
-    if (rest > 16) {
-      const __m512i codes_u8x64 = codes_of<rescale>(input + whole, rest_mask, lanes);
-      _mm512_mask_storeu_epi8(output + whole, rest_mask, _mm512_xor_si512(codes_u8x64, flip_u8x64));
-    } else if (rest != 0) {
-      const auto mask = static_cast<__mmask16>(rest_mask);
-      store_tail(output + whole, mask, rescaled<rescale>(load(input + whole, mask), lanes[0]), flip_u8x64);
-    }
-    input += run.input_row_stride;
-    output += run.output_row_stride;
-  }
-}
-
-// Rows of a multiple of 64 elements, at most Parameters::kMost, with a parameter each, from end to end.
-template <Rescale rescale, class Input>
-void quantize_periods(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
-  Parameters parameters;
-  prepare<rescale>(run.scale, run.zero_point, run.count, parameters);
-  for (std::size_t row = 0; row < run.rows; ++row) {
-    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
-    std::uint8_t* output = run.output + row * run.output_row_stride;
-    for (std::size_t i = 0; i < run.count; i += 64) {
-      const Lanes lanes[4] = {lanes_at(parameters, i), lanes_at(parameters, i + 16), lanes_at(parameters, i + 32),
-                              lanes_at(parameters, i + 48)};
-      for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(input + i) + kPrefetch + line, _MM_HINT_T0);
-      }
-      const __m512i codes_u8x64 = codes_of<rescale>(input + i, ~__mmask64{0}, lanes);
-      _mm512_storeu_si512(output + i, _mm512_xor_si512(codes_u8x64, flip_u8x64));
-    }
-  }
-}
-
-// The same where a step goes down the rows, which no hardware foresees: a block of a caller's usual size ahead.
+// How far ahead where a step goes down the rows, which no hardware foresees: a block of a caller's usual size.
 constexpr std::size_t kPrefetchBlock = 16384;
 
 // Elements i to i + 63 of every row.
@@ -208,11 +137,8 @@ void quantize_columns(const QuantizeRun& run, std::size_t i, __m512i flip_u8x64)
   std::uint8_t* output = run.output + i;
   const auto quantize_rows = [&](__mmask64 of_row) {
     for (std::size_t row = 0; row < run.rows; ++row) {
-      for (std::size_t line = 0; line < 64 * sizeof(Input); line += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(input) + kPrefetchBlock + line, _MM_HINT_T0);
-      }
-      const __m512i codes_u8x64 = codes_of<rescale>(input, of_row, lanes);
-      _mm512_mask_storeu_epi8(output, of_row, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+      prefetch_64(input, kPrefetchBlock);
+      quantize_64<rescale>(input, output, of_row, lanes, flip_u8x64);
       input += run.input_row_stride;
       output += run.output_row_stride;
     }

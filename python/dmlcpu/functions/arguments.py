@@ -18,7 +18,7 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.functions.layout import Array, Layout, are_whole_steps, new_array
+from dmlcpu.functions.layout import Array, Layout, broadcast, can_be_described, new_array
 from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
@@ -78,10 +78,11 @@ class Arguments:
         except Exception as error:  # a foreign object may raise anything
             got = f"an object of type {type(value).__name__} ({error})"
             raise self.error(name, got, "an array") from error
+        if array.flags.aligned and can_be_described(array.dtype, array.strides):
+            return array
         self.data_type(name, array.dtype)
-        return (
-            array if array.flags.aligned and are_whole_steps(array.strides, array.itemsize) else array.copy(order="K")
-        )
+        copy: Array = array.copy(order="K")
+        return copy
 
     def data_type(self, name: str, dtype: np.dtype[Any]) -> TensorDataType:
         """Return the data type of an array's elements.
@@ -191,7 +192,7 @@ class Arguments:
                 raise self.error(name, f"{array.size} elements", expected)
             array = array.reshape([-1 if dimension == axis % len(shape) else 1 for dimension in range(len(shape))])
         try:
-            return np.broadcast_to(array, shape)
+            return broadcast(array, shape)
         except ValueError:
             raise self.error(name, f"shape {array.shape}", f"one that broadcasts to the input's {shape}") from None
 

@@ -88,6 +88,8 @@ class FunctionCall(Arguments):
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _layout(self, name: str, array: Any) -> Layout:
+        if isinstance(array, np.ndarray) and (layout := layout_of(array.dtype, array.shape, array.strides)):
+            return layout
         if isinstance(array, Layout):
             return array
         if isinstance(array, PackedArray):
@@ -96,11 +98,8 @@ class FunctionCall(Arguments):
         if not isinstance(array, np.ndarray):
             raise self.error(argument, f"an object of type {type(array).__name__}", "a numpy array")
         self.data_type(argument, array.dtype)
-        layout = layout_of(array.dtype, array.shape, array.strides)
-        if layout is None:
-            expected = f"multiples of {array.itemsize} that are not negative: outputs are never copied"
-            raise self.error(argument, f"strides of {array.strides} bytes", expected)
-        return layout
+        expected = f"multiples of {array.itemsize} that are not negative: outputs are never copied"
+        raise self.error(argument, f"strides of {array.strides} bytes", expected)
 
 
 @lru_cache

@@ -14,7 +14,7 @@ from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
-from dmlcpu.functions.layout import Array, new_like
+from dmlcpu.functions.layout import Array, broadcast, new_like
 
 __all__ = ["dequantize_linear", "dynamic_quantize_linear", "quantize_linear", "quantized_linear_add"]
 
@@ -188,8 +188,8 @@ def quantized_linear_add(
     call = FunctionCall("quantized_linear_add", ElementWiseQuantizedLinearAddOperatorDesc, device)
     a_array, b_array = call.array("a", a), call.array("b", b)
     try:
-        shape = np.broadcast_shapes(a_array.shape, b_array.shape)
-        a_array, b_array = np.broadcast_to(a_array, shape), np.broadcast_to(b_array, shape)
+        shape = a_array.shape if a_array.shape == b_array.shape else np.broadcast_shapes(a_array.shape, b_array.shape)
+        a_array, b_array = broadcast(a_array, shape), broadcast(b_array, shape)
     except ValueError:
         raise call.error("b", f"shape {b_array.shape}", f"one that broadcasts with a's {a_array.shape}") from None
     parameter = ("output_zero_point", output_zero_point)

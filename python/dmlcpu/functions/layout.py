@@ -9,8 +9,19 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dmlcpu.enums import TensorDataType
+from dmlcpu.tensor import data_type_of
 
-__all__ = ["Array", "Layout", "PackedArray", "are_whole_steps", "layout_of", "memory_order", "new_array", "new_like"]
+__all__ = [
+    "Array",
+    "Layout",
+    "PackedArray",
+    "broadcast",
+    "can_be_described",
+    "layout_of",
+    "memory_order",
+    "new_array",
+    "new_like",
+]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -40,9 +51,13 @@ class PackedArray(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def are_whole_steps(strides: tuple[int, ...], itemsize: int) -> bool:
-    """Return whether strides in bytes are such as descs can hold: of whole elements, and none backwards."""
-    return all(stride >= 0 and stride % itemsize == 0 for stride in strides)
+def can_be_described(dtype: np.dtype[Any], strides: tuple[int, ...]) -> bool:
+    """Return whether a desc can hold these: a tensor data type, and strides of whole elements, none backwards."""
+    try:
+        data_type_of(dtype)
+    except TypeError:
+        return False
+    return all(stride >= 0 and stride % dtype.itemsize == 0 for stride in strides)
 
 
 @lru_cache(maxsize=1024)
@@ -50,7 +65,40 @@ def layout_of(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, 
     """Return how an array lies in memory; None if no desc can say it."""
     # The stride of an axis of length 1 is never applied; numpy may hold anything there.
     steps = tuple(0 if size <= 1 else stride for size, stride in zip(shape, strides, strict=True))
-    return Layout(dtype, shape, steps) if are_whole_steps(steps, dtype.itemsize) else None
+    return Layout(dtype, shape, steps) if can_be_described(dtype, steps) else None
+
+
+def broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return a view of an array in a shape, by strides of 0: ``np.broadcast_to``, a fifth of its time where it can be.
+
+    Raises:
+        ValueError: The array's shape does not broadcast to it.
+
+    >>> broadcast(np.float32([1, 2]), (2, 2))
+    array([[1., 2.],
+           [1., 2.]], dtype=float32)
+    """
+    if array.shape == shape:
+        return array
+    if array.flags.c_contiguous and array.dtype.kind in "fiu":  # else numpy finds no buffer
+        strides = _broadcast_strides(array.shape, array.strides, shape)
+        if strides is not None:
+            view: Array = np.ndarray(shape, array.dtype, array, 0, strides)
+            return view
+    return np.broadcast_to(array, shape)
+
+
+@lru_cache(maxsize=1024)
+def _broadcast_strides(
+    array_shape: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[int, ...] | None:
+    """Return the strides of the view; None if the shapes do not allow it, or there is nothing to view."""
+    missing = len(shape) - len(array_shape)
+    axes = zip(array_shape, strides, shape[max(missing, 0) :], strict=False)
+    if missing < 0 or any(size not in (1, extent) or extent < 1 for size, _, extent in axes):
+        return None
+    steps = (0 if size == 1 else stride for size, stride in zip(array_shape, strides, strict=True))
+    return (0,) * missing + tuple(steps)
 
 
 def memory_order(*arrays: Array) -> list[int]:

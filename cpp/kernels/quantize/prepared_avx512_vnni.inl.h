@@ -1,0 +1,107 @@
+// Short rows, and rows with a parameter for each element, whose parameters are made once for all of them.
+// Included inside the unnamed namespace of avx512_vnni.cpp, after its steps of 64.
+
+// Parameters of several rows, or of the elements of a row that others follow, as Lanes has them: made once, since a
+// division takes longer than a step.
+struct Parameters {
+  static constexpr std::size_t kMost = 512;
+  alignas(64) float scale[kMost], bound[kMost], reciprocal[kMost];
+  alignas(64) std::int32_t zero_point[kMost];
+};
+
+template <Rescale rescale>
+void prepare(const float* scale, const float* zero_point, std::size_t count, Parameters& parameters) noexcept {
+  for (std::size_t i = 0; i < count; i += 16) {
+    const Lanes lanes = lanes_of<rescale>(scale + i, zero_point + i, lane_mask(count - i));
+    _mm512_store_ps(parameters.scale + i, lanes.scale_f32x16);
+    if constexpr (rescale == Rescale::divide_by_reciprocal) {
+      _mm512_store_ps(parameters.bound + i, lanes.reciprocal.bound_f32x16);
+      _mm512_store_ps(parameters.reciprocal + i, lanes.reciprocal.reciprocal_f32x16);
+    }
+    _mm512_store_si512(parameters.zero_point + i, lanes.zero_point_i32x16);
+  }
+}
+
+// Of sixteen elements from i on.
+inline Lanes lanes_at(const Parameters& parameters, std::size_t i) noexcept {
+  const __m512 scale_f32x16 = _mm512_load_ps(parameters.scale + i);
+  return {scale_f32x16,
+          {_mm512_load_ps(parameters.bound + i), scale_f32x16, _mm512_load_ps(parameters.reciprocal + i)},
+          _mm512_load_si512(parameters.zero_point + i)};
+}
+
+// Of one row, in all lanes.
+inline Lanes lanes_of_row(const Parameters& parameters, std::size_t row) noexcept {
+  const __m512 scale_f32x16 = _mm512_set1_ps(parameters.scale[row]);
+  return {scale_f32x16,
+          {_mm512_set1_ps(parameters.bound[row]), scale_f32x16, _mm512_set1_ps(parameters.reciprocal[row])},
+          _mm512_set1_epi32(parameters.zero_point[row])};
+}
+
+// rows rows from the first on that are shorter than kAlignedRow, at most Parameters::kMost of them.
+template <Rescale rescale, class Input>
+void quantize_short_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, __m512i flip_u8x64) noexcept {
+  Parameters parameters;
+  prepare<rescale>(run.scale + first, run.zero_point + first, rows, parameters);
+  const Input* input = static_cast<const Input*>(run.input) + first * run.input_row_stride;
+  std::uint8_t* output = run.output + first * run.output_row_stride;
+  const std::size_t rest = run.count % 64, whole = run.count - rest;
+  const __mmask64 rest_mask = mask_of(rest);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const Lanes lanes[1] = {lanes_of_row(parameters, row)};
+    for (std::size_t i = 0; i < whole; i += 64) {
+      quantize_64<rescale>(input + i, output + i, ~__mmask64{0}, lanes, flip_u8x64);
+    }
+    if (rest > 16) {
+      quantize_64<rescale>(input + whole, output + whole, rest_mask, lanes, flip_u8x64);
+    } else if (rest != 0) {
+      const auto mask = static_cast<__mmask16>(rest_mask);
+      store_tail(output + whole, mask, rescaled<rescale>(load(input + whole, mask), lanes[0]), flip_u8x64);
+    }
+    input += run.input_row_stride;
+    output += run.output_row_stride;
+  }
+}
+
+// Whether the parameters of 192 elements are four times those of 48, as of images with 3 channels.
+inline bool repeats_by_48(const QuantizeRun& run) noexcept {
+  return run.count == 192 && std::memcmp(run.scale, run.scale + 48, 144 * sizeof(float)) == 0 &&
+         std::memcmp(run.zero_point, run.zero_point + 48, 144 * sizeof(float)) == 0;
+}
+
+// Rows of 192 such elements: the parameters stay in registers.
+template <Rescale rescale, class Input>
+void quantize_by_48(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+  const auto lanes_from = [&](std::size_t i) {
+    return lanes_of<rescale>(run.scale + i, run.zero_point + i, kAllLanes);
+  };
+  const Lanes a = lanes_from(0), b = lanes_from(16), c = lanes_from(32);
+  const Lanes lanes[3][4] = {{a, b, c, a}, {b, c, a, b}, {c, a, b, c}};
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+    std::uint8_t* output = run.output + row * run.output_row_stride;
+#pragma GCC unroll 3
+    for (std::size_t i = 0; i < 3; ++i) {
+      prefetch_64(input + 64 * i, kPrefetch);
+      quantize_64<rescale>(input + 64 * i, output + 64 * i, ~__mmask64{0}, lanes[i], flip_u8x64);
+    }
+  }
+}
+
+// Rows of a multiple of 64 elements, at most Parameters::kMost, with a parameter each, from end to end.
+template <Rescale rescale, class Input>
+void quantize_periods(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+  if (repeats_by_48(run)) return quantize_by_48<rescale, Input>(run, flip_u8x64);
+  Parameters parameters;
+  prepare<rescale>(run.scale, run.zero_point, run.count, parameters);
+  for (std::size_t row = 0; row < run.rows; ++row) {
+    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
+    std::uint8_t* output = run.output + row * run.output_row_stride;
+    for (std::size_t i = 0; i < run.count; i += 64) {
+      const Lanes lanes[4] = {lanes_at(parameters, i), lanes_at(parameters, i + 16), lanes_at(parameters, i + 32),
+                              lanes_at(parameters, i + 48)};
+      prefetch_64(input + i, kPrefetch);
+      quantize_64<rescale>(input + i, output + i, ~__mmask64{0}, lanes, flip_u8x64);
+    }
+  }
+}
