@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
 from dispatching import assert_matches_reference, difference
-from fills import INTEGERS, SCALES, Fill, highest_integers, lowest_integers
+from fills import INTEGERS, SCALES, Fill, any_integers, highest_integers, lowest_integers
 from operator_case import OperatorCase
 from reference.quantized_linear_convolution import quantized_linear_convolution
 from strategies import (
@@ -27,7 +27,7 @@ from strategies import (
     output_tensors,
     runs,
 )
-from strided_tensor import NUMPY_TYPES, StridedTensor
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
 
 Devices = Mapping[str, dmlcpu.Device]
 
@@ -64,6 +64,7 @@ def edge_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(64, 16, (7, 7), (1, 1), strides=(2, 2)),
         ConvolutionShape(512, 5, (3, 3), (3, 3)),
     ]
+    shapes += [ConvolutionShape(17, 33, (1, 1), (1, 1), batch=pixels) for pixels in EDGE_PIXELS]
     # More pixels and channels than one tile and one block hold.
     shapes.append(ConvolutionShape(20, 150, (17, 19), **three))
     for pixels in EDGE_PIXELS:
@@ -132,6 +133,26 @@ def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Genera
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
         constants = {"filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor"}
         assert_matches_reference(devices, case, owned=constants)
+
+
+@pytest.mark.parametrize("types", ALL_TYPES[::3], ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
+def test_images_of_one_pixel_in_any_order(
+    devices: Devices, random_numbers: np.random.Generator, types: ConvolutionTypes
+) -> None:
+    """They are rows of one product: neighbours, apart, transposed, or the input all one and the same."""
+    batch, channels = 70, 36
+    shape = ConvolutionShape(channels, channels, (1, 1), (1, 1), batch=batch)
+    orders = ((channels, 1, 1, 1), (channels + 3, 1, 5, 5), (1, batch, 1, 1), (2, 2 * batch + 1, 1, 1))
+    for input_strides, output_strides in itertools.product(((0, 1, 1, 1), *orders), orders):
+        case = packed_case(shape, types, random_numbers)
+        span = element_span(shape.input_sizes, input_strides)
+        codes = any_integers(random_numbers, NUMPY_TYPES[types.input], span)
+        tensors = {
+            **case.tensors,
+            "input_tensor": StridedTensor(types.input, shape.input_sizes, input_strides, codes),
+            "output_tensor": blank_tensor(types.output, shape.output_sizes, output_strides),
+        }
+        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
 
 
 @pytest.mark.parametrize("types", ALL_TYPES, ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
