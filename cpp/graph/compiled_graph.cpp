@@ -8,6 +8,7 @@
 
 #include "graph/fusion.h"
 #include "runtime/scratch.h"
+#include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 namespace {
@@ -138,6 +139,7 @@ void CompiledGraph::initialize(const Pointers& constants) {
 
 void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times) const {
   using Clock = std::chrono::steady_clock;
+  const BusyThread busy;
   const Lease block(*this);
   thread_scratch(scratch_bytes_);  // the steps' own calls allocate nothing now
   const Clock::time_point begin = Clock::now();

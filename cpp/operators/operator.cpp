@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "runtime/float_environment.h"
+#include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 
@@ -86,6 +87,7 @@ TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
 
 void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const CodeStage> stages) const {
   const DefaultFloatEnvironment environment;
+  const BusyThread busy;
   stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages);
 }
 
