@@ -25,6 +25,28 @@ constexpr std::size_t kAbsent = kMaxTensors;
 constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
 
+// An estimate, for the kernels of a machine with AVX-512: what is done with each output, and its products, or the
+// groups of four taps; products of few pixels take as long as reading the filter.
+double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  constexpr double kCyclesOfOutput = 0.4, kCyclesOfTapGroup = 0.2, kFilterBytesPerCycle = 16;
+  const auto terms = static_cast<double>(geometry.reduction()),
+             channels = static_cast<double>(geometry.output_channels);
+  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
+  if (depthwise_applies(geometry)) return outputs * kCyclesOfTapGroup * terms / 4.0;
+  return outputs * kCyclesOfOutput +
+         std::max(outputs * terms / target.kernels().gemm->products_per_cycle, channels * terms / kFilterBytesPerCycle);
+}
+
+// Less than this does not make up for handing tasks over, and for tensors that are in the cache of another core: about
+// 4 us a thread.
+constexpr double kLeastCyclesOfThread = 12000;
+
+ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
+  const double most = std::max(1.0, estimated_cycles(geometry, target) / kLeastCyclesOfThread);
+  if (most < target.num_threads) target.num_threads = static_cast<int>(most);
+  return target;
+}
+
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
 // and a few columns in groups of a few channels.
 // Products read the input of a pointwise convolution, and write any output, in whichever memory they are in.
@@ -52,7 +74,7 @@ class Convolution final : public CompiledOperator {
         filter_owned_(desc().tensor(numbers.filter).owned),
         geometry_(convolution_geometry(desc(), desc().tensor(numbers.input), desc().tensor(numbers.filter),
                                        desc().tensor(numbers.output))),
-        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), target())) {
+        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), with_threads_that_pay(geometry_, target()))) {
     check_parameters();
     const auto channels = static_cast<std::size_t>(geometry_.output_channels);
     BufferLayout parameters;
