@@ -32,6 +32,11 @@ def small() -> Builder:
     y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
     y = builder.node("Resize", [y, "", np.float32([1, 1, 2, 0.5])], mode="nearest")
     y = builder.node("MaxPool", [y], kernel_shape=[2, 2], strides=[2, 2])
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
+    w = builder.dequantized(np.ones((4, 4, 1, 2), np.int8), np.float32([1, 2, 3, 4]), np.zeros(4, np.int8), axis=1)
+    transposed = {"strides": [1, 2], "pads": [0, 0, 0, 1], "output_padding": [0, 0], "dilations": [1, 1], "group": 1}
+    y = builder.node("ConvTranspose", [y, w], **transposed)
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
     y = builder.node("Concat", [y, builder.node("Sigmoid", [y])], axis=1)
     y = builder.node("Slice", [y, np.int64([1]), np.int64([7]), np.int64([1])])
     y = builder.node("Add", [y, builder.node("Mul", [y, np.float32(0.5)])])

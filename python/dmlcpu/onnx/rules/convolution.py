@@ -13,7 +13,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "window_of"]
+__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "scaled_sums", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,20 +169,36 @@ class QuantizedConvolution(Deferred):
 
     def floats(self) -> Tensor:
         """Add the integer convolution, and scale its sums."""
+        filter_scale, _ = self._filter.parameters(len(self.shape))
+        return scaled_sums(self._lowering, self.sums(), self._parameters.scale * filter_scale, self._bias)
+
+    def sums(self) -> Tensor:
+        """Add the integer convolution, without the bias."""
         rank = len(self.shape)
         _, zero_point = scalar_parameters(self._parameters)
-        filter_scale, filter_zero_point = self._filter.parameters(rank)
+        _, filter_zero_point = self._filter.parameters(rank)
         inputs: list[Operand] = [self._x, zero_point.reshape((1,) * rank), self._filter.codes, filter_zero_point]
-        sums = self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
-        floats = self._lowering.emit("CAST", [sums], np.float32, self.shape)
-        scale = self._parameters.scale * filter_scale
-        operands: list[Operand] = [floats, np.broadcast_to(scale, self.shape)]
-        product = self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (2,)})
-        if self._bias is None:
-            return product
-        bias = self._bias.astype(np.float32).reshape(1, -1, *(1,) * (rank - 2)) * scale
-        operands = [product, np.broadcast_to(bias, self.shape)]
-        return self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (0,)})
+        return self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
+
+
+def scaled_sums(lowering: Lowering, sums: Tensor, scale: Array, bias: Array | None) -> Tensor:
+    """Return the floats that sums stand for.
+
+    Args:
+        lowering: Where operators are added.
+        sums: INT32, {N, C, ...}.
+        scale: FLOAT32, {1, 1 or C, 1, ...}.
+        bias: INT32, {C}, in units of the scale.
+    """
+    shape = sums.shape
+    floats = lowering.emit("CAST", [sums], np.float32, shape)
+    operands: list[Operand] = [floats, np.broadcast_to(scale, shape)]
+    product = lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (2,)})
+    if bias is None:
+        return product
+    scaled = bias.astype(np.float32).reshape(1, -1, *(1,) * (len(shape) - 2)) * scale
+    operands = [product, np.broadcast_to(scaled, shape)]
+    return lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (0,)})
 
 
 def _groups(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
