@@ -107,6 +107,18 @@ def test_any_bytes(model: bytes) -> None:
     survives(model)
 
 
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("scale", [np.inf, np.nan, 3e38, 1e-44])
+def test_scales_whose_products_are_no_numbers(operator: str, scale: float) -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 3, 4, 4)), scale, np.uint8(3))
+    w = builder.dequantized(np.ones((3, 3, 2, 2), np.int8), scale, np.int8(0))
+    y = builder.node(operator, [x, w, builder.constant(np.float32([1, -2, 3]))], strides=[2, 2])
+    builder.output(builder.quantized(y, 0.5, np.uint8(0)), "uint8")
+    builder.output(y, "float32")
+    survives(builder.build())
+
+
 Mutation = Callable[[st.DataObject, onnx.ModelProto], None]
 ABSURD: Final = st.sampled_from([0, 1, -1, 2, 3, 7, -5, 100, 1 << 20, 1 << 31, 1 << 62, -(1 << 63)])
 SHAPES: Final = st.lists(st.sampled_from([0, 1, 2, 3, 6, 17, 1 << 20, 1 << 40]), max_size=9)

@@ -269,10 +269,11 @@ def test_scales_along_the_first_axis_are_those_of_groups(random_numbers: Rng) ->
 
 
 @pytest.mark.parametrize(
-    ("kernel", "channels", "together"), [(2, 24, True), (2, 1, True), (4, 64, False), (4, 4, True)]
+    ("kernel", "channels", "together"),
+    [(2, 24, True), (2, 1, True), (2, 32, False), (3, 40, True), (4, 40, False), (4, 64, False), (4, 4, True)],
 )
 def test_steps_write_each_phase_in_its_place(random_numbers: Rng, kernel: int, channels: int, together: bool) -> None:
-    pads = [(kernel - 2) // 2] * 4
+    pads = [(kernel - 2) // 2] * 2 + [(kernel - 1) // 2] * 2
     case = Case((1, 8, 6, 5), (8, channels, kernel, kernel), (12, 10), (), {**two(2), "pads": pads})
     assert are_cheaper_together(phases_of(5, 10, kernel, 2, 1, pads[0]), channels) is together
     session = dmlcpu.InferenceSession(Node(random_numbers, case, "uint8", "int8", True).model())

@@ -23,7 +23,7 @@ from dmlcpu.onnx.values import Array, Deferred, Dequantized, Parameters, Table, 
 __all__ = ["NO_TAP", "RULES", "Phase", "are_cheaper_together", "phases_of"]
 
 NO_TAP: Final = -1
-_PANEL: Final = 16  # output channels
+_PANEL: Final = 32  # output channels
 _MOST_CONVOLUTIONS: Final = 64
 
 
@@ -91,10 +91,17 @@ def are_cheaper_together(phases: Sequence[Phase], channels: int) -> bool:
     """Return whether phases are cheaper as channels of one convolution than as one convolution each.
 
     Together they read the input once and write neighbouring outputs at once, but what any of them reads is multiplied
-    with the filters of all. What counts is the products, in panels of 16 channels.
+    with the filters of all. What counts is the taps for each panel of 32 channels, and half a tap for a convolution.
+    Whole panels gain nothing by that; apart they can be written into a join.
     """
-    together = len(_common_window(phases)) * -(-len(phases) * channels // _PANEL)
-    return together <= sum(len(phase.taps) for phase in phases) * -(-channels // _PANEL)
+    if channels % _PANEL == 0:
+        return False
+
+    def cost(taps: int, channels: int) -> float:
+        return taps * -(-channels // _PANEL) + 0.5
+
+    together = cost(len(_common_window(phases)), len(phases) * channels)
+    return together <= sum(cost(len(phase.taps), channels) for phase in phases)
 
 
 class TransposedConvolution(Deferred):
@@ -129,9 +136,8 @@ class TransposedConvolution(Deferred):
     def floats(self) -> Tensor:
         """Add integer convolutions, and scale their sums."""
         assert self._x.parameters is not None
-        filter_scale, _ = self._filter.parameters(len(self.shape))
         sums = self._assembled(QuantizedConvolution.sums)
-        return scaled_sums(self._lowering, sums, self._x.parameters.scale * filter_scale, self._bias)
+        return scaled_sums(self._lowering, sums, self._filter.unit(self._x.parameters), self._bias)
 
     def _assembled(self, compute: Callable[[QuantizedConvolution], Tensor]) -> Tensor:
         """Compute the phases, each in its place."""
@@ -282,7 +288,7 @@ def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Valu
     if weights.codes.ndim != len(x.shape) or weights.codes.shape[1] * groups != x.shape[1]:
         raise NotNative(f"{groups} groups of {x.shape[1]} channels with a filter of {weights.codes.shape[1]} for each")
     phases = _phases(node, x.shape[2:], weights.codes.shape[2:])
-    codes_of_bias = integer_bias(bias, x.parameters.scale * weights.scale, channels)
+    codes_of_bias = integer_bias(bias, weights.unit(x.parameters), channels)
     return [TransposedConvolution(lowering, x, weights, codes_of_bias, phases, groups)]
 
 
