@@ -1,7 +1,8 @@
 """ConvTranspose on quantized operands: convolutions with stride 1, one for each phase of the output.
 
-Along an axis with stride s, output o takes part in what the kernel indices k write with ``o + padding - k * dilation``
+Along an axis with stride s, the kernel indices k that reach output o are those with ``o + padding - k * dilation``
 divisible by s. So outputs r, r + s, r + 2 * s, ... (a phase) are a convolution of the input with those k, last first.
+``docs/graphs.md`` tells how phases are put together.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def phases_of(inputs: int, outputs: int, kernel: int, stride: int, dilation: int
         # They are stride / gcd apart in the kernel, and so dilation / gcd in the input.
         step = dilation // math.gcd(stride, dilation)
         phase = Phase(taps, (number + padding - taps[0] * dilation) // stride, step, count) if taps else None
-        # One that reads nothing but padding adds nothing: no padding is then wider than what is read.
+        # One that reads nothing but padding adds nothing; so every phase reads some of the input.
         reads = phase is not None and phase.first < inputs and phase.end > 0
         phases.append(phase if phase is not None and reads else Phase((NO_TAP,), 0, 1, count))
     return phases
