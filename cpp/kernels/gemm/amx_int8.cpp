@@ -98,7 +98,7 @@ class Unfinished {
       }
       return;
     }
-    const Requantizer requantizer(block_, tile);
+    const Requantizer<false> requantizer(block_, tile);
     for (; row + 2 <= end; row += 2) {
       requantizer.store_pair(row, sum(row, 0), sum(row, right), sum(row + 1, 0), sum(row + 1, right));
     }

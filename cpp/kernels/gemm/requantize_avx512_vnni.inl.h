@@ -22,11 +22,22 @@ inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row
   _mm512_mask_storeu_epi32(sums, mask, sum_i32x16);
 }
 
+// Whether no conversion to codes of a tile overflows, so that none needs a bound before it: sums are at most 2^31 in
+// magnitude, and a multiplier below 1 makes the product less.
+inline bool converts_within_range(const Tile& tile) noexcept {
+  const auto below_1 = [&](std::size_t column) {
+    const __m512 magnitude_f32x16 = _mm512_abs_ps(_mm512_loadu_ps(tile.multiplier + column));
+    return _mm512_cmp_ps_mask(magnitude_f32x16, _mm512_set1_ps(1.0F), _CMP_LT_OQ);
+  };
+  return (below_1(0) & below_1(16)) == kAllLanes;
+}
+
+template <bool within_range>
 class Requantizer {
  public:
   Requantizer(const GemmBlock& block, const Tile& tile) noexcept
       : multiplier_f32x16_{_mm512_loadu_ps(tile.multiplier), _mm512_loadu_ps(tile.multiplier + 16)},
-        zero_point_i32x16_(_mm512_set1_epi32(static_cast<int>(block.output_zero_point))),
+        zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(block.output_zero_point))),
         flip_u8x64_(_mm512_set1_epi8(static_cast<char>(block.flip))),
         mask_(tile.columns >= 32 ? ~__mmask32{0} : (__mmask32{1} << tile.columns) - 1),
         filter_zero_point_(tile.filter_zero_point),
@@ -49,16 +60,17 @@ class Requantizer {
  private:
   __m512i codes(std::size_t a_row, std::size_t b_row, __m512i a0_i32x16, __m512i a1_i32x16, __m512i b0_i32x16,
                 __m512i b1_i32x16) const noexcept {
-    return _mm512_xor_si512(saturate_in_order(unsaturated<0>(a_row, a0_i32x16), unsaturated<1>(a_row, a1_i32x16),
-                                              unsaturated<0>(b_row, b0_i32x16), unsaturated<1>(b_row, b1_i32x16)),
-                            flip_u8x64_);
+    return _mm512_xor_si512(
+        saturate_in_order(rounded<0>(a_row, a0_i32x16), rounded<1>(a_row, a1_i32x16), rounded<0>(b_row, b0_i32x16),
+                          rounded<1>(b_row, b1_i32x16), zero_point_i16x32_),
+        flip_u8x64_);
   }
 
   template <int half>
-  __m512i unsaturated(std::size_t row, __m512i sum_i32x16) const noexcept {
+  __m512i rounded(std::size_t row, __m512i sum_i32x16) const noexcept {
     sum_i32x16 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x16);
     const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16_[half]);
-    return to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16_);
+    return _mm512_cvtps_epi32(within_range ? scaled_f32x16 : bounded(scaled_f32x16));
   }
 
   void store(std::size_t row, __m256i codes_u8x32) const noexcept {
@@ -66,7 +78,7 @@ class Requantizer {
   }
 
   __m512 multiplier_f32x16_[2];
-  __m512i zero_point_i32x16_, flip_u8x64_;
+  __m512i zero_point_i16x32_, flip_u8x64_;
   __mmask32 mask_;
   const std::int32_t *filter_zero_point_, *activation_sum_;
   std::uint8_t* output_;
