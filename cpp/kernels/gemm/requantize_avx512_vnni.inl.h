@@ -29,14 +29,15 @@ inline bool converts_within_range(const Tile& tile) noexcept {
     const __m512 magnitude_f32x16 = _mm512_abs_ps(_mm512_loadu_ps(tile.multiplier + column));
     return _mm512_cmp_ps_mask(magnitude_f32x16, _mm512_set1_ps(1.0F), _CMP_LT_OQ);
   };
-  return (below_1(0) & below_1(16)) == kAllLanes;
+  return (below_1(0) & below_1(tile.columns > 16 ? 16 : 0)) == kAllLanes;
 }
 
 template <bool within_range>
 class Requantizer {
  public:
   Requantizer(const GemmBlock& block, const Tile& tile) noexcept
-      : multiplier_f32x16_{_mm512_loadu_ps(tile.multiplier), _mm512_loadu_ps(tile.multiplier + 16)},
+      : multiplier_f32x16_{_mm512_loadu_ps(tile.multiplier),
+                           _mm512_loadu_ps(tile.multiplier + (tile.columns > 16 ? 16 : 0))},
         zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(block.output_zero_point))),
         flip_u8x64_(_mm512_set1_epi8(static_cast<char>(block.flip))),
         mask_(tile.columns >= 32 ? ~__mmask32{0} : (__mmask32{1} << tile.columns) - 1),
@@ -55,6 +56,24 @@ class Requantizer {
 
   void store_last(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16) const noexcept {
     store(row, _mm512_castsi512_si256(codes(row, row, a0_i32x16, a1_i32x16, a0_i32x16, a1_i32x16)));
+  }
+
+  // Up to four rows from `row` on, of 16 columns at most; those behind the last are any.
+  void store_narrow(std::size_t row, std::size_t rows, __m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16,
+                    __m512i d_i32x16) const noexcept {
+    const std::size_t last = rows - 1;
+    const __m512i codes_u8x64 =
+        _mm512_xor_si512(saturate_in_order(rounded<0>(row, a_i32x16), rounded<0>(row + (last < 1 ? last : 1), b_i32x16),
+                                           rounded<0>(row + (last < 2 ? last : 2), c_i32x16),
+                                           rounded<0>(row + (last < 3 ? last : 3), d_i32x16), zero_point_i16x32_),
+                         flip_u8x64_);
+    const auto store_row = [&](std::size_t i, __m128i codes_u8x16) {
+      _mm_mask_storeu_epi8(output_ + (row + i) * output_row_stride_, static_cast<__mmask16>(mask_), codes_u8x16);
+    };
+    store_row(0, _mm512_castsi512_si128(codes_u8x64));
+    if (rows > 1) store_row(1, _mm512_extracti32x4_epi32(codes_u8x64, 1));
+    if (rows > 2) store_row(2, _mm512_extracti32x4_epi32(codes_u8x64, 2));
+    if (rows > 3) store_row(3, _mm512_extracti32x4_epi32(codes_u8x64, 3));
   }
 
  private:
