@@ -62,6 +62,8 @@ def edge_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(3, 8, (2, 3), (2, 2), strides=(3, 2), start_padding=(4, 0), end_padding=(0, 9)),
         ConvolutionShape(5, 6, (9, 8), (3, 2), batch=3, dilations=(2, 3), start_padding=(2, 0), end_padding=(0, 3)),
         ConvolutionShape(64, 16, (7, 7), (1, 1), strides=(2, 2)),
+        # Output rows too short for tiles: gathered, to be one run.
+        ConvolutionShape(64, 256, (9, 7), (1, 1), batch=2, strides=(2, 2)),
         ConvolutionShape(512, 5, (3, 3), (3, 3)),
     ]
     # More pixels and channels than one tile and one block hold.

@@ -50,7 +50,7 @@ bool readable_in_place(const ConvolutionGeometry& geometry, const TermOrder& ord
 }
 
 // Whether reading windows from padded planes beats gathering them. Planes pad each segment to whole steps of k, which
-// costs products; gathering takes about 8 cycles for each stretch of neighbours and a cycle for 16 codes.
+// costs products.
 bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
   if (in_place.segments > kMostSegments || !PaddedPlanes::applies(geometry)) return false;
   const std::size_t gathered = order_gathered(geometry, kernels).k();
@@ -61,10 +61,36 @@ bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
   return products / kernels.products_per_cycle <= gathering;
 }
 
+// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
+bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
+  const auto flat = [&](const PlaneStrides& strides) {
+    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
+  };
+  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
+}
+
+// The estimate of cycles to gather the windows of an image: about 8 for each stretch of neighbours and one for 16
+// codes.
+double gathering_cycles(const ConvolutionGeometry& geometry, double stretches, double k) {
+  return static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
+         (8.0 * stretches + k / 16.0);
+}
+
+// Whether gathered windows of a single tap, whose rows follow each other through the image, beat reading them in place,
+// where each row of the output is a run of its own: short runs leave tiles empty.
+bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
+  const bool is_single_tap = geometry.kernel_height == 1 && geometry.kernel_width == 1;
+  if (!is_single_tap || geometry.pointwise() || !uniform(geometry, ActivationsFrom::pixels, 1)) return false;
+  const auto k = static_cast<double>(in_place.k());
+  const double apart = product_cycles(geometry, kernels, geometry.output_height, geometry.output_width, k);
+  const double together = product_cycles(geometry, kernels, 1, geometry.image_pixels(), k);
+  return together + gathering_cycles(geometry, 1.0, k) < apart;
+}
+
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                    ProductPlan& plan) {
   TermOrder order = order_in_place(geometry, kernels);
-  if (readable_in_place(geometry, order, flip)) {
+  if (readable_in_place(geometry, order, flip) && !gathering_pays(geometry, kernels, order)) {
     plan.source = ActivationsFrom::input;
   } else if (planes_pay(geometry, kernels, order)) {
     plan.source = ActivationsFrom::planes;
@@ -73,14 +99,6 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
     order = order_gathered(geometry, kernels);
   }
   plan.filter = packed_filter(geometry, kernels, order, false);
-}
-
-// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
-bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
-  const auto flat = [&](const PlaneStrides& strides) {
-    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
-  };
-  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
 }
 
 constexpr std::int64_t kMostTilePixels = 256;
@@ -157,15 +175,11 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   choose_blocks(geometry, kernels, num_threads, division.channels, plan);
 }
 
-// The estimate of an image's cycles where all taps are multiplied, for comparison with that of regions: gathering takes
-// about 8 cycles for each tap and a cycle for 16 codes.
+// The estimate of an image's cycles where all taps are multiplied, for comparison with that of regions.
 double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
   const auto k = static_cast<double>(plan.filter.order.k());
   const double taps = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.kernel_width);
-  const double gathering = plan.source == ActivationsFrom::pixels
-                               ? static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
-                                     (8.0 * taps + k / 16.0)
-                               : 0.0;
+  const double gathering = plan.source == ActivationsFrom::pixels ? gathering_cycles(geometry, taps, k) : 0.0;
   const std::int64_t run = plan.by_rows ? geometry.output_width : plan.tile_pixels;
   const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / static_cast<double>(geometry.batch);
   return gathering + product_cycles(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k) +
