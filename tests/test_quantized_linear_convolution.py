@@ -65,6 +65,8 @@ def edge_shapes() -> list[ConvolutionShape]:
         # Output rows too short for tiles: gathered, to be one run.
         ConvolutionShape(64, 256, (9, 7), (1, 1), batch=2, strides=(2, 2)),
         ConvolutionShape(512, 5, (3, 3), (3, 3)),
+        # More images than are copied at a time.
+        ConvolutionShape(128, 3, (40, 40), batch=3, **three),
     ]
     # More pixels and channels than one tile and one block hold.
     shapes.append(ConvolutionShape(20, 150, (17, 19), **three))

@@ -30,7 +30,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         gemm_(*target.kernels().gemm),
         plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
     if (plan_.source == ActivationsFrom::planes)
-      planes_.emplace(plan_.regions.empty() ? geometry_ : unpadded(geometry_));
+      planes_.emplace(plan_.regions.empty() ? geometry_ : unpadded(geometry_), plan_.images_at_once);
     find_strides();
     find_segments();
   }
@@ -74,6 +74,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     std::vector<std::size_t> activations, filter;
   };
 
+  void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
   void find_strides();
   void find_segments();
   void add_segments(IndexRange rows, IndexRange columns);
@@ -220,8 +221,20 @@ ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels,
 }
 
 void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
-  if (planes_) planes_->fill(dispatch.source, *target_.kernels().pack, target_.num_threads, scratch);
-  parallel_for(plan_.tasks(), target_.num_threads, [&](std::size_t task, int slot) noexcept {
+  for (std::int64_t image = 0; image < geometry_.batch; image += plan_.images_at_once) {
+    ConvolutionDispatch part = dispatch;
+    part.source.data += image * geometry_.input.n;
+    part.output += image * geometry_.output.n * geometry_.output_bytes;
+    run_images(part, std::min(plan_.images_at_once, geometry_.batch - image), scratch);
+  }
+}
+
+void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::int64_t images,
+                                    std::uint8_t* scratch) const {
+  if (planes_) planes_->fill(dispatch.source, *target_.kernels().pack, images, target_.num_threads, scratch);
+  const std::size_t tasks =
+      images == geometry_.batch ? plan_.tasks() : plan_.tasks() / as_size(geometry_.batch) * as_size(images);
+  parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
     Tile tile = tile_of_task(static_cast<std::int64_t>(task));
     ConvolutionDispatch of_region = dispatch;

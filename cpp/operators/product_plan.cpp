@@ -208,6 +208,20 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   choose_blocks(geometry, kernels, num_threads, divide_up(parts, plan.units * plan.tiles_of_unit), plan);
 }
 
+// As many images of planes at a time as fit a quarter of the level-2 caches and keep all threads busy: what is read
+// soon after it was copied. Returns the size of the planes.
+std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
+  plan.images_at_once = geometry.batch;
+  if (plan.source != ActivationsFrom::planes) return 0;
+  const ConvolutionGeometry copied = plan.regions.empty() ? geometry : unpadded(geometry);
+  const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
+  const auto fitting = static_cast<std::int64_t>(cache_sizes().level_2 / 4 / PaddedPlanes(copied, 1).image_bytes());
+  const std::int64_t images =
+      std::max({std::int64_t{1}, threads * fitting, threads == 1 ? 0 : divide_up(threads * kTasksPerThread, tasks)});
+  plan.images_at_once = std::min(images, geometry.batch);
+  return PaddedPlanes(copied, plan.images_at_once).size();
+}
+
 void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::size_t planes_size,
                      ProductPlan& plan) {
   const std::size_t pixels = as_size(plan.tile_pixels);
@@ -235,8 +249,7 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
   choose_units(geometry, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, input_flip, num_threads, plan);
-  const ConvolutionGeometry copied = plan.regions.empty() ? geometry : unpadded(geometry);
-  lay_out_scratch(geometry, kernels, plan.source == ActivationsFrom::planes ? PaddedPlanes(copied).size() : 0, plan);
+  lay_out_scratch(geometry, kernels, choose_images(geometry, num_threads, plan), plan);
   return plan;
 }
 
