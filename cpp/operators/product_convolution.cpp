@@ -79,6 +79,10 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   void find_segments();
   void add_segments(IndexRange rows, IndexRange columns);
   Tile tile_of_task(std::int64_t task) const noexcept;
+  // Of the batch.
+  std::int64_t first_pixel(const Tile& tile) const noexcept {
+    return tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
+  }
   Tile tile_of_region(std::int64_t image, std::int64_t tile) const noexcept;
   Activations prepare_activations(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                                   std::uint8_t* own) const noexcept;
@@ -263,12 +267,14 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
     const std::uint8_t* data = (planes_ ? planes : dispatch.source.data) + as_size(tile.image) * image_bytes_ +
                                as_size(row) * row_bytes_ + as_size(column) * pixel_bytes_ +
                                as_size(tile.group * geometry_.group_input_channels());
-    return {data, down ? of_row : of_column, down ? of_column : of_row, order.segment_terms, order.segment_padded};
+    const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
+    if (!plan_.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
+      return {data, down ? of_row : of_column, down ? of_column : of_row, order.segment_terms, order.segment_padded};
+    }
   }
   std::uint8_t* packed = own + plan_.activations;
-  const std::int64_t first = tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
-  pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first, tile.pixels(), order.k(),
-                       packed);
+  pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile),
+                       tile.pixels(), order.k(), packed);
   return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
 }
 

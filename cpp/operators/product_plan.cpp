@@ -49,6 +49,25 @@ bool readable_in_place(const ConvolutionGeometry& geometry, const TermOrder& ord
          order.segment_terms == order.segment_padded && windows_inside(geometry);
 }
 
+constexpr std::int64_t kMostTilePixels = 256;
+
+// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
+bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
+  const auto flat = [&](const PlaneStrides& strides) {
+    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
+  };
+  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
+}
+
+// Whether rows of the product are pixels of the input that follow each other without a seam, of channels that are no
+// whole step of k: then what is read for the rest of the step are codes of the pixels behind them, which meet zeros in
+// the filter, and only what reaches beyond the last pixel has to be gathered.
+bool readable_with_next_pixels(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
+  return geometry.pointwise() && flip == 0 && geometry.input.c == 1 && order.segment_terms != order.segment_padded &&
+         uniform(geometry, ActivationsFrom::input, geometry.batch) &&
+         geometry.image_pixels() * geometry.batch > kMostTilePixels;
+}
+
 // Whether reading windows from padded planes beats gathering them. Planes pad each segment to whole steps of k, which
 // costs products.
 bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
@@ -59,14 +78,6 @@ bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
       2.0 * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
   const double gathering = 8.0 * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
   return products / kernels.products_per_cycle <= gathering;
-}
-
-// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
-bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
-  const auto flat = [&](const PlaneStrides& strides) {
-    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
-  };
-  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
 }
 
 // The estimate of cycles to gather the windows of an image: about 8 for each stretch of neighbours and one for 16
@@ -92,6 +103,9 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
   TermOrder order = order_in_place(geometry, kernels);
   if (readable_in_place(geometry, order, flip) && !gathering_pays(geometry, kernels, order)) {
     plan.source = ActivationsFrom::input;
+  } else if (readable_with_next_pixels(geometry, order, flip)) {
+    plan.source = ActivationsFrom::input;
+    plan.gathers_end = true;
   } else if (planes_pay(geometry, kernels, order)) {
     plan.source = ActivationsFrom::planes;
   } else {
@@ -100,8 +114,6 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
   }
   plan.filter = packed_filter(geometry, kernels, order, false);
 }
-
-constexpr std::int64_t kMostTilePixels = 256;
 
 void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
   plan.by_rows =
@@ -226,7 +238,8 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
                      ProductPlan& plan) {
   const std::size_t pixels = as_size(plan.tile_pixels);
   BufferLayout own;
-  plan.activations = own.take(plan.source == ActivationsFrom::pixels ? pixels : 0, plan.filter.order.k());
+  plan.activations =
+      own.take(plan.source == ActivationsFrom::pixels || plan.gathers_end ? pixels : 0, plan.filter.order.k());
   plan.activation_sums = own.take(2 * pixels, sizeof(std::int32_t));
   plan.results =
       own.take(geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0,
