@@ -163,15 +163,20 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
       _tile_loadd(5, from, a_stride);
     }
   };
-  // All rows of the accumulators are the offsets.
-  _tile_loadd(0, offset, 0);
-  if constexpr (panels == 2) {
-    _tile_loadd(1, offset + kNr, 0);
-  } else if constexpr (parts > 1) {
-    _tile_loadd(1, offset, 0);
+  // All rows of an accumulator begin as the offsets, which are loaded right before its first product: other loads come
+  // first that more products wait for.
+  const std::int32_t* second_offset = panels == 2 ? offset + kNr : offset;
+  const auto begin_0 = [&]() __attribute__((always_inline)) { _tile_loadd(0, offset, 0); };
+  const auto begin_1 = [&]() __attribute__((always_inline)) { _tile_loadd(1, second_offset, 0); };
+  const auto begin_2 = [&]() __attribute__((always_inline)) { _tile_loadd(2, offset, 0); };
+  const auto begin_3 = [&]() __attribute__((always_inline)) { _tile_loadd(3, second_offset, 0); };
+  bool first = block.k != 0;
+  if (block.segments == 0 || !first) {
+    begin_0();
+    if constexpr (parts * panels > 1) begin_1();
+    if constexpr (parts * panels > 2) begin_2();
+    if constexpr (parts * panels > 3) begin_3();
   }
-  if constexpr (parts > 1 && panels * parts > 2) _tile_loadd(2, offset, 0);
-  if constexpr (panels * parts == 4) _tile_loadd(3, panels == 2 ? offset + kNr : offset, 0);
   for (std::size_t segment = 0; segment < block.segments; ++segment) {
     std::size_t at = block.a_offsets[segment];
     const std::uint8_t *b0 = b + block.b_offsets[segment], *b1 = b0 + block.b_panel_stride;
@@ -182,6 +187,7 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
         _tile_loadd(6, b0, kGroupStride);
       }
       load_a0(a[0] + at);
+      if (first) begin_0();
       _tile_dpbusd(0, 4, 6);
       if constexpr (panels == 2) {
         if constexpr (streamed == Streamed::b) {
@@ -189,26 +195,33 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
         } else {
           _tile_loadd(7, b1, kGroupStride);
         }
+        if (first) begin_1();
         _tile_dpbusd(1, 4, 7);
         if constexpr (parts == 2) {
           load_a1(a[1] + at);
+          if (first) begin_2();
           _tile_dpbusd(2, 5, 6);
+          if (first) begin_3();
           _tile_dpbusd(3, 5, 7);
         }
       } else {
         if constexpr (parts > 1) {
           load_a1(a[1] + at);
+          if (first) begin_1();
           _tile_dpbusd(1, 5, 6);
         }
         if constexpr (parts > 2) {
           load_a0(a[2] + at);
+          if (first) begin_2();
           _tile_dpbusd(2, 4, 6);
         }
         if constexpr (parts > 3) {
           load_a1(a[3] + at);
+          if (first) begin_3();
           _tile_dpbusd(3, 5, 6);
         }
       }
+      first = false;
       before.finish(pace.of_step);
     }
   }
