@@ -50,6 +50,7 @@ class Lowering:
         self._numbers: dict[str, int] = {}
         self._constants: dict[int, tuple[Array, int]] = {}
         self._floats: dict[int, tuple[Value, Tensor]] = {}
+        self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
 
@@ -141,6 +142,13 @@ class Lowering:
 
     def quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
         """Return a value as codes: a tensor or a constant array."""
+        # Several nodes may want the same codes. The value is kept, so that its id stays its.
+        key = id(value), parameters
+        if key not in self._codes:
+            self._codes[key] = value, self._quantized(value, parameters)
+        return self._codes[key][1]
+
+    def _quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
         if isinstance(value, Constant | Dequantized):
             floats = self.floats(value)
             assert isinstance(floats, np.ndarray)

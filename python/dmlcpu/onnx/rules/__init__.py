@@ -10,17 +10,36 @@ from dmlcpu.onnx.lowering import Rule
 from dmlcpu.onnx.rules import (
     activation,
     arithmetic,
+    channel_affine,
     convolution,
+    gathering,
     matrix_multiply,
     movement,
+    padding,
     pooling,
     quantization,
+    rearrangement,
+    reduction,
     resizing,
 )
 
 __all__ = ["RULES"]
 
-_MODULES = (quantization, convolution, matrix_multiply, activation, arithmetic, movement, pooling, resizing)
+_MODULES = (
+    quantization,
+    convolution,
+    matrix_multiply,
+    activation,
+    arithmetic,
+    channel_affine,
+    movement,
+    rearrangement,
+    gathering,
+    padding,
+    pooling,
+    reduction,
+    resizing,
+)
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(
     {key: rule for module in _MODULES for key, rule in module.RULES.items()}

@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.movement import moved
 from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "Taps", "resampled"]
 
 _Floats = Array  # FLOAT32
 
@@ -153,14 +153,14 @@ class Resized(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the resampling from codes to codes."""
         assert self._x.parameters is not None
-        return _resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
+        return resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
 
     def floats(self) -> Tensor:
         """Leave it to another runtime."""
         raise NotNative("an interpolation whose result is not quantized")
 
 
-def _resampled(
+def resampled(
     lowering: Lowering,
     codes: Tensor,
     shape: Sequence[int],
@@ -203,6 +203,9 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     spatial = [_taps(node, axis, mode == b"nearest") for axis in axes[2:]]
     single = np.zeros(1, np.int64)
     taps = (spatial[0] if len(spatial) == 2 else Taps(single, single, np.zeros(1, np.float32)), spatial[-1])
+    if mode == b"linear" and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
+        own = Parameters(np.float32(1), 0, value.dtype)
+        return [resampled(lowering, value, shape, taps, own, own)]
     if mode == b"linear":
         return [Resized(lowering, lowering.affine(value), shape, taps)]
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
@@ -212,14 +215,14 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         if tensor.dtype not in CODE_TYPES:
             raise NotNative("floats")
         own = Parameters(np.float32(1), 0, tensor.dtype)
-        return _resampled(lowering, tensor, shape, taps, own, own)
+        return resampled(lowering, tensor, shape, taps, own, own)
 
     def move_array(array: Array) -> Array:
         images = array.reshape(*array.shape[:2], -1, array.shape[-1])
         chosen: Array = images[:, :, taps[0].lower][..., taps[1].lower]
         return chosen.reshape(shape)
 
-    return [moved(value, shape, move, move_array)]
+    return [moved(lowering, value, shape, move, move_array)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

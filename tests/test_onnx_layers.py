@@ -1,0 +1,300 @@
+"""What networks are made of besides convolutions, as quantizers leave it: each node beside onnxruntime.
+
+The same node is tried on codes with the same codes wanted again, on a function of codes that no codes stand for, and on
+floats. Nodes that move or compare elements are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder, codes, results_of_onnxruntime
+from test_onnx_rules import IMAGE, POINTS, SCALE, TYPES, Case, assert_like_onnxruntime, ints, qdq_of
+
+Array = NDArray[Any]
+FLOATS: Final = np.random.default_rng(11)
+
+
+MOVED: Final = (
+    Case("DepthToSpace", (2, 12, 3, 5), blocksize=2),
+    Case("DepthToSpace", (2, 18, 3, 5), blocksize=3, mode="CRD"),
+    Case("SpaceToDepth", (2, 3, 4, 6), blocksize=2),
+    Case("Tile", IMAGE, [ints(1, 2, 1, 3)]),
+    Case("Tile", (5,), [ints(3)]),
+    Case("Gather", IMAGE, [ints(2, 0, 1, 1)], axis=1),
+    Case("Gather", IMAGE, [ints(5, -1, 0)], axis=-1),
+    Case("Gather", (2, 3, 40, 2), [ints(*(7 * i % 40 for i in range(60)))], axis=2),
+    Case("Gather", (2, 40, 3), [ints(*(7 * i % 40 for i in range(30)))], axis=1),
+    Case("Gather", (40, 3), [ints(*(7 * i % 40 for i in range(30))).reshape(5, 6)], axis=0),
+    Case("Slice", IMAGE, [ints(-1), ints(-99), ints(3), ints(-1)]),
+    Case("Slice", (2, 30, 3), [ints(-1, 1), ints(-99, 3), ints(1, 2), ints(-2, 1)]),
+    Case("Pad", IMAGE, [ints(0, 0, 1, 2, 0, 0, 3, 0)], mode="reflect"),
+    Case("Pad", IMAGE, [ints(0, 2, 6, 2, 0, 0, 3, 5)], mode="reflect"),
+    Case("Pad", IMAGE, [ints(1, 0, 1, 2, 0, 0, 3, 0)], mode="edge"),
+    Case("Pad", IMAGE, [ints(0, 0, 1, 2, 0, 0, 3, 0)], mode="wrap", opset=19),
+    Case("Pad", IMAGE, [ints(0, 0, -1, 2, 0, -1, 3, -2)]),
+    Case("Pad", IMAGE, [ints(1, 2, 0, 1), np.float32(0.7), ints(-1, 1)], opset=18),
+    Case("Pad", IMAGE, [ints(0, 0, 1, 2, 0, 0, 3, 0), np.float32(-100)]),
+    Case("MaxPool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+    Case("MaxPool", (1, 2, 8, 9), kernel_shape=[2, 3], strides=[3, 4], pads=[1, 1, 0, 1], ceil_mode=1),
+    Case("MaxPool", (2, 3, 10), kernel_shape=[3], strides=[2], ceil_mode=1),
+    Case("GlobalMaxPool", IMAGE),
+    Case("GlobalMaxPool", (2, 3, 9)),
+    Case("ReduceMax", IMAGE, axes=[1]),
+    Case("ReduceMax", IMAGE, axes=[-1, 2], keepdims=0),
+    Case("ReduceMax", IMAGE, keepdims=0),
+    Case("ReduceMax", (4, 7), [ints(-1)], opset=18),
+    Case("Reshape", IMAGE, [ints(2, 3, 42)]),
+    Case("Transpose", IMAGE, perm=[0, 2, 3, 1]),
+    Case("Clip", IMAGE, [np.float32(0), np.float32(6)]),
+    Case("Relu", IMAGE),
+)
+
+SUMMED: Final = (
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, count_include_pad=1),
+    Case(
+        "AveragePool",
+        IMAGE,
+        most=1,
+        opset=19,
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        ceil_mode=1,
+        count_include_pad=1,
+    ),
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[1, 5], pads=[0, 2, 0, 2]),
+    Case("AveragePool", (2, 3, 9), most=1, kernel_shape=[3], strides=[2], pads=[1, 0]),
+    Case("GlobalAveragePool", (2, 3, 9), most=1),
+    Case("ReduceMean", IMAGE, most=1, axes=[1]),
+    Case("ReduceMean", IMAGE, most=1, axes=[2]),
+    Case("ReduceMean", IMAGE, most=1, axes=[3], keepdims=0),
+    Case("ReduceMean", (2, 7, 6, 3), most=1, axes=[1, 2], keepdims=0),
+    Case("ReduceMean", (2, 7, 6), [ints(1)], most=1, opset=18),
+    Case("ReduceMean", (2, 7, 6), most=1, keepdims=0),
+    Case("ReduceMean", (2, 3, 4, 5, 6), most=1, axes=[0, 2, 4]),
+    Case("BatchNormalization", IMAGE, [np.float32(row) for row in FLOATS.uniform(0.5, 2, (4, 3))], 1),
+    Case("BatchNormalization", (5, 7), [np.float32(row) for row in FLOATS.uniform(0.5, 2, (4, 7))], 1),
+    Case("BatchNormalization", (2, 3, 9), [np.float32([1, -2, 0.5]), *np.float32(FLOATS.uniform(1, 2, (3, 3)))], 1),
+    Case("BatchNormalization", IMAGE, [np.float32([1, 0, 1e-30]), *np.float32(FLOATS.uniform(1, 2, (3, 3)))], 1),
+    Case("Mul", IMAGE, [np.float32([0.3, -1.7, 2]).reshape(3, 1, 1)], 1),
+    Case("Mul", IMAGE, [np.float32([0.3, 0, 2]).reshape(1, 3, 1, 1)], 1),
+    Case("Add", IMAGE, [np.float32(FLOATS.normal(size=6))], 1),
+    Case("Sub", IMAGE, [np.float32(FLOATS.normal(size=(7, 1)))], 1),
+    Case("Div", IMAGE, [np.float32([0.7, -1.7, 2]).reshape(3, 1, 1)], 1),
+    Case("PRelu", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1)], 1),
+    Case("Max", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
+    Case("Sum", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
+    Case("Mean", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
+)
+
+
+@pytest.mark.parametrize(("x_type", "y_type"), [("uint8", "uint8"), ("int8", "int8"), ("uint8", "int8")])
+@pytest.mark.parametrize("case", [*MOVED, *SUMMED], ids=repr)
+def test_on_codes(random_numbers: np.random.Generator, case: Case, x_type: str, y_type: str) -> None:
+    model = qdq_of(case.operator, x_type, y_type, case.shape, case.others, **case.options)
+    assert_like_onnxruntime(model, {"x": codes(random_numbers, x_type, case.shape)}, case.most)
+
+
+def chain_of(case: Case, first: Sequence[Any], dtype: str, quantize: bool) -> bytes:
+    """A node behind another one, whose result no codes stand for; quantized behind it, or not."""
+    options = {key: value for key, value in case.options.items() if key not in ("opset", "y_scale")}
+    builder = Builder(case.options.get("opset", 17))
+    value = builder.input(dtype, case.shape)
+    if dtype != "float32":
+        value = builder.dequantized(value, SCALE, POINTS[dtype])
+    name, *others = first
+    value = builder.node(name, [value, *others]) if name else value
+    result = builder.node(case.operator, [value, *case.others], **options)
+    if quantize:
+        builder.output(builder.quantized(result, SCALE, POINTS["int8"]), "int8")
+    else:
+        builder.output(result, "float32")
+    return builder.build()
+
+
+@pytest.mark.parametrize("first", [("Tanh",), ("HardSwish",), ("Neg",), ("Sub", np.float32(0.321))], ids=repr)
+@pytest.mark.parametrize("quantize", [False, True])
+@pytest.mark.parametrize("case", [*MOVED, *SUMMED], ids=repr)
+def test_on_functions_of_codes(
+    random_numbers: np.random.Generator, case: Case, first: Sequence[Any], quantize: bool
+) -> None:
+    many = case.operator == "Gather" and case.others[0].size > 16
+    backwards = case.operator == "Slice" and case.shape[1] == 30
+    native = quantize or not (many or backwards)  # floats are not looked up one by one
+    model = chain_of(case, first, "uint8", quantize)
+    most = max(case.most, int(first[0] == "Tanh"))
+    assert_like_onnxruntime(model, {"x": codes(random_numbers, "uint8", case.shape)}, most, native=native)
+
+
+@pytest.mark.parametrize("case", [*MOVED, *SUMMED], ids=repr)
+def test_on_floats(random_numbers: np.random.Generator, case: Case) -> None:
+    many = case.operator == "Gather" and case.others[0].size > 16
+    backwards = case.operator == "Slice" and case.shape[1] == 30
+    feeds = {"x": random_numbers.normal(size=case.shape).astype(np.float32)}
+    assert_like_onnxruntime(chain_of(case, [""], "float32", False), feeds, native=not (many or backwards))
+
+
+def small_convolution(builder: Builder, name: str, shape: Sequence[int], rng: np.random.Generator) -> Any:
+    value = builder.dequantized(builder.input("uint8", shape, name), SCALE, POINTS["uint8"])
+    scales = rng.uniform(0.001, 0.01, 4).astype(np.float32)
+    weights = builder.dequantized(codes(rng, "int8", (4, shape[1], 3, 3)), scales, np.zeros(4, np.int8), axis=0)
+    bias = builder.dequantized(
+        np.int32([999, -5000, 700, 0]), np.float32(SCALE) * scales, np.zeros(4, np.int32), axis=0
+    )
+    return builder.node("Conv", [value, weights, bias], pads=[1, 1, 1, 1])
+
+
+BEHIND_CONVOLUTIONS: Final[Mapping[str, tuple[str, Sequence[Any], Mapping[str, Any]]]] = {
+    "batch normalization": (
+        "BatchNormalization",
+        [np.float32(row) for row in ([1, -2, 0.5, 3], [0, 1, 0.1, -9], [0.3, 0.1, -0.2, 4], [1, 0.5, 2, 7])],
+        {},
+    ),
+    "factors of 0": ("Mul", [np.float32([1, 0, 2, 3]).reshape(4, 1, 1)], {}),
+    "addends": ("Add", [np.float32([1, 0, 2, 3]).reshape(4, 1, 1)], {}),
+    "maxima": ("MaxPool", [], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+    "averages": ("AveragePool", [], {"kernel_shape": [3, 3], "strides": [2, 2]}),
+    "padding": ("Pad", [ints(0, 0, 1, 1, 0, 0, 0, 2)], {}),
+    "reflection": ("Pad", [ints(0, 0, 1, 1, 0, 0, 0, 2)], {"mode": "reflect"}),
+    "pixel shuffle": ("DepthToSpace", [], {"blocksize": 2}),
+    "means of rows": ("ReduceMean", [], {"axes": [3]}),
+    "several slopes": ("PRelu", [np.float32([0.1, -0.2, 0.3, 2]).reshape(4, 1, 1)], {}),
+    "hard swish": ("HardSwish", [], {}),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_CONVOLUTIONS)
+@pytest.mark.parametrize("quantize", [False, True])
+def test_behind_convolutions(random_numbers: np.random.Generator, name: str, quantize: bool) -> None:
+    """Without codes in between."""
+    operator, others, attributes = BEHIND_CONVOLUTIONS[name]
+    builder = Builder()
+    result = builder.node(operator, [small_convolution(builder, "x", IMAGE, random_numbers), *others], **attributes)
+    if quantize:
+        builder.output(builder.quantized(builder.node("Relu", [result]), 0.1, np.uint8(3)), "uint8")
+    else:
+        builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+def test_what_several_nodes_read_is_computed_once(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    result = small_convolution(builder, "x", IMAGE, random_numbers)
+    activated = builder.node("Relu", [result])
+    for value in (result, result, activated, activated):
+        builder.output(builder.quantized(value, 0.1, np.uint8(3)), "uint8")
+    session = dmlcpu.InferenceSession(builder.build())
+    steps = [step.type for partition in session.partitions() for step in partition.steps]
+    assert steps.count("QUANTIZED_LINEAR_CONVOLUTION") == 1
+    assert steps.count("CODE_TABLE") <= 1
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+@pytest.mark.parametrize("opset", [13, 21])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_filters_quantized_by_the_model(
+    random_numbers: np.random.Generator, opset: int, per_channel: bool, narrow: bool
+) -> None:
+    """As training with quantization leaves them: floats, quantized, clipped, dequantized."""
+    filters = random_numbers.normal(size=(5, 3, 3, 3)).astype(np.float32)
+    scales = random_numbers.uniform(0.01, 0.02, 5).astype(np.float32) if per_channel else np.float32(0.015)
+    points = np.zeros(scales.shape, np.int8)
+    builder = Builder(opset)
+    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
+    quantized = builder.node("QuantizeLinear", [filters, scales, points], axis=0)
+    if narrow:
+        quantized = builder.node("Clip", [quantized, np.int8(-127), np.int8(127)])
+    weights = builder.node("DequantizeLinear", [quantized, scales, points], axis=0)
+    result = builder.node("Conv", [value, weights])
+    builder.output(builder.quantized(result, 0.2, np.uint8(99)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+def test_filters_that_are_reshaped(random_numbers: np.random.Generator) -> None:
+    """Scales of channels stay scales of channels: a linear layer as a convolution."""
+    filters = codes(random_numbers, "int8", (5, 12))
+    scales = random_numbers.uniform(0.01, 0.02, 5).astype(np.float32)
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (2, 3, 2, 2)), SCALE, POINTS["uint8"])
+    weights = builder.dequantized(filters, scales, np.zeros(5, np.int8), axis=0)
+    result = builder.node("Conv", [value, builder.node("Reshape", [weights, ints(5, 3, 2, 2)])])
+    builder.output(builder.quantized(result, 0.2, np.uint8(99)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 2, 2))}, 1)
+
+
+def test_pixels_of_photographs(random_numbers: np.random.Generator) -> None:
+    """UINT8 pixels, normalized in the model, channels behind; the first convolution's codes."""
+    builder = Builder()
+    floats = builder.node("Cast", [builder.input("uint8", (2, 7, 6, 3))], to=1)
+    floats = builder.node("Div", [floats, np.float32(255)])
+    floats = builder.node("Sub", [floats, np.float32([0.485, 0.456, 0.406])])
+    floats = builder.node("Div", [floats, np.float32([0.229, 0.224, 0.225])])
+    quantized = builder.quantized(builder.node("Transpose", [floats], perm=[0, 3, 1, 2]), 0.019, np.uint8(114))
+    builder.output(quantized, "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 7, 6, 3))}, 1)
+    steps = [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
+    assert "ELEMENT_WISE_BINARY" not in steps
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_interpolated_codes(random_numbers: np.random.Generator, dtype: str) -> None:
+    """Resize of codes themselves: interpolated and rounded, where onnxruntime cuts off."""
+    builder = Builder()
+    value = builder.node("Resize", [builder.input(dtype, IMAGE), "", np.float32([1, 1, 2, 1.5])], mode="linear")
+    builder.output(value, dtype)
+    x = codes(random_numbers, dtype, IMAGE)
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+    builder = Builder()
+    floats = builder.node("Cast", [builder.input(dtype, IMAGE)], to=1)
+    floats = builder.node("Resize", [floats, "", np.float32([1, 1, 2, 1.5])], mode="linear")
+    builder.output(builder.quantized(floats, 1, np.zeros((), dtype)), dtype)
+    [rounded] = results_of_onnxruntime(builder.build(), {"x": x})
+    [same] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert np.abs(rounded.astype(int) - same.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("operator", ["Pow", "PRelu", "Clip"])
+def test_constants_that_are_dequantized(random_numbers: np.random.Generator, operator: str) -> None:
+    """Quantizers take exponents, slopes and bounds for weights."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
+    constants = [builder.dequantized(np.uint8(200), 0.01, np.uint8(0))]
+    if operator == "Clip":
+        constants.insert(0, builder.dequantized(np.uint8(20), 0.01, np.uint8(0)))
+    if operator == "PRelu":
+        constants = [builder.dequantized(np.uint8([[[200]]]), 0.01, np.uint8(0))]
+    builder.output(builder.quantized(builder.node(operator, [value, *constants]), 0.1, np.uint8(3)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+@pytest.mark.parametrize("operator", ["shuffle", "DepthToSpace", "SpaceToDepth"])
+def test_what_moves_between_convolutions_is_copied_once(random_numbers: np.random.Generator, operator: str) -> None:
+    """To where the second one reads it, not over a layout of neither."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 8, 6, 6)), SCALE, POINTS["uint8"])
+    filters = [builder.dequantized(codes(random_numbers, "int8", (8, 8, 1, 1)), 0.01, np.int8(0))]
+    value = builder.dequantized(
+        builder.quantized(builder.node("Conv", [value, *filters]), 0.3, np.uint8(9)), 0.3, np.uint8(9)
+    )
+    if operator == "shuffle":
+        value = builder.node("Reshape", [value, ints(1, 2, 4, 6, 6)])
+        value = builder.node("Transpose", [value], perm=[0, 2, 1, 3, 4])
+        value = builder.node("Reshape", [value, ints(1, 8, 6, 6)])
+        channels = 8
+    else:
+        value = builder.node(operator, [value], blocksize=2)
+        channels = 2 if operator == "DepthToSpace" else 32
+    filters = [builder.dequantized(codes(random_numbers, "int8", (8, channels, 1, 1)), 0.01, np.int8(0))]
+    builder.output(builder.quantized(builder.node("Conv", [value, *filters]), 0.3, np.uint8(9)), "uint8")
+    steps = [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
+    assert steps == ["QUANTIZED_LINEAR_CONVOLUTION", "COPY", "QUANTIZED_LINEAR_CONVOLUTION"]
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 8, 6, 6))}, 1)
