@@ -18,6 +18,10 @@ from dmlcpu.onnx.values import Array, Deferred, Parameters, Table, Tensor, Value
 __all__ = ["RULES", "Margins", "padded"]
 
 
+# Elements along an axis that are told one by one.
+_MOST_PLACES: Final = 1 << 20
+
+
 class Margins:
     """How many elements are added before and behind those of each axis."""
 
@@ -68,6 +72,8 @@ def _padded(lowering: Lowering, codes: Tensor, margins: Margins, code: Any) -> T
 
 def _source_places(mode: bytes, length: int, start: int, end: int) -> Sequence[int]:
     """Return where the elements of a padded axis come from."""
+    if length + start + end > _MOST_PLACES:
+        raise NotNative(f"padding of {start} and {end} elements from others")
     places = np.arange(-start, length + end)
     if mode == b"edge":
         places = places.clip(0, length - 1)
