@@ -78,6 +78,42 @@ def test_shapes_that_only_a_run_tells(random_numbers: np.random.Generator) -> No
         assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
 
 
+def test_what_is_read_behind_shapes_that_only_a_run_tells(random_numbers: np.random.Generator) -> None:
+    """The first part, planned before its readers were known, runs again for them; the part between does not."""
+    builder = Builder()
+    x = builder.input("uint8", (1, 3, 4, 5))
+    places = builder.node("Transpose", [builder.node("NonZero", [builder.node("Cast", [x], to=9)])])
+    chosen = builder.dequantized(builder.node("GatherND", [x, places]), 0.1, np.uint8(3))
+    weights = builder.dequantized(W, 0.004, np.int8(0))
+    images = builder.quantized(builder.node("Conv", [builder.dequantized(x, 0.1, np.uint8(3)), weights]), 0.05, POINT)
+    total = builder.node("Add", [builder.dequantized(images, 0.05, POINT), builder.node("ReduceMean", [chosen])])
+    builder.output(builder.quantized(total, 0.1, POINT), "uint8", (1, 4, None, None))
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for _ in range(3):
+        feed = codes(random_numbers, "uint8", (1, 3, 4, 5)) * random_numbers.integers(0, 2, (1, 3, 4, 5), np.uint8)
+        [ours], [theirs] = session.run(None, {"x": feed}), results_of_onnxruntime(model, {"x": feed})
+        assert ours.shape == theirs.shape
+        assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("domain", ["", "com.microsoft."])
+def test_codes_of_16_bits_stay_together(random_numbers: np.random.Generator, domain: str) -> None:
+    """What no kernel takes goes to onnxruntime as a whole, not node by node."""
+    builder = Builder(21)
+    value = builder.input("float32", (1, 3, 6, 5))
+    for _ in range(2):
+        quantized = builder.node(f"{domain}QuantizeLinear", [value, np.float32(0.001), np.int16(5)])
+        value = builder.node(f"{domain}DequantizeLinear", [quantized, np.float32(0.001), np.int16(5)])
+        weights = builder.dequantized(W[:3], 0.004, np.int8(0))
+        value = builder.node("Relu", [builder.node("Conv", [value, weights], pads=[1, 1, 1, 1])])
+    builder.output(value, "float32")
+    feeds = {"x": random_numbers.normal(size=(1, 3, 6, 5)).astype(np.float32)}
+    [session] = assert_near(builder.build(), feeds, 0.01)
+    session.run(None, feeds)
+    assert [part.provider for part in session.partitions()] == ["onnxruntime"]
+
+
 def test_outputs_that_are_anything(random_numbers: np.random.Generator) -> None:
     """Intermediate, input, constant, the same twice; the order is the model's."""
     builder = Builder()

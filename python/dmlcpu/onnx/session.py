@@ -247,9 +247,8 @@ class InferenceSession:
         values = plan.run(feeds, profile)
         while plan.plan.unknown:
             arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-            done = len(plan.plan.parts)
             plan = self._plan(arrays)
-            values = plan.run(values, profile, skip=done)
+            values = plan.run(values, profile, resumed=True)
         return plan, values
 
     def _plan(self, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
