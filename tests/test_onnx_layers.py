@@ -298,3 +298,47 @@ def test_what_moves_between_convolutions_is_copied_once(random_numbers: np.rando
     steps = [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
     assert steps == ["QUANTIZED_LINEAR_CONVOLUTION", "COPY", "QUANTIZED_LINEAR_CONVOLUTION"]
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 8, 6, 6))}, 1)
+
+
+def gated(builder: Builder, codes_in: str, gate: str, dtype: str) -> str:
+    """A value times its sigmoid, or its hard sigmoid in four nodes, each result quantized."""
+    point = POINTS[dtype]
+    value = builder.dequantized(codes_in, 0.04, point)
+    if gate == "Sigmoid":
+        result = builder.dequantized(
+            builder.quantized(builder.node("Sigmoid", [value]), 1 / 256, point), 1 / 256, point
+        )
+    else:
+        result = builder.node("Clip", [builder.node("Add", [value, np.float32(3)]), np.float32(0), np.float32(6)])
+        result = builder.dequantized(builder.quantized(result, 0.025, point), 0.025, point)
+        result = builder.node("Div", [result, np.float32(6)])
+        result = builder.dequantized(builder.quantized(result, 1 / 256, point), 1 / 256, point)
+    name: str = builder.quantized(builder.node("Mul", [value, result]), 0.035, point)
+    return name
+
+
+def gated_on_codes(builder: Builder, codes_in: str, dtype: str) -> str:
+    point, scales = POINTS[dtype], np.float32([0.04, 1 / 256, 0.035])
+    sigmoid = builder.node("com.microsoft.QLinearSigmoid", [codes_in, scales[0], point, scales[1], point])
+    operands = [codes_in, scales[0], point, sigmoid, scales[1], point, scales[2], point]
+    name: str = builder.node("com.microsoft.QLinearMul", operands)
+    return name
+
+
+@pytest.mark.parametrize("gate", ["Sigmoid", "HardSigmoid", "QLinearSigmoid"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gates_of_the_same_codes_are_one_table(random_numbers: np.random.Generator, gate: str, dtype: str) -> None:
+    """The steps between are gone."""
+    builder = Builder()
+    value = builder.dequantized(builder.input(dtype, IMAGE), SCALE, POINTS[dtype])
+    weights = builder.dequantized(codes(random_numbers, "int8", (4, 3, 1, 1)), 0.01, np.int8(0))
+    convolved = builder.quantized(builder.node("Conv", [value, weights]), 0.04, POINTS[dtype])
+    on_codes = gate.startswith("QLinear")
+    result = gated_on_codes(builder, convolved, dtype) if on_codes else gated(builder, convolved, gate, dtype)
+    builder.output(result, dtype)
+    steps = [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
+    assert steps == ["QUANTIZED_LINEAR_CONVOLUTION", "CODE_TABLE"]
+    feeds = {"x": codes(random_numbers, dtype, IMAGE)}
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+    builder.output(convolved, dtype)  # and where the convolution's codes are wanted too
+    assert_like_onnxruntime(builder.build(), feeds, 1)

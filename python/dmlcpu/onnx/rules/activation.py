@@ -66,7 +66,7 @@ class Clamped(Deferred):
             return codes
         every = np.arange(256, dtype=np.uint8).view(parameters.dtype)
         table = np.minimum(np.maximum(every, lowest), highest).astype(parameters.dtype)
-        return self._lowering.emit("CODE_TABLE", [codes, table.view(np.uint8)], parameters.dtype, self.shape)
+        return self._lowering.code_table(codes, table)
 
     def floats(self) -> Tensor:
         """Add the operator in floating point, and clip."""
@@ -115,7 +115,7 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     value = present(inputs[0])
     if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         codes = evaluated(node, np.arange(256, dtype=np.uint8).view(value.dtype), inputs[1:])
-        return [lowering.emit("CODE_TABLE", [value, codes.view(np.uint8)], value.dtype, value.shape)]
+        return [lowering.code_table(value, codes)]
     if isinstance(value, Table):
         return [Table(value.codes, evaluated(node, value.floats, inputs[1:]), None)]
     bounds = _bounds(node, inputs)

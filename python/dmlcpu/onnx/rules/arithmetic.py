@@ -89,7 +89,7 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
             value = on_floats(lowering, _FUNCTIONS[node.operator][0], value, present(other))
         return [value]
     a, b = present(inputs[0]), present(inputs[1])
-    table = _as_table(node, a, b)
+    table = _as_table(lowering, node.operator, a, b)
     if table is not None:
         return [table]
     function, operator = _FUNCTIONS[node.operator]
@@ -160,12 +160,19 @@ def _dtype(value: Tensor | Constant) -> np.dtype[np.generic]:
     return value.dtype if isinstance(value, Tensor) else value.array.dtype
 
 
-def _as_table(node: Node, a: Value, b: Value) -> Table | None:
+def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | None:
     """Return the result as a function of the codes of one operand, if the other one is too, or is a number."""
+    if isinstance(a, Table) and isinstance(b, Table) and a.codes is not b.codes:
+        # Such as a value and its sigmoid, quantized: of the same codes further back.
+        others = {table.codes: table for table in lowering.origins(b)}
+        common = next((table for table in lowering.origins(a) if table.codes in others), None)
+        if common is None:
+            return None
+        a, b = common, others[common.codes]
     operands = []
     codes: Tensor | None = None
     for value in (a, b):
-        if isinstance(value, Table) and (codes is None or codes is value.codes):
+        if isinstance(value, Table):
             codes = value.codes
             operands.append(value.floats)
         elif isinstance(value, Constant | Dequantized) and np.prod(value.shape) == 1:
@@ -177,7 +184,7 @@ def _as_table(node: Node, a: Value, b: Value) -> Table | None:
         return None
     if len(np.broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
-    return Table(codes, _computed(node.operator, *operands), None)
+    return Table(codes, _computed(operator, *operands), None)
 
 
 def _computed(operator: str, a: Array, b: Array) -> Array:
@@ -211,6 +218,11 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         codes = value if isinstance(value, Tensor) else value.array
         operands.append(Quantized(codes, parameters_of(scale, zero_point, _dtype(value))))
     parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
+    if node.operator == "QLinearMul":  # whose kernel has the bits of a table
+        tables = [lowering.table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
+        product = _as_table(lowering, "Mul", *tables) if len(tables) == 2 else None
+        if product is not None:
+            return [lowering.recoded(product, parameters)]
     function, operator = _FUNCTIONS[node.operator.removeprefix("QLinear")]
     pair = (operands[0], operands[1])
     return [QuantizedPair(lowering, operator, function, present(a), present(b), pair).quantized(parameters)]
