@@ -80,6 +80,11 @@ SUMMED: Final = (
     Case("ReduceMean", (2, 7, 6), [ints(1)], most=1, opset=18),
     Case("ReduceMean", (2, 7, 6), most=1, keepdims=0),
     Case("ReduceMean", (2, 3, 4, 5, 6), most=1, axes=[0, 2, 4]),
+    Case("ReduceSum", IMAGE, [ints(2, 3)], 1, y_scale=2.0),
+    Case("ReduceSum", IMAGE, [ints(1)], 1, keepdims=0),
+    Case("ReduceSum", IMAGE, [ints()], 0, noop_with_empty_axes=1),
+    Case("ReduceSumSquare", IMAGE, most=1, axes=[1], y_scale=0.3),
+    Case("ReduceL2", IMAGE, most=1, axes=[-1]),
     Case("BatchNormalization", IMAGE, [np.float32(row) for row in FLOATS.uniform(0.5, 2, (4, 3))], 1),
     Case("BatchNormalization", (5, 7), [np.float32(row) for row in FLOATS.uniform(0.5, 2, (4, 7))], 1),
     Case("BatchNormalization", (2, 3, 9), [np.float32([1, -2, 0.5]), *np.float32(FLOATS.uniform(1, 2, (3, 3)))], 1),
@@ -166,6 +171,11 @@ BEHIND_CONVOLUTIONS: Final[Mapping[str, tuple[str, Sequence[Any], Mapping[str, A
     "reflection": ("Pad", [ints(0, 0, 1, 1, 0, 0, 0, 2)], {"mode": "reflect"}),
     "pixel shuffle": ("DepthToSpace", [], {"blocksize": 2}),
     "means of rows": ("ReduceMean", [], {"axes": [3]}),
+    "pixels that repeat": (
+        "Resize",
+        ["", np.float32([1, 1, 2, 3])],
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
     "several slopes": ("PRelu", [np.float32([0.1, -0.2, 0.3, 2]).reshape(4, 1, 1)], {}),
     "hard swish": ("HardSwish", [], {}),
 }

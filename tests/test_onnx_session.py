@@ -157,7 +157,7 @@ def test_nodes_of_one_name_and_of_none(random_numbers: np.random.Generator) -> N
 
 
 def test_initializers_among_the_inputs(random_numbers: np.random.Generator) -> None:
-    """Models of IR version 3 list them; they are constants all the same, and may be fed."""
+    """Models of IR version 3 list them; they are constants all the same, and may be fed as they are."""
     builder = network((1, 3, 4, 4))
     for tensor in list(builder.initializers):
         array = onnx.numpy_helper.to_array(tensor)
@@ -165,7 +165,14 @@ def test_initializers_among_the_inputs(random_numbers: np.random.Generator) -> N
     model = builder.build()
     session = dmlcpu.InferenceSession(model)
     assert [value.name for value in session.get_inputs()] == ["x"]
-    assert_near(model, {"x": random_numbers.normal(size=(1, 3, 4, 4)).astype(np.float32)})
+    feeds = {"x": random_numbers.normal(size=(1, 3, 4, 4)).astype(np.float32)}
+    assert_near(model, feeds)
+    own = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in builder.initializers}
+    np.testing.assert_array_equal(session.run(None, {**feeds, **own})[0], session.run(None, feeds)[0])
+    name = next(name for name, array in own.items() if array.dtype == np.float32)
+    for other in (own[name] * 2, own[name].astype(np.float64)):
+        with pytest.raises(dmlcpu.BindingError, match="a constant"):
+            session.run(None, {**feeds, name: other})
 
 
 def test_external_data(random_numbers: np.random.Generator, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Quantized"]
+__all__ = ["RULES", "Multiple", "Quantized"]
 
 
 class Quantized:
@@ -124,22 +124,22 @@ def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Va
     return channel_affine(lowering, a, axis, factor, addend, floats)
 
 
-class Halved(Deferred):
-    """Half of the result of an operator: its codes of twice the scale."""
+class Multiple(Deferred):
+    """The result of an operator times a number: its codes of a scale divided by the number."""
 
-    def __init__(self, lowering: Lowering, source: Deferred) -> None:
-        self._lowering, self._source = lowering, source
+    def __init__(self, lowering: Lowering, source: Deferred, factor: float) -> None:
+        self._lowering, self._source, self._factor = lowering, source, np.float32(factor)
         self.shape = source.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the operator from codes to codes; twice a scale is exact."""
-        codes = self._lowering.quantized(self._source, replace(parameters, scale=parameters.scale * np.float32(2)))
+        """Add the operator from codes to codes."""
+        codes = self._lowering.quantized(self._source, replace(parameters, scale=parameters.scale / self._factor))
         assert isinstance(codes, Tensor)
         return codes
 
     def floats(self) -> Tensor:
-        """Add the operator, and a product with one half."""
-        return on_floats(self._lowering, 2, self._source, Constant(np.array(0.5, np.float32)))
+        """Add the operator, and a product."""
+        return on_floats(self._lowering, 2, self._source, Constant(np.array(self._factor)))
 
 
 def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -152,7 +152,7 @@ def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if isinstance(result, Table):
         return [replace(result, floats=result.floats * np.float32(0.5), parameters=None)]
     if isinstance(result, QuantizedPair):
-        return [Halved(lowering, result)]
+        return [Multiple(lowering, result, 0.5)]
     return [on_floats(lowering, 3, result, Constant(np.float32(len(inputs)).reshape(())))]
 
 

@@ -1,4 +1,4 @@
-"""Means and extremes over axes: poolings of images whose windows are as long as these axes."""
+"""Means, sums and maxima over axes: poolings of images whose windows are as long as these axes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, transposed
-from dmlcpu.onnx.rules.operands import parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.pooling import averaged, maximum
-from dmlcpu.onnx.values import Tensor, Value
+from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
 __all__ = ["RULES"]
+
+# Of the functions of ELEMENT_WISE_UNARY.
+_SQUARE_ROOT: Final = 4
 
 
 def _reduced(
@@ -64,6 +70,32 @@ def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     return [_reduced(lowering, node, inputs, lambda image, window: maximum(lowering, image, window))]
 
 
+def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    """Return the sum over the axes of a node: the mean, as often as there are elements in it."""
+    [mean] = reduce_mean(lowering, node, inputs)
+    count = math.prod(present(inputs[0]).shape) // math.prod(mean.shape)
+    if isinstance(mean, Deferred):
+        return Multiple(lowering, mean, count)
+    return on_floats(lowering, 2, mean, Constant(np.array(count, np.float32)))
+
+
+def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceSum, and of squares ReduceSumSquare and ReduceL2."""
+    if node.operator == "ReduceSum":
+        return [_summed(lowering, node, inputs)]
+    value = present(inputs[0])
+    squares: Value
+    if isinstance(value, Table):
+        squares = Table(value.codes, np.square(value.floats), None)
+    else:
+        squares = on_floats(lowering, 2, value, value)
+    total = _summed(lowering, node, [squares, *inputs[1:]])
+    if node.operator == "ReduceSumSquare":
+        return [total]
+    tensor = computed(lowering, total)
+    return [lowering.emit("ELEMENT_WISE_UNARY", [tensor], np.float32, tensor.shape, {"function": (_SQUARE_ROOT,)})]
+
+
 def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearReduceMean."""
     x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
@@ -79,5 +111,6 @@ def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value |
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "ReduceMean"): reduce_mean,
     ("", "ReduceMax"): reduce_max,
+    **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
     ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
 }

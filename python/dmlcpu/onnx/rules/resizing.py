@@ -186,6 +186,23 @@ def resampled(
     return lowering.reshaped(resampled, shape)
 
 
+def _repeated(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tuple[Taps, Taps]) -> Tensor:
+    """Return an image of any type with each row and column as often as the next.
+
+    Raises:
+        NotNative: The nearest ones are others.
+    """
+    split: list[int] = [*tensor.shape[:2]]
+    repeated: list[int] = [*tensor.shape[:2]]
+    for size, resized, of in zip(tensor.shape[2:], shape[2:], taps[4 - len(shape) :], strict=True):
+        times = resized // size
+        if times * size != resized or not np.array_equal(of.lower, np.arange(resized) // times):
+            raise NotNative("floats that do not repeat alike")
+        split += [size, 1]
+        repeated += [size, times]
+    return lowering.reshaped(lowering.expanded(lowering.reshaped(tensor, split), repeated), shape)
+
+
 def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Resize and Upsample, nearest or linear, of images."""
     value = present(inputs[0])
@@ -209,11 +226,11 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if mode == b"linear":
         return [Resized(lowering, lowering.affine(value), shape, taps)]
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
-        raise NotNative("floats")
+        return [_repeated(lowering, value, shape, taps)]
 
     def move(tensor: Tensor) -> Tensor:
         if tensor.dtype not in CODE_TYPES:
-            raise NotNative("floats")
+            return _repeated(lowering, tensor, shape, taps)
         own = Parameters(np.float32(1), 0, tensor.dtype)
         return resampled(lowering, tensor, shape, taps, own, own)
 
