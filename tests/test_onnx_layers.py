@@ -176,6 +176,8 @@ BEHIND_CONVOLUTIONS: Final[Mapping[str, tuple[str, Sequence[Any], Mapping[str, A
         ["", np.float32([1, 1, 2, 3])],
         {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
     ),
+    "halves": ("Mul", [np.float32(0.5)], {}),
+    "quotients": ("Div", [np.float32([[[3]]])], {}),
     "several slopes": ("PRelu", [np.float32([0.1, -0.2, 0.3, 2]).reshape(4, 1, 1)], {}),
     "hard swish": ("HardSwish", [], {}),
 }
@@ -193,6 +195,36 @@ def test_behind_convolutions(random_numbers: np.random.Generator, name: str, qua
     else:
         builder.output(result, "float32")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+GEMMS: Final = (
+    ({"alpha": 0.5}, (5,)),
+    ({"alpha": 0.5, "beta": 3.0, "transB": 1}, (5,)),
+    ({"beta": 2.0}, (1, 5)),
+    ({"beta": 2.0, "transA": 1}, ()),
+    ({"transA": 1, "transB": 1}, (1,)),
+)
+
+
+@pytest.mark.parametrize(("attributes", "bias_shape"), GEMMS, ids=repr)
+@pytest.mark.parametrize("on_codes", [False, True])
+def test_products_with_factors(
+    random_numbers: np.random.Generator, attributes: Mapping[str, float], bias_shape: tuple[int, ...], on_codes: bool
+) -> None:
+    shape = (8, 3) if attributes.get("transA") else (3, 8)
+    matrix = codes(random_numbers, "int8", (5, 8) if attributes.get("transB") else (8, 5))
+    builder, point = Builder(), POINTS["uint8"]
+    x = builder.input("uint8", shape)
+    if on_codes:
+        plain = {key: value for key, value in attributes.items() if key != "beta"}
+        operands = [x, np.float32(SCALE), point, matrix, np.float32(0.02), np.int8(0)]
+        operands += [random_numbers.integers(-9999, 9999, 5, np.int32), np.float32(0.1), point]
+        builder.output(builder.node("com.microsoft.QGemm", operands, **plain), "uint8")
+    else:
+        bias = random_numbers.normal(size=bias_shape).astype(np.float32)
+        operands = [builder.dequantized(x, SCALE, point), builder.dequantized(matrix, 0.02, np.int8(0)), bias]
+        builder.output(builder.quantized(builder.node("Gemm", operands, **attributes), 0.1, point), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)}, 1)
 
 
 def test_what_several_nodes_read_is_computed_once(random_numbers: np.random.Generator) -> None:

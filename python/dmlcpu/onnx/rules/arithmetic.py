@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.activation import evaluated
-from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant
+from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
@@ -109,7 +109,7 @@ def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Va
     """Return a function of codes and of one number for each channel, if it is one."""
     if isinstance(a, Constant | Dequantized) and operator in ("Add", "Mul"):
         a, b = b, a
-    along = channel_constant(b, a.shape)
+    along = channel_constant(b, a.shape) or number_for_channels(a, b)
     if along is None or operator not in ("Add", "Sub", "Mul", "Div"):
         return None
     axis, numbers = along

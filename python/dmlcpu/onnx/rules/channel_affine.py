@@ -156,6 +156,22 @@ def channel_constant(value: Value, shape: Sequence[int]) -> tuple[int, Array] | 
     return (axes[0], floats.reshape(-1).astype(np.float64)) if floats.dtype == np.float32 else None
 
 
+def number_for_channels(value: Value, number: Value) -> tuple[int, Array] | None:
+    """Return a constant of one element as one for each channel of what a convolution computes.
+
+    Functions of codes are tables of any number.
+    """
+    if not isinstance(value, QuantizedConvolution | ScaledConvolution | ChannelAffine):
+        return None
+    if not isinstance(number, Constant | Dequantized) or math.prod(number.shape) != 1 or len(number.shape) > 4:
+        return None
+    floats = number.array if isinstance(number, Constant) else number.floats()
+    axis = value.axis if isinstance(value, ChannelAffine) else 1
+    if floats.dtype != np.float32 or len(np.broadcast_shapes(value.shape, number.shape)) != len(value.shape):
+        return None
+    return axis, np.full(value.shape[axis], floats.reshape(()), np.float64)
+
+
 def batch_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """BatchNormalization with constant statistics."""
     value = present(inputs[0])
