@@ -95,6 +95,7 @@ SUMMED: Final = (
     Case("Sub", IMAGE, [np.float32(FLOATS.normal(size=(7, 1)))], 1),
     Case("Div", IMAGE, [np.float32([0.7, -1.7, 2]).reshape(3, 1, 1)], 1),
     Case("PRelu", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1)], 1),
+    Case("PRelu", IMAGE, [np.float32([0.3, 1, 1e-3]).reshape(3, 1, 1)], 1),
     Case("Max", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
     Case("Sum", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
     Case("Mean", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),

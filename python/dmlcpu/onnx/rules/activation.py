@@ -140,11 +140,16 @@ def _computed_float32(lowering: Lowering, value: Value) -> Tensor:
 
 
 def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """PRelu: with one slope a table, else what is above 0 plus the slopes times what is below."""
+    """PRelu: with one slope a table, else what is above 0 plus the slopes times what is below.
+
+    Slopes between 0 and 1 make of the latter the larger of the value and its product with the slope.
+    """
     value, slope = present(inputs[0]), constant(inputs[1], "the slope")
     if slope.size == 1 and isinstance(value, Table):
         return table_only(lowering, node, [value, Constant(slope.reshape(1))])
     tensor = _computed_float32(lowering, value)
+    if np.all((slope > 0) & (slope <= 1)):
+        return [on_floats(lowering, 4, tensor, on_floats(lowering, 2, tensor, Constant(slope)))]
     above = lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (0,)})
     below = on_floats(lowering, 5, tensor, Constant(np.zeros((), np.float32)))
     return [on_floats(lowering, 0, above, on_floats(lowering, 2, below, Constant(slope)))]
