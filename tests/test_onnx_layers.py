@@ -50,6 +50,14 @@ MOVED: Final = (
     Case("ReduceMax", IMAGE, axes=[-1, 2], keepdims=0),
     Case("ReduceMax", IMAGE, keepdims=0),
     Case("ReduceMax", (4, 7), [ints(-1)], opset=18),
+    Case(
+        "Resize",
+        IMAGE,
+        ["", np.float32([1, 2, 3, 1])],
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
     Case("Reshape", IMAGE, [ints(2, 3, 42)]),
     Case("Transpose", IMAGE, perm=[0, 2, 3, 1]),
     Case("Clip", IMAGE, [np.float32(0), np.float32(6)]),
@@ -228,19 +236,6 @@ def test_products_with_factors(
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)}, 1)
 
 
-def test_what_several_nodes_read_is_computed_once(random_numbers: np.random.Generator) -> None:
-    builder = Builder()
-    result = small_convolution(builder, "x", IMAGE, random_numbers)
-    activated = builder.node("Relu", [result])
-    for value in (result, result, activated, activated):
-        builder.output(builder.quantized(value, 0.1, np.uint8(3)), "uint8")
-    session = dmlcpu.InferenceSession(builder.build())
-    steps = [step.type for partition in session.partitions() for step in partition.steps]
-    assert steps.count("QUANTIZED_LINEAR_CONVOLUTION") == 1
-    assert steps.count("CODE_TABLE") <= 1
-    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
-
-
 @pytest.mark.parametrize("opset", [13, 21])
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("narrow", [False, True])
@@ -274,20 +269,6 @@ def test_filters_that_are_reshaped(random_numbers: np.random.Generator) -> None:
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 2, 2))}, 1)
 
 
-def test_pixels_of_photographs(random_numbers: np.random.Generator) -> None:
-    """UINT8 pixels, normalized in the model, channels behind; the first convolution's codes."""
-    builder = Builder()
-    floats = builder.node("Cast", [builder.input("uint8", (2, 7, 6, 3))], to=1)
-    floats = builder.node("Div", [floats, np.float32(255)])
-    floats = builder.node("Sub", [floats, np.float32([0.485, 0.456, 0.406])])
-    floats = builder.node("Div", [floats, np.float32([0.229, 0.224, 0.225])])
-    quantized = builder.quantized(builder.node("Transpose", [floats], perm=[0, 3, 1, 2]), 0.019, np.uint8(114))
-    builder.output(quantized, "uint8")
-    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 7, 6, 3))}, 1)
-    steps = [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
-    assert "ELEMENT_WISE_BINARY" not in steps
-
-
 @pytest.mark.parametrize("dtype", TYPES)
 def test_interpolated_codes(random_numbers: np.random.Generator, dtype: str) -> None:
     """Resize of codes themselves: interpolated and rounded, where onnxruntime cuts off."""
@@ -319,69 +300,31 @@ def test_constants_that_are_dequantized(random_numbers: np.random.Generator, ope
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
 
 
-@pytest.mark.parametrize("operator", ["shuffle", "DepthToSpace", "SpaceToDepth"])
-def test_what_moves_between_convolutions_is_copied_once(random_numbers: np.random.Generator, operator: str) -> None:
-    """To where the second one reads it, not over a layout of neither."""
-    builder = Builder()
-    value = builder.dequantized(builder.input("uint8", (1, 8, 6, 6)), SCALE, POINTS["uint8"])
-    filters = [builder.dequantized(codes(random_numbers, "int8", (8, 8, 1, 1)), 0.01, np.int8(0))]
-    value = builder.dequantized(
-        builder.quantized(builder.node("Conv", [value, *filters]), 0.3, np.uint8(9)), 0.3, np.uint8(9)
-    )
-    if operator == "shuffle":
-        value = builder.node("Reshape", [value, ints(1, 2, 4, 6, 6)])
-        value = builder.node("Transpose", [value], perm=[0, 2, 1, 3, 4])
-        value = builder.node("Reshape", [value, ints(1, 8, 6, 6)])
-        channels = 8
-    else:
-        value = builder.node(operator, [value], blocksize=2)
-        channels = 2 if operator == "DepthToSpace" else 32
-    filters = [builder.dequantized(codes(random_numbers, "int8", (8, channels, 1, 1)), 0.01, np.int8(0))]
-    builder.output(builder.quantized(builder.node("Conv", [value, *filters]), 0.3, np.uint8(9)), "uint8")
-    steps = [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
-    assert steps == ["QUANTIZED_LINEAR_CONVOLUTION", "COPY", "QUANTIZED_LINEAR_CONVOLUTION"]
-    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 8, 6, 6))}, 1)
+WINDOW: Final[Mapping[str, Sequence[int]]] = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+CHANNELS_LAST: Final[Mapping[str, Mapping[str, Any]]] = {
+    "NhwcMaxPool": WINDOW,
+    "QLinearConv": {"channels_last": 1, **WINDOW},
+    "QLinearAveragePool": {"channels_last": 1, **WINDOW},
+    "QLinearGlobalAveragePool": {"channels_last": 1},
+}
 
 
-def gated(builder: Builder, codes_in: str, gate: str, dtype: str) -> str:
-    """A value times its sigmoid, or its hard sigmoid in four nodes, each result quantized."""
-    point = POINTS[dtype]
-    value = builder.dequantized(codes_in, 0.04, point)
-    if gate == "Sigmoid":
-        result = builder.dequantized(
-            builder.quantized(builder.node("Sigmoid", [value]), 1 / 256, point), 1 / 256, point
-        )
-    else:
-        result = builder.node("Clip", [builder.node("Add", [value, np.float32(3)]), np.float32(0), np.float32(6)])
-        result = builder.dequantized(builder.quantized(result, 0.025, point), 0.025, point)
-        result = builder.node("Div", [result, np.float32(6)])
-        result = builder.dequantized(builder.quantized(result, 1 / 256, point), 1 / 256, point)
-    name: str = builder.quantized(builder.node("Mul", [value, result]), 0.035, point)
-    return name
-
-
-def gated_on_codes(builder: Builder, codes_in: str, dtype: str) -> str:
-    point, scales = POINTS[dtype], np.float32([0.04, 1 / 256, 0.035])
-    sigmoid = builder.node("com.microsoft.QLinearSigmoid", [codes_in, scales[0], point, scales[1], point])
-    operands = [codes_in, scales[0], point, sigmoid, scales[1], point, scales[2], point]
-    name: str = builder.node("com.microsoft.QLinearMul", operands)
-    return name
-
-
-@pytest.mark.parametrize("gate", ["Sigmoid", "HardSigmoid", "QLinearSigmoid"])
+@pytest.mark.parametrize("operator", CHANNELS_LAST)
 @pytest.mark.parametrize("dtype", TYPES)
-def test_gates_of_the_same_codes_are_one_table(random_numbers: np.random.Generator, gate: str, dtype: str) -> None:
-    """The steps between are gone."""
-    builder = Builder()
-    value = builder.dequantized(builder.input(dtype, IMAGE), SCALE, POINTS[dtype])
-    weights = builder.dequantized(codes(random_numbers, "int8", (4, 3, 1, 1)), 0.01, np.int8(0))
-    convolved = builder.quantized(builder.node("Conv", [value, weights]), 0.04, POINTS[dtype])
-    on_codes = gate.startswith("QLinear")
-    result = gated_on_codes(builder, convolved, dtype) if on_codes else gated(builder, convolved, gate, dtype)
-    builder.output(result, dtype)
-    steps = [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
-    assert steps == ["QUANTIZED_LINEAR_CONVOLUTION", "CODE_TABLE"]
-    feeds = {"x": codes(random_numbers, dtype, IMAGE)}
-    assert_like_onnxruntime(builder.build(), feeds, 1)
-    builder.output(convolved, dtype)  # and where the convolution's codes are wanted too
-    assert_like_onnxruntime(builder.build(), feeds, 1)
+def test_channels_last(random_numbers: np.random.Generator, operator: str, dtype: str) -> None:
+    """As onnxruntime writes a model that it has optimized."""
+    builder, point, shape = Builder(), POINTS[dtype], (2, 7, 6, 4)
+    operands = [builder.input(dtype, shape)]
+    if operator == "QLinearConv":
+        operands += [
+            np.float32(SCALE),
+            point,
+            codes(random_numbers, "int8", (5, 4, 3, 2)),
+            np.float32(0.01),
+            np.int8(0),
+        ]
+        operands += [np.float32(0.3), point]
+    elif operator != "NhwcMaxPool":
+        operands += [np.float32(SCALE), point, np.float32(0.03), point]
+    builder.output(builder.node(f"com.microsoft.{operator}", operands, **CHANNELS_LAST[operator]), dtype)
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, dtype, shape)}, 1)

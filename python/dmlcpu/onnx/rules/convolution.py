@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.movement import with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
@@ -238,8 +239,6 @@ def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
 def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """A convolution from codes to codes."""
     x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
-    if node.attributes.get("channels_last", 0):
-        raise NotNative("channels_last")
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
     if any(isinstance(value, Tensor) for value in inputs[1:]):
@@ -314,6 +313,6 @@ def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Conv"): convolution,
     ("", "QLinearConv"): qlinear_conv,
-    ("com.microsoft", "QLinearConv"): qlinear_conv,
+    ("com.microsoft", "QLinearConv"): with_channels_last(qlinear_conv),
     ("", "ConvInteger"): conv_integer,
 }

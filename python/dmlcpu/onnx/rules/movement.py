@@ -14,7 +14,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Moved", "axes_of", "join", "moved", "reshaped", "sliced", "transposed"]
+__all__ = ["RULES", "Moved", "axes_of", "join", "moved", "reshaped", "sliced", "transposed", "with_channels_last"]
 
 Move = Callable[[Tensor], Tensor]
 
@@ -147,6 +147,22 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
         return lowering.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": order})
 
     return moved(lowering, value, shape, move, lambda array: array.transpose(order))
+
+
+def with_channels_last(rule: Rule) -> Rule:
+    """Return a rule of images for nodes whose channels may be the last axis: transpositions are views."""
+
+    def lower(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+        if not node.attributes.get("channels_last", node.operator.startswith("Nhwc")):
+            return rule(lowering, node, inputs)
+        image = present(inputs[0])
+        first, last = (0, len(image.shape) - 1), tuple(range(1, len(image.shape) - 1))
+        attributes = {name: value for name, value in node.attributes.items() if name != "channels_last"}
+        plain = replace(node, operator=node.operator.removeprefix("Nhwc"), attributes=attributes)
+        results = rule(lowering, plain, [transposed(lowering, image, (*first, *last)), *inputs[1:]])
+        return [transposed(lowering, result, (0, *(axis + 1 for axis in last), 1)) for result in results]
+
+    return lower
 
 
 def sliced(

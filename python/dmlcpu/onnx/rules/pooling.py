@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Window, window_of
-from dmlcpu.onnx.rules.movement import Moved, reshaped
+from dmlcpu.onnx.rules.movement import Moved, reshaped, with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
@@ -181,8 +181,6 @@ def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearAveragePool and QLinearGlobalAveragePool."""
     x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if node.attributes.get("channels_last", 0):
-        raise NotNative("channels_last")
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
     table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
@@ -270,7 +268,8 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "MaxPool"): max_pool,
     ("", "GlobalMaxPool"): max_pool,
     ("", "Softmax"): softmax,
-    ("com.microsoft", "QLinearAveragePool"): qlinear_average_pool,
-    ("com.microsoft", "QLinearGlobalAveragePool"): qlinear_average_pool,
+    ("com.microsoft", "NhwcMaxPool"): with_channels_last(max_pool),
+    ("com.microsoft", "QLinearAveragePool"): with_channels_last(qlinear_average_pool),
+    ("com.microsoft", "QLinearGlobalAveragePool"): with_channels_last(qlinear_average_pool),
     ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
 }

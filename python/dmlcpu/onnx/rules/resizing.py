@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.movement import moved
+from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value
 
@@ -32,6 +32,11 @@ class Axis:
     size: int
     resized: int
     scale: np.float32
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything happens to it."""
+        return self.size != self.resized or bool(self.scale != 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +217,17 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if mode not in (b"nearest", b"linear") or (mode == b"linear" and node.attributes.get("antialias", 0)):
         raise NotNative("cubic interpolation, or one against aliasing")
     axes = _axes(node, value.shape, inputs)
-    if any(axis.size != axis.resized or axis.scale != 1 for axis in axes[:2]):
+    if len(axes) == 4 and not axes[3].changes and axes[1].changes:  # channels are behind
+        image = transposed(lowering, value, (0, 3, 1, 2))
+        result = _resized(lowering, node, image, [axes[0], axes[3], axes[1], axes[2]])
+        return [transposed(lowering, result, (0, 2, 3, 1))]
+    return [_resized(lowering, node, value, axes)]
+
+
+def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
+    """Return an image resized, as its axes tell."""
+    mode = node.attributes.get("mode", b"nearest")
+    if any(axis.changes for axis in axes[:2]):
         raise NotNative("other axes than the spatial ones are resized")
     shape = tuple(axis.resized for axis in axes)
     if min(shape) < 1:
@@ -222,11 +237,11 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     taps = (spatial[0] if len(spatial) == 2 else Taps(single, single, np.zeros(1, np.float32)), spatial[-1])
     if mode == b"linear" and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         own = Parameters(np.float32(1), 0, value.dtype)
-        return [resampled(lowering, value, shape, taps, own, own)]
+        return resampled(lowering, value, shape, taps, own, own)
     if mode == b"linear":
-        return [Resized(lowering, lowering.affine(value), shape, taps)]
+        return Resized(lowering, lowering.affine(value), shape, taps)
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
-        return [_repeated(lowering, value, shape, taps)]
+        return _repeated(lowering, value, shape, taps)
 
     def move(tensor: Tensor) -> Tensor:
         if tensor.dtype not in CODE_TYPES:
@@ -239,7 +254,7 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         chosen: Array = images[:, :, taps[0].lower][..., taps[1].lower]
         return chosen.reshape(shape)
 
-    return [moved(lowering, value, shape, move, move_array)]
+    return moved(lowering, value, shape, move, move_array)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
