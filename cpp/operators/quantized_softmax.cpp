@@ -9,8 +9,8 @@
 #include <limits>
 #include <new>
 
+#include "operators/axis_rows.h"
 #include "operators/code_parameters.h"
-#include "operators/softmax_rows.h"
 
 namespace dmlcpu {
 namespace {
@@ -102,7 +102,7 @@ class QuantizedSoftmax final : public CompiledOperator {
   }
 
  private:
-  SoftmaxRows rows_;
+  AxisRows rows_;
 };
 
 }  // namespace

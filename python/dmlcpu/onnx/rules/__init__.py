@@ -13,6 +13,7 @@ from dmlcpu.onnx.rules import (
     convolution,
     matrix_multiply,
     movement,
+    normalization,
     pooling,
     quantization,
     resizing,
@@ -20,7 +21,17 @@ from dmlcpu.onnx.rules import (
 
 __all__ = ["RULES"]
 
-_MODULES = (quantization, convolution, matrix_multiply, activation, arithmetic, movement, pooling, resizing)
+_MODULES = (
+    quantization,
+    convolution,
+    matrix_multiply,
+    activation,
+    arithmetic,
+    movement,
+    pooling,
+    normalization,
+    resizing,
+)
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(
     {key: rule for module in _MODULES for key, rule in module.RULES.items()}

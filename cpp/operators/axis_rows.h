@@ -1,5 +1,5 @@
-// The rows of a softmax: the elements along one axis, for every position on the other axes, of an input and an output
-// of equal sizes and types and any strides.
+// The rows of a softmax or of a layer normalization: the elements along one axis, for every position on the other axes,
+// of an input and an output of equal sizes and types and any strides.
 //
 // Where the axis is a run of neighbours in both tensors, kernels read and write it in place. Elsewhere, as with the
 // channels of an {N, C, H, W} tensor, blocks of rows pass through scratch memory: rows that are neighbours are copied
@@ -12,10 +12,14 @@
 
 namespace dmlcpu {
 
-class SoftmaxRows {
+class AxisRows {
  public:
   // The axis is the desc's attribute "axis". Throws std::invalid_argument.
-  SoftmaxRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads);
+  AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads);
+
+  std::size_t length() const { return length_; }  // of a row
+  // Throws std::invalid_argument unless a tensor is one contiguous run of an element for each of a row's.
+  void check_parameter(const OperatorDesc& desc, std::size_t tensor) const;
 
   std::string describe() const;
   std::size_t temporary_size() const;
