@@ -10,10 +10,11 @@
 namespace dmlcpu {
 namespace {
 
-StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output) {
+StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output,
+                              AxisRows::Results results) {
   const std::size_t axis = index_attribute(desc, "axis", output.rank);
-  if (input.rank != output.rank || input.sizes[axis] != output.sizes[axis]) {
-    throw std::invalid_argument(desc.type + ": input and output differ in sizes");
+  if (input.rank != output.rank || output.sizes[axis] != (results == AxisRows::Results::one ? 1 : input.sizes[axis])) {
+    throw std::invalid_argument(desc.type + ": the sizes of input and output do not fit together");
   }
   // So that the axis is no longer than the output's memory, and the size of a row in bytes does not overflow.
   if (output.sizes[axis] > 1 && output.strides[axis] == 0) {
@@ -41,15 +42,16 @@ void copy_elements(const std::uint8_t* source, std::int64_t source_step, std::in
 
 }  // namespace
 
-AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads)
-    : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output))),
+AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads, Results results)
+    : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output), results)),
       element_bytes_(element_size(desc.tensor(output).type)),
       num_threads_(num_threads) {
   constexpr std::size_t kRows = 16, kBlockElements = 32768;
   const std::size_t axis = index_attribute(desc, "axis", desc.tensor(output).rank);
-  length_ = static_cast<std::size_t>(desc.tensor(output).sizes[axis]);
+  length_ = static_cast<std::size_t>(desc.tensor(input).sizes[axis]);
+  output_length_ = static_cast<std::size_t>(desc.tensor(output).sizes[axis]);
   const auto steps = [&](const TensorLayout& tensor, std::size_t operand) {
-    return Steps{(length_ == 1 ? 1 : tensor.strides[axis]) * element_bytes(),
+    return Steps{(tensor.sizes[axis] == 1 ? 1 : tensor.strides[axis]) * element_bytes(),
                  positions_.stride(operand) * element_bytes()};
   };
   output_ = steps(desc.tensor(output), 0);
@@ -97,7 +99,7 @@ void AxisRows::gather_rows(const std::uint8_t* source, std::size_t rows, std::ui
 void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const {
   const auto copy = element_bytes_ == 4 ? copy_elements<std::uint32_t> : copy_elements<std::uint8_t>;
   copy(staged_rows, element_bytes(), static_cast<std::int64_t>(row_bytes()), target, output_.element_step,
-       output_.row_step, length_, rows);
+       output_.row_step, output_length_, rows);
 }
 
 std::string AxisRows::describe() const {

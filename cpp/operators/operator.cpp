@@ -201,6 +201,8 @@ constexpr FactoryRow kFactories[] = {
      compile_quantized_layer_normalization,
      Arrangement::element_wise,
      {kCodes, kFloat32, kFloat32, kFloat32, kCodes, kCodes}},
+    {"REDUCE_MEAN", compile_reduce_mean, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"FLOAT_PRODUCT", compile_float_product, Arrangement::own, {kFloat32, kFloat32, kFloat32}},
     {"QUANTIZED_RESAMPLE",
      compile_quantized_resample,
      Arrangement::channels,

@@ -158,6 +158,8 @@ std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTa
 std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);

@@ -70,6 +70,6 @@ void normalize_codes(const CodeNormalization& row) noexcept {
 }  // namespace
 
 constinit const LayerNormalizationKernels avx512_vnni::layer_normalization = {
-    .floats = normalize_floats, .moments = code_moments, .codes = normalize_codes};
+    .floats = normalize_floats, .mean = row_mean, .moments = code_moments, .codes = normalize_codes};
 
 }  // namespace dmlcpu

@@ -52,6 +52,7 @@ struct CodeMoments {
 
 struct LayerNormalizationKernels {
   void (*floats)(const FloatNormalization& row) noexcept;
+  float (*mean)(const float* row, std::size_t count) noexcept;  // m
   CodeMoments (*moments)(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept;
   void (*codes)(const CodeNormalization& row) noexcept;
 };
