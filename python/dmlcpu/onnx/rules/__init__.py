@@ -10,6 +10,7 @@ from dmlcpu.onnx.lowering import Rule
 from dmlcpu.onnx.rules import (
     activation,
     arithmetic,
+    chains,
     convolution,
     matrix_multiply,
     movement,
@@ -30,6 +31,7 @@ _MODULES = (
     movement,
     pooling,
     normalization,
+    chains,
     resizing,
 )
 

@@ -14,7 +14,7 @@ from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Quantized"]
+__all__ = ["RULES", "Quantized", "binary", "power"]
 
 
 class Quantized:
@@ -215,7 +215,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    **{("", name): binary for name in _FUNCTIONS},
+    **{("", name): binary for name in _FUNCTIONS if name not in ("Mul", "Div")},
     ("", "Sum"): sum_or_mean,
     ("", "Mean"): sum_or_mean,
     ("", "Pow"): power,

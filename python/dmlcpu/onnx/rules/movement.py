@@ -24,7 +24,7 @@ class Moved(Deferred):
 
     def __init__(self, source: Deferred, shape: tuple[int, ...], move: Move) -> None:
         self._source, self._move = source, move
-        self.shape = shape
+        self.shape, self.dtype = shape, source.dtype
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Move the codes."""

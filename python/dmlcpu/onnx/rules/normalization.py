@@ -13,7 +13,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import computed, float_bits, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "LayerNormalization"]
+__all__ = ["RULES", "LayerNormalization", "computed_floats"]
 
 
 class LayerNormalization(Deferred):
@@ -43,9 +43,26 @@ class LayerNormalization(Deferred):
             operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]
         return self._emitted("QUANTIZED_LAYER_NORMALIZATION", self.x.codes, operands, parameters.dtype)
 
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Take a constant weight, and then a constant bias, where this one has neither."""
+        if not alone or node.domain or node.operator not in ("Mul", "Add") or self.bias.any():
+            return None
+        other = inputs[1] if inputs[0] is self else inputs[0]
+        shape = self.shape[len(self.shape) - self.count :]
+        if not isinstance(other, Constant | Dequantized) or len(other.shape) > len(shape):
+            return None
+        array, weight = _along_axes(other, shape, 1), self.weight
+        if node.operator == "Add":
+            return LayerNormalization(self._lowering, self.x, self.count, self.epsilon, weight, array)
+        if (weight != 1).any():
+            return None
+        return LayerNormalization(self._lowering, self.x, self.count, self.epsilon, array, self.bias)
+
     def floats(self) -> Tensor:
         """Add the normalization of floats."""
-        return self._emitted("LAYER_NORMALIZATION", _floats(self._lowering, self.x), [self.weight, self.bias], FLOAT32)
+        return self._emitted(
+            "LAYER_NORMALIZATION", computed_floats(self._lowering, self.x), [self.weight, self.bias], FLOAT32
+        )
 
     def _emitted(self, operator: str, x: Tensor, operands: Sequence[Operand], dtype: np.dtype[np.generic]) -> Tensor:
         """Add an operator; the axes that are normalized are one to it."""
@@ -56,7 +73,12 @@ class LayerNormalization(Deferred):
         return self._lowering.reshaped(result, self.shape)
 
 
-def _floats(lowering: Lowering, value: Value) -> Tensor:
+def computed_floats(lowering: Lowering, value: Value) -> Tensor:
+    """Return a value as a FLOAT32 tensor of the graph.
+
+    Raises:
+        NotNative: It has another type, or no axes.
+    """
     tensor = computed(lowering, value)
     if tensor.dtype != np.float32 or not tensor.shape:
         raise NotNative(f"elements of type {tensor.dtype}")
@@ -90,7 +112,7 @@ def layer_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value |
         raise NotNative(f"axis {axis} of {value.shape}")
     shape = value.shape[axis:]
     if isinstance(value, Tensor | Constant):
-        _floats(lowering, value)
+        computed_floats(lowering, value)
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
     parameters = _along_axes(weight, shape, 1), _along_axes(bias, shape, 0)
     return [LayerNormalization(lowering, value, len(shape), epsilon, *parameters)]
@@ -132,7 +154,7 @@ def softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     axis = _softmax_axis(node, len(value.shape), node.version)
     if isinstance(value, Table) and value.parameters is not None:
         return [Softmax(lowering, value, axis)]
-    tensor = _floats(lowering, value)
+    tensor = computed_floats(lowering, value)
     return [lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})]
 
 

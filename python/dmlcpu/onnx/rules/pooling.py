@@ -11,10 +11,10 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, window_of
 from dmlcpu.onnx.rules.movement import Moved
-from dmlcpu.onnx.rules.operands import CODE_TYPES, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, parameters_of, present
 from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "spatial_mean"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -84,13 +84,13 @@ def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     return [AveragePooling(lowering, x, window, bool(node.attributes.get("count_include_pad", 0)))]
 
 
-def reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMean over the spatial axes of dequantized codes."""
-    x = _image(lowering.affine(present(inputs[0])))
-    axes = node.attributes.get("axes")
-    if axes is None and len(inputs) > 1 and inputs[1] is not None:
-        axes = integers(inputs[1], "the axes")
-    return [_mean(lowering, node, x, axes)]
+def spatial_mean(lowering: Lowering, node: Node, x: Table, axes: Sequence[int]) -> Deferred | None:
+    """Return the mean over the spatial axes of an image of dequantized codes; None if they are others."""
+    rank = len(x.shape)
+    is_image = x.parameters is not None and rank in (4, 5)
+    if not is_image or sorted(axis % rank for axis in axes) != list(range(2, rank)):
+        return None
+    return _mean(lowering, node, x, axes)
 
 
 def _mean(lowering: Lowering, node: Node, x: Table, axes: Sequence[int] | None) -> Deferred:
@@ -150,7 +150,6 @@ def _in_order(table: Table) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "AveragePool"): average_pool,
     ("", "GlobalAveragePool"): average_pool,
-    ("", "ReduceMean"): reduce_mean,
     ("", "MaxPool"): max_pool,
     ("com.microsoft", "QLinearAveragePool"): qlinear_average_pool,
     ("com.microsoft", "QLinearGlobalAveragePool"): qlinear_average_pool,
