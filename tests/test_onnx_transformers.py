@@ -170,3 +170,20 @@ def test_dynamically_quantized_products(random_numbers: np.random.Generator, for
         assert {"MATRIX_MULTIPLY_INTEGER", "CAST"} <= set(steps)
     elif form != "read twice":
         assert steps == ["ELEMENT_WISE_BINARY", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"]
+
+
+def test_what_is_moved_and_read_is_computed_once(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.input("uint8", (5, 24))
+    product = builder.node(
+        "MatMul",
+        [
+            builder.dequantized(x, 0.02, np.uint8(99)),
+            builder.dequantized(codes(random_numbers, "int8", (24, 6)), 0.01, np.int8(0)),
+        ],
+    )
+    builder.output(product, "float32")
+    builder.output(builder.node("Relu", [product]), "float32")
+    builder.output(builder.node("Reshape", [product, np.array([6, 5], np.int64)]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (5, 24))})
+    assert steps_of(builder).count("MATRIX_MULTIPLY_INTEGER_TO_FLOAT") == 1

@@ -129,6 +129,7 @@ class Deferred(ABC):
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = np.dtype(np.float32)
+    _computed: Tensor | None = None
 
     @abstractmethod
     def quantized(self, parameters: Parameters) -> Tensor:
@@ -137,6 +138,12 @@ class Deferred(ABC):
     @abstractmethod
     def floats(self) -> Tensor:
         """Compute the result itself, in FLOAT32."""
+
+    def computed(self) -> Tensor:
+        """Return what :meth:`floats` computes, which it does once, whoever asks."""
+        if self._computed is None:
+            self._computed = self.floats()
+        return self._computed
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Return what a node makes of this value and others, where it is not computed when the node is met either.

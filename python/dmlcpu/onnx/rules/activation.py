@@ -69,7 +69,7 @@ class Clamped(Deferred):
 
     def floats(self) -> Tensor:
         """Add the operator in floating point, and clip."""
-        return _clip(self._lowering, self._source.floats(), self._lowest, self._highest)
+        return _clip(self._lowering, self._source.computed(), self._lowest, self._highest)
 
 
 def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.float32) -> Tensor:

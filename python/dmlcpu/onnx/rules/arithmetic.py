@@ -124,7 +124,7 @@ class Halved(Deferred):
     def floats(self) -> Tensor:
         """Add the operator, and a product with one half."""
         half = np.broadcast_to(np.float32(0.5), self.shape or (1,))
-        operands: list[Operand] = [self._source.floats(), half]
+        operands: list[Operand] = [self._source.computed(), half]
         return self._lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, self.shape, {"function": (2,)})
 
 

@@ -54,7 +54,7 @@ class Step(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Compute it, and quantize."""
-        return self._lowering.quantized_tensor(self.floats(), parameters)
+        return self._lowering.quantized_tensor(self.computed(), parameters)
 
     def floats(self) -> Tensor:
         """Compute it as the node says."""
@@ -101,7 +101,7 @@ class Gelu(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Compute it, and quantize."""
-        return self._lowering.quantized_tensor(self.floats(), parameters)
+        return self._lowering.quantized_tensor(self.computed(), parameters)
 
     def floats(self) -> Tensor:
         """Add the function of floats."""

@@ -75,7 +75,7 @@ class Product(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the product from codes to codes."""
         if self._bias is not None:
-            return self._lowering.quantized_tensor(self.floats(), parameters)
+            return self._lowering.quantized_tensor(self.computed(), parameters)
         return self.codes(*scalar_parameters(parameters), parameters.dtype)
 
     def codes(self, scale: Operand, zero_point: Operand, dtype: np.dtype[Any]) -> Tensor:
@@ -216,7 +216,7 @@ class Flattened(Deferred):
 
     def floats(self) -> Tensor:
         """Add the layer in floating point."""
-        return self._dense.floats()
+        return self._dense.computed()
 
 
 def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Deferred:

@@ -32,7 +32,7 @@ class Moved(Deferred):
 
     def floats(self) -> Tensor:
         """Move the floats."""
-        return self._move(self._source.floats())
+        return self._move(self._source.computed())
 
 
 def moved(value: Value, shape: Sequence[int], move: Move, move_array: Callable[[Array], Array]) -> Value:

@@ -36,7 +36,7 @@ class LayerNormalization(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the normalization from codes to codes, or of floats."""
         if not isinstance(self.x, Table) or self.x.parameters is None:
-            return self._lowering.quantized_tensor(self.floats(), parameters)
+            return self._lowering.quantized_tensor(self.computed(), parameters)
         scale, zero_point = scalar_parameters(parameters)
         input_scale, _ = scalar_parameters(self.x.parameters)
         with np.errstate(all="ignore"):
