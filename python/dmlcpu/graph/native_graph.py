@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -125,25 +125,6 @@ class NativeGraph:
             [value] = self.add_node("RESHAPE", [value], [desc], name=name)
         self.kinds[value], self.names[value], self.descs[value] = ValueKind.OUTPUT, name, desc
         self.outputs.append(value)
-
-    def pruned(self) -> NativeGraph:
-        """Return the graph without what no output depends on; all inputs remain."""
-        live = set(self.outputs) | {value for value, kind in enumerate(self.kinds) if kind is ValueKind.INPUT}
-        nodes: list[_Node] = []
-        for node in reversed(self._nodes):
-            if not live.isdisjoint(node.outputs):
-                nodes.append(node)
-                live.update(node.outputs, (value for value in node.inputs if value is not None))
-        graph = NativeGraph()
-        places = {
-            value: graph._add_value(self.kinds[value], self.names[value], self.descs[value]) for value in sorted(live)
-        }
-        graph.constants = {places[value]: array for value, array in self.constants.items() if value in places}
-        graph.outputs = [places[value] for value in self.outputs]
-        for node in reversed(nodes):
-            inputs = tuple(None if value is None else places[value] for value in node.inputs)
-            graph._nodes.append(replace(node, inputs=inputs, outputs=tuple(places[value] for value in node.outputs)))
-        return graph
 
     def rows(self) -> tuple[list[Any], list[Any]]:
         """Return the values and nodes for the native module."""

@@ -50,8 +50,6 @@ class Lowering:
         self._numbers: dict[str, int] = {}
         self._constants: dict[int, tuple[Array, int]] = {}
         self._floats: dict[int, tuple[Table, Tensor]] = {}
-        # Of codes made by a table: themselves, so that their id stays theirs, what they were made of, and the table.
-        self._recoded: dict[int, tuple[Tensor, Tensor, Array]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
 
@@ -164,17 +162,11 @@ class Lowering:
         codes = quantize(table.floats, parameters)
         if table.codes.dtype == parameters.dtype and np.array_equal(codes.view(np.uint8), np.arange(256)):
             return table.codes
-        result = self.emit("CODE_TABLE", [table.codes, codes.view(np.uint8)], parameters.dtype, table.shape)
-        source = table if table.origin is None else table.origin
-        self._recoded[id(result)] = result, source.codes, quantize(source.floats, parameters).view(np.uint8)
-        return result
+        return self.emit("CODE_TABLE", [table.codes, codes.view(np.uint8)], parameters.dtype, table.shape)
 
     def table(self, codes: Tensor, parameters: Parameters) -> Table:
         """Return codes as the floats that they stand for."""
-        floats = dequantize_codes(parameters)
-        _, source, places = self._recoded.get(id(codes), (None, None, None))
-        origin = None if source is None else Table(source, floats[places], None)
-        return Table(codes, floats, parameters, origin)
+        return Table(codes, dequantize_codes(parameters), parameters)
 
     def affine(self, value: Value) -> Table:
         """Return a value as dequantized codes.

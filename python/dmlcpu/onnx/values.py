@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -70,22 +70,16 @@ class Table:
         codes: The codes, UINT8 or INT8.
         floats: FLOAT32, 256 of them, by the byte of a code.
         parameters: Of the codes, if the floats are just the dequantized codes.
-        origin: The same floats as a function of other codes, if these codes have been made of those by a table.
     """
 
     codes: Tensor
     floats: Array
     parameters: Parameters | None
-    origin: Table | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the codes."""
         return self.codes.shape
-
-    def moved(self, codes: Tensor) -> Table:
-        """Return the same function of codes that have been moved."""
-        return replace(self, codes=codes, origin=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -136,7 +136,7 @@ def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if node.operator == "Sum":
         return [result]
     if isinstance(result, Table):
-        return [Table(result.codes, result.floats * np.float32(0.5), None)]
+        return [replace(result, floats=result.floats * np.float32(0.5), parameters=None)]
     if isinstance(result, Deferred):
         return [Halved(lowering, result)]
     assert isinstance(result, Tensor)
@@ -150,33 +150,22 @@ def _dtype(value: Tensor | Constant) -> np.dtype[np.generic]:
 
 def _as_table(node: Node, a: Value, b: Value) -> Table | None:
     """Return the result as a function of the codes of one operand, if the other one is too, or is a number."""
-    if isinstance(a, Table) and isinstance(b, Table):
-        x, y = _of_one(a, b)
-        return None if x.codes is not y.codes else Table(x.codes, _computed(node.operator, x.floats, y.floats), None)
-    number = b if isinstance(a, Table) else a
-    table = a if isinstance(a, Table) else b
-    if not isinstance(table, Table) or not isinstance(number, Constant | Dequantized) or np.prod(number.shape) != 1:
+    operands = []
+    codes: Tensor | None = None
+    for value in (a, b):
+        if isinstance(value, Table) and (codes is None or codes is value.codes):
+            codes = value.codes
+            operands.append(value.floats)
+        elif isinstance(value, Constant | Dequantized) and np.prod(value.shape) == 1:
+            number = value.array if isinstance(value, Constant) else value.floats()
+            operands.append(np.broadcast_to(number.reshape(()), 256))
+        else:
+            return None
+    if codes is None or any(operand.dtype != np.float32 for operand in operands):
         return None
-    array = number.array if isinstance(number, Constant) else number.floats()
-    if array.dtype != np.float32 or len(number.shape) > len(table.shape):
+    if len(np.broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
-    operand = np.broadcast_to(array.reshape(()), 256)
-
-    def of(function: Table) -> Table:
-        pair = (function.floats, operand) if table is a else (operand, function.floats)
-        origin = None if function.origin is None else of(function.origin)
-        return Table(function.codes, _computed(node.operator, *pair), None, origin)
-
-    return of(table)
-
-
-def _of_one(a: Table, b: Table) -> tuple[Table, Table]:
-    """Return two functions of codes as functions of the same codes, if they can be."""
-    for x in (a, a.origin):
-        for y in (b, b.origin):
-            if x is not None and y is not None and x.codes is y.codes:
-                return x, y
-    return a, b
+    return Table(codes, _computed(node.operator, *operands), None)
 
 
 def _computed(operator: str, a: Array, b: Array) -> Array:

@@ -38,7 +38,7 @@ class Moved(Deferred):
 def moved(value: Value, shape: Sequence[int], move: Move, move_array: Callable[[Array], Array]) -> Value:
     """Return a value with its elements moved, as a tensor is and as an array is."""
     if isinstance(value, Table):
-        return value.moved(move(value.codes))
+        return replace(value, codes=move(value.codes))
     if isinstance(value, Deferred):
         return Moved(value, tuple(shape), move)
     if isinstance(value, Dequantized):
@@ -251,7 +251,7 @@ def concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if first is not None and all(
         table.codes.dtype == first.codes.dtype and np.array_equal(table.floats, first.floats) for table in tables
     ):
-        return [first.moved(join(lowering, [table.codes for table in tables], axis))]
+        return [replace(first, codes=join(lowering, [table.codes for table in tables], axis))]
     if all(isinstance(value, Tensor | Constant) for value in values):
         parts = [lowering.floats(value) for value in values]
         if len({part.dtype for part in parts}) != 1:
@@ -303,7 +303,7 @@ def pad(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seque
         code = quantize(np.array([fill], np.float32), value.parameters)
         if value.floats[code.view(np.uint8)[0]] != fill:
             raise NotNative("padding with a value that no code stands for")
-        return [value.moved(_padded(lowering, value.codes, shape, start, end, code[0]))]
+        return [replace(value, codes=_padded(lowering, value.codes, shape, start, end, code[0]))]
     if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         return [_padded(lowering, value, shape, start, end, np.asarray(fill).astype(value.dtype)[()])]
     raise NotNative("padding of floats")

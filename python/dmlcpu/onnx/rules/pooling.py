@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -139,7 +140,7 @@ def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     window = window_of(node, codes.shape[2:], node.attributes["kernel_shape"])
     attributes = {**window.attributes(), "window_size": window.kernel}
     pooled = lowering.emit("MAX_POOLING", [codes], codes.dtype, (*codes.shape[:2], *window.output), attributes)
-    return [value.moved(pooled) if isinstance(value, Table) else pooled]
+    return [replace(value, codes=pooled) if isinstance(value, Table) else pooled]
 
 
 def _in_order(table: Table) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
