@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -184,23 +185,33 @@ def _float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
 
 
 class _Dense(QuantizedConvolution):
-    """A product of rows and a constant matrix, plus a bias: a convolution of images of one pixel."""
+    """A product of rows and a constant matrix, plus a bias: a convolution of an image, its pixels the rows.
+
+    Channels lie innermost in memory, so that the image is a view of the rows, and the rows of the result one of it.
+    """
 
     def __init__(self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None) -> None:
         rows, columns = x.shape
-        codes = lowering.reshaped(x.codes, (rows, columns, 1, 1))
-        super().__init__(lowering, Table(codes, x.floats, x.parameters), weights, bias, _POINT, 1)
-        self._rows = rows
         self._outer = lowering
-        self._flat = (rows, weights.codes.shape[0])
+        image = lowering.reshaped(self._transposed(x.codes), (1, columns, rows, 1))
+        window = replace(_POINT, output=(rows, 1))
+        super().__init__(lowering, Table(image, x.floats, x.parameters), weights, bias, window, 1)
+
+    def _transposed(self, tensor: Tensor) -> Tensor:
+        shape = tensor.shape[::-1]
+        return self._outer.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": (1, 0)})
+
+    def _rows(self, image: Tensor) -> Tensor:
+        _, channels, rows, _ = image.shape
+        return self._transposed(self._outer.reshaped(image, (channels, rows)))
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the convolution, and take its pixels as rows."""
-        return self._outer.reshaped(super().quantized(parameters), self._flat)
+        return self._rows(super().quantized(parameters))
 
     def floats(self) -> Tensor:
         """Add the integer convolution, and take its pixels as rows."""
-        return self._outer.reshaped(super().floats(), self._flat)
+        return self._rows(super().floats())
 
 
 class Flattened(Deferred):
