@@ -10,7 +10,9 @@ import onnx
 import onnxruntime
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Builder", "codes", "results_of_onnxruntime"]
+import dmlcpu
+
+__all__ = ["Builder", "assert_like_onnxruntime", "codes", "results_of_onnxruntime"]
 
 Array = NDArray[Any]
 
@@ -79,3 +81,21 @@ def results_of_onnxruntime(model: bytes, feeds: Mapping[str, Array]) -> list[Arr
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     return [np.asarray(result) for result in session.run(None, dict(feeds))]
+
+
+def assert_like_onnxruntime(
+    model: bytes, feeds: Mapping[str, Array], most: float = 0, *, native: bool = True, equal: bool = False
+) -> None:
+    """`most` is a difference of codes; floats agree in proportion to the largest."""
+    session = dmlcpu.InferenceSession(model)
+    ours = session.run(None, feeds)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    providers = {partition.provider for partition in session.partitions(shapes)}
+    assert not native or providers <= {"dmlcpu"}, session.partitions(shapes)
+    for result, expected in zip(ours, results_of_onnxruntime(model, feeds), strict=True):
+        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+        if result.dtype.kind == "f" and not equal:
+            np.testing.assert_allclose(result, expected, rtol=0, atol=3e-6 * max(float(np.abs(expected).max()), 1e-9))
+        else:
+            difference = np.abs(result.astype(np.float64) - expected.astype(np.float64))
+            assert difference.max(initial=0) <= most

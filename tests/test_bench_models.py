@@ -12,7 +12,7 @@ import pytest
 
 import dmlcpu
 from bench.model_case import placement
-from bench.model_zoo import NETWORKS, MissingPackageError, TinyNetwork, he_networks
+from bench.model_zoo import NETWORKS, MissingPackageError, TinyNetwork, he_networks, vision_transformer
 from bench.model_zoo.packages import file_of
 
 TINY = [network for network in NETWORKS.values() if isinstance(network, TinyNetwork)]
@@ -31,6 +31,20 @@ def test_networks_of_random_weights_have_the_layers_of_the_real_ones(
     assert (operators["Conv"], operators["Add"], operators["Gemm"]) == (convolutions, additions, 1)
     sizes = [int(np.prod(tensor.dims)) for tensor in model.graph.initializer if tensor.dims]
     assert sum(sizes) == parameters
+
+
+def test_the_transformer_has_the_layers_of_the_real_one() -> None:
+    model = onnx.shape_inference.infer_shapes(vision_transformer.vit_tiny(), strict_mode=True)
+    operators = Counter(node.op_type for node in model.graph.node)
+    assert [operators[name] for name in ("MatMul", "LayerNormalization", "Softmax", "Erf", "Gemm")] == [
+        72,
+        25,
+        12,
+        12,
+        1,
+    ]
+    floats = [tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT]
+    assert sum(int(np.prod(tensor.dims)) for tensor in floats if tensor.dims) == 5_717_416
 
 
 @pytest.mark.parametrize("network", TINY, ids=[network.name for network in TINY])

@@ -15,30 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, codes, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
 TYPES: Final = ("uint8", "int8")
 POINTS: Final[Mapping[str, Any]] = {"uint8": np.uint8(121), "int8": np.int8(-7)}
 SCALE: Final = 0.03125 * 1.37
-
-
-def assert_like_onnxruntime(
-    model: bytes, feeds: Mapping[str, Array], most: float = 0, *, native: bool = True, equal: bool = False
-) -> None:
-    """`most` is a difference of codes; floats agree in proportion to the largest."""
-    session = dmlcpu.InferenceSession(model)
-    ours = session.run(None, feeds)
-    shapes = {name: array.shape for name, array in feeds.items()}
-    providers = {partition.provider for partition in session.partitions(shapes)}
-    assert not native or providers <= {"dmlcpu"}, session.partitions(shapes)
-    for result, expected in zip(ours, results_of_onnxruntime(model, feeds), strict=True):
-        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
-        if result.dtype.kind == "f" and not equal:
-            np.testing.assert_allclose(result, expected, rtol=0, atol=3e-6 * max(float(np.abs(expected).max()), 1e-9))
-        else:
-            difference = np.abs(result.astype(np.float64) - expected.astype(np.float64))
-            assert difference.max(initial=0) <= most
 
 
 def qdq_of(

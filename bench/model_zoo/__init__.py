@@ -15,9 +15,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from bench.model_zoo import he_networks, images
+from bench.model_zoo import he_networks, images, vision_transformer
 from bench.model_zoo.packages import MissingPackageError, file_of, require
-from bench.model_zoo.quantizing import FORMS, prepared, quantized
+from bench.model_zoo.quantizing import DYNAMIC, FORMS, prepared, quantized
 
 __all__ = ["FORMS", "NETWORKS", "MissingPackageError", "Network", "default_folder"]
 
@@ -52,7 +52,7 @@ class Network:
     images: images.Images
     read: Callable[[Any], Array]
     answer: Answer = "classes"
-    forms: tuple[str, ...] = ("float", *FORMS)
+    forms: tuple[str, ...] = ("float", *(form for form in FORMS if form != DYNAMIC))
 
     def inputs(self, count: int, batch: int) -> list[Array]:
         """Return inputs to compare on, none of which it was calibrated with."""
@@ -219,6 +219,14 @@ NETWORKS: dict[str, Network | TinyNetwork] = {
             _in_package("rapidocr", "rapidocr", "models/PP-OCRv6_rec_small.onnx"),
             images.text_lines,
             images.text_reader,
+        ),
+        Network(
+            "vit_tiny",
+            "ViT-Ti/16, random weights",
+            vision_transformer.vit_tiny,
+            images.photograph_crops,
+            images.imagenet,
+            forms=("float", *FORMS),
         ),
         TinyNetwork("image_classification", "ResNet-8", "tinyml/image_classification"),
         TinyNetwork("visual_wake_words", "MobileNetV1 0.25", "tinyml/visual_wake_words"),

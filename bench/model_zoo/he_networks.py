@@ -13,7 +13,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["mobilenet_v2", "resnet50"]
+__all__ = ["Builder", "mobilenet_v2", "resnet50"]
 
 # Variance kept by a layer before a ReLU, which halves it, and by one before none.
 _BEFORE_RELU, _LINEAR = 2.0, 1.0
@@ -28,7 +28,7 @@ _MOBILENET_V2 = (
 )  # fmt: skip
 
 
-class _Builder:
+class Builder:
     """A graph that grows node by node; values are told by their names."""
 
     def __init__(self, seed: int) -> None:
@@ -37,11 +37,13 @@ class _Builder:
         self._constants: list[onnx.TensorProto] = []
 
     def constant(self, array: NDArray[np.generic]) -> str:
+        """Add a constant, and return its name."""
         name = f"constant_{len(self._constants)}"
         self._constants.append(numpy_helper.from_array(array, name))
         return name
 
     def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """Add a node with one output, and return the output's name."""
         name = f"{operator}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(operator, list(inputs), [f"{name}_output"], name, **attributes))
         return f"{name}_output"
@@ -76,6 +78,7 @@ class _Builder:
         )
 
     def relu6(self, x: str) -> str:
+        """Add bounds of 0 and 6."""
         zero, six = (self.constant(np.array(bound, np.float32)) for bound in (0, 6))
         return self.node("Clip", x, zero, six)
 
@@ -85,7 +88,18 @@ class _Builder:
         weights = self._random.normal(0, 0.05, (classes, channels)).astype(np.float32)
         return self.node("Gemm", flat, self.constant(weights), self.constant(np.zeros(classes, np.float32)), transB=1)
 
+    def product(self, x: str, columns: int, results: int, gain: float = 1.0) -> str:
+        """Add a product of the last axis and a matrix, and a bias."""
+        weights = self._random.normal(0, np.sqrt(gain / columns), (columns, results)).astype(np.float32)
+        bias = self._random.normal(0, 0.1, results).astype(np.float32)
+        return self.node("Add", self.node("MatMul", x, self.constant(weights)), self.constant(bias))
+
+    def drawn(self, size: float, shape: tuple[int, ...], mean: float = 0.0) -> str:
+        """Add a constant of normally distributed numbers."""
+        return self.constant(self._random.normal(mean, size, shape).astype(np.float32))
+
     def model(self, name: str, output: str) -> onnx.ModelProto:
+        """Return the model, whose output is this value, the last node's."""
         self._nodes[-1].output[0] = "output"
         assert output == f"{self._nodes[-1].name}_output"
         graph = helper.make_graph(
@@ -102,7 +116,7 @@ class _Builder:
 
 def resnet50() -> onnx.ModelProto:
     """ResNet-50, its strides in the 3x3 convolutions."""
-    build = _Builder(50)
+    build = Builder(50)
     x = build.node("Relu", build.convolution("input", 3, 64, 7, stride=2))
     x = build.node("MaxPool", x, kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
     channels = 64
@@ -121,7 +135,7 @@ def resnet50() -> onnx.ModelProto:
 
 def mobilenet_v2() -> onnx.ModelProto:
     """MobileNetV2 of width 1."""
-    build = _Builder(2)
+    build = Builder(2)
     x = build.relu6(build.convolution("input", 3, 32, 3, stride=2))
     channels = 32
     for expansion, width, blocks, first_stride in _MOBILENET_V2:

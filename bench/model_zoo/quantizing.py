@@ -13,8 +13,10 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = ["FORMS", "prepared", "quantized"]
+__all__ = ["DYNAMIC", "FORMS", "prepared", "quantized"]
 
+# Activations are quantized as they come, tensor by tensor.
+DYNAMIC = "dynamic_u8s8"
 # Format, activations, filters; all per channel. There is no qop_u8u8: per channel, the tools make the filters of
 # operators on codes INT8.
 FORMS = {
@@ -23,6 +25,7 @@ FORMS = {
     "qdq_s8s8": ("QDQ", "QInt8", "QInt8"),
     "qop_s8s8": ("QOperator", "QInt8", "QInt8"),
     "qdq_u8u8": ("QDQ", "QUInt8", "QUInt8"),
+    DYNAMIC: ("dynamic", "QUInt8", "QInt8"),
 }
 _OPSET, _IR_VERSION = 17, 9
 
@@ -53,7 +56,13 @@ def prepared(model: onnx.ModelProto, shape: Sequence[int]) -> onnx.ModelProto:
 
 def quantized(model: onnx.ModelProto, form: str, batches: Sequence[NDArray[np.float32]]) -> onnx.ModelProto:
     """Return a prepared network in a quantized form; its ranges are those that these inputs lead to."""
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        QuantFormat,
+        QuantType,
+        quantize_dynamic,
+        quantize_static,
+    )
 
     [name] = [value.name for value in model.graph.input]
 
@@ -68,6 +77,9 @@ def quantized(model: onnx.ModelProto, form: str, batches: Sequence[NDArray[np.fl
     format, activations, filters = FORMS[form]
     with TemporaryDirectory() as folder, _quiet():
         path = Path(folder) / "quantized.onnx"
+        if form == DYNAMIC:
+            quantize_dynamic(model, path, weight_type=QuantType[filters])
+            return onnx.load(path)
         quantize_static(
             model,
             path,

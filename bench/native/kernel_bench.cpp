@@ -156,14 +156,21 @@ class KernelBench {
     report("rescale to codes", m * n, "elements", [&] { table_.rescale->to_codes(block); });
     report("rescale to float32", m * n, "elements", [&] { table_.rescale->to_float32(block); });
     report("rescale to float16", m * n, "elements", [&] { table_.rescale->to_float16(block); });
-    const FloatProductRow row = {.a = floats(parameters_),
+    FloatProductBlock product = {.a = floats(parameters_),
+                                 .a_row_stride = 128,
                                  .b = floats(parameters_),
-                                 .b_row_stride = 256,
+                                 .b_row_stride = 64,
+                                 .m = 1,
                                  .k = 128,
-                                 .n = 256,
-                                 .sums = floats(c_)};
-    std::fill_n(row.sums, row.n, 0.0F);
-    report("float product 256x128", 2 * row.n * row.k, "operations", [&] { table_.float_product->accumulate(row); });
+                                 .n = 64,
+                                 .sums = floats(c_),
+                                 .sums_row_stride = 64};
+    for (const std::size_t rows : {std::size_t{1}, std::size_t{16}}) {
+      product.m = rows;
+      std::fill_n(product.sums, rows * product.n, 0.0F);
+      report("float product " + std::to_string(rows) + "x128x64", 2 * rows * product.n * product.k, "operations",
+             [&] { table_.float_product->accumulate(product); });
+    }
   }
 
   void grouped(std::size_t group_channels) {

@@ -34,7 +34,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .float_functions = &scalar::float_functions,
      .cast = &scalar::cast,
      .resample = &scalar::resample,
-     .softmax = &scalar::softmax},
+     .softmax = &scalar::softmax,
+     .layer_normalization = &scalar::layer_normalization},
 #if defined(DMLCPU_X86_KERNELS)
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
@@ -56,7 +57,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .float_functions = &avx2::float_functions,
      .cast = &avx2::cast,
      .resample = &avx2::resample,
-     .softmax = &avx2::softmax},
+     .softmax = &avx2::softmax,
+     .layer_normalization = &avx2::layer_normalization},
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
@@ -77,7 +79,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .float_functions = &avx2::float_functions,
      .cast = &avx2::cast,
      .resample = &avx2::resample,
-     .softmax = &avx2::softmax},
+     .softmax = &avx2::softmax,
+     .layer_normalization = &avx2::layer_normalization},
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -98,7 +101,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .float_functions = &avx512_vnni::float_functions,
      .cast = &avx512_vnni::cast,
      .resample = &avx512_vnni::resample,
-     .softmax = &avx512_vnni::softmax},
+     .softmax = &avx512_vnni::softmax,
+     .layer_normalization = &avx512_vnni::layer_normalization},
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
@@ -119,7 +123,8 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .float_functions = &avx512_vnni::float_functions,
      .cast = &avx512_vnni::cast,
      .resample = &avx512_vnni::resample,
-     .softmax = &avx512_vnni::softmax},
+     .softmax = &avx512_vnni::softmax,
+     .layer_normalization = &avx512_vnni::layer_normalization},
 #endif
 }};
 
@@ -166,6 +171,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("cast", &KernelTable::cast),
           origin("resample", &KernelTable::resample),
           origin("softmax", &KernelTable::softmax),
+          origin("layer_normalization", &KernelTable::layer_normalization),
           origin("grouped", &KernelTable::grouped)};
 }
 

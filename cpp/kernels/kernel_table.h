@@ -10,6 +10,7 @@
 #include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/grouped/grouped.h"
+#include "kernels/layer_normalization/layer_normalization.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
 #include "kernels/nibbles/nibbles.h"
@@ -53,6 +54,7 @@ struct KernelTable {
   const CastKernels* cast;
   const ResampleKernels* resample;
   const SoftmaxKernels* softmax;
+  const LayerNormalizationKernels* layer_normalization;
 };
 
 }  // namespace dmlcpu

@@ -13,10 +13,19 @@ struct FunctionRow {
 
 // In the order of FloatUnary.
 constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
-    {"relu", false, false},           {"sigmoid", false, false},     {"tanh", false, false},
-    {"exponential", false, false},    {"square root", false, false}, {"reciprocal", false, false},
-    {"error function", false, false}, {"hard sigmoid", true, true},  {"clip", true, true},
-    {"leaky relu", true, false},      {"identity", false, false},    {"negate", false, false},
+    {"relu", false, false},
+    {"sigmoid", false, false},
+    {"tanh", false, false},
+    {"exponential", false, false},
+    {"square root", false, false},
+    {"reciprocal", false, false},
+    {"error function", false, false},
+    {"hard sigmoid", true, true},
+    {"clip", true, true},
+    {"leaky relu", true, false},
+    {"identity", false, false},
+    {"negate", false, false},
+    {"gelu", true, false},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

@@ -143,11 +143,14 @@ void FloatMatrixMultiply::run_tile(const TensorPointers& tensors, std::int64_t t
       a_.read(tensors, element(tensors[kA], a_.type(), a_place + row * geometry_.a.row + k * geometry_.a.column),
               geometry_.a.column, terms, (first_row + row) % geometry_.parameter_rows, 0, a_values);
       target().kernels().float_product->accumulate({.a = a_values,
+                                                    .a_row_stride = 0,
                                                     .b = b_values,
                                                     .b_row_stride = as_size(columns),
+                                                    .m = 1,
                                                     .k = as_size(terms),
                                                     .n = as_size(columns),
-                                                    .sums = sums + row * columns});
+                                                    .sums = sums + row * columns,
+                                                    .sums_row_stride = 0});
     }
   }
   const std::int64_t bias = MatrixGeometry::offset(geometry_.bias, index) + first_column * geometry_.bias.column;

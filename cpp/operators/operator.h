@@ -157,6 +157,10 @@ std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, Execu
 // Operators of graphs alone, beyond DirectML's.
 std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);

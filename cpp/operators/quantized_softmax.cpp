@@ -2,15 +2,17 @@
 // axis. Of graphs alone.
 //
 // exp(x - m) of codes depends on their difference to the largest alone: 256 values at most, computed once a dispatch,
-// or once at all where the input's scale is owned.
+// or once at all where the input's scale is owned. Of a row the codes of the output are a function of those of the
+// input; long rows look them up in a table of it.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <new>
 
+#include "operators/axis_rows.h"
 #include "operators/code_parameters.h"
-#include "operators/softmax_rows.h"
 
 namespace dmlcpu {
 namespace {
@@ -44,6 +46,9 @@ inline float exponential(double x) {
   return static_cast<float>(sum * std::bit_cast<double>((std::bit_cast<std::uint64_t>(shifted) + 1023) << 52));
 }
 
+// From here on a table of 256 results, and looking them up, takes less time than the results one by one.
+constexpr std::size_t kLongRow = 768;
+
 using Exponentials = std::array<float, 256>;
 
 // e^(-i * scale) for every difference i of two codes. Beyond 104 it is less than half of the smallest float, or more
@@ -62,13 +67,16 @@ class QuantizedSoftmax final : public CompiledOperator {
  public:
   QuantizedSoftmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target().num_threads) {
+        rows_(desc(), kInput, kOutput, target().num_threads),
+        look_up_(target().kernels().best_table().look_up) {
     check_code_parameters(desc(), kInputCodes);
     check_code_parameters(desc(), kOutputCodes);
   }
 
   std::string describe() const override {
-    return "algorithm: 256 exponentials, then by rows maximum, sum, quotients\nkernel: softmax\n" + rows_.describe();
+    return "algorithm: 256 exponentials, then by rows maximum, sum, quotients" +
+           std::string(rows_.length() < kLongRow ? "\nkernel: softmax\n" : " of 256 codes\nkernel: softmax, table\n") +
+           rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }
@@ -89,20 +97,46 @@ class QuantizedSoftmax final : public CompiledOperator {
     if (prepared() == nullptr) computed = exponentials_of(input.scale);
     const Exponentials& exponentials =
         prepared() == nullptr ? computed : *reinterpret_cast<const Exponentials*>(prepared());
+    const RowParameters parameters = {exponentials.data(), input.flip, output};
     rows_.run(tensors[kInput], tensors[kOutput], [&](const void* codes, void* result, std::size_t count) noexcept {
-      target().kernels().softmax->codes({.input = static_cast<const std::uint8_t*>(codes),
-                                         .output = static_cast<std::uint8_t*>(result),
-                                         .count = count,
-                                         .exponentials = exponentials.data(),
-                                         .input_flip = input.flip,
-                                         .output_scale = output.scale,
-                                         .output_zero_point = output.zero_point,
-                                         .output_flip = output.flip});
+      write_row(parameters, static_cast<const std::uint8_t*>(codes), static_cast<std::uint8_t*>(result), count);
     });
   }
 
  private:
-  SoftmaxRows rows_;
+  struct RowParameters {
+    const float* exponentials;
+    std::uint8_t input_flip;
+    CodeParameters output;
+  };
+
+  void write_row(const RowParameters& parameters, const std::uint8_t* input, std::uint8_t* output,
+                 std::size_t count) const noexcept {
+    const SoftmaxKernels& kernels = *target().kernels().softmax;
+    const bool is_long = count >= kLongRow;
+    alignas(64) float powers[kLongRow];
+    const CodeSoftmaxSum of = kernels.code_sum({.input = input,
+                                                .count = count,
+                                                .exponentials = parameters.exponentials,
+                                                .input_flip = parameters.input_flip,
+                                                .powers = is_long ? nullptr : powers});
+    std::uint8_t table[256];
+    for (std::size_t i = 0; is_long && i < 256; ++i) {  // codes above the largest do not occur
+      const auto code = static_cast<std::uint8_t>(i ^ parameters.input_flip);
+      powers[i] = parameters.exponentials[of.maximum - std::min(code, of.maximum)];
+    }
+    kernels.shares({.powers = powers,
+                    .count = is_long ? 256 : count,
+                    .sum = of.sum,
+                    .output_scale = parameters.output.scale,
+                    .output_zero_point = parameters.output.zero_point,
+                    .output_flip = parameters.output.flip,
+                    .output = is_long ? table : output});
+    if (is_long) look_up_({.table = table, .input = input, .count = count, .output = output});
+  }
+
+  AxisRows rows_;
+  TableFunction look_up_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
-#include "operators/softmax_rows.h"
+#include "operators/axis_rows.h"
 
 namespace dmlcpu {
 namespace {
@@ -27,7 +27,7 @@ class Softmax final : public CompiledOperator {
   }
 
  private:
-  SoftmaxRows rows_;
+  AxisRows rows_;
 };
 
 }  // namespace

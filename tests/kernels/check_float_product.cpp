@@ -13,16 +13,26 @@ std::vector<float> draw(Check& check, std::size_t count) {
   return values;
 }
 
-void check_row(Check& check, std::size_t k, std::size_t n, Edge edge) {
-  const std::size_t stride = n + check.below(3);
-  const std::vector<float> a = draw(check, k), b = draw(check, (k - 1) * stride + n);
-  std::vector<float> expected = draw(check, n);
-  const GuardedBuffer<float> guarded_a(a, edge), guarded_b(b, edge), sums(n, edge);
-  std::memcpy(sums.data(), expected.data(), n * sizeof(float));
-  check.table.float_product->accumulate(
-      {.a = guarded_a.data(), .b = guarded_b.data(), .b_row_stride = stride, .k = k, .n = n, .sums = sums.data()});
-  for (std::size_t column = 0; column < n; ++column) {
-    for (std::size_t i = 0; i < k; ++i) expected[column] = std::fma(a[i], b[i * stride + column], expected[column]);
+void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge edge) {
+  const std::size_t a_stride = k + check.below(3), b_stride = n + check.below(3), stride = n + check.below(3);
+  const std::vector<float> a = draw(check, (m - 1) * a_stride + k), b = draw(check, (k - 1) * b_stride + n);
+  std::vector<float> expected = draw(check, (m - 1) * stride + n);
+  const GuardedBuffer<float> guarded_a(a, edge), guarded_b(b, edge), sums(expected.size(), edge);
+  std::memcpy(sums.data(), expected.data(), expected.size() * sizeof(float));
+  check.table.float_product->accumulate({.a = guarded_a.data(),
+                                         .a_row_stride = a_stride,
+                                         .b = guarded_b.data(),
+                                         .b_row_stride = b_stride,
+                                         .m = m,
+                                         .k = k,
+                                         .n = n,
+                                         .sums = sums.data(),
+                                         .sums_row_stride = stride});
+  for (std::size_t row = 0; row < m; ++row) {
+    for (std::size_t column = 0; column < n; ++column) {
+      float& sum = expected[row * stride + column];
+      for (std::size_t i = 0; i < k; ++i) sum = std::fma(a[row * a_stride + i], b[i * b_stride + column], sum);
+    }
   }
   check.equal(sums, expected);
 }
@@ -34,8 +44,9 @@ void check_float_product(Check& check) {
     if (n == 0) continue;
     for (const std::size_t k : {1, 2, 9}) {
       for (const Edge edge : kEdges) {
-        describe_case("float product k %zu, n %zu, edge %d", k, n, static_cast<int>(edge));
-        check_row(check, k, n, edge);
+        const std::size_t m = 1 + check.below(9);
+        describe_case("float product m %zu, k %zu, n %zu, edge %d", m, k, n, static_cast<int>(edge));
+        check_block(check, m, k, n, edge);
       }
     }
   }

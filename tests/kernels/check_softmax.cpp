@@ -42,7 +42,7 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   check.equal(output, expected);
 }
 
-void check_codes(Check& check, std::size_t count, Edge edge, bool in_place) {
+void check_codes(Check& check, std::size_t count, Edge edge) {
   std::vector<std::uint8_t> codes(count), expected(count);
   for (std::uint8_t& code : codes) code = check.code();
   const std::uint8_t input_flip = check.flip(), output_flip = check.flip();
@@ -61,16 +61,23 @@ void check_codes(Check& check, std::size_t count, Edge edge, bool in_place) {
   }
 
   const GuardedBuffer<std::uint8_t> input(codes, edge), output(count, edge);
-  const GuardedBuffer<float> table(exponentials, edge);
-  if (in_place) std::copy(codes.begin(), codes.end(), output.data());
-  check.table.softmax->codes({.input = in_place ? output.data() : input.data(),
-                              .output = output.data(),
-                              .count = count,
-                              .exponentials = table.data(),
-                              .input_flip = input_flip,
-                              .output_scale = output_scale,
-                              .output_zero_point = zero_point,
-                              .output_flip = output_flip});
+  const GuardedBuffer<float> table(exponentials, edge), kept(count, edge);
+  const bool keeps = check.one_in(2);
+  const CodeSoftmaxSum actual = check.table.softmax->code_sum({.input = input.data(),
+                                                               .count = count,
+                                                               .exponentials = table.data(),
+                                                               .input_flip = input_flip,
+                                                               .powers = keeps ? kept.data() : nullptr});
+  check.expect(actual.maximum == maximum && std::memcmp(&actual.sum, &sum, sizeof(sum)) == 0);
+  if (keeps) check.equal(kept, powers);
+  const GuardedBuffer<float> given(powers, edge);
+  check.table.softmax->shares({.powers = given.data(),
+                               .count = count,
+                               .sum = sum,
+                               .output_scale = output_scale,
+                               .output_zero_point = zero_point,
+                               .output_flip = output_flip,
+                               .output = output.data()});
   check.equal(output, expected);
 }
 
@@ -84,7 +91,7 @@ void check_softmax(Check& check) {
         describe_case("softmax, count %zu, edge %d, in place %d", count, static_cast<int>(edge), in_place);
         for (int repeat = 0; repeat < 4; ++repeat) {
           check_floats(check, count, edge, in_place);
-          check_codes(check, count, edge, in_place);
+          check_codes(check, count, edge);
         }
       }
     }

@@ -45,6 +45,7 @@ constexpr Family kFamilies[] = {
     {"float functions", check_float_functions},
     {"resample", check_resample},
     {"softmax", check_softmax},
+    {"layer normalization", check_layer_normalization},
     {"grouped", check_grouped},
 };
 

@@ -104,4 +104,5 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: np.where(x < 0, x * alpha, x),
     lambda x, alpha, beta: x,
     lambda x, alpha, beta: -x,
+    lambda x, alpha, beta: x * (error_function(x / alpha) + np.float32(1)) * np.float32(0.5),
 )

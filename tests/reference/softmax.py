@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from reference.arithmetic import FloatArray, quantized, zero_point_or_zero
 from reference.float_functions import exponential
 
-__all__ = ["quantized_softmax", "softmax"]
+__all__ = ["fold", "quantized_softmax", "row_sums", "softmax"]
 
 
 def row_sums(values: FloatArray) -> FloatArray:
@@ -18,6 +18,10 @@ def row_sums(values: FloatArray) -> FloatArray:
     sums = np.zeros((*values.shape[:-1], 16), np.float32)
     for i in range(values.shape[-1]):
         sums[..., i % 16] += values[..., i]
+    return fold(sums)
+
+
+def fold(sums: FloatArray) -> FloatArray:
     for half in (8, 4, 2, 1):
         sums = sums[..., :half] + sums[..., half:]
     return sums

@@ -9,12 +9,13 @@
 //            hard_sigmoid  x * alpha + beta, clipped to 0 and 1
 //            reciprocal    1 / x
 //            square_root, negate, identity
+//            gelu          x * (error_function(x / alpha) + 1) * 0.5, from left to right
 //            sigmoid, tanh, exponential, error_function
 //                          logistic, hyperbolic_tangent, exponential, error_function of lanes/functions.inl.h, where
 //                          their errors stand
 //
-// float32, each operation rounded once, none fused but in the last four. NaN gives NaN everywhere. Zeros are equal: of
-// a +0 and a -0, maximum and minimum take b.
+// float32, each operation rounded once, none fused but in the last four and in the same of gelu. NaN gives NaN
+// everywhere. Zeros are equal: of a +0 and a -0, maximum and minimum take b.
 //
 // Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
 // output may be exactly an input that does not repeat, and overlaps none otherwise; no alignment beyond the element's
@@ -43,9 +44,10 @@ enum class FloatUnary : std::uint8_t {
   clip,
   leaky_relu,
   identity,
-  negate
+  negate,
+  gelu
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 12;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 13;
 
 struct FloatBinaryRun {
   const float* a;

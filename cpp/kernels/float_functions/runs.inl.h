@@ -59,6 +59,12 @@ struct Negate {
   static Floats of(Floats x, Floats, Floats) noexcept { return negated(x); }
 };
 
+struct Gelu {
+  static Floats of(Floats x, Floats alpha, Floats) noexcept {
+    return x * (error_function(x / alpha) + spread(1.0f)) * spread(0.5f);
+  }
+};
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -105,4 +111,4 @@ constexpr FloatFunctionKernels kRuns = {
                binary_run<Minimum>},
     .unary = {unary_run<Relu>, unary_run<Sigmoid>, unary_run<Tanh>, unary_run<Exponential>, unary_run<SquareRoot>,
               unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>, unary_run<Clip>,
-              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>}};
+              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>, unary_run<Gelu>}};

@@ -1,11 +1,11 @@
-// A row of a float32 matrix by a matrix, added to a row of sums.
+// A float32 matrix by another, added to a matrix of sums.
 //
-//   sums[column] = fma(a[k], b[k][column], sums[column])        for k = 0, 1, ..., one after the other
+//   sums[row][column] = fma(a[row][k], b[k][column], sums[row][column])        for k = 0, 1, ..., one after the other
 //
 // float32 throughout, each step fused. The order of k is part of the result: no sum is split.
 //
-// Contract: a has k elements, b k rows of n elements b_row_stride apart, sums n; reads and writes nothing else; sums
-// overlaps no operand; no alignment beyond the element's own.
+// Contract: a has m rows of k elements, b k rows of n, sums m of n, rows as far apart as their strides say; reads and
+// writes nothing else; sums overlaps no operand; no alignment beyond the element's own.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::float_product, a declaration goes to the
 // end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -15,16 +15,19 @@
 
 namespace dmlcpu {
 
-struct FloatProductRow {
+struct FloatProductBlock {
   const float* a;
+  std::size_t a_row_stride;  // elements, as the other strides
   const float* b;
   std::size_t b_row_stride;
+  std::size_t m;
   std::size_t k;
   std::size_t n;
   float* sums;
+  std::size_t sums_row_stride;
 };
 
-using FloatProductFunction = void (*)(const FloatProductRow& row) noexcept;
+using FloatProductFunction = void (*)(const FloatProductBlock& block) noexcept;
 
 struct FloatProductKernels {
   FloatProductFunction accumulate;

@@ -4,11 +4,14 @@
 namespace dmlcpu {
 namespace {
 
-void accumulate(const FloatProductRow& row) noexcept {
-  for (std::size_t k = 0; k < row.k; ++k) {
-    const float* b = row.b + k * row.b_row_stride;
-    for (std::size_t column = 0; column < row.n; ++column) {
-      row.sums[column] = __builtin_fmaf(row.a[k], b[column], row.sums[column]);
+void accumulate(const FloatProductBlock& block) noexcept {
+  for (std::size_t row = 0; row < block.m; ++row) {
+    float* sums = block.sums + row * block.sums_row_stride;
+    for (std::size_t k = 0; k < block.k; ++k) {
+      const float a = block.a[row * block.a_row_stride + k], *b = block.b + k * block.b_row_stride;
+      for (std::size_t column = 0; column < block.n; ++column) {
+        sums[column] = __builtin_fmaf(a, b[column], sums[column]);
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
-// softmax.h for AVX2: 8 lanes. Rows of codes look their exponentials up by gathers, and are bound by these and by the
-// divider; rows of floats by the arithmetic of the exponential.
+// softmax.h for AVX2: 8 lanes. Rows of codes look their exponentials up by gathers, and are bound by these and, where
+// they are short, by the divider; rows of floats by the arithmetic of the exponential.
 #include <immintrin.h>
 
 #include <cstring>
@@ -17,6 +17,7 @@ namespace {
 #include "kernels/lanes/avx2.inl.h"
 // after the lanes
 #include "kernels/lanes/functions.inl.h"
+#include "kernels/lanes/steps.inl.h"
 // after the functions
 #include "kernels/softmax/float_row.inl.h"
 
@@ -56,24 +57,32 @@ inline __m256 powers(const CodeSoftmaxRow& row, std::size_t i, std::size_t count
                                   _mm256_castsi256_ps(lane_mask(count)), 4);
 }
 
-void softmax_codes(const CodeSoftmaxRow& row) noexcept {
-  const std::size_t count = row.count;
-  const __m256i maximum_i32x8 = _mm256_set1_epi32(maximum_code(row.input, count, row.input_flip));
+CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
+  const std::uint8_t maximum = maximum_code(row.input, row.count, row.input_flip);
+  const __m256i maximum_i32x8 = _mm256_set1_epi32(maximum);
+  float* kept = row.powers;
   Floats sums[2] = {spread(0.0f), spread(0.0f)};
-  for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
-    sums[v] = sums[v] + powers(row, i, lanes, maximum_i32x8);
+  for_each_vector(row.count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+    const Floats power = powers(row, i, lanes, maximum_i32x8);
+    sums[v] = sums[v] + power;
+    if (kept != nullptr) lanes == kLanes ? store(kept + i, power) : store_first(kept + i, lanes, power);
   });
-  const Floats sum = spread(folded(sums)), scale = spread(row.output_scale);
-  const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(row.output_zero_point));
-  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(row.output_flip));
-  for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) {
-    const Floats scaled = powers(row, i, lanes, maximum_i32x8) / sum / scale;
-    store_tail(row.output + i, lanes, to_unsaturated(bounded(scaled), zero_point_i32x8), flip_u8x32);
+  return {maximum, folded(sums)};
+}
+
+void write_shares(const CodeShares& run) noexcept {
+  const Floats sum = spread(run.sum), scale = spread(run.output_scale);
+  const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(run.output_zero_point));
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.output_flip));
+  for_each_vector(run.count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+    const Floats power = lanes == kLanes ? load(run.powers + i) : load_first(run.powers + i, lanes, 0.0f);
+    const __m256i codes_i32x8 = to_unsaturated(bounded(power / sum / scale), zero_point_i32x8);
+    store_tail(run.output + i, lanes, codes_i32x8, flip_u8x32);
   });
 }
 
 }  // namespace
 
-constinit const SoftmaxKernels avx2::softmax = {.floats = softmax_floats, .codes = softmax_codes};
+constinit const SoftmaxKernels avx2::softmax = {.floats = softmax_floats, .code_sum = code_sum, .shares = write_shares};
 
 }  // namespace dmlcpu

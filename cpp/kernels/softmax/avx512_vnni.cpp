@@ -1,5 +1,5 @@
-// softmax.h for AVX-512: 16 lanes. Rows of codes look their exponentials up by gathers, and are bound by these and by
-// the divider; rows of floats by the arithmetic of the exponential.
+// softmax.h for AVX-512: 16 lanes. Rows of codes look their exponentials up by gathers, and are bound by these and,
+// where they are short, by the divider; rows of floats by the arithmetic of the exponential.
 #include <immintrin.h>
 
 #include <cstring>
@@ -17,6 +17,7 @@ namespace {
 #include "kernels/lanes/avx512_vnni.inl.h"
 // after the lanes
 #include "kernels/lanes/functions.inl.h"
+#include "kernels/lanes/steps.inl.h"
 // after the functions
 #include "kernels/softmax/float_row.inl.h"
 
@@ -46,34 +47,41 @@ inline __m512 powers(const CodeSoftmaxRow& row, std::size_t i, __mmask16 mask, _
   return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, differences_i32x16, row.exponentials, 4);
 }
 
-template <bool by_reciprocal>
-void write_codes(const CodeSoftmaxRow& row, __m512i maximum_i32x16, float sum) noexcept {
-  const __m512 sum_f32x16 = _mm512_set1_ps(sum), scale_f32x16 = _mm512_set1_ps(row.output_scale);
-  const Reciprocal reciprocal = reciprocal_of(row.output_scale);
-  const __m512i zero_point_i32x16 = _mm512_set1_epi32(static_cast<int>(row.output_zero_point));
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(row.output_flip));
+CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
+  const std::uint8_t maximum = maximum_code(row.input, row.count, row.input_flip);
+  const __m512i maximum_i32x16 = _mm512_set1_epi32(maximum);
+  Floats sums[1] = {spread(0.0f)};
   for (std::size_t i = 0; i < row.count; i += 16) {
     const __mmask16 mask = lane_mask(row.count - i);
-    const __m512 share_f32x16 = powers(row, i, mask, maximum_i32x16) / sum_f32x16;
+    const __m512 power_f32x16 = powers(row, i, mask, maximum_i32x16);
+    sums[0] = sums[0] + power_f32x16;
+    if (row.powers != nullptr) _mm512_mask_storeu_ps(row.powers + i, mask, power_f32x16);
+  }
+  return {maximum, folded(sums)};
+}
+
+template <bool by_reciprocal>
+void write_codes(const CodeShares& run) noexcept {
+  const __m512 sum_f32x16 = _mm512_set1_ps(run.sum), scale_f32x16 = _mm512_set1_ps(run.output_scale);
+  const Reciprocal reciprocal = reciprocal_of(run.output_scale);
+  const __m512i zero_point_i32x16 = _mm512_set1_epi32(static_cast<int>(run.output_zero_point));
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.output_flip));
+  for (std::size_t i = 0; i < run.count; i += 16) {
+    const __mmask16 mask = lane_mask(run.count - i);
+    const __m512 share_f32x16 = _mm512_maskz_loadu_ps(mask, run.powers + i) / sum_f32x16;
     const __m512 scaled_f32x16 =
         by_reciprocal ? bounded_quotient(share_f32x16, reciprocal) : bounded(share_f32x16 / scale_f32x16);
-    store_tail(row.output + i, mask, to_unsaturated(scaled_f32x16, zero_point_i32x16), flip_u8x64);
+    store_tail(run.output + i, mask, to_unsaturated(scaled_f32x16, zero_point_i32x16), flip_u8x64);
   }
 }
 
-void softmax_codes(const CodeSoftmaxRow& row) noexcept {
-  const __m512i maximum_i32x16 = _mm512_set1_epi32(maximum_code(row.input, row.count, row.input_flip));
-  Floats sums[1] = {spread(0.0f)};
-  for (std::size_t i = 0; i < row.count; i += 16) {
-    sums[0] = sums[0] + powers(row, i, lane_mask(row.count - i), maximum_i32x16);
-  }
-  const float sum = folded(sums);
-  if (reciprocal_applies(row.output_scale)) return write_codes<true>(row, maximum_i32x16, sum);
-  write_codes<false>(row, maximum_i32x16, sum);
+void write_shares(const CodeShares& run) noexcept {
+  reciprocal_applies(run.output_scale) ? write_codes<true>(run) : write_codes<false>(run);
 }
 
 }  // namespace
 
-constinit const SoftmaxKernels avx512_vnni::softmax = {.floats = softmax_floats, .codes = softmax_codes};
+constinit const SoftmaxKernels avx512_vnni::softmax = {
+    .floats = softmax_floats, .code_sum = code_sum, .shares = write_shares};
 
 }  // namespace dmlcpu

@@ -1,17 +1,5 @@
-// The row of floats of softmax.h, 16 elements a step, in the lanes of an instruction set.
-// Included, after lanes/functions.inl.h, inside the unnamed namespace of a kernel file.
-
-constexpr std::size_t kStep = 16, kVectors = kStep / kLanes;
-
-// Calls body(first element, vector of the step, count) for every vector; count is below kLanes in the last one only.
-template <class Body>
-inline void for_each_vector(std::size_t count, const Body& body) noexcept {
-  std::size_t i = 0;
-  for (; i + kStep <= count; i += kStep) {
-    for (std::size_t v = 0; v < kVectors; ++v) body(i + v * kLanes, v, kLanes);
-  }
-  for (std::size_t v = 0; i < count; ++v, i += kLanes) body(i, v, count - i < kLanes ? count - i : kLanes);
-}
+// The row of floats of softmax.h in the lanes of an instruction set.
+// Included, after lanes/functions.inl.h and lanes/steps.inl.h, inside the unnamed namespace of a kernel file.
 
 inline float row_maximum(const float* input, std::size_t count) noexcept {
   const float lowest = -__builtin_inff();

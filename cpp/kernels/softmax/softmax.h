@@ -1,9 +1,8 @@
 // Softmax of one row: of floats (SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX).
 //
 //   floats   m = max of x;          e[i] = exponential(x[i] - m);              y[i] = e[i] / s
-//   codes    m = max of the codes;  e[i] = exponentials[m - code[i]];          y[i] = sat(rne((e[i] / s) /
-//   output_scale)
-//                                                                                         + output_zero_point)
+//   codes    m = max of the codes;  e[i] = exponentials[m - code[i]]
+//            y[i] = sat(rne((e[i] / s) / output_scale) + output_zero_point)
 //   s        e[i] added to partial sum i % 16 in ascending order of i, from 0; the 16 partial sums folded in halves:
 //            p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, p[j] + p[j + 2] for j < 2, p[0] + p[1]
 //
@@ -13,8 +12,8 @@
 // are in the offset domain of add/add.h; rne rounds half to even, sat clamps to the output type and sends NaN to its
 // lowest value.
 //
-// Contract: count >= 1 elements are read and written, nothing else; output may be exactly input, and does not overlap
-// it otherwise; no alignment beyond the element's own.
+// Contract: count >= 1 elements are read and written, nothing else; of a row of floats output may be exactly input, and
+// overlaps nothing otherwise; no alignment beyond the element's own.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::softmax, a declaration goes to the end
 // of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -33,18 +32,32 @@ struct FloatSoftmaxRow {
 
 struct CodeSoftmaxRow {
   const std::uint8_t* input;
-  std::uint8_t* output;
   std::size_t count;
   const float* exponentials;
   std::uint8_t input_flip;
+  float* powers;  // e[i]; null where they are not wanted
+};
+
+// m, in the offset domain, and s.
+struct CodeSoftmaxSum {
+  std::uint8_t maximum;
+  float sum;
+};
+
+struct CodeShares {
+  const float* powers;
+  std::size_t count;
+  float sum;
   float output_scale;
   float output_zero_point;
   std::uint8_t output_flip;
+  std::uint8_t* output;
 };
 
 struct SoftmaxKernels {
   void (*floats)(const FloatSoftmaxRow& row) noexcept;
-  void (*codes)(const CodeSoftmaxRow& row) noexcept;
+  CodeSoftmaxSum (*code_sum)(const CodeSoftmaxRow& row) noexcept;
+  void (*shares)(const CodeShares& run) noexcept;  // y of any e
 };
 
 namespace scalar {

@@ -49,7 +49,7 @@ class Lowering:
         self.imported: dict[str, Tensor] = {}
         self._numbers: dict[str, int] = {}
         self._constants: dict[int, tuple[Array, int]] = {}
-        self._floats: dict[int, tuple[Value, Tensor]] = {}
+        self._floats: dict[int, tuple[Table, Tensor]] = {}
         self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._made = 0
@@ -129,9 +129,11 @@ class Lowering:
             return value.floats()
         if isinstance(value, Tensor):
             return value
+        if isinstance(value, Deferred):
+            return value.computed()
         # Several nodes may read the same floats, in later partitions too. The value is kept, so that its id stays its.
         if id(value) not in self._floats:
-            self._floats[id(value)] = value, self._dequantized(value) if isinstance(value, Table) else value.floats()
+            self._floats[id(value)] = value, self._dequantized(value)
         return self._floats[id(value)][1]
 
     def _dequantized(self, table: Table) -> Tensor:

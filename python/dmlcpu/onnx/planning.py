@@ -24,7 +24,7 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model, Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.operands import CODE_TYPES
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
 
 __all__ = ["ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
 
@@ -153,6 +153,8 @@ class _Planner:
         for node in model.nodes:
             for name in node.reads:
                 self._readers[name] = self._readers.get(name, 0) + 1
+        for output in model.outputs:
+            self._readers[output.name] = self._readers.get(output.name, 0) + 1
 
     def plan(self) -> Plan:
         waiting = list(self._model.nodes)
@@ -213,10 +215,21 @@ class _Planner:
         if len(inputs) == 0:
             raise NotNative("no inputs")
         try:
-            return rule(self._lowering, node, inputs)
+            followed = self._followed(node, inputs)
+            return rule(self._lowering, node, inputs) if followed is None else [followed]
         except _MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+
+    def _followed(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        """Return what a node and an input of it are together, where the input knows."""
+        for name, value in zip(node.inputs, inputs, strict=True):
+            if isinstance(value, Deferred):
+                alone = self._readers[name] == 1
+                followed = value.followed_by(node, inputs, alone)
+                if followed is not None:
+                    return followed
+        return None
 
     def _take_foreign(self, nodes: Sequence[Node], reasons: Mapping[str, str]) -> tuple[list[Node], tuple[str, ...]]:
         """Take nodes for the other runtime; return those that remain, and values whose shapes are not known."""

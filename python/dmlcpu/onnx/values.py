@@ -8,10 +8,14 @@ often come without any floating point, or as floats.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.model import Node
 
 __all__ = ["Array", "Constant", "Deferred", "Dequantized", "Operand", "Parameters", "Table", "Tensor", "Value"]
 
@@ -114,9 +118,12 @@ class Deferred(ABC):
 
     Attributes:
         shape: Of the result.
+        dtype: Of what :meth:`floats` computes.
     """
 
     shape: tuple[int, ...]
+    dtype: np.dtype[Any] = np.dtype(np.float32)
+    _computed: Tensor | None = None
 
     @abstractmethod
     def quantized(self, parameters: Parameters) -> Tensor:
@@ -125,6 +132,25 @@ class Deferred(ABC):
     @abstractmethod
     def floats(self) -> Tensor:
         """Compute the result itself, in FLOAT32."""
+
+    def computed(self) -> Tensor:
+        """Return what :meth:`floats` computes, which it does once, whoever asks."""
+        if self._computed is None:
+            self._computed = self.floats()
+        return self._computed
+
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Return what a node makes of this value and others, where it is not computed when the node is met either.
+
+        Args:
+            node: One that reads this value.
+            inputs: Of the node.
+            alone: Whether no other node reads this value, nor the caller.
+
+        Returns:
+            None where the node takes this value as any other.
+        """
+        return None
 
 
 Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred

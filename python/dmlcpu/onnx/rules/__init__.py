@@ -10,11 +10,13 @@ from dmlcpu.onnx.lowering import Rule
 from dmlcpu.onnx.rules import (
     activation,
     arithmetic,
+    chains,
     channel_affine,
     convolution,
     gathering,
     matrix_multiply,
     movement,
+    normalization,
     padding,
     pooling,
     quantization,
@@ -39,7 +41,9 @@ _MODULES = (
     gathering,
     padding,
     pooling,
+    normalization,
     reduction,
+    chains,
     resizing,
 )
 

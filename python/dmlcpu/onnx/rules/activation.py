@@ -12,9 +12,9 @@ from onnx.reference import ReferenceEvaluator
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, quantize
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, float_bits, on_floats, parameters_of, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Clamped", "evaluated"]
+__all__ = ["RULES", "Clamped", "element_wise", "evaluated", "table_only"]
 
 
 def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:
@@ -202,11 +202,15 @@ def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     return [lowering.recoded(Table(codes, floats, None), parameters_of(y_scale, y_zero_point, codes.dtype))]
 
 
+def _is_deferred_float(value: Value) -> bool:
+    return isinstance(value, Deferred) and value.dtype == np.float32
+
+
 def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Between integers and FLOAT32."""
     value = present(inputs[0])
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
-    if dtype == np.float32 and not isinstance(value, Tensor | Constant):
+    if dtype == np.float32 and (isinstance(value, Table | Dequantized) or _is_deferred_float(value)):
         return [value]
     if dtype == np.float32 and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         return [lowering.table(value, Parameters(np.float32(1), 0, value.dtype))]
@@ -220,7 +224,7 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
 
 
 _TABLES = (
-    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Gelu", "Log", "Mish", "Round", "Selu", "Sign",
+    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Log", "Mish", "Round", "Selu", "Sign",
     "Sin", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, n
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Multiple", "Quantized"]
+__all__ = ["RULES", "Multiple", "Quantized", "binary", "power"]
 
 
 class Quantized:
@@ -229,7 +229,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    **{("", name): binary for name in _FUNCTIONS},
+    **{("", name): binary for name in _FUNCTIONS if name not in ("Mul", "Div")},
     ("", "Sum"): sum_or_mean,
     ("", "Mean"): sum_or_mean,
     ("", "Pow"): power,

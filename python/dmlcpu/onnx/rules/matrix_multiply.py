@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import onnx
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
@@ -76,7 +77,7 @@ class Product(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the product from codes to codes."""
         if self._bias is not None:
-            return self._lowering.quantized_tensor(self.floats(), parameters)
+            return self._lowering.quantized_tensor(self.computed(), parameters)
         return self.codes(*scalar_parameters(parameters), parameters.dtype)
 
     def codes(self, scale: Operand, zero_point: Operand, dtype: np.dtype[Any]) -> Tensor:
@@ -89,31 +90,129 @@ class Product(Deferred):
         bias = None if self._bias is None else np.broadcast_to(self._bias, self.shape)
         return self._lowering.emit("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", [*self._operands(), bias], FLOAT32, self.shape)
 
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Take a constant that is added as a bias."""
+        if not alone or self._bias is not None or (node.domain, node.operator) != ("", "Add"):
+            return None
+        other = _other(self, inputs)
+        if not isinstance(other, Constant) or not _fits(other.array, self.shape):
+            return None
+        return Product(self._lowering, self._a, self._b, other.array)
+
+
+def _other(value: Value, inputs: Sequence[Value | None]) -> Value | None:
+    """Return the operand beside another."""
+    return inputs[1] if inputs[0] is value else inputs[0]
+
+
+def _fits(array: Array, shape: tuple[int, ...]) -> bool:
+    """Whether an array is of floats that can be broadcast to a shape."""
+    return array.dtype == np.float32 and np.broadcast_shapes(array.shape, shape) == shape
+
+
+class IntegerProduct(Deferred):
+    """Sums of products of codes, in INT32, until they are scaled."""
+
+    dtype = np.dtype(np.int32)
+
+    def __init__(self, lowering: Lowering, a: Factor, b: Factor) -> None:
+        self._lowering, self._a, self._b = lowering, a, b
+        self._batch, self.shape = _shape(a, b)
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Leave it to another runtime."""
+        raise NotNative("sums that are quantized")
+
+    def floats(self) -> Tensor:
+        """Add the product that ends in sums."""
+        a, b = (factor.operand(self._lowering, self._batch) for factor in (self._a, self._b))
+        operands = [a, self._a.zero_point, b, self._b.zero_point]
+        return self._lowering.emit("MATRIX_MULTIPLY_INTEGER", operands, np.int32, self.shape)
+
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Become floats, in the product itself if nothing else reads the sums."""
+        if (node.domain, node.operator, node.attributes.get("to")) != ("", "Cast", onnx.TensorProto.FLOAT) or not alone:
+            return None
+        return _UnscaledProduct(self._lowering, self._a, self._b)
+
+
+class _UnscaledProduct(Product):
+    """Sums of products of codes as floats, which the scales follow: the product of both, as columns have it."""
+
+    def __init__(self, lowering: Lowering, a: Factor, b: Factor) -> None:
+        one = np.ones(1, np.float32)
+        self._factors = a, b
+        super().__init__(lowering, Factor(a.codes, one, a.zero_point), Factor(b.codes, one, b.zero_point))
+
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Take the scales, which are one or of columns; a product with 1 does not change them."""
+        if not alone or (node.domain, node.operator) != ("", "Mul"):
+            return super().followed_by(node, inputs, alone)
+        scale = _other(self, inputs)
+        if not isinstance(scale, Tensor | Constant):
+            return None
+        count, columns = int(np.prod(scale.shape)), self.shape[-1]
+        dtype = scale.dtype if isinstance(scale, Tensor) else scale.array.dtype
+        along_columns = scale.shape[-1:] == (columns,) and len(scale.shape) <= len(self.shape)
+        if (
+            dtype != np.float32
+            or len(scale.shape) > len(self.shape)
+            or not (count == 1 or (count == columns and along_columns))
+        ):
+            return None
+        a, b = self._factors
+        scales = aligned(self._lowering, scale, (count,), "scales")
+        one = np.ones(1, np.float32)
+        return Product(self._lowering, Factor(a.codes, one, a.zero_point), Factor(b.codes, scales, b.zero_point))
+
 
 def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """MatMul."""
-    a, b = _factor(present(inputs[0]), False), _factor(present(inputs[1]), True)
+    """MatMul: of codes where both operands are quantized, else of floats."""
+    values = present(inputs[0]), present(inputs[1])
+    try:
+        a, b = _factor(values[0], False), _factor(values[1], True)
+    except NotNative:
+        return [_float_product(lowering, *values)]
     return [Product(lowering, a, b)]
 
 
+def _float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
+    left, right = (Factor(lowering.floats(value), None, None) for value in (a, b))
+    if not left.codes.dtype == right.codes.dtype == np.float32:
+        raise NotNative(f"a product of {left.codes.dtype} and {right.codes.dtype}")
+    batch, shape = _shape(left, right)
+    operands = [factor.operand(lowering, batch) for factor in (left, right)]
+    return lowering.emit("FLOAT_PRODUCT", operands, FLOAT32, shape)
+
+
 class _Dense(QuantizedConvolution):
-    """A product of rows and a constant matrix, plus a bias: a convolution of images of one pixel."""
+    """A product of rows and a constant matrix, plus a bias: a convolution of an image, its pixels the rows.
+
+    Channels lie innermost in memory, so that the image is a view of the rows, and the rows of the result one of it.
+    """
 
     def __init__(self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None) -> None:
         rows, columns = x.shape
-        codes = lowering.reshaped(x.codes, (rows, columns, 1, 1))
-        super().__init__(lowering, Table(codes, x.floats, x.parameters), weights, bias, _POINT, 1)
-        self._rows = rows
         self._outer = lowering
-        self._flat = (rows, weights.codes.shape[0])
+        image = lowering.reshaped(self._transposed(x.codes), (1, columns, rows, 1))
+        window = replace(_POINT, output=(rows, 1))
+        super().__init__(lowering, Table(image, x.floats, x.parameters), weights, bias, window, 1)
+
+    def _transposed(self, tensor: Tensor) -> Tensor:
+        shape = tensor.shape[::-1]
+        return self._outer.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": (1, 0)})
+
+    def _rows(self, image: Tensor) -> Tensor:
+        _, channels, rows, _ = image.shape
+        return self._transposed(self._outer.reshaped(image, (channels, rows)))
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the convolution, and take its pixels as rows."""
-        return self._outer.reshaped(super().quantized(parameters), self._flat)
+        return self._rows(super().quantized(parameters))
 
     def floats(self) -> Tensor:
         """Add the integer convolution, and take its pixels as rows."""
-        return self._outer.reshaped(super().floats(), self._flat)
+        return self._rows(super().floats())
 
 
 class Flattened(Deferred):
@@ -129,7 +228,7 @@ class Flattened(Deferred):
 
     def floats(self) -> Tensor:
         """Add the layer in floating point."""
-        return self._dense.floats()
+        return self._dense.computed()
 
 
 def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Deferred:
@@ -251,9 +350,7 @@ def matmul_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     """MatMulInteger."""
     a_codes, b_codes, a_zero_point, b_zero_point = (*inputs, None, None)[:4]
     a, b = _pair(lowering, [a_codes, None, a_zero_point, b_codes, None, b_zero_point])
-    batch, shape = _shape(a, b)
-    operands = [a.operand(lowering, batch), a.zero_point, b.operand(lowering, batch), b.zero_point]
-    return [lowering.emit("MATRIX_MULTIPLY_INTEGER", operands, np.int32, shape)]
+    return [IntegerProduct(lowering, a, b)]
 
 
 def matmul_integer_to_float(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
@@ -24,7 +25,7 @@ class Moved(Deferred):
 
     def __init__(self, lowering: Lowering, source: Deferred | Table, shape: tuple[int, ...], move: Move) -> None:
         self._lowering, self._source, self._move = lowering, source, move
-        self.shape = shape
+        self.shape, self.dtype = shape, source.dtype if isinstance(source, Deferred) else FLOAT32
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Move the codes."""
@@ -152,6 +153,7 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
 def with_channels_last(rule: Rule) -> Rule:
     """Return a rule of images for nodes whose channels may be the last axis: transpositions are views."""
 
+    @wraps(rule)
     def lower(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
         if not node.attributes.get("channels_last", node.operator.startswith("Nhwc")):
             return rule(lowering, node, inputs)

@@ -1,4 +1,4 @@
-"""Poolings and softmax."""
+"""Poolings."""
 
 from __future__ import annotations
 
@@ -210,66 +210,12 @@ def _in_order(table: Table) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.roll(table.floats, 128) if table.codes.dtype == np.int8 else table.floats
 
 
-class Softmax(Deferred):
-    """The softmax of dequantized codes along an axis."""
-
-    def __init__(self, lowering: Lowering, x: Table, axis: int) -> None:
-        self._lowering, self._x, self._axis = lowering, x, axis
-        self.shape = x.shape
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the softmax from codes to codes."""
-        assert self._x.parameters is not None
-        ones = (1,) * len(self.shape)
-        pairs = (*scalar_parameters(self._x.parameters), *scalar_parameters(parameters))
-        operands: list[Operand] = [self._x.codes, *(array.reshape(ones) for array in pairs)]
-        return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
-
-    def floats(self) -> Tensor:
-        """Add the softmax of floats."""
-        floats = self._lowering.floats(self._x)
-        assert isinstance(floats, Tensor)
-        return self._lowering.emit("SOFTMAX", [floats], FLOAT32, self.shape, {"axis": (self._axis,)})
-
-
-def _softmax_axis(node: Node, rank: int, version: int) -> int:
-    """Return the one axis of a softmax; before version 13 it was over all axes from the given one on."""
-    axis = int(node.attributes.get("axis", -1 if version >= 13 else 1)) % max(rank, 1)
-    if version < 13 and axis != rank - 1:
-        raise NotNative("a softmax over several axes")
-    return axis
-
-
-def softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Softmax."""
-    value = present(inputs[0])
-    axis = _softmax_axis(node, len(value.shape), node.version)
-    if isinstance(value, Table) and value.parameters is not None:
-        return [Softmax(lowering, value, axis)]
-    tensor = computed(lowering, value)
-    if tensor.dtype != np.float32 or not tensor.shape:
-        raise NotNative(f"elements of type {tensor.dtype}")
-    return [lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})]
-
-
-def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearSoftmax."""
-    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if not isinstance(x, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    axis = _softmax_axis(node, len(x.shape), int(node.attributes.get("opset", 13)))
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
-    return [Softmax(lowering, table, axis).quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
-
-
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "AveragePool"): average_pool,
     ("", "GlobalAveragePool"): average_pool,
     ("", "MaxPool"): max_pool,
     ("", "GlobalMaxPool"): max_pool,
-    ("", "Softmax"): softmax,
     ("com.microsoft", "NhwcMaxPool"): with_channels_last(max_pool),
     ("com.microsoft", "QLinearAveragePool"): with_channels_last(qlinear_average_pool),
     ("com.microsoft", "QLinearGlobalAveragePool"): with_channels_last(qlinear_average_pool),
-    ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
 }

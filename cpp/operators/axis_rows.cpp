@@ -1,4 +1,4 @@
-#include "operators/softmax_rows.h"
+#include "operators/axis_rows.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,10 +10,11 @@
 namespace dmlcpu {
 namespace {
 
-StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output) {
+StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output,
+                              AxisRows::Results results) {
   const std::size_t axis = index_attribute(desc, "axis", output.rank);
-  if (input.rank != output.rank || input.sizes[axis] != output.sizes[axis]) {
-    throw std::invalid_argument(desc.type + ": input and output differ in sizes");
+  if (input.rank != output.rank || output.sizes[axis] != (results == AxisRows::Results::one ? 1 : input.sizes[axis])) {
+    throw std::invalid_argument(desc.type + ": the sizes of input and output do not fit together");
   }
   // So that the axis is no longer than the output's memory, and the size of a row in bytes does not overflow.
   if (output.sizes[axis] > 1 && output.strides[axis] == 0) {
@@ -41,15 +42,16 @@ void copy_elements(const std::uint8_t* source, std::int64_t source_step, std::in
 
 }  // namespace
 
-SoftmaxRows::SoftmaxRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads)
-    : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output))),
+AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads, Results results)
+    : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output), results)),
       element_bytes_(element_size(desc.tensor(output).type)),
       num_threads_(num_threads) {
   constexpr std::size_t kRows = 16, kBlockElements = 32768;
   const std::size_t axis = index_attribute(desc, "axis", desc.tensor(output).rank);
-  length_ = static_cast<std::size_t>(desc.tensor(output).sizes[axis]);
+  length_ = static_cast<std::size_t>(desc.tensor(input).sizes[axis]);
+  output_length_ = static_cast<std::size_t>(desc.tensor(output).sizes[axis]);
   const auto steps = [&](const TensorLayout& tensor, std::size_t operand) {
-    return Steps{(length_ == 1 ? 1 : tensor.strides[axis]) * element_bytes(),
+    return Steps{(tensor.sizes[axis] == 1 ? 1 : tensor.strides[axis]) * element_bytes(),
                  positions_.stride(operand) * element_bytes()};
   };
   output_ = steps(desc.tensor(output), 0);
@@ -59,15 +61,28 @@ SoftmaxRows::SoftmaxRows(const OperatorDesc& desc, std::size_t input, std::size_
   blocks_of_task_ = std::max(StridedRuns::kElementsPerTask / (rows_of_block_ * length_), std::size_t{1});
 }
 
-int SoftmaxRows::participants() const {
+void AxisRows::check_parameter(const OperatorDesc& desc, std::size_t tensor) const {
+  const TensorLayout& layout = desc.tensor(tensor);
+  const auto count = static_cast<std::int64_t>(length_);
+  if (layout.element_count() != count || layout.span() != count) {
+    throw std::invalid_argument(desc.type + ": a parameter has not one element for each of a row's");
+  }
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    if (layout.sizes[axis] != 1 && layout.sizes[axis] != count) {
+      throw std::invalid_argument(desc.type + ": a parameter has more than one axis");
+    }
+  }
+}
+
+int AxisRows::participants() const {
   return static_cast<int>(std::min(task_count(), static_cast<std::size_t>(num_threads_)));
 }
 
-std::size_t SoftmaxRows::temporary_size() const { return staging_size() * static_cast<std::size_t>(participants()); }
+std::size_t AxisRows::temporary_size() const { return staging_size() * static_cast<std::size_t>(participants()); }
 
-std::uint8_t* SoftmaxRows::scratch() const { return staged() ? thread_scratch(temporary_size()) : nullptr; }
+std::uint8_t* AxisRows::scratch() const { return staged() ? thread_scratch(temporary_size()) : nullptr; }
 
-SoftmaxRows::Block SoftmaxRows::block_of(std::size_t block) const {
+AxisRows::Block AxisRows::block_of(std::size_t block) const {
   const StridedRuns::Offsets offsets = positions_.offsets(block / blocks_of_run_);
   const std::size_t first = block % blocks_of_run_ * rows_of_block_;
   const auto row = static_cast<std::int64_t>(first);
@@ -75,19 +90,19 @@ SoftmaxRows::Block SoftmaxRows::block_of(std::size_t block) const {
           std::min(rows_of_block_, positions_.length() - first)};
 }
 
-void SoftmaxRows::gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const {
+void AxisRows::gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const {
   const auto copy = element_bytes_ == 4 ? copy_elements<std::uint32_t> : copy_elements<std::uint8_t>;
   copy(source, input_.element_step, input_.row_step, staged_rows, element_bytes(),
        static_cast<std::int64_t>(row_bytes()), length_, rows);
 }
 
-void SoftmaxRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const {
+void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const {
   const auto copy = element_bytes_ == 4 ? copy_elements<std::uint32_t> : copy_elements<std::uint8_t>;
   copy(staged_rows, element_bytes(), static_cast<std::int64_t>(row_bytes()), target, output_.element_step,
-       output_.row_step, length_, rows);
+       output_.row_step, output_length_, rows);
 }
 
-std::string SoftmaxRows::describe() const {
+std::string AxisRows::describe() const {
   return "rows: " + std::to_string(positions_.count() * positions_.length()) + " of " + std::to_string(length_) +
          (staged() ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
                    : " elements, in place") +

@@ -1,5 +1,5 @@
-// The rows of a softmax: the elements along one axis, for every position on the other axes, of an input and an output
-// of equal sizes and types and any strides.
+// The rows of a softmax, a layer normalization or a mean: the elements along one axis, for every position on the other
+// axes, of an input and an output of equal types and any strides. Sizes are equal, or the output's axis has length 1.
 //
 // Where the axis is a run of neighbours in both tensors, kernels read and write it in place. Elsewhere, as with the
 // channels of an {N, C, H, W} tensor, blocks of rows pass through scratch memory: rows that are neighbours are copied
@@ -12,15 +12,23 @@
 
 namespace dmlcpu {
 
-class SoftmaxRows {
+class AxisRows {
  public:
+  enum class Results : std::uint8_t { each, one };  // of a row
+
   // The axis is the desc's attribute "axis". Throws std::invalid_argument.
-  SoftmaxRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads);
+  AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads,
+           Results results = Results::each);
+
+  std::size_t length() const { return length_; }  // of a row
+  // Throws std::invalid_argument unless a tensor is one contiguous run of an element for each of a row's.
+  void check_parameter(const OperatorDesc& desc, std::size_t tensor) const;
 
   std::string describe() const;
   std::size_t temporary_size() const;
 
-  // row(input, output, count) on contiguous rows that cover the tensors; output may be exactly input.
+  // row(input, output, count) on contiguous rows that cover the tensors; output, count elements or one, may be exactly
+  // input.
   template <class Row>
   void run(const void* input, void* output, const Row& row) const {
     std::uint8_t* staging = scratch();
@@ -68,7 +76,7 @@ class SoftmaxRows {
   void scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const;
 
   StridedRuns positions_;  // the first elements of the rows: operand 0 is the output, 1 the input
-  std::size_t element_bytes_, length_;
+  std::size_t element_bytes_, length_, output_length_;
   Steps input_, output_;
   std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_;
   int num_threads_;

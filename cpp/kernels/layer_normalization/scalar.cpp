@@ -1,0 +1,39 @@
+// The normative arithmetic of layer_normalization.h in plain C++.
+#include <cstring>
+
+#include "kernels/layer_normalization/layer_normalization.h"
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/codes/scalar.inl.h"
+#include "kernels/lanes/scalar.inl.h"
+// after the lanes
+#include "kernels/lanes/steps.inl.h"
+// after the steps
+#include "kernels/layer_normalization/float_row.inl.h"
+
+CodeMoments code_moments(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept {
+  CodeMoments moments = {0, 0};
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto code = static_cast<std::uint32_t>(codes[i] ^ flip);
+    moments.sum += code;
+    moments.sum_of_squares += code * code;
+  }
+  return moments;
+}
+
+void normalize_codes(const CodeNormalization& row) noexcept {
+  for (std::size_t i = 0; i < row.count; ++i) {
+    const auto code = static_cast<float>(row.input[i] ^ row.input_flip);
+    const float normalized = fused(code, row.factor, row.offset);
+    row.output[i] = to_code(fused(normalized, row.weight[i], row.bias[i]), row.output_zero_point, row.output_flip);
+  }
+}
+
+}  // namespace
+
+constinit const LayerNormalizationKernels scalar::layer_normalization = {
+    .floats = normalize_floats, .mean = row_mean, .moments = code_moments, .codes = normalize_codes};
+
+}  // namespace dmlcpu

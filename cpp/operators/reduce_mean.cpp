@@ -1,0 +1,39 @@
+// REDUCE_MEAN: tensors input, output, FLOAT32, the output of length 1 along the attribute axis. Of graphs alone.
+#include "operators/axis_rows.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t { kInput, kOutput };
+
+class ReduceMean final : public CompiledOperator {
+ public:
+  ReduceMean(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        rows_(desc(), kInput, kOutput, target().num_threads, AxisRows::Results::one) {}
+
+  std::string describe() const override {
+    return "algorithm: by rows mean\nkernel: layer_normalization\n" + rows_.describe();
+  }
+
+  std::size_t temporary_size() const override { return rows_.temporary_size(); }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    rows_.run(tensors[kInput], tensors[kOutput], [this](const void* input, void* output, std::size_t count) noexcept {
+      const auto* row = static_cast<const float*>(input);
+      *static_cast<float*>(output) = target().kernels().layer_normalization->mean(row, count);
+    });
+  }
+
+ private:
+  AxisRows rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<ReduceMean>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,277 @@
+"""Layer normalization and GELU where models spell them out, node by node, on floats.
+
+Each node on the way is kept as a step, which says what it would be computed from. The last one is the function itself.
+A step that something else reads is computed as it is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.activation import element_wise, table_only
+from dmlcpu.onnx.rules.arithmetic import binary, power
+from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats
+from dmlcpu.onnx.rules.operands import float_bits, integers, present
+from dmlcpu.onnx.rules.reduction import reduce_mean
+from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES"]
+
+_ZERO: Final = np.float32(0)
+_GELU: Final = 12  # its number among the functions of floats
+
+
+class Step(Deferred):
+    """What a node computes, on the way to a function of x.
+
+    Attributes:
+        kind: Which step it is.
+        x: What the function is of.
+        number: The divisor or factor of a quotient or product, the epsilon that a variance has got.
+        axes: How many axes a mean is over, the last ones.
+    """
+
+    def __init__(
+        self,
+        lowering: Lowering,
+        rule: Rule,
+        node: Node,
+        inputs: Sequence[Value | None],
+        kind: str,
+        x: Value,
+        number: np.float32 = _ZERO,
+        axes: int = 0,
+    ) -> None:
+        self._lowering, self._rule, self._node, self._inputs = lowering, rule, node, inputs
+        self.kind, self.x, self.number, self.axes = kind, x, number, axes
+        self._result: Value | None = None
+        self.shape = x.shape[: len(x.shape) - axes] + (1,) * axes
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Compute it as the node says, and quantize."""
+        codes = self._lowering.quantized(self._value(), parameters)
+        assert isinstance(codes, Tensor)
+        return codes
+
+    def floats(self) -> Tensor:
+        """Compute it as the node says."""
+        return computed_floats(self._lowering, self._value())
+
+    def _value(self) -> Value:
+        if self._result is None:
+            [self._result] = self._rule(self._lowering, self._node, self._inputs)
+        return self._result
+
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Go on to the next step, or to the function."""
+        follow = None if node.domain else _FOLLOWING.get((self.kind, node.operator))
+        return None if follow is None else follow(self, node, inputs)
+
+    def next(
+        self, rule: Rule, node: Node, inputs: Sequence[Value | None], kind: str, axes: int = 0, **changed: Any
+    ) -> Step:
+        """Return the step that a node is, which reads this one."""
+        number = changed.get("number", self.number)
+        return Step(self._lowering, rule, node, inputs, kind, self.x, number, axes)
+
+    def other(self, inputs: Sequence[Value | None]) -> Value | None:
+        """Return the operand beside this step."""
+        return inputs[1] if inputs[0] is self else inputs[0]
+
+    def is_beside(self, value: Value | None, kind: str) -> bool:
+        """Whether a value is another step of the same function."""
+        return isinstance(value, Step) and value.kind == kind and _same(value.x, self.x)
+
+    def normalized(self, deviation: Step) -> Value:
+        """Return the quotient of the distances to the mean, which this is, and the deviation."""
+        count = deviation.axes
+        ones = np.ones(math.prod(self.shape[len(self.shape) - count :]), np.float32)
+        return LayerNormalization(self._lowering, self.x, count, deviation.number, ones, np.zeros_like(ones))
+
+    def gelu(self, divisor: np.float32) -> Value:
+        """Return the GELU of x."""
+        return Gelu(self._lowering, self.x, divisor)
+
+
+class Gelu(Deferred):
+    """x * (erf(x / divisor) + 1) * 0.5 of floats."""
+
+    def __init__(self, lowering: Lowering, x: Value, divisor: np.float32) -> None:
+        self._lowering, self._x, self._divisor = lowering, x, divisor
+        self.shape = x.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Compute it, and quantize."""
+        return self._lowering.quantized_tensor(self.computed(), parameters)
+
+    def floats(self) -> Tensor:
+        """Add the function of floats."""
+        x = computed_floats(self._lowering, self._x)
+        attributes = {"function": (_GELU,), "alpha": (float_bits(self._divisor),)}
+        return self._lowering.emit("ELEMENT_WISE_UNARY", [x], FLOAT32, x.shape, attributes)
+
+
+def _same(a: Value | None, b: Value | None) -> bool:
+    """Whether two values are one: models dequantize codes once for each node that reads them."""
+    if isinstance(a, Table) and isinstance(b, Table):
+        return a.codes is b.codes and np.array_equal(a.floats, b.floats)
+    return a is b
+
+
+def _number(value: Value | None) -> np.float32 | None:
+    """Return the one FLOAT32 that a value is, if it is."""
+    if not isinstance(value, Constant | Dequantized) or math.prod(value.shape) != 1:
+        return None
+    array = value.array if isinstance(value, Constant) else value.floats()
+    return np.float32(array.reshape(())) if array.dtype == np.float32 else None
+
+
+def _distances(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    if inputs[1] is not step or not _same(inputs[0], step.x):
+        return None
+    return step.next(binary, node, inputs, "distances")
+
+
+def _squares(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    if node.operator == "Pow":
+        return step.next(power, node, inputs, "squares") if _number(inputs[1]) == 2 else None
+    return step.next(binary, node, inputs, "squares") if inputs[0] is inputs[1] else None
+
+
+def _variance(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    count = _trailing(node, inputs)
+    return None if count is None else step.next(mean, node, inputs, "variance", count)
+
+
+def _with_epsilon(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    number = _number(step.other(inputs))
+    return None if number is None else step.next(binary, node, inputs, "sum", step.axes, number=number)
+
+
+def _deviation(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.next(element_wise, node, inputs, "deviation", step.axes)
+
+
+def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    deviation = inputs[1]
+    if inputs[0] is not step or not isinstance(deviation, Step) or not step.is_beside(deviation, "deviation"):
+        return None
+    return step.normalized(deviation)
+
+
+def _erf(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.next(element_wise, node, inputs, "erf")
+
+
+def _erf_and_one(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.next(binary, node, inputs, "erf and 1") if _number(step.other(inputs)) == 1 else None
+
+
+def _times_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """Times x, half of which may have been taken before."""
+    other = step.other(inputs)
+    if step.is_beside(other, "product") and isinstance(other, Step) and other.number == 0.5:
+        return step.gelu(step.number)
+    return step.next(binary, node, inputs, "twice") if _same(other, step.x) else None
+
+
+def _half(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.gelu(step.number) if _number(step.other(inputs)) == 0.5 else None
+
+
+_FOLLOWING: Final[Mapping[tuple[str, str], Callable[[Step, Node, Sequence[Value | None]], Value | None]]] = {
+    ("mean", "Sub"): _distances,
+    ("distances", "Pow"): _squares,
+    ("distances", "Mul"): _squares,
+    ("squares", "ReduceMean"): _variance,
+    ("variance", "Add"): _with_epsilon,
+    ("sum", "Sqrt"): _deviation,
+    ("distances", "Div"): _normalized,
+    ("quotient", "Erf"): _erf,
+    ("erf", "Add"): _erf_and_one,
+    ("erf and 1", "Mul"): _times_x,
+    ("twice", "Mul"): _half,
+}
+
+
+def gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Gelu: of codes a table, of floats the function."""
+    x = present(inputs[0])
+    if isinstance(x, Table) or node.attributes.get("approximate", b"none") != b"none":
+        return table_only(lowering, node, inputs)
+    return [Gelu(lowering, computed_floats(lowering, x), np.float32(math.sqrt(2)))]
+
+
+def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Mul and Div; by a number they may begin a GELU."""
+    if len(inputs) == 2:
+        for x, other, kind in ((inputs[0], inputs[1], ""), (inputs[1], inputs[0], "product")):
+            number = _number(other)
+            is_float = isinstance(x, Tensor | Deferred) and x.dtype == np.float32
+            if x is None or other is None or number is None or not is_float:
+                continue
+            if math.prod(x.shape) == 1 or len(other.shape) > len(x.shape):
+                continue  # a scale, or axes more than x has
+            kind = kind or ("quotient" if node.operator == "Div" else "product")
+            if kind == "quotient" or node.operator == "Mul":
+                return [Step(lowering, binary, node, inputs, kind, x, number)]
+    return binary(lowering, node, inputs)
+
+
+def _axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
+    """Return the axes of a mean, in order."""
+    axes = node.attributes.get("axes")
+    if axes is None and len(inputs) > 1 and inputs[1] is not None:
+        axes = integers(inputs[1], "axes")
+    if not axes and node.attributes.get("noop_with_empty_axes", 0):
+        raise NotNative("a mean over no axes")
+    return tuple(sorted(axis % rank for axis in axes)) if axes else tuple(range(rank))
+
+
+def _trailing(node: Node, inputs: Sequence[Value | None]) -> int | None:
+    """Return over how many axes a mean is, if it is over the last ones and keeps them."""
+    rank = len(present(inputs[0]).shape)
+    axes = _axes(node, inputs, rank)
+    if not node.attributes.get("keepdims", 1) or axes != tuple(range(rank - len(axes), rank)):
+        return None
+    return len(axes)
+
+
+def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean; over the last axes it may begin a layer normalization, but for the average of an image's codes."""
+    value = present(inputs[0])
+    axes = _axes(node, inputs, len(value.shape))
+    count = _trailing(node, inputs)
+    if isinstance(value, Tensor):
+        computed_floats(lowering, value)
+    if count is not None and not (isinstance(value, Table) and axes == (2, 3)):
+        return [Step(lowering, computed_mean, node, inputs, "mean", value, axes=count)]
+    return computed_mean(lowering, node, inputs)
+
+
+def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean: of codes a pooling, of floats over neighbouring axes an operator that these are one axis to."""
+    value = present(inputs[0])
+    axes = _axes(node, inputs, len(value.shape))
+    if isinstance(value, Table) or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return reduce_mean(lowering, node, inputs)
+    x = computed_floats(lowering, value)
+    outer, inner = x.shape[: axes[0]], x.shape[axes[-1] + 1 :]
+    rows = lowering.reshaped(x, (*outer, math.prod(x.shape[axes[0] : axes[-1] + 1]), *inner))
+    mean = lowering.emit("REDUCE_MEAN", [rows], FLOAT32, (*outer, 1, *inner), {"axis": (len(outer),)})
+    kept = (1,) * len(axes) if node.attributes.get("keepdims", 1) else ()
+    return [lowering.reshaped(mean, (*outer, *kept, *inner))]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Mul"): scaled,
+    ("", "Div"): scaled,
+    ("", "ReduceMean"): mean,
+    ("", "Gelu"): gelu,
+}

@@ -1,0 +1,175 @@
+"""Softmax and layer normalization: functions of the elements along an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.operands import computed, float_bits, parameters_of, present
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES", "LayerNormalization", "computed_floats"]
+
+
+class LayerNormalization(Deferred):
+    """The elements along the last axes less their mean, over their deviation, times a weight, plus a bias.
+
+    Attributes:
+        x: What is normalized.
+        count: How many axes are, the last ones.
+        epsilon: Added to the variance.
+        weight, bias: FLOAT32, each an element for each place on those axes.
+    """
+
+    def __init__(
+        self, lowering: Lowering, x: Value, count: int, epsilon: np.float32, weight: Array, bias: Array
+    ) -> None:
+        self._lowering = lowering
+        self.x, self.count, self.epsilon, self.weight, self.bias = x, count, epsilon, weight, bias
+        self.shape = x.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the normalization from codes to codes, or of floats."""
+        if not isinstance(self.x, Table) or self.x.parameters is None:
+            return self._lowering.quantized_tensor(self.computed(), parameters)
+        scale, zero_point = scalar_parameters(parameters)
+        input_scale, _ = scalar_parameters(self.x.parameters)
+        with np.errstate(all="ignore"):
+            operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]
+        return self._emitted("QUANTIZED_LAYER_NORMALIZATION", self.x.codes, operands, parameters.dtype)
+
+    def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
+        """Take a constant weight, and then a constant bias, where this one has neither."""
+        if not alone or node.domain or node.operator not in ("Mul", "Add") or self.bias.any():
+            return None
+        other = inputs[1] if inputs[0] is self else inputs[0]
+        shape = self.shape[len(self.shape) - self.count :]
+        if not isinstance(other, Constant | Dequantized) or len(other.shape) > len(shape):
+            return None
+        array, weight = _along_axes(other, shape, 1), self.weight
+        if node.operator == "Add":
+            return LayerNormalization(self._lowering, self.x, self.count, self.epsilon, weight, array)
+        if (weight != 1).any():
+            return None
+        return LayerNormalization(self._lowering, self.x, self.count, self.epsilon, array, self.bias)
+
+    def floats(self) -> Tensor:
+        """Add the normalization of floats."""
+        return self._emitted(
+            "LAYER_NORMALIZATION", computed_floats(self._lowering, self.x), [self.weight, self.bias], FLOAT32
+        )
+
+    def _emitted(self, operator: str, x: Tensor, operands: Sequence[Operand], dtype: np.dtype[np.generic]) -> Tensor:
+        """Add an operator; the axes that are normalized are one to it."""
+        outer = self.shape[: len(self.shape) - self.count]
+        rows = self._lowering.reshaped(x, (*outer, self.weight.size))
+        attributes = {"axis": (len(outer),), "epsilon": (float_bits(self.epsilon),)}
+        result = self._lowering.emit(operator, [rows, *operands], dtype, rows.shape, attributes)
+        return self._lowering.reshaped(result, self.shape)
+
+
+def computed_floats(lowering: Lowering, value: Value) -> Tensor:
+    """Return a value as a FLOAT32 tensor of the graph.
+
+    Raises:
+        NotNative: It has another type, or no axes.
+    """
+    tensor = computed(lowering, value)
+    if tensor.dtype != np.float32 or not tensor.shape:
+        raise NotNative(f"elements of type {tensor.dtype}")
+    return tensor
+
+
+def _along_axes(value: Value | None, shape: tuple[int, ...], absent: float) -> Array:
+    """Return a constant weight or bias with an element for each place of a shape, as one axis."""
+    if value is None:
+        return np.full(math.prod(shape), absent, np.float32)
+    if not isinstance(value, Constant | Dequantized):
+        raise NotNative("a weight or bias that is computed")
+    array = value.floats() if isinstance(value, Dequantized) else value.array
+    if array.dtype != np.float32 or array.ndim > len(shape):
+        raise NotNative(f"a weight or bias of type {array.dtype} and shape {array.shape}")
+    return np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(-1)
+
+
+def layer_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """LayerNormalization."""
+    x, weight, bias = (*inputs, None)[:3]
+    value = present(x)
+    if any(node.outputs[1:]):
+        raise NotNative("mean or deviation is asked for")
+    if node.attributes.get("stash_type", 1) != 1:
+        raise NotNative("another precision")
+    rank = len(value.shape)
+    axis = int(node.attributes.get("axis", -1))
+    axis += rank if axis < 0 else 0
+    if not 0 <= axis < rank:
+        raise NotNative(f"axis {axis} of {value.shape}")
+    shape = value.shape[axis:]
+    if isinstance(value, Tensor | Constant):
+        computed_floats(lowering, value)
+    epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
+    parameters = _along_axes(weight, shape, 1), _along_axes(bias, shape, 0)
+    return [LayerNormalization(lowering, value, len(shape), epsilon, *parameters)]
+
+
+class Softmax(Deferred):
+    """The softmax of dequantized codes along an axis."""
+
+    def __init__(self, lowering: Lowering, x: Table, axis: int) -> None:
+        self._lowering, self._x, self._axis = lowering, x, axis
+        self.shape = x.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the softmax from codes to codes."""
+        assert self._x.parameters is not None
+        ones = (1,) * len(self.shape)
+        pairs = (*scalar_parameters(self._x.parameters), *scalar_parameters(parameters))
+        operands: list[Operand] = [self._x.codes, *(array.reshape(ones) for array in pairs)]
+        return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
+
+    def floats(self) -> Tensor:
+        """Add the softmax of floats."""
+        floats = self._lowering.floats(self._x)
+        assert isinstance(floats, Tensor)
+        return self._lowering.emit("SOFTMAX", [floats], FLOAT32, self.shape, {"axis": (self._axis,)})
+
+
+def _softmax_axis(node: Node, rank: int, version: int) -> int:
+    """Return the one axis of a softmax; before version 13 it was over all axes from the given one on."""
+    axis = int(node.attributes.get("axis", -1 if version >= 13 else 1)) % max(rank, 1)
+    if version < 13 and axis != rank - 1:
+        raise NotNative("a softmax over several axes")
+    return axis
+
+
+def softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Softmax."""
+    value = present(inputs[0])
+    axis = _softmax_axis(node, len(value.shape), node.version)
+    if isinstance(value, Table) and value.parameters is not None:
+        return [Softmax(lowering, value, axis)]
+    tensor = computed_floats(lowering, value)
+    return [lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})]
+
+
+def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearSoftmax."""
+    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    axis = _softmax_axis(node, len(x.shape), int(node.attributes.get("opset", 13)))
+    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    return [Softmax(lowering, table, axis).quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Softmax"): softmax,
+    ("", "LayerNormalization"): layer_normalization,
+    ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
+}

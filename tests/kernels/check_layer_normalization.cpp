@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <cmath>
+
+#include "check.h"
+#include "reference.h"
+
+namespace dmlcpu::test {
+namespace {
+
+float folded(float (&sums)[16]) {
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
+
+// Results whose NaN, if any, are one and the same.
+void canonicalize(float* values, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (std::isnan(values[i])) values[i] = std::nanf("");
+  }
+}
+
+void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
+  const bool special = check.one_in(4);
+  std::vector<float> x(count), weights(count), biases(count), expected(count);
+  for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
+  for (float& value : weights) value = special ? check.number() : check.near_tie(0.01f);
+  for (float& value : biases) value = check.near_tie(0.1f);
+  const float epsilon = check.one_in(2) ? 1e-5f : 0.0f, length = static_cast<float>(count);
+  float sums[16] = {}, squares[16] = {};
+  for (std::size_t i = 0; i < count; ++i) sums[i % 16] += x[i];
+  const float mean = folded(sums) / length;
+  for (std::size_t i = 0; i < count; ++i) squares[i % 16] = std::fma(x[i] - mean, x[i] - mean, squares[i % 16]);
+  const float inverse = 1.0f / std::sqrt(folded(squares) / length + epsilon);
+  for (std::size_t i = 0; i < count; ++i) expected[i] = std::fma((x[i] - mean) * inverse, weights[i], biases[i]);
+  canonicalize(expected.data(), count);
+
+  const GuardedBuffer<float> input(x, edge), weight(weights, edge), bias(biases, edge), output(count, edge);
+  if (in_place) std::copy(x.begin(), x.end(), output.data());
+  check.table.layer_normalization->floats({.input = in_place ? output.data() : input.data(),
+                                           .output = output.data(),
+                                           .count = count,
+                                           .weight = weight.data(),
+                                           .bias = bias.data(),
+                                           .epsilon = epsilon});
+  canonicalize(output.data(), count);
+  check.equal(output, expected);
+}
+
+void check_codes(Check& check, std::size_t count, Edge edge, bool in_place) {
+  std::vector<std::uint8_t> codes(count), expected(count);
+  std::vector<float> weights(count), biases(count);
+  for (std::uint8_t& code : codes) code = check.code();
+  for (float& value : weights) value = check.one_in(8) ? check.number() : check.near_tie(0.25f);
+  for (float& value : biases) value = check.near_tie(1.0f);
+  const std::uint8_t input_flip = check.flip(), output_flip = check.flip();
+  const float factor = check.one_in(4) ? check.number() : 0.015625f, zero_point = check.zero_point();
+  const float offset = check.one_in(4) ? check.number() : -2.0f;
+  std::uint64_t sum = 0, sum_of_squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const int code = codes[i] ^ input_flip;
+    sum += static_cast<std::uint64_t>(code);
+    sum_of_squares += static_cast<std::uint64_t>(code * code);
+    const float normalized = std::fma(static_cast<float>(code), factor, offset);
+    expected[i] = reference_code(std::fma(normalized, weights[i], biases[i]), zero_point, output_flip);
+  }
+
+  const GuardedBuffer<std::uint8_t> input(codes, edge), output(count, edge);
+  const GuardedBuffer<float> weight(weights, edge), bias(biases, edge);
+  const CodeMoments moments = check.table.layer_normalization->moments(input.data(), count, input_flip);
+  check.expect(moments.sum == sum && moments.sum_of_squares == sum_of_squares);
+  if (in_place) std::copy(codes.begin(), codes.end(), output.data());
+  check.table.layer_normalization->codes({.input = in_place ? output.data() : input.data(),
+                                          .output = output.data(),
+                                          .count = count,
+                                          .weight = weight.data(),
+                                          .bias = bias.data(),
+                                          .factor = factor,
+                                          .offset = offset,
+                                          .input_flip = input_flip,
+                                          .output_zero_point = zero_point,
+                                          .output_flip = output_flip});
+  check.equal(output, expected);
+}
+
+}  // namespace
+
+void check_layer_normalization(Check& check) {
+  for (const std::size_t count : run_lengths()) {
+    if (count == 0) continue;
+    for (const Edge edge : kEdges) {
+      for (const bool in_place : {false, true}) {
+        describe_case("layer normalization, count %zu, edge %d, in place %d", count, static_cast<int>(edge), in_place);
+        for (int repeat = 0; repeat < 4; ++repeat) {
+          check_floats(check, count, edge, in_place);
+          check_codes(check, count, edge, in_place);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace dmlcpu::test

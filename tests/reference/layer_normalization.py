@@ -1,0 +1,56 @@
+"""LAYER_NORMALIZATION and QUANTIZED_LAYER_NORMALIZATION: rows less their mean, over their deviation, then affine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from reference.arithmetic import FloatArray, fused_multiply_add, quantized, zero_point_or_zero
+from reference.softmax import fold, row_sums
+
+__all__ = ["layer_normalization", "quantized_layer_normalization"]
+
+
+def row_squares(values: FloatArray) -> FloatArray:
+    """As row_sums, of squares, which are added by fused operations."""
+    sums = np.zeros((*values.shape[:-1], 16), np.float32)
+    for i in range(values.shape[-1]):
+        sums[..., i % 16] = fused_multiply_add(values[..., i], values[..., i], sums[..., i % 16])
+    return fold(sums)
+
+
+@np.errstate(all="ignore")
+def layer_normalization(
+    x: FloatArray, weight: FloatArray, bias: FloatArray, epsilon: np.float32, axis: int
+) -> FloatArray:
+    rows = np.moveaxis(x, axis, -1)
+    length = np.float32(rows.shape[-1])
+    distances = rows - row_sums(rows) / length
+    variances = row_squares(distances) / length
+    normalized = distances * (np.float32(1) / np.sqrt(variances + epsilon))
+    return np.moveaxis(fused_multiply_add(normalized, weight, bias), -1, axis)
+
+
+@np.errstate(all="ignore")
+def quantized_layer_normalization(
+    x: NDArray[Any],
+    scale: np.float32,
+    weight: FloatArray,
+    bias: FloatArray,
+    epsilon: np.float32,
+    output_zero_point: NDArray[Any] | None,
+    axis: int,
+    output_data_type: DTypeLike,
+) -> NDArray[Any]:
+    """Moments are exact, and of codes in the order of their values; weight and bias in units of the output's scale."""
+    rows = np.moveaxis(x, axis, -1).astype(np.int64) - np.iinfo(x.dtype).min
+    length, wide = rows.shape[-1], np.float64(scale)
+    sums, squares = rows.sum(axis=-1, keepdims=True), (rows * rows).sum(axis=-1, keepdims=True)
+    variances = (length * squares - sums * sums).astype(np.float64) / (np.float64(length) * np.float64(length))
+    factors = wide / np.sqrt(wide * wide * variances + np.float64(epsilon))
+    offsets = (-(sums.astype(np.float64) / np.float64(length)) * factors).astype(np.float32)
+    normalized = fused_multiply_add(rows.astype(np.float32), factors.astype(np.float32), offsets)
+    results = fused_multiply_add(normalized, weight, bias)
+    return np.moveaxis(quantized(results, zero_point_or_zero(output_zero_point), output_data_type), -1, axis)

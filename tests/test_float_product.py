@@ -1,0 +1,88 @@
+"""FLOAT_PRODUCT and REDUCE_MEAN on random layouts, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from dispatching import difference, expected_storage
+from fills import INPUT_FLOATS
+from laid_out import packed
+from native_operator import run_native
+from reference.matrix_multiply_integer_to_float import chain_of_products
+from reference.softmax import row_sums
+from strategies import input_tensors, output_tensors, tensor_sizes
+from strided_tensor import StridedTensor, blank_tensor
+
+Devices = Mapping[str, dmlcpu.Device]
+LENGTHS = st.integers(1, 9) | st.sampled_from((15, 16, 17, 33, 64, 65, 130))
+
+
+def assert_product(devices: Devices, a: StridedTensor, b: StridedTensor, output: StridedTensor) -> None:
+    with np.errstate(all="ignore"):
+        expected = expected_storage(output, chain_of_products(a.logical(), b.logical()))
+    tensors = {"a_tensor": a, "b_tensor": b, "output_tensor": output}
+    for label, device in devices.items():
+        result = run_native(device, "FLOAT_PRODUCT", tensors, {})["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+@given(st.data())
+def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
+    batch = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
+    m, k, n = (data.draw(LENGTHS) for _ in range(3))
+    a = data.draw(input_tensors("FLOAT32", (*batch, m, k), INPUT_FLOATS))
+    b = data.draw(input_tensors("FLOAT32", (*batch, k, n), INPUT_FLOATS))
+    assert_product(devices, a, b, data.draw(output_tensors("FLOAT32", (*batch, m, n))))
+
+
+@pytest.mark.parametrize("shape", [(1, 300, 70), (131, 129, 67), (257, 5, 129), (4, 128, 64)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_several_tiles(
+    devices: Devices, random_numbers: np.random.Generator, shape: tuple[int, int, int], transposed: bool
+) -> None:
+    m, k, n = shape
+    a = packed(random_numbers.normal(size=(2, m, k)).astype(np.float32))
+    b = packed(random_numbers.normal(size=(2, k, n)).astype(np.float32))
+    if transposed:
+        b = StridedTensor("FLOAT32", (2, k, n), (k * n, 1, k), b.buffer)
+    assert_product(devices, a, b, blank_tensor("FLOAT32", (2, m, n), None))
+
+
+@given(st.data())
+def test_means_on_any_layout(devices: Devices, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    x = data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS))
+    output = data.draw(output_tensors("FLOAT32", (*sizes[:axis], 1, *sizes[axis + 1 :])))
+    with np.errstate(all="ignore"):
+        means = row_sums(np.moveaxis(x.logical(), axis, -1)) / np.float32(sizes[axis])
+    expected = expected_storage(output, np.moveaxis(means, -1, axis))
+    for label, device in devices.items():
+        tensors = {"input_tensor": x, "output_tensor": output}
+        result = run_native(device, "REDUCE_MEAN", tensors, {"axis": [axis]})["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+@pytest.mark.parametrize(
+    ("operator", "shapes"),
+    [
+        ("FLOAT_PRODUCT", [(3, 4), (5, 6), (3, 6)]),
+        ("FLOAT_PRODUCT", [(3, 4), (4, 6), (3, 5)]),
+        ("FLOAT_PRODUCT", [(4,), (4, 6), (6,)]),
+        ("FLOAT_PRODUCT", [(2, 3, 4), (3, 4, 6), (2, 3, 6)]),
+        ("REDUCE_MEAN", [(3, 4), (3, 4)]),
+        ("REDUCE_MEAN", [(3, 4), (3,)]),
+        ("REDUCE_MEAN", [(3, 4), (2, 1)]),
+    ],
+)
+def test_refusals(devices: Devices, operator: str, shapes: list[tuple[int, ...]]) -> None:
+    names = ("a_tensor", "b_tensor", "output_tensor") if len(shapes) == 3 else ("input_tensor", "output_tensor")
+    tensors = {name: packed(np.zeros(shape, np.float32)) for name, shape in zip(names, shapes, strict=True)}
+    with pytest.raises(ValueError, match=rf"{operator}|sizes"):
+        run_native(next(iter(devices.values())), operator, tensors, {"axis": [1]})

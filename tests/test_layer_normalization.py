@@ -1,0 +1,216 @@
+"""LAYER_NORMALIZATION and QUANTIZED_LAYER_NORMALIZATION on random layouts and adversarial values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from dispatching import difference, expected_storage
+from fills import INPUT_FLOATS, INTEGERS, SCALES
+from laid_out import channels_last, packed
+from native_operator import run_native
+from reference.layer_normalization import layer_normalization, quantized_layer_normalization
+from strategies import BYTE_TYPES, generators, input_tensors, optional_zero_points, output_tensors, tensor_sizes
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
+
+Devices = Mapping[str, dmlcpu.Device]
+Tensors = dict[str, "StridedTensor | None"]
+
+
+def attributes_of(axis: int, epsilon: float) -> dict[str, list[int]]:
+    return {"axis": [axis], "epsilon": [int(np.float32(epsilon).view(np.uint32))]}
+
+
+def assert_floats(devices: Devices, tensors: dict[str, StridedTensor], axis: int, epsilon: float) -> None:
+    x, weight, bias, output = tensors.values()
+    values = layer_normalization(x.logical(), weight.buffer, bias.buffer, np.float32(epsilon), axis)
+    expected = expected_storage(output, values)
+    for label, device in devices.items():
+        result = run_native(device, "LAYER_NORMALIZATION", tensors, attributes_of(axis, epsilon))["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+def assert_codes(devices: Devices, tensors: Tensors, axis: int, epsilon: float) -> None:
+    x, scale, weight, bias, zero_point, output = tensors.values()
+    assert None not in (x, scale, weight, bias, output)
+    values = quantized_layer_normalization(
+        x.logical(),
+        scale.buffer[0],
+        weight.buffer,
+        bias.buffer,
+        np.float32(epsilon),
+        None if zero_point is None else zero_point.buffer[0],
+        axis,
+        NUMPY_TYPES[output.data_type],
+    )
+    expected = expected_storage(output, values)
+    for label, device in devices.items():
+        outputs = run_native(device, "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of(axis, epsilon))
+        assert (found := difference(outputs["output_tensor"], expected)) is None, f"{label}: {found}"
+
+
+def parameters(rng: np.random.Generator, count: int, size: float = 1) -> tuple[StridedTensor, StridedTensor]:
+    weight, bias = rng.normal(size, size, count), rng.normal(0, size, count)
+    return packed(weight.astype(np.float32)), packed(bias.astype(np.float32))
+
+
+EPSILONS = st.sampled_from((0.0, 1e-12, 1e-5, 1.0))
+
+
+@given(st.data())
+def test_floats_on_any_layout(devices: Devices, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    weight, bias = parameters(data.draw(generators()), sizes[axis])
+    tensors = {
+        "input_tensor": data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS)),
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "output_tensor": data.draw(output_tensors("FLOAT32", sizes)),
+    }
+    assert_floats(devices, tensors, axis, data.draw(EPSILONS))
+
+
+@given(st.data())
+def test_codes_on_any_layout(devices: Devices, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    ones = (1,) * len(sizes)
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    input_type, output_type = (data.draw(st.sampled_from(BYTE_TYPES)) for _ in range(2))
+    weight, bias = parameters(data.draw(generators()), sizes[axis], data.draw(st.sampled_from((1, 30, 1e30))))
+    tensors: Tensors = {
+        "input_tensor": data.draw(input_tensors(input_type, sizes, INTEGERS)),
+        "input_scale_tensor": data.draw(input_tensors("FLOAT32", ones, SCALES)),
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "output_zero_point_tensor": data.draw(optional_zero_points(output_type, ones)),
+        "output_tensor": data.draw(output_tensors(output_type, sizes)),
+    }
+    assert_codes(devices, tensors, axis, data.draw(EPSILONS))
+
+
+@pytest.mark.parametrize("count", [*range(1, 35), 63, 64, 65, 127, 768, 1000, 1001])
+def test_rows_of_every_length(devices: Devices, random_numbers: np.random.Generator, count: int) -> None:
+    """Around the steps of kernels; numbers as networks have them."""
+    weight, bias = parameters(random_numbers, count, 20)
+    x = random_numbers.normal(3, 5, (3, count)).astype(np.float32)
+    tensors = {
+        "input_tensor": packed(x),
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "output_tensor": blank_tensor("FLOAT32", x.shape, None),
+    }
+    assert_floats(devices, tensors, 1, 1e-5)
+    codes = random_numbers.integers(0, 256, (3, count)).astype(np.uint8)
+    for dtype, zero_point in ((np.uint8, 131), (np.int8, -3)):
+        quantized: Tensors = {
+            "input_tensor": packed(codes.view(dtype)),
+            "input_scale_tensor": packed(np.float32([0.03])),
+            "weight_tensor": weight,
+            "bias_tensor": bias,
+            "output_zero_point_tensor": packed(np.array([zero_point], dtype)),
+            "output_tensor": blank_tensor(np.dtype(dtype).name.upper(), codes.shape, None),
+        }
+        assert_codes(devices, quantized, 1, 1e-5)
+
+
+def test_sums_of_squares_beyond_32_bits(devices: Devices, random_numbers: np.random.Generator) -> None:
+    codes = np.full((1, 1_200_000), 255, np.uint8)
+    codes[0, ::7] = random_numbers.integers(200, 256, codes[0, ::7].shape)
+    weight, bias = parameters(random_numbers, codes.size, 20)
+    tensors: Tensors = {
+        "input_tensor": packed(codes),
+        "input_scale_tensor": packed(np.float32([0.1])),
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "output_zero_point_tensor": packed(np.uint8([100])),
+        "output_tensor": blank_tensor("UINT8", codes.shape, None),
+    }
+    assert_codes(devices, tensors, 1, 1e-5)
+
+
+@pytest.mark.parametrize("layout", [packed, channels_last])
+@pytest.mark.parametrize("axis", [1, 3])
+def test_images(devices: Devices, random_numbers: np.random.Generator, layout: Any, axis: int) -> None:
+    """More rows than one task takes, in the layouts of images, and not all of them in whole blocks."""
+    shape = (2, 21, 45, 83)
+    weight, bias = parameters(random_numbers, shape[axis], 20)
+    codes = layout(random_numbers.integers(-128, 128, shape).astype(np.int8))
+    tensors: Tensors = {
+        "input_tensor": codes,
+        "input_scale_tensor": packed(np.float32([0.05])),
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "output_zero_point_tensor": None,
+        "output_tensor": blank_tensor("INT8", shape, codes.strides),
+    }
+    assert_codes(devices, tensors, axis, 1e-5)
+
+
+def test_accuracy(devices: Devices, random_numbers: np.random.Generator) -> None:
+    """Against float64: codes that differ are off by one, and few."""
+    codes = random_numbers.integers(90, 140, (64, 768)).astype(np.uint8)
+    weight, bias = parameters(random_numbers, 768, 20)
+    rows = codes * 0.03
+    exact = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    exact = np.clip(np.rint(exact * weight.buffer.astype(np.float64) + bias.buffer) + 128, 0, 255)
+    tensors: Tensors = {
+        "input_tensor": packed(codes),
+        "input_scale_tensor": packed(np.float32([0.03])),
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "output_zero_point_tensor": packed(np.uint8([128])),
+        "output_tensor": blank_tensor("UINT8", codes.shape, None),
+    }
+    device = next(iter(devices.values()))
+    storage = run_native(device, "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of(1, 1e-5))["output_tensor"]
+    differences = np.abs(storage[37:-37].reshape(codes.shape) - exact)
+    assert differences.max() <= 1
+    assert np.count_nonzero(differences) <= 10
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"weight_tensor": packed(np.ones(4, np.float32))},
+        {"weight_tensor": StridedTensor("FLOAT32", (5,), (0,), np.ones(1, np.float32))},
+        {"bias_tensor": StridedTensor("FLOAT32", (5,), (2,), np.ones(9, np.float32))},
+        {"bias_tensor": None},
+        {"input_scale_tensor": packed(np.ones(2, np.float32))},
+        {"output_zero_point_tensor": packed(np.zeros(1, np.int8))},
+        {"output_zero_point_tensor": packed(np.zeros(5, np.uint8))},
+        {"output_tensor": blank_tensor("UINT8", (15,), None)},
+        {"output_tensor": blank_tensor("FLOAT32", (3, 5), None)},
+    ],
+)
+def test_codes_refuse(devices: Devices, changed: Tensors) -> None:
+    tensors: Tensors = {
+        "input_tensor": packed(np.zeros((3, 5), np.int8)),
+        "input_scale_tensor": packed(np.ones(1, np.float32)),
+        "weight_tensor": packed(np.ones(5, np.float32)),
+        "bias_tensor": packed(np.ones(5, np.float32)),
+        "output_zero_point_tensor": None,
+        "output_tensor": blank_tensor("UINT8", (3, 5), None),
+        **changed,
+    }
+    with pytest.raises(ValueError, match="QUANTIZED_LAYER_NORMALIZATION"):
+        run_native(next(iter(devices.values())), "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of(1, 1e-5))
+
+
+@pytest.mark.parametrize("attributes", [{"axis": [1]}, {"epsilon": [0]}, {"axis": [1], "epsilon": [-1]}])
+def test_attributes_are_required(devices: Devices, attributes: dict[str, list[int]]) -> None:
+    one = packed(np.ones(5, np.float32))
+    tensors = {
+        "input_tensor": packed(np.ones((3, 5), np.float32)),
+        "weight_tensor": one,
+        "bias_tensor": one,
+        "output_tensor": blank_tensor("FLOAT32", (3, 5), None),
+    }
+    with pytest.raises(ValueError, match="LAYER_NORMALIZATION"):
+        run_native(next(iter(devices.values())), "LAYER_NORMALIZATION", tensors, attributes)

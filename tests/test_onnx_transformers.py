@@ -1,0 +1,189 @@
+"""What transformer models are made of, beside onnxruntime: attention, GELU, dynamic quantization, spelled-out norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder, assert_like_onnxruntime, codes
+
+Array = NDArray[Any]
+
+SHAPE = (2, 9, 24)
+ROOT_2 = np.float32(np.sqrt(2))
+
+
+def floats(rng: np.random.Generator, shape: tuple[int, ...], size: float = 1) -> Array:
+    return rng.normal(0, size, shape).astype(np.float32)
+
+
+def steps_of(builder: Builder) -> list[str]:
+    """The operators that a model became, which is one native graph."""
+    [partition] = dmlcpu.InferenceSession(builder.build()).partitions()
+    return [step.type for step in partition.steps]
+
+
+def spelled_out_norm(builder: Builder, x: str, weight: Array, bias: Array, square: str) -> str:
+    options = {"axes": [-1]} if builder.opset < 18 else {}
+    axes = [] if builder.opset < 18 else [np.array([-1], np.int64)]
+    distances = builder.node("Sub", [x, builder.node("ReduceMean", [x, *axes], **options)])
+    operands = [distances, np.float32(2)] if square == "Pow" else [distances, distances]
+    variance = builder.node("ReduceMean", [builder.node(square, operands), *axes], **options)
+    deviation = builder.node("Sqrt", [builder.node("Add", [variance, np.float32(1e-5)])])
+    scaled = builder.node("Mul", [builder.node("Div", [distances, deviation]), weight])
+    result: str = builder.node("Add", [scaled, bias])
+    return result
+
+
+@pytest.mark.parametrize("square", ["Pow", "Mul"])
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("is_code", [False, True])
+def test_spelled_out_norms(random_numbers: np.random.Generator, square: str, opset: int, is_code: bool) -> None:
+    builder = Builder(opset)
+    x = builder.input("uint8" if is_code else "float32", SHAPE)
+    feed = codes(random_numbers, "uint8", SHAPE) if is_code else floats(random_numbers, SHAPE, 3)
+    value = builder.dequantized(x, 0.04, np.uint8(100)) if is_code else x
+    weight, bias = floats(random_numbers, SHAPE[-1:]), floats(random_numbers, SHAPE[-1:])
+    result = spelled_out_norm(builder, value, weight, bias, square)
+    builder.output(builder.quantized(result, 0.05, np.uint8(120)) if is_code else result, feed.dtype)
+    assert_like_onnxruntime(builder.build(), {"x": feed}, 1)
+    assert steps_of(builder) == ["QUANTIZED_LAYER_NORMALIZATION" if is_code else "LAYER_NORMALIZATION"]
+
+
+@pytest.mark.parametrize("read", range(7))
+def test_steps_of_norms_that_are_read_besides(random_numbers: np.random.Generator, read: int) -> None:
+    """Every value on the way, as an output of the model."""
+    builder = Builder()
+    x = builder.input("float32", SHAPE)
+    weight, bias = floats(random_numbers, SHAPE[-1:]), floats(random_numbers, SHAPE[-1:])
+    result = spelled_out_norm(builder, x, weight, bias, "Pow")
+    builder.output(result, "float32")
+    builder.output(builder.nodes[read].output[0], "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+
+
+@pytest.mark.parametrize("changed", ["other x", "axis", "exponent", "vector"])
+def test_almost_norms(random_numbers: np.random.Generator, changed: str) -> None:
+    """Nodes like those of a norm, which are none."""
+    builder = Builder()
+    x, y = builder.input("float32", SHAPE), builder.input("float32", SHAPE, "y")
+    mean = builder.node("ReduceMean", [x], axes=[-1])
+    distances = builder.node("Sub", [y if changed == "other x" else x, mean])
+    squares = builder.node("Pow", [distances, np.float32(2)])
+    if changed == "exponent":
+        squares = builder.node("Mul", [distances, x])
+    variance = builder.node("ReduceMean", [squares], axes=[1 if changed == "axis" else -1])
+    epsilon = np.full(SHAPE[-1], 900, np.float32) if changed == "vector" else np.float32(900)
+    deviation = builder.node("Sqrt", [builder.node("Add", [variance, epsilon])])
+    builder.output(builder.node("Div", [distances, deviation]), "float32")
+    feeds = {"x": floats(random_numbers, SHAPE), "y": floats(random_numbers, SHAPE)}
+    assert_like_onnxruntime(builder.build(), feeds)
+    assert "LAYER_NORMALIZATION" not in steps_of(builder)
+
+
+@pytest.mark.parametrize("axes", [[1], [0, 1], [-1], [1, 2], [0, 1, 2]])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_means_of_floats(random_numbers: np.random.Generator, axes: list[int], keepdims: int) -> None:
+    builder = Builder()
+    result = builder.node("ReduceMean", [builder.input("float32", SHAPE)], axes=axes, keepdims=keepdims)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+
+
+def gelu(builder: Builder, x: str, form: str) -> str:
+    erf = builder.node("Erf", [builder.node("Div", [x, ROOT_2])])
+    sum_ = builder.node("Add", [erf, np.float32(1)])
+    result: str
+    if form == "half first":
+        result = builder.node("Mul", [builder.node("Mul", [x, np.float32(0.5)]), sum_])
+    else:
+        result = builder.node("Mul", [builder.node("Mul", [x, sum_]), np.float32(0.5)])
+    return result
+
+
+@pytest.mark.parametrize("form", ["half first", "half last"])
+def test_gelu_of_floats(random_numbers: np.random.Generator, form: str) -> None:
+    builder = Builder()
+    builder.output(gelu(builder, builder.input("float32", SHAPE), form), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE, 2)})
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
+def test_gelu_nodes_of_floats(random_numbers: np.random.Generator) -> None:
+    builder = Builder(20)
+    builder.output(builder.node("Gelu", [builder.input("float32", SHAPE)]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE, 2)})
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
+def test_gelu_of_codes(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", SHAPE), 0.03, np.uint8(120))
+    builder.output(builder.quantized(gelu(builder, value, "half last"), 0.02, np.uint8(10)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", SHAPE)})
+    assert steps_of(builder) == ["CODE_TABLE"]
+
+
+@pytest.mark.parametrize("shapes", [((5, 7), (7, 6)), ((2, 5, 7), (7, 70)), ((2, 3, 5, 150), (2, 1, 150, 6))])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_floats(
+    random_numbers: np.random.Generator, shapes: tuple[tuple[int, ...], tuple[int, ...]], transposed: bool
+) -> None:
+    a_shape, b_shape = shapes
+    given = (*b_shape[:-2], b_shape[-1], b_shape[-2]) if transposed else b_shape
+    builder = Builder()
+    b = builder.input("float32", given, "b")
+    if transposed:
+        order = [*range(len(given) - 2), len(given) - 1, len(given) - 2]
+        b = builder.node("Transpose", [b], perm=order)
+    builder.output(builder.node("MatMul", [builder.input("float32", a_shape, "a"), b]), "float32")
+    assert_like_onnxruntime(builder.build(), {"a": floats(random_numbers, a_shape), "b": floats(random_numbers, given)})
+    assert steps_of(builder) == ["FLOAT_PRODUCT"]
+
+
+@pytest.mark.parametrize("form", ["one scale", "of columns", "no bias", "bias first", "sums are read", "read twice"])
+def test_dynamically_quantized_products(random_numbers: np.random.Generator, form: str) -> None:
+    """Codes are inputs here: onnxruntime's dynamic quantization rounds otherwise."""
+    w = codes(random_numbers, "int8", (24, 6))
+    scales = random_numbers.uniform(0.01, 0.02, 6).astype(np.float32) if form == "of columns" else np.float32(0.01)
+    builder = Builder()
+    x, scale = builder.input("uint8", SHAPE), builder.input("float32", [], "s")
+    product = builder.node("MatMulInteger", [x, w, np.uint8(99), np.int8(0)])
+    cast = builder.node("Cast", [product], to=1)
+    result = builder.node("Mul", [builder.node("Mul", [scale, scales]), cast])
+    if form != "no bias":
+        operands = [floats(random_numbers, (6,)), result]
+        result = builder.node("Add", operands if form == "bias first" else operands[::-1])
+    builder.output(result, "float32")
+    if form == "sums are read":
+        builder.output(product, "int32")
+    if form == "read twice":
+        builder.output(builder.node("Relu", [cast]), "float32")
+    feeds = {"x": codes(random_numbers, "uint8", SHAPE), "s": np.array(0.03, np.float32)}
+    assert_like_onnxruntime(builder.build(), feeds)
+    steps = steps_of(builder)
+    if form == "sums are read":
+        assert {"MATRIX_MULTIPLY_INTEGER", "CAST"} <= set(steps)
+    elif form != "read twice":
+        assert steps == ["ELEMENT_WISE_BINARY", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"]
+
+
+def test_what_is_moved_and_read_is_computed_once(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.input("uint8", (5, 24))
+    product = builder.node(
+        "MatMul",
+        [
+            builder.dequantized(x, 0.02, np.uint8(99)),
+            builder.dequantized(codes(random_numbers, "int8", (24, 6)), 0.01, np.int8(0)),
+        ],
+    )
+    builder.output(product, "float32")
+    builder.output(builder.node("Relu", [product]), "float32")
+    builder.output(builder.node("Reshape", [product, np.array([6, 5], np.int64)]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (5, 24))})
+    assert steps_of(builder).count("MATRIX_MULTIPLY_INTEGER_TO_FLOAT") == 1
