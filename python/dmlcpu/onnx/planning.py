@@ -19,7 +19,8 @@ from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.onnx.extraction import ArrayType, described, extracted, folded
+from dmlcpu.onnx.extraction import ArrayType, extracted
+from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model, Node
 from dmlcpu.onnx.rules import RULES
@@ -141,6 +142,7 @@ class _Planner:
         self._model, self._arrays, self._never_lowered = model, arrays, foreign
         self._writers = {name: node.name for node in model.nodes for name in node.outputs}
         self._lowering = Lowering(device)
+        self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._native_nodes: list[list[Node]] = [[]]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
@@ -206,7 +208,7 @@ class _Planner:
         captures = set(node.reads) - set(node.inputs)
         foldable = not captures and all(value is None or isinstance(value, Constant) for value in inputs)
         if foldable and (rule is None or node.operator not in _ANCHORS) and node.operator not in _RANDOM:
-            return folded(node, inputs)
+            return self._folding(node, inputs)
         if rule is None or node.name in self._never_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
         if len(inputs) == 0:
@@ -273,16 +275,16 @@ class _Planner:
         # The part's own names of its inputs are the model's; it is fed under the names of tensors.
         names = tuple(tensor.name for tensor in inputs.values())
         self._foreign.append(ForeignPart(tuple(taken), by_reference, told, model, names, outputs))
-        unknown = self._learn(model, outputs)
+        unknown = self._learn(model, taken, outputs)
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
         return unknown if rest else ()
 
-    def _learn(self, model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
+    def _learn(self, model: onnx.ModelProto, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        known = described(model)
+        known = propagated(model, nodes)
         unknown = []
         for name in outputs:
             dtype, shape = self._arrays.get(name) or known.get(name, (None, None))
