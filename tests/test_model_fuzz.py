@@ -70,7 +70,7 @@ def serialized(name: str) -> bytes:
 def feeds_of(session: dmlcpu.InferenceSession) -> dict[str, NDArray[Any]] | None:
     """Zeros for each input; None if they are large."""
     feeds = {}
-    for value in session._model.inputs:
+    for value in session._inputs:
         shape = [length if isinstance(length, int) else 1 for length in value.shape or ()]
         if np.prod([max(length, 1) for length in shape], dtype=object) > LARGEST:
             return None

@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.device import Device
+from dmlcpu import _core
+from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
@@ -108,13 +109,14 @@ class Plan:
     unknown: tuple[str, ...] = ()
 
 
-def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> Plan:
+def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device, shared: _core.SharedBuffers) -> Plan:
     """Plan a model.
 
     Args:
         model: Checked when it was loaded.
         arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
         device: Where native graphs run.
+        shared: What plans of the model pack of its constants.
 
     Raises:
         InvalidModelError: Nodes are given what they cannot take.
@@ -122,11 +124,16 @@ def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> 
     foreign: set[str] = set()
     while True:
         try:
-            return _Planner(model, arrays, device, foreign).plan()
+            plan = _Planner(model, arrays, device, shared, foreign).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
             foreign.add(error.node)
+            continue
+        for part in plan.parts:
+            if isinstance(part, NativePart):
+                print_plan(part.graph)
+        return plan
 
 
 class _NotLoweredError(Exception):
@@ -138,8 +145,15 @@ class _NotLoweredError(Exception):
 
 
 class _Planner:
-    def __init__(self, model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign: Collection[str]) -> None:
-        self._model, self._arrays, self._never_lowered = model, arrays, foreign
+    def __init__(
+        self,
+        model: Model,
+        arrays: Mapping[str, ArrayType],
+        device: Device,
+        shared: _core.SharedBuffers,
+        foreign: Collection[str],
+    ) -> None:
+        self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers = {name: node.name for node in model.nodes for name in node.outputs}
         self._lowering = Lowering(device)
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
@@ -296,7 +310,7 @@ class _Planner:
 
     def _compiled(self, graph: NativeGraph, nodes: Sequence[Node]) -> CompiledGraph:
         try:
-            return CompiledGraph(self._lowering.device, graph)
+            return CompiledGraph(self._lowering.device, graph, self._shared)
         except ValueError as error:
             # The native module names the node whose tensors an operator does not take.
             refused = next((node for node in nodes if str(error).startswith(f"node {node.name}: ")), None)

@@ -1,0 +1,91 @@
+"""What callers give a session, checked: arrays, names of outputs, options."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlcpu.errors import BindingError
+from dmlcpu.onnx.model import ValueInfo
+from dmlcpu.onnx.values import Array
+
+__all__ = ["checked_feeds", "is_fixed", "output_indices"]
+
+
+def is_fixed(shape: Sequence[int | str | None] | None) -> bool:
+    """Return whether a shape leaves nothing free."""
+    return shape is not None and all(isinstance(length, int) for length in shape)
+
+
+def checked_feeds(
+    inputs: Sequence[ValueInfo], constants: Collection[str], input_feed: Mapping[str, Any], copy: bool = False
+) -> dict[str, Array]:
+    """Return the feeds as arrays that lie packed, in the model's order.
+
+    Args:
+        inputs: What is to be fed.
+        constants: Names that may be fed besides, without effect.
+        input_feed: What is.
+        copy: Whether the arrays are to be the session's own.
+
+    Raises:
+        BindingError: A name is unknown or missing, or an array has another type or shape than the model says.
+    """
+    if not isinstance(input_feed, Mapping):
+        names = ", ".join(value.name for value in inputs)
+        raise BindingError(f"input_feed: got {_kind(input_feed)}, expected a mapping from names to arrays: {names}")
+    feeds = {}
+    for value in inputs:
+        if value.name not in input_feed:
+            raise BindingError(f"got no input {value.name!r}, expected {_expectation(value)}", value.name)
+        feeds[value.name] = _checked_feed(value, input_feed[value.name], copy)
+    for name in input_feed:
+        if name not in feeds and name not in constants:
+            raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
+    return feeds
+
+
+def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
+    try:
+        array = np.asarray(feed)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:  # numpy's, and those of other arrays
+        message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}"
+        raise BindingError(message, value.name) from None
+    fits = value.shape is None or (
+        len(value.shape) == array.ndim
+        and all(not isinstance(want, int) or want == got for want, got in zip(value.shape, array.shape, strict=True))
+    )
+    if array.dtype != value.dtype or not fits:
+        got = f"{array.dtype} of shape {array.shape}"
+        raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
+    return np.array(array, order="C") if copy else np.asarray(array, order="C")
+
+
+def _kind(given: Any) -> str:
+    return "None" if given is None else f"an object of type {type(given).__name__}"
+
+
+def _expectation(value: ValueInfo) -> str:
+    if value.shape is None:
+        return f"{value.dtype} of any shape"
+    return f"{value.dtype} of shape ({', '.join('?' if length is None else str(length) for length in value.shape)})"
+
+
+def output_indices(names: Sequence[str], output_names: Iterable[str] | None) -> Sequence[int]:
+    """Return the places of outputs among the names of all; of all if None, or no names, are given.
+
+    Raises:
+        BindingError: A name is unknown, or what is given are no names.
+    """
+    if output_names is None:
+        return range(len(names))
+    if isinstance(output_names, str) or not isinstance(output_names, Iterable):
+        got = repr(output_names) if isinstance(output_names, str) else _kind(output_names)
+        raise BindingError(f"output_names: got {got}, expected None or a list of names out of {', '.join(names)}")
+    given = list(output_names)
+    for name in given:
+        if name not in names:
+            raise BindingError(f"got output {name!r}, expected one of {', '.join(names)}", str(name))
+    return [names.index(name) for name in given] or range(len(names))
