@@ -90,6 +90,9 @@ def deadline(seconds: int = 60) -> Iterator[None]:
     def fail(*_: Any) -> None:
         raise AssertionError(f"no end after {seconds} seconds")
 
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
     before = signal.signal(signal.SIGALRM, fail)
     signal.alarm(seconds)
     try:

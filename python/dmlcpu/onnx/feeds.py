@@ -33,7 +33,7 @@ def checked_feeds(
     Raises:
         BindingError: A name is unknown or missing, or an array has another type or shape than the model says.
     """
-    if not isinstance(input_feed, Mapping):
+    if type(input_feed) is not dict and not isinstance(input_feed, Mapping):
         names = ", ".join(value.name for value in inputs)
         raise BindingError(f"input_feed: got {_kind(input_feed)}, expected a mapping from names to arrays: {names}")
     feeds = {}
@@ -41,13 +41,16 @@ def checked_feeds(
         if value.name not in input_feed:
             raise BindingError(f"got no input {value.name!r}, expected {_expectation(value)}", value.name)
         feeds[value.name] = _checked_feed(value, input_feed[value.name], copy)
-    for name in input_feed:
-        if name not in feeds and name not in constants:
-            raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
+    if len(input_feed) != len(feeds):
+        for name in input_feed:
+            if name not in feeds and name not in constants:
+                raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
     return feeds
 
 
 def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
+    if type(feed) is np.ndarray and feed.dtype == value.dtype and feed.shape == value.shape and not copy:
+        return feed if feed.flags.c_contiguous else np.asarray(feed, order="C")  # the most common case is quick
     try:
         array = np.asarray(feed)
     except (TypeError, ValueError, RuntimeError, BufferError) as error:  # numpy's, and those of other arrays
