@@ -117,7 +117,7 @@ class Lowering:
         for operand in inputs:
             array = operand.array if isinstance(operand, Constant) else operand
             if isinstance(array, np.ndarray):
-                desc_of(array.dtype, array.shape)
+                _check(array.dtype, array.shape)
         if any(not -_LIMIT <= number < _LIMIT for numbers in (attributes or {}).values() for number in numbers):
             raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
@@ -200,11 +200,15 @@ def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Te
         NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
             takes.
     """
+    _check(dtype, shape)
+    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
+
+
+def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
     if len(shape) > 8 or 0 in shape or math.prod(shape) >= _MOST_ELEMENTS:
         raise NotNative(f"a tensor of shape {tuple(shape)}")
     if np.dtype(dtype) not in _KERNEL_TYPES:
         raise NotNative(f"elements of type {np.dtype(dtype).name}")
-    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
 
 
 def scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:

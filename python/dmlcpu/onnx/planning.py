@@ -109,14 +109,16 @@ class Plan:
     unknown: tuple[str, ...] = ()
 
 
-def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device, shared: _core.SharedBuffers) -> Plan:
+def make_plan(
+    model: Model, arrays: Mapping[str, ArrayType], device: Device, shared: _core.SharedBuffers | None
+) -> Plan:
     """Plan a model.
 
     Args:
         model: Checked when it was loaded.
         arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
         device: Where native graphs run.
-        shared: What plans of the model pack of its constants.
+        shared: What plans of the model pack of its constants; None to keep it apart.
 
     Raises:
         InvalidModelError: Nodes are given what they cannot take.
@@ -150,7 +152,7 @@ class _Planner:
         model: Model,
         arrays: Mapping[str, ArrayType],
         device: Device,
-        shared: _core.SharedBuffers,
+        shared: _core.SharedBuffers | None,
         foreign: Collection[str],
     ) -> None:
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign

@@ -128,8 +128,8 @@ class InferenceSession:
         self._uses = itertools.count()
         self._begin_process()
         _sessions.add(self)
-        fixed = all(is_fixed(value.shape) for value in self._inputs)
-        if fixed and not self._plan(self._arrays_of_the_model()).plan.unknown:
+        self._fixed = all(is_fixed(value.shape) for value in self._inputs)
+        if self._fixed and not self._plan(self._arrays_of_the_model()).plan.unknown:
             self._model = None  # the one plan has what it needs
 
     def _begin_process(self) -> None:
@@ -271,7 +271,9 @@ class InferenceSession:
         with self._lock:
             if key not in self._plans:
                 assert self._model is not None  # of a model without free shapes there is one key
-                plan = make_plan(self._model, arrays, self._device, self._shared)
+                # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
+                shared = None if self._fixed and not self._plans else self._shared
+                plan = make_plan(self._model, arrays, self._device, shared)
                 executable = ExecutablePlan(plan, self._device.num_threads)
                 if len(self._plans) >= _MOST_PLANS:
                     del self._plans[min(self._plans, key=lambda key: self._plans[key].last_use)]
