@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from dmlcpu.onnx.values import Array
 
 __all__ = ["checked_feeds", "is_fixed", "output_indices"]
 
+# What numpy and other makers of arrays raise where they make none of an object.
+_NO_ARRAY: Final = (TypeError, ValueError, RuntimeError, BufferError)
+
 
 def is_fixed(shape: Sequence[int | str | None] | None) -> bool:
     """Return whether a shape leaves nothing free."""
@@ -20,18 +23,22 @@ def is_fixed(shape: Sequence[int | str | None] | None) -> bool:
 
 
 def checked_feeds(
-    inputs: Sequence[ValueInfo], constants: Collection[str], input_feed: Mapping[str, Any], copy: bool = False
+    inputs: Sequence[ValueInfo],
+    constants: Callable[[], Mapping[str, Array]],
+    input_feed: Mapping[str, Any],
+    copy: bool = False,
 ) -> dict[str, Array]:
     """Return the feeds as arrays that lie packed, in the model's order.
 
     Args:
         inputs: What is to be fed.
-        constants: Names that may be fed besides, without effect.
+        constants: Returns what may be fed besides, as it is. Called only if something is.
         input_feed: What is.
         copy: Whether the arrays are to be the session's own.
 
     Raises:
-        BindingError: A name is unknown or missing, or an array has another type or shape than the model says.
+        BindingError: A name is unknown or missing, or an array has another type or shape than the model says,
+            or a constant other elements.
     """
     if type(input_feed) is not dict and not isinstance(input_feed, Mapping):
         names = ", ".join(value.name for value in inputs)
@@ -42,8 +49,11 @@ def checked_feeds(
             raise BindingError(f"got no input {value.name!r}, expected {_expectation(value)}", value.name)
         feeds[value.name] = _checked_feed(value, input_feed[value.name], copy)
     if len(input_feed) != len(feeds):
+        own = constants()
         for name in input_feed:
-            if name not in feeds and name not in constants:
+            if name in own:
+                _check_constant(name, own[name], input_feed[name])
+            elif name not in feeds:
                 raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
     return feeds
 
@@ -53,7 +63,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         return feed if feed.flags.c_contiguous else np.asarray(feed, order="C")  # the most common case is quick
     try:
         array = np.asarray(feed)
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:  # numpy's, and those of other arrays
+    except _NO_ARRAY as error:
         message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}"
         raise BindingError(message, value.name) from None
     fits = value.shape is None or (
@@ -64,6 +74,15 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
         got = f"{array.dtype} of shape {array.shape}"
         raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
     return np.array(array, order="C") if copy else np.asarray(array, order="C")
+
+
+def _check_constant(name: str, constant: Array, feed: Any) -> None:
+    try:
+        array = np.asarray(feed)
+    except _NO_ARRAY:
+        array = np.empty(0, np.void)
+    if array.dtype != constant.dtype or not np.array_equal(array, constant, equal_nan=constant.dtype.kind == "f"):
+        raise BindingError(f"input {name!r}: got another array than the model's, expected its own: a constant", name)
 
 
 def _kind(given: Any) -> str:

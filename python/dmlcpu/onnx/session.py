@@ -121,7 +121,6 @@ class InferenceSession:
         self._device = Device(num_threads=self._options.intra_op_num_threads or None) if device is None else device
         model = load_model(self._source, with_weights=False)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, _metadata(model)
-        self._constants = frozenset(model.constants)
         self._names = [output.name for output in model.outputs]
         self._model: Model | None = model
         self._plans: dict[tuple[Any, ...], ExecutablePlan] = {}
@@ -188,7 +187,7 @@ class InferenceSession:
         Raises:
             BindingError: A name is unknown or missing, or an array has another type or shape than the model says.
         """
-        feeds = checked_feeds(self._inputs, self._constants, input_feed)
+        feeds = checked_feeds(self._inputs, self._read_constants, input_feed)
         indices = output_indices(self._names, output_names)
         plan, values = self._run(feeds)
         return plan.outputs(values, feeds, indices)
@@ -204,7 +203,7 @@ class InferenceSession:
         Raises:
             BindingError: As ``run``, at once.
         """
-        feeds = checked_feeds(self._inputs, self._constants, input_feed, copy=True)
+        feeds = checked_feeds(self._inputs, self._read_constants, input_feed, copy=True)
         indices = output_indices(self._names, output_names)
         with self._lock:
             if self._executor is None:
@@ -242,7 +241,7 @@ class InferenceSession:
             The path.
         """
         times: list[PartTime] = []
-        self._run(checked_feeds(self._inputs, self._constants, input_feed), times)
+        self._run(checked_feeds(self._inputs, self._read_constants, input_feed), times)
         Path(path).write_text(json.dumps({"traceEvents": _trace_events(times), "displayTimeUnit": "ms"}))
         return fspath(path)
 
@@ -254,9 +253,8 @@ class InferenceSession:
         values = plan.run(feeds, profile)
         while plan.plan.unknown:
             arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-            done = len(plan.plan.parts)
             plan = self._plan(arrays)
-            values = plan.run(values, profile, skip=done)
+            values = plan.run(values, profile, resumed=True)
         return plan, values
 
     def _plan(self, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
@@ -279,6 +277,11 @@ class InferenceSession:
                     del self._plans[min(self._plans, key=lambda key: self._plans[key].last_use)]
                 self._plans[key] = executable
             return self._plans[key]
+
+    def _read_constants(self) -> Mapping[str, Array]:
+        """Return the model's constants, read again if they have not been kept."""
+        model = self._model
+        return (load_model(self._source, with_weights=False) if model is None else model).constants
 
     def _arrays_of_the_model(self, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, ArrayType]:
         arrays = {}
