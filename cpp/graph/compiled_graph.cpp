@@ -126,14 +126,14 @@ CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const 
   return compiled;
 }
 
-void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants) {
-  if (!of_step.owned.empty()) of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr));
+void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants, SharedBuffers* shared) {
+  if (!of_step.owned.empty()) of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared);
 }
 
-void CompiledGraph::initialize(const Pointers& constants) {
+void CompiledGraph::initialize(const Pointers& constants, SharedBuffers* shared) {
   for (const Step& step : steps_) {
-    initialize(step.first, constants);
-    for (const Operator& stage : step.stages) initialize(stage, constants);
+    initialize(step.first, constants, shared);
+    for (const Operator& stage : step.stages) initialize(stage, constants, shared);
   }
 }
 

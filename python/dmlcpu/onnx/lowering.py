@@ -6,6 +6,7 @@ of its outputs, adding operators to the native graph of the current partition wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -23,6 +24,11 @@ __all__ = ["Lowering", "NotNative", "Rule", "scalar_parameters"]
 FLOAT32 = np.dtype(np.float32)
 # Of the elements that the operators of native graphs read, write and move.
 _KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4")))
+
+# Attributes have 64 bits.
+_LIMIT = 1 << 63
+# More than a process can address: strides and bytes are far from overflow.
+_MOST_ELEMENTS = 1 << 48
 
 
 class NotNative(Exception):  # not an error: another runtime takes the node
@@ -105,9 +111,19 @@ class Lowering:
         outputs: Sequence[tuple[Any, Sequence[int]]],
         attributes: Mapping[str, Sequence[int]] | None = None,
     ) -> list[Tensor]:
-        """Add an operator, or a view, by its native name."""
-        numbers = [self.number(operand) for operand in inputs]
+        """Add an operator, or a view, by its native name.
+
+        Raises:
+            NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
+        """
+        for operand in inputs:
+            array = operand.array if isinstance(operand, Constant) else operand
+            if isinstance(array, np.ndarray):
+                _check(array.dtype, array.shape)
+        if any(not -_LIMIT <= number < _LIMIT for numbers in (attributes or {}).values() for number in numbers):
+            raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
+        numbers = [self.number(operand) for operand in inputs]
         name = "" if self.node is None else self.node.name
         made = self.graph.add_node(type, numbers, descs, attributes, name)
         return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
@@ -206,13 +222,18 @@ def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Te
     """Return the desc of a packed tensor; one without axes has one of length 1.
 
     Raises:
-        NotNative: It is empty, has more than 8 axes, or elements of a type that no kernel takes.
+        NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
+            takes.
     """
-    if len(shape) > 8 or 0 in shape:
+    _check(dtype, shape)
+    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
+
+
+def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
+    if len(shape) > 8 or 0 in shape or math.prod(shape) >= _MOST_ELEMENTS:
         raise NotNative(f"a tensor of shape {tuple(shape)}")
     if np.dtype(dtype) not in _KERNEL_TYPES:
         raise NotNative(f"elements of type {np.dtype(dtype).name}")
-    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
 
 
 def scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:

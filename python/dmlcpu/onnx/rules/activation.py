@@ -49,7 +49,11 @@ def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) ->
 
 
 class Clamped(Deferred):
-    """The result of an operator within bounds: its codes within the bounds' codes, since rounding keeps the order."""
+    """The result of an operator within bounds.
+
+    Its codes are those of the operator within the codes of the bounds where quantization keeps the order of floats: of
+    a scale that is finite and above 0.
+    """
 
     def __init__(self, lowering: Lowering, source: Deferred, lowest: float, highest: float) -> None:
         self._lowering, self._source = lowering, source
@@ -58,6 +62,10 @@ class Clamped(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the operator, and a table if the bounds are not those of the codes anyway."""
+        if not parameters.keeps_order:
+            tensor = self._lowering.floats(self)
+            assert isinstance(tensor, Tensor)
+            return self._lowering.quantized_tensor(tensor, parameters)
         codes = self._lowering.quantized(self._source, parameters)
         assert isinstance(codes, Tensor)
         limits = np.iinfo(parameters.dtype)

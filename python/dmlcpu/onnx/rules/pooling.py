@@ -86,10 +86,22 @@ def averaged(lowering: Lowering, value: Value, window: Window, include_padding: 
     return float_pooling(lowering, computed(lowering, value), window, AVERAGE, include_padding)
 
 
+class Maximum(Moved):
+    """The maximum of each window of what is to be quantized."""
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Take it of the codes, or quantize that of the floats."""
+        if parameters.keeps_order:
+            return super().quantized(parameters)
+        floats = self._lowering.floats(self)
+        assert isinstance(floats, Tensor)
+        return self._lowering.quantized_tensor(floats, parameters)
+
+
 def maximum(lowering: Lowering, value: Value, window: Window) -> Value:
     """Return the maximum of each window of an image.
 
-    Of what is to be quantized it is that of the codes, since rounding keeps the order.
+    Of what is to be quantized it is that of the codes, where these keep the order.
     """
     shape = (*value.shape[:2], *window.output)
 
@@ -102,9 +114,9 @@ def maximum(lowering: Lowering, value: Value, window: Window) -> Value:
     if isinstance(value, Table):
         if np.all(np.diff(_in_order(value)) >= 0):
             return replace(value, codes=move(value.codes))
-        return Moved(lowering, value, shape, move)
+        return Maximum(lowering, value, shape, move)
     if isinstance(value, Deferred):
-        return Moved(lowering, value, shape, move)
+        return Maximum(lowering, value, shape, move)
     return move(computed(lowering, value))
 
 
