@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike
 
 from dmlcpu import _core
@@ -329,14 +328,12 @@ def _shown(number: int | float) -> str:
 
 def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:
     """Return a view of a line of values as a shape of ones but for the axis; a single value repeats along it."""
-    stride = 0 if line.size == 1 else line.strides[0]
-    strides = tuple(stride if index == axis else 0 for index in range(len(shape)))
-    return as_strided(line, shape, strides, writeable=False)
+    return broadcast(line.reshape([-1 if index == axis else 1 for index in range(len(shape))]), shape)
 
 
 def _on_channel_axis(line: Array, rank: int) -> Array:
-    shape = (1, line.size) + (1,) * max(rank - 2, 0)
-    return as_strided(line, shape, (0, line.strides[0]) + (0,) * max(rank - 2, 0), writeable=False)
+    result: Array = line.reshape((1, line.size) + (1,) * max(rank - 2, 0))  # a view, of lines of stride 0 too
+    return result
 
 
 @lru_cache
