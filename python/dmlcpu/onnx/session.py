@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -16,7 +14,8 @@ import numpy as np
 from dmlcpu.device import BindingProperties, Device
 from dmlcpu.errors import BindingError
 from dmlcpu.graph.compiled_graph import Step
-from dmlcpu.onnx.execution import ExecutablePlan, PartTime
+from dmlcpu.graph.trace import PartTime, write_trace
+from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
 from dmlcpu.onnx.options import SessionOptions, get_available_providers
@@ -228,7 +227,7 @@ class InferenceSession:
         """
         times: list[PartTime] = []
         self._run(self._checked(input_feed), times)
-        Path(path).write_text(json.dumps({"traceEvents": _trace_events(times), "displayTimeUnit": "ms"}))
+        write_trace(path, times)
         return fspath(path)
 
     def _indices(self, output_names: Sequence[str] | None) -> Sequence[int]:
@@ -322,19 +321,3 @@ def _partition(provider: str, part: NativePart | ForeignPart) -> Partition:
         return Partition(provider, nodes, part.reasons, "")
     graph = part.graph
     return Partition(provider, nodes, {}, graph.describe(), graph.steps, graph.binding_properties)
-
-
-def _trace_events(times: Sequence[PartTime]) -> list[dict[str, Any]]:
-    """Return complete events in microseconds: each part, and the steps within it."""
-
-    def event(name: str, category: str, begin: int, duration: int, **args: str) -> dict[str, Any]:
-        when = {"ph": "X", "ts": begin / 1e3, "dur": duration / 1e3, "pid": 0, "tid": 0}
-        return {"name": name, "cat": category, **when, "args": args}
-
-    events = []
-    for part in times:
-        events.append(event(part.provider, "Part", part.begin, part.duration))
-        for step in part.steps:
-            begin, told = part.begin + step.begin, {"operator": step.type, "node": step.name}
-            events.append(event(f"{step.type} {step.name}", "Node", begin, step.duration, **told))
-    return events
