@@ -39,8 +39,9 @@ GraphValue graph_value(const ValueRow& row) {
 }
 
 // A graph with its bindings: inputs and outputs by name. As with operators, arrays that fit as they are take a quick
-// path, and `resolve`, a Python callable (bindings) -> list of arrays in the order of the values that are bound at a
-// dispatch, None for outputs left out, converts the others or raises.
+// path, and `resolve`, a Python callable (bindings) -> (tuple of arrays in the order of the values that are bound at a
+// dispatch, None for outputs left out; callable or None), converts the others or raises; the callable, if there is one,
+// brings converted outputs back when they are written.
 class BoundGraph {
  public:
   BoundGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::string& isa, int num_threads,
@@ -112,12 +113,16 @@ class BoundGraph {
 
   py::object run(const py::dict& bindings, std::vector<StepTime>* times) const {
     Bound bound{.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {}, .outputs = {}};
+    py::object finish = py::none();
     if (!ready_.load(std::memory_order_acquire) || !bind_quickly(bindings, bound)) {
-      const py::list arrays = resolve_(bindings);
+      const py::tuple resolved = resolve_(bindings);
+      const py::tuple arrays = resolved[0];
       bound = {.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {arrays}, .outputs = {}};
       bind_resolved(bindings, arrays, bound);
+      finish = resolved[1];
     }
     without_gil([&] { graph_->dispatch(bound.pointers, times); });
+    if (!finish.is_none()) finish();
     if (bound.outputs.size() == 1) return std::move(bound.outputs[0]);
     py::tuple results(bound.outputs.size());
     for (std::size_t i = 0; i < bound.outputs.size(); ++i) results[i] = std::move(bound.outputs[i]);
@@ -165,7 +170,7 @@ class BoundGraph {
     return false;
   }
 
-  void bind_resolved(const py::dict& bindings, const py::list& arrays, Bound& bound) const {
+  void bind_resolved(const py::dict& bindings, const py::tuple& arrays, Bound& bound) const {
     for (std::size_t i = 0; i < bound_.size(); ++i) {
       const Binding& binding = bound_[i];
       if (arrays[i].is_none()) {
