@@ -210,13 +210,15 @@ def _packed_input(call: FunctionCall, pairs: Array, data_type: TensorDataType, s
     shape = coerce_sequence(sizes)
     if sizes is None:
         shape = (*pairs.shape[:-1], 2 * pairs.shape[-1]) if pairs.ndim else (2,)
-    elif not isinstance(shape, tuple) or not all(type(size) is int and 0 < size < 2**32 for size in shape):
+    elif not isinstance(shape, tuple) or not all(type(size) is int and size > 0 for size in shape):
         raise call.error("sizes", repr(sizes)[:40], "a sequence of positive integers")
     elements = math.prod(shape)
     needed = packed_length(elements)
-    if pairs.size != needed or elements >= 2**32:
-        expected = f"{needed}, which {elements} elements take" if elements < 2**32 else "fewer than 2**32 elements"
-        raise call.error("input", f"{pairs.size} packed bytes", expected)
+    if elements >= 2**32:
+        name = "input" if sizes is None else "sizes"
+        raise call.error(name, f"2**{elements.bit_length() - 1} elements or more", "fewer than 2**32")
+    if pairs.size != needed:
+        raise call.error("input", f"{pairs.size} packed bytes", f"{needed}, which {elements} elements take")
     return PackedArray(_flat(call, "input", pairs), data_type, shape, _row_major(shape))
 
 
