@@ -2,6 +2,7 @@
 // zero point, output.
 #include "operators/code_runs.h"
 #include "operators/operator.h"
+#include "operators/plan_words.h"
 #include "operators/staging.h"
 
 namespace dmlcpu {
@@ -27,7 +28,9 @@ class QuantizedLinearAdd final : public CompiledOperator {
     for (const std::size_t scale : {kAScale, kBScale, kOutputScale}) desc().tensor(scale);
   }
 
-  std::string describe() const override { return "algorithm: one pass\nkernel: add\n" + runs_.describe(); }
+  std::string describe() const override {
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), "add") + "\n" + runs_.describe();
+  }
 
  protected:
   void run(const TensorPointers& tensors) const override {

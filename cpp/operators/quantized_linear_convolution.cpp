@@ -2,7 +2,9 @@
 // whichever algorithm was chosen.
 #include <algorithm>
 #include <array>
+#include <iomanip>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 
 #include "operators/convolution_algorithm.h"
@@ -45,6 +47,15 @@ ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, Execu
   const double most = std::max(1.0, estimated_cycles(geometry, target) / kLeastCyclesOfThread);
   if (most < target.num_threads) target.num_threads = static_cast<int>(most);
   return target;
+}
+
+std::string threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  constexpr double kCyclesPerMicrosecond = kLeastCyclesOfThread / 4.0;
+  std::ostringstream text;
+  text << "at most " << with_threads_that_pay(geometry, target).num_threads << " of " << target.num_threads
+       << " because the work is estimated at " << std::setprecision(2)
+       << estimated_cycles(geometry, target) / kCyclesPerMicrosecond << " us, and less than 4 us a thread do not pay";
+  return text.str();
 }
 
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
@@ -97,7 +108,7 @@ class Convolution final : public CompiledOperator {
 
   std::size_t temporary_size() const override { return scratch_size_; }
   std::string describe() const override {
-    return algorithm_->describe() +
+    return algorithm_->describe() + "\nthreads: " + threads_that_pay(geometry_, target()) +
            "\nfilter: " + (desc().tensor(numbers_.filter).owned ? "packed once, " : "packed at each dispatch, ") +
            std::to_string(algorithm_->packed_filter_size()) + " bytes";
   }

@@ -4,6 +4,7 @@
 
 #include "operators/code_runs.h"
 #include "operators/operator.h"
+#include "operators/plan_words.h"
 #include "operators/staging.h"
 
 namespace dmlcpu {
@@ -31,7 +32,9 @@ class QuantizedMultiply final : public CompiledOperator {
     check_parameters(kOutput, kOutputScale, kOutputZeroPoint);
   }
 
-  std::string describe() const override { return "algorithm: one pass\nkernel: multiply\n" + runs_.describe(); }
+  std::string describe() const override {
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), "multiply") + "\n" + runs_.describe();
+  }
 
  protected:
   void run(const TensorPointers& tensors) const override {

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "operators/code_parameters.h"
+#include "operators/plan_words.h"
 #include "operators/softmax_rows.h"
 
 namespace dmlcpu {
@@ -68,7 +69,8 @@ class QuantizedSoftmax final : public CompiledOperator {
   }
 
   std::string describe() const override {
-    return "algorithm: 256 exponentials, then by rows maximum, sum, quotients\nkernel: softmax\n" + rows_.describe();
+    return "algorithm: 256 exponentials, then by rows maximum, sum, quotients\nkernel: " +
+           kernel_words(target(), "softmax") + "\n" + rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }

@@ -1,4 +1,5 @@
 // SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
+#include "operators/plan_words.h"
 #include "operators/softmax_rows.h"
 
 namespace dmlcpu {
@@ -13,7 +14,8 @@ class Softmax final : public CompiledOperator {
         rows_(desc(), kInput, kOutput, target().num_threads) {}
 
   std::string describe() const override {
-    return "algorithm: maximum, exponentials and sum, quotients\nkernel: softmax\n" + rows_.describe();
+    return "algorithm: maximum, exponentials and sum, quotients\nkernel: " + kernel_words(target(), "softmax") + "\n" +
+           rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }
