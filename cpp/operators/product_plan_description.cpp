@@ -25,7 +25,10 @@ std::int64_t percent_of_taps(const ConvolutionGeometry& geometry, const ProductP
 
 std::string reasons(const ProductPlan& plan, bool leaves_taps_out) {
   std::string text;
-  if (plan.source == ActivationsFrom::input) {
+  if (plan.gathers_end) {
+    text =
+        "in place because what is read behind a pixel is the next one and meets zeros in the filter, the last gathered";
+  } else if (plan.source == ActivationsFrom::input) {
     text = "in place because every window's codes are unsigned neighbours in whole steps of the kernel";
   } else if (plan.source == ActivationsFrom::planes) {
     text = std::string("copied because ") + plan.obstacle;
