@@ -105,9 +105,9 @@ REASONS: dict[str, tuple[Any, str]] = {
         "gathered because INT8 codes become unsigned, and not copied because a copy would have more codes than the "
         "windows read",
     ),
-    "gathering saved": (
-        convolution(64, 64, 1, "INT8"),
-        "copied because INT8 codes become unsigned; not gathered because that saves ",
+    "the next pixels": (
+        convolution(19, 64, 1),
+        "in place because what is read behind a pixel is the next one and meets zeros in the filter",
     ),
     "depthwise": (convolution(64, 64, 3, group_count=64), "every channel is a group of its own"),
     "grouped": (convolution(64, 64, 3, group_count=8), "8 channels of a group would fill a part of a product's"),
@@ -127,7 +127,9 @@ def test_why_a_convolution_runs_as_it_does(desc: dmlcpu.OperatorDesc, why: str) 
 def test_why_a_convolution_has_so_many_threads() -> None:
     device = Device(num_threads=2)
     small = lines(device, convolution(16, 16, 1))["threads"]
-    assert re.fullmatch(r"at most 1 of 2 because the work is estimated at [\d.]+ us, and less than 6 us a thread do not pay", small)
+    assert re.fullmatch(
+        r"at most 1 of 2 because the work is estimated at [\d.]+ us, and less than 6 us a thread do not pay", small
+    )
     large = lines(device, convolution(256, 256, 3))["threads"]
     assert re.fullmatch(r"at most 2 of 2 because the work is estimated at [\d.e+]+ us, .*", large)
 

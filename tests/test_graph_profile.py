@@ -79,3 +79,16 @@ def test_bindings_may_have_any_name(x: Any) -> None:
     compiled = CompiledGraph(Device(num_threads=1), graph)
     np.testing.assert_array_equal(compiled.dispatch(**{"self": x}), x)
     np.testing.assert_array_equal(compiled.profile(**{"self": x})[0], x)
+
+
+def test_a_profiled_model_tells_the_times_of_its_steps(tmp_path: Path) -> None:
+    path = Path(__file__).parent / "data" / "models" / "keyword_spotting.qop.onnx"
+    session = dmlcpu.InferenceSession(path)
+    [value] = session.get_inputs()
+    x = np.zeros([length if isinstance(length, int) else 1 for length in value.shape], np.float32)
+    assert not any(re.search(r" bytes, [\d.]+ us;", part.description) for part in session.partitions())
+    session.profile(tmp_path / "trace.json", {value.name: x})
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    [part] = [part for part in session.partitions() if part.provider == "dmlcpu"]
+    told = re.findall(r"^step \d+: .*?, \d+ bytes, ([\d.]+) us;", part.description, re.MULTILINE)
+    assert told == [f"{event['dur']:.1f}" for event in events if event["cat"] == "Node"]
