@@ -335,8 +335,19 @@ def test_info(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (forced.isa, forced.isa_reason, forced.num_threads) == (isa, "DMLCPU_ISA", 3)
     assert best.isa_reason != "DMLCPU_ISA"
     # A kernel may be borrowed from a lower row of the table, never from a higher one.
-    assert all(ISAS.index(row) <= ISAS.index(isa) for row in forced.kernels.values())
+    origins = {**forced.kernels, "table": forced.kernels["table"].replace("avx512_vbmi", "avx512_vnni")}
+    assert all(ISAS.index(row) <= ISAS.index(isa) for row in origins.values())
     assert forced.kernels.keys() == best.kernels.keys()
+
+
+def test_the_kernel_of_tables_is_the_one_that_runs(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DMLCPU_ISA", isa)
+    flags = Path("/proc/cpuinfo")
+    if not flags.exists():
+        pytest.skip("this system does not tell what the CPU has")
+    by_vbmi = isa in ("avx512_vnni", "amx_int8") and "avx512vbmi" in flags.read_text().split()
+    expected = "avx512_vbmi" if by_vbmi else {"avx_vnni": "avx2", "amx_int8": "avx512_vnni"}.get(isa, isa)
+    assert dmlcpu.info().kernels["table"] == expected
 
 
 def test_printed_info(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,6 +217,7 @@ FOUR = {"input_data_type": TensorDataType.UINT4}
         (dmlcpu.dequantize, {"input": CODES, "scale": 1.0, **FOUR, "sizes": (-4, -12)}, "sizes"),
         (dmlcpu.dequantize, {"input": CODES, "scale": 1.0, **FOUR, "sizes": ()}, "input"),
         (dmlcpu.dequantize, {"input": CODES[:0], "scale": 1.0, **FOUR, "sizes": (10**30, 10)}, "sizes"),
+        (dmlcpu.dequantize, {"input": CODES, "scale": 1.0, **FOUR, "sizes": (2**40, 2**40)}, "sizes"),
         (dmlcpu.dequantize, {"input": CODES, "scale": np.float64(1.0)}, "scale"),
     ],
 )
@@ -289,6 +290,11 @@ def test_expressions() -> None:
     expected = sample.quantized(sample.scale, sample.zero_point)
     assert_equal(results.output_0, expected)
     assert_equal(results.output_1, dmlcpu.dequantize(expected, sample.scale, 3))
-    for arguments in ({"output_data_type": TensorDataType.INT4}, {"zero_point": np.zeros(1, ml_dtypes.int4)}):
-        with pytest.raises(dmlcpu.BindingError, match="graphs have no tensors of 4 bits"):
-            dmlcpu.quantize(x, 1.0, **arguments)  # type: ignore[arg-type]
+    zero_point = np.full(1, -3, ml_dtypes.int4)
+    small = [
+        dmlcpu.quantize(x, 1.0, output_data_type=TensorDataType.INT4),
+        dmlcpu.quantize(x, 1.0, zero_point),
+    ]
+    results = builder.build(dmlcpu.ExecutionFlags.NONE, small).dispatch(input_0=sample.floats)
+    assert_equal(results.output_0, dmlcpu.quantize(sample.floats, 1.0, output_data_type=TensorDataType.INT4))
+    assert_equal(results.output_1, dmlcpu.quantize(sample.floats, 1.0, zero_point))

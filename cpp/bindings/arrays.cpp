@@ -20,6 +20,11 @@ constexpr const char* kFloat16Name = "float16";
 // numpy says '=' for most dtypes of the machine's byte order, but spells it out for those of some buffers.
 constexpr char kNativeOrder = std::endian::native == std::endian::little ? '<' : '>';
 
+PyTypeObject* numpy_scalar_type() {
+  static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
+  return reinterpret_cast<PyTypeObject*>(type.ptr());
+}
+
 bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }
 
 bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::array& array) {
@@ -108,6 +113,34 @@ py::array ArrayRule::allocate() const {
   auto* data = static_cast<std::uint8_t*>(owner.mutable_data());
   if (layout.span() != element_count) std::fill_n(data, span_bytes, std::uint8_t{0});
   return py::array(dtype, std::move(shape), std::move(strides), data, owner);
+}
+
+TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
+  if (sizes.size() != strides.size() || sizes.size() > kMaxRank)
+    throw std::invalid_argument("a tensor's rank is above 8");
+  TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size()};
+  std::copy(sizes.begin(), sizes.end(), layout.sizes.begin());
+  std::copy(strides.begin(), strides.end(), layout.strides.begin());
+  return layout;
+}
+
+void* address_of(const ArrayRule& rule, PyObject* object, py::object& held) {
+  if (py::isinstance<py::array>(object)) {
+    held = py::reinterpret_borrow<py::object>(object);
+    return rule.accept(py::reinterpret_borrow<py::array>(object));
+  }
+  if (rule.layout.output || PyObject_TypeCheck(object, numpy_scalar_type()) == 0) return nullptr;
+  py::array array = py::array::ensure(object);
+  void* address = array ? rule.accept(array) : nullptr;
+  held = std::move(array);
+  return address;
+}
+
+py::object result_of(std::span<py::object> outputs, const py::object& result_type) {
+  if (outputs.size() == 1) return std::move(outputs[0]);
+  py::tuple results(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) results[i] = std::move(outputs[i]);
+  return result_type(*results);
 }
 
 }  // namespace dmlcpu

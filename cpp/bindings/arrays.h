@@ -4,6 +4,11 @@
 
 #include <pybind11/numpy.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "operators/operator.h"
 
 namespace dmlcpu {
@@ -31,5 +36,39 @@ struct ArrayRule {
   // bytes, 1-D.
   pybind11::array allocate() const;
 };
+
+// Throws std::invalid_argument for a rank above 8.
+TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides);
+
+// The address that a caller's object gives a tensor, if it is a numpy array that fits as it is, or for an input a numpy
+// scalar that does; else null. held keeps alive what is there, whatever the caller does meanwhile.
+void* address_of(const ArrayRule& rule, PyObject* object, pybind11::object& held);
+
+// Whether an output's memory may meet another tensor's, by the address ranges; gaps may make it a false alarm, which
+// Python settles. memory_of(i) is that of tensor i, with a null begin where none is bound.
+struct BoundMemory {
+  const void* begin;
+  std::size_t bytes;
+  bool output;
+};
+template <class MemoryOf>
+bool outputs_may_overlap(std::size_t count, const MemoryOf& memory_of) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const BoundMemory output = memory_of(i);
+    if (!output.output || output.begin == nullptr) continue;
+    const auto* begin = static_cast<const std::uint8_t*>(output.begin);
+    for (std::size_t j = 0; j < count; ++j) {
+      const BoundMemory other = memory_of(j);
+      const auto* other_begin = static_cast<const std::uint8_t*>(other.begin);
+      if (j != i && other_begin != nullptr && begin < other_begin + other.bytes && other_begin < begin + output.bytes) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// What a dispatch returns: the only output, or what result_type makes of several.
+pybind11::object result_of(std::span<pybind11::object> outputs, const pybind11::object& result_type);
 
 }  // namespace dmlcpu

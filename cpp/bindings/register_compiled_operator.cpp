@@ -23,13 +23,11 @@ using BindingName = std::pair<std::string, std::optional<std::size_t>>;
 // (data_type, sizes, strides, owned, output)
 using TensorRow = std::tuple<int, std::vector<std::int64_t>, std::vector<std::int64_t>, bool, bool>;
 
-TensorLayout tensor_layout(const TensorRow& row) {
+TensorLayout layout_of(const TensorRow& row) {
   const auto& [type, sizes, strides, owned, output] = row;
-  if (sizes.size() != strides.size() || sizes.size() > kMaxRank)
-    throw std::invalid_argument("a tensor's rank is above 8");
-  TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size(), .owned = owned, .output = output};
-  std::copy(sizes.begin(), sizes.end(), layout.sizes.begin());
-  std::copy(strides.begin(), strides.end(), layout.strides.begin());
+  TensorLayout layout = tensor_layout(type, sizes, strides);
+  layout.owned = owned;
+  layout.output = output;
   return layout;
 }
 
@@ -51,7 +49,7 @@ class BoundOperator {
     }
     OperatorDesc desc{.type = std::move(type), .tensors = {}, .attributes = std::move(attributes)};
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      desc.tensors.push_back(tensors[i] ? std::optional(tensor_layout(*tensors[i])) : std::nullopt);
+      desc.tensors.push_back(tensors[i] ? std::optional(layout_of(*tensors[i])) : std::nullopt);
       rules_.push_back(desc.tensors[i] ? std::optional(ArrayRule(*desc.tensors[i])) : std::nullopt);
       has_owned_ |= rules_[i] && rules_[i]->layout.owned;
       const auto& [name, entry] = names[i];
@@ -94,10 +92,7 @@ class BoundOperator {
     }
     without_gil([&] { operator_->dispatch(bound.pointers); });
     if (!finish.is_none()) finish();
-    if (bound.output_count == 1) return std::move(bound.outputs[0]);
-    py::tuple results(bound.output_count);
-    for (std::size_t i = 0; i < bound.output_count; ++i) results[i] = std::move(bound.outputs[i]);
-    return result_type_(*results);
+    return result_of(std::span(bound.outputs).first(bound.output_count), result_type_);
   }
 
  private:
@@ -138,9 +133,15 @@ class BoundOperator {
         allocate_output(i, bound);
         continue;
       }
-      if (!bind_object(object, i, bound)) return false;
+      bound.pointers[i] = address_of(*rules_[i], object, bound.held[i]);
+      if (bound.pointers[i] == nullptr) return false;
+      if (rules_[i]->layout.output) bound.outputs[bound.output_count++] = bound.held[i];
     }
-    return used == PyDict_Size(bindings.ptr()) && !outputs_may_overlap(bound.pointers);
+    if (used != PyDict_Size(bindings.ptr())) return false;
+    return !outputs_may_overlap(rules_.size(), [&](std::size_t i) -> BoundMemory {
+      if (!rules_[i]) return {nullptr, 0, false};
+      return {bound.pointers[i], rules_[i]->span_bytes, rules_[i]->layout.output};
+    });
   }
 
   // What the caller gave by this name, borrowed, or null.
@@ -157,39 +158,6 @@ class BoundOperator {
     if (!PyTuple_Check(object) || static_cast<std::size_t>(PyTuple_GET_SIZE(object)) != name.length) return false;
     object = *name.entry < name.length ? PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(*name.entry)) : nullptr;
     return true;
-  }
-
-  bool bind_object(PyObject* object, std::size_t tensor, Bound& bound) const {
-    const ArrayRule& rule = *rules_[tensor];
-    if (py::isinstance<py::array>(object)) {
-      bound.held[tensor] = py::reinterpret_borrow<py::object>(object);
-      bound.pointers[tensor] = rule.accept(py::reinterpret_borrow<py::array>(object));
-      if (rule.layout.output) bound.outputs[bound.output_count++] = bound.held[tensor];
-    } else if (!rule.layout.output && PyObject_TypeCheck(object, numpy_scalar_type())) {
-      py::array array = py::array::ensure(object);
-      bound.pointers[tensor] = array ? rule.accept(array) : nullptr;
-      bound.held[tensor] = std::move(array);
-    }
-    return bound.pointers[tensor] != nullptr;
-  }
-
-  static PyTypeObject* numpy_scalar_type() {
-    static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
-    return reinterpret_cast<PyTypeObject*>(type.ptr());
-  }
-
-  // By the address ranges; gaps may make it a false alarm, which Python settles.
-  bool outputs_may_overlap(const TensorPointers& pointers) const {
-    for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (!rules_[i] || !rules_[i]->layout.output) continue;
-      const auto* begin = static_cast<const std::uint8_t*>(pointers[i]);
-      for (std::size_t j = 0; j < rules_.size(); ++j) {
-        if (j == i || pointers[j] == nullptr) continue;
-        const auto* other = static_cast<const std::uint8_t*>(pointers[j]);
-        if (begin < other + rules_[j]->span_bytes && other < begin + rules_[i]->span_bytes) return true;
-      }
-    }
-    return false;
   }
 
   // The addresses of arrays that `resolve` has passed: checked again, since memory safety rests on it.

@@ -27,20 +27,16 @@ using NodeRow = std::tuple<std::string, std::string, std::vector<std::optional<s
 GraphValue graph_value(const ValueRow& row) {
   const auto& [kind, name, type, sizes, strides] = row;
   if (kind < 0 || kind > static_cast<int>(ValueKind::intermediate)) throw std::invalid_argument("no kind of value");
-  if (sizes.size() != strides.size() || sizes.size() > kMaxRank)
-    throw std::invalid_argument("a tensor's rank is above 8");
-  GraphValue value{.kind = static_cast<ValueKind>(kind),
-                   .layout = {.type = static_cast<DataType>(type), .rank = sizes.size()}};
-  std::copy(sizes.begin(), sizes.end(), value.layout.sizes.begin());
-  std::copy(strides.begin(), strides.end(), value.layout.strides.begin());
+  GraphValue value{.kind = static_cast<ValueKind>(kind), .layout = tensor_layout(type, sizes, strides)};
   value.layout.owned = value.kind == ValueKind::constant;
   value.layout.output = value.kind == ValueKind::output;
   return value;
 }
 
 // A graph with its bindings: inputs and outputs by name. As with operators, arrays that fit as they are take a quick
-// path, and `resolve`, a Python callable (bindings) -> list of arrays in the order of the values that are bound at a
-// dispatch, None for outputs left out, converts the others or raises.
+// path, and `resolve`, a Python callable (bindings) -> (tuple of arrays in the order of the values that are bound at a
+// dispatch, None for outputs left out; callable or None), converts the others or raises; the callable, if there is one,
+// brings converted outputs back when they are written.
 class BoundGraph {
  public:
   BoundGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::string& isa, int num_threads,
@@ -112,16 +108,17 @@ class BoundGraph {
 
   py::object run(const py::dict& bindings, std::vector<StepTime>* times) const {
     Bound bound{.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {}, .outputs = {}};
+    py::object finish = py::none();
     if (!ready_.load(std::memory_order_acquire) || !bind_quickly(bindings, bound)) {
-      const py::list arrays = resolve_(bindings);
+      const py::tuple resolved = resolve_(bindings);
+      const py::tuple arrays = resolved[0];
       bound = {.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {arrays}, .outputs = {}};
       bind_resolved(bindings, arrays, bound);
+      finish = resolved[1];
     }
     without_gil([&] { graph_->dispatch(bound.pointers, times); });
-    if (bound.outputs.size() == 1) return std::move(bound.outputs[0]);
-    py::tuple results(bound.outputs.size());
-    for (std::size_t i = 0; i < bound.outputs.size(); ++i) results[i] = std::move(bound.outputs[i]);
-    return result_type_(*results);
+    if (!finish.is_none()) finish();
+    return result_of(bound.outputs, result_type_);
   }
 
   void allocate_output(const Binding& binding, Bound& bound) const {
@@ -141,31 +138,17 @@ class BoundGraph {
         allocate_output(binding, bound);
         continue;
       }
-      if (!py::isinstance<py::array>(object)) return false;
-      bound.held.push_back(py::reinterpret_borrow<py::object>(object));
-      bound.pointers[binding.value] = binding.rule.accept(py::reinterpret_borrow<py::array>(object));
+      bound.pointers[binding.value] = address_of(binding.rule, object, bound.held.emplace_back());
       if (bound.pointers[binding.value] == nullptr) return false;
       if (binding.rule.layout.output) bound.outputs.push_back(bound.held.back());
     }
-    return used == PyDict_Size(bindings.ptr()) && !outputs_may_overlap(bound.pointers);
+    if (used != PyDict_Size(bindings.ptr())) return false;
+    return !outputs_may_overlap(bound_.size(), [&](std::size_t i) -> BoundMemory {
+      return {bound.pointers[bound_[i].value], bound_[i].rule.span_bytes, bound_[i].rule.layout.output};
+    });
   }
 
-  bool outputs_may_overlap(const CompiledGraph::Pointers& pointers) const {
-    for (const Binding& output : bound_) {
-      if (!output.rule.layout.output) continue;
-      const auto* begin = static_cast<const std::uint8_t*>(pointers[output.value]);
-      for (const Binding& other : bound_) {
-        const auto* other_begin = static_cast<const std::uint8_t*>(pointers[other.value]);
-        if (&other != &output && begin < other_begin + other.rule.span_bytes &&
-            other_begin < begin + output.rule.span_bytes) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
-
-  void bind_resolved(const py::dict& bindings, const py::list& arrays, Bound& bound) const {
+  void bind_resolved(const py::dict& bindings, const py::tuple& arrays, Bound& bound) const {
     for (std::size_t i = 0; i < bound_.size(); ++i) {
       const Binding& binding = bound_[i];
       if (arrays[i].is_none()) {

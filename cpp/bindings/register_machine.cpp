@@ -44,7 +44,7 @@ void register_machine(py::module_& module) {
         const std::optional<Isa> isa = isa_from_name(name);
         if (!isa) throw py::value_error("no instruction set is named " + name);
         py::dict rows;
-        for (const KernelOrigin& origin : kernel_origins(*isa)) rows[origin.family] = isa_name(origin.isa).data();
+        for (const KernelOrigin& origin : kernel_origins(*isa)) rows[py::str(origin.family)] = py::str(origin.isa);
         return rows;
       },
       py::arg("isa"));

@@ -90,7 +90,7 @@ void CompiledGraph::compile_steps(const PlacedGraph& placed, ExecutionTarget tar
       // What a stage finds and leaves in the output has been counted.
       if (!from.tensors[i] || (from.stage_operand && (i == *from.stage_operand || i >= from.inputs))) continue;
       const TensorLayout& layout = from.tensors[i]->layout;
-      step.bytes += static_cast<std::size_t>(layout.element_count()) * element_size(layout.type);
+      step.bytes += storage_size(layout.type, layout.element_count());
     }
     if (from.stage_operand) {
       // Its null pointer stands for the codes at hand.

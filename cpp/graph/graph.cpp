@@ -96,6 +96,8 @@ void check_view(const Graph& graph, const GraphNode& node) {
     require(node.type == "REINTERPRET" || graph.values[*value].layout.type == output.type, node, "data types differ");
   }
   const TensorLayout& input = graph.values[*node.inputs[0]].layout;
+  require((node.type != "JOIN" && node.type != "INTERLEAVE" && node.type != "SLICE") || !is_four_bits(output.type),
+          node, "no address is that of a 4-bit element");
   if (node.type == "JOIN") return check_whole(graph, node, output);
   if (node.type == "INTERLEAVE") return check_interleave(graph, node, output);
   require(node.inputs.size() == 1, node, "more than one input");
@@ -111,7 +113,7 @@ void check_view(const Graph& graph, const GraphNode& node) {
 void check_value(const GraphValue& value) {
   const TensorLayout& layout = value.layout;
   if (layout.rank < 1 || layout.rank > kMaxRank) throw std::invalid_argument("a value's rank is out of range");
-  if (element_size(layout.type) == 0) throw std::invalid_argument("a value's data type is not supported");
+  if (storage_size(layout.type, 1) == 0) throw std::invalid_argument("a value's data type is not supported");
   layout.span();
   layout.element_count();
 }

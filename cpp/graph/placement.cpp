@@ -12,7 +12,7 @@ bool same_place(const Placement& a, const Placement& b) {
   return a.buffer == b.buffer && a.offset == b.offset && same_strides(a.layout, b.layout.strides);
 }
 
-// Moves to another element of the same tensor.
+// Moves to another element of the same tensor; elements are whole bytes.
 void advance(Placement& place, std::size_t axis, std::int64_t index) {
   place.offset += index * place.layout.strides[axis] * static_cast<std::int64_t>(element_size(place.layout.type));
 }

@@ -149,10 +149,11 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   const KernelTable& row = kernel_table(isa);
   const auto origin = [&](const char* family, auto column) {
     for (const KernelTable& lower : kTable) {
-      if (lower.*column == row.*column) return KernelOrigin{family, lower.isa};
+      if (lower.*column == row.*column) return KernelOrigin{family, isa_name(lower.isa)};
     }
-    return KernelOrigin{family, isa};
+    return KernelOrigin{family, isa_name(isa)};
   };
+  const bool by_vbmi = &row.best_table() != row.table;
   return {origin("gemm", &KernelTable::gemm),
           origin("depthwise", &KernelTable::depthwise),
           origin("pack", &KernelTable::pack),
@@ -163,7 +164,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
           origin("multiply", &KernelTable::multiply),
           origin("range", &KernelTable::range),
           origin("max_pool", &KernelTable::max_pool),
-          origin("table", &KernelTable::table),
+          by_vbmi ? KernelOrigin{"table", "avx512_vbmi"} : origin("table", &KernelTable::table),
           origin("rescale", &KernelTable::rescale),
           origin("float_product", &KernelTable::float_product),
           origin("pool", &KernelTable::pool),

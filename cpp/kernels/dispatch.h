@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/kernel_table.h"
@@ -17,11 +18,10 @@ const std::string& unavailable_reason(Isa isa);
 // The rows that this process can run, worst to best. Never empty: scalar always runs.
 std::vector<Isa> available_isas();
 
-// For each kernel family, in the order of the columns, the instruction set whose kernel a row runs: its own, or the
-// lower one that it borrows from.
+// For each kernel family the instruction set whose kernel a row runs on this CPU: its own, the lower one that it
+// borrows from, or avx512_vbmi.
 struct KernelOrigin {
-  const char* family;
-  Isa isa;
+  std::string_view family, isa;
 };
 std::vector<KernelOrigin> kernel_origins(Isa isa);
 

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
+#include "operators/plan_words.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
@@ -106,7 +107,7 @@ std::string AxisRows::describe() const {
   return "rows: " + std::to_string(positions_.count() * positions_.length()) + " of " + std::to_string(length_) +
          (staged() ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
                    : " elements, in place") +
-         "\ntasks: " + std::to_string(task_count()) + ", on " + std::to_string(participants()) + " threads";
+         "\ntasks: " + std::to_string(task_count()) + ", on " + counted(participants(), "thread");
 }
 
 }  // namespace dmlcpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 
 namespace dmlcpu {
@@ -99,7 +100,8 @@ std::string BlockedRuns::describe(int num_threads) const {
   return "planes: " + std::to_string(plane_count_) + " of " + std::to_string(rows()) + " rows of " +
          std::to_string(columns()) +
          " elements (neighbouring axes joined where every tensor allows)\ntasks: " + std::to_string(task_count()) +
-         " of about " + std::to_string(kElementsPerTask) + " elements, on " + std::to_string(threads) + " threads";
+         " of about " + std::to_string(kElementsPerTask) + " elements, on " +
+         counted(static_cast<std::int64_t>(threads), "thread");
 }
 
 }  // namespace dmlcpu

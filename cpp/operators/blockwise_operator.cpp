@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operators/nibble_staging.h"
+#include "operators/plan_words.h"
 #include "operators/staging.h"
 #include "runtime/thread_pool.h"
 
@@ -53,8 +54,8 @@ std::string BlockwiseOperator::describe() const {
   const char* parameters = one_parameter_a_row() ? "one for each row" : "one for each element of a row";
   const bool is_packed = is_four_bits(input_.type) || is_four_bits(output_.type);
   const char* nibbles = takes_packed_rows() ? " of packed rows" : is_packed ? ", nibbles unpacked or packed apart" : "";
-  return std::string("algorithm: one pass\nkernel: ") + kernel_name() + nibbles + "\nparameters: " + parameters + "\n" +
-         runs_.describe(num_threads());
+  return "algorithm: one pass\nkernel: " + kernel_words(target(), kernel_family()) + nibbles +
+         "\nparameters: " + parameters + "\n" + runs_.describe(num_threads());
 }
 
 void BlockwiseOperator::run(const TensorPointers& tensors) const {

@@ -34,7 +34,7 @@ class BlockwiseOperator : public CompiledOperator {
 
   // A kernel from packed rows of the input to the output, in place of compute(), if the operator has one.
   virtual NibbleRowsFunction packed_rows_kernel() const { return nullptr; }
-  virtual const char* kernel_name() const = 0;
+  virtual const char* kernel_family() const = 0;
 
   void run(const TensorPointers& tensors) const final;
 

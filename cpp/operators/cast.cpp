@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "operators/mapped_runs.h"
+#include "operators/plan_words.h"
 
 namespace dmlcpu {
 namespace {
@@ -49,8 +50,10 @@ class Cast final : public CompiledOperator {
   }
 
   std::string describe() const override {
-    return std::string("algorithm: one pass\nkernel: ") +
-           (to_float32_ != nullptr ? "dequantize, by a scale of 1\n" : "cast\n") + runs_.describe(target().num_threads);
+    return "algorithm: one pass\nkernel: " +
+           (to_float32_ != nullptr ? kernel_words(target(), "dequantize") + ", by a scale of 1\n"
+                                   : kernel_words(target(), "cast") + "\n") +
+           runs_.describe(target().num_threads);
   }
 
  protected:

@@ -4,6 +4,7 @@
 
 #include "operators/code_runs.h"
 #include "operators/operator.h"
+#include "operators/plan_words.h"
 #include "operators/strided_copy.h"
 
 namespace dmlcpu {
@@ -43,7 +44,7 @@ class CodeTable final : public CompiledOperator {
   std::string describe() const override {
     const std::string algorithm =
         transposition_ ? "transposition, then in place\n" + transposition_->describe() : "one pass";
-    return "algorithm: " + algorithm + "\nkernel: table\n" + runs_.describe();
+    return "algorithm: " + algorithm + "\nkernel: " + kernel_words(target(), "table") + "\n" + runs_.describe();
   }
 
  protected:

@@ -10,6 +10,7 @@
 
 #include "operators/convolution_algorithm.h"
 #include "operators/padded_strips.h"
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/tap_groups.h"
 #include "runtime/thread_pool.h"
@@ -246,9 +247,12 @@ void DepthwiseConvolution::convolve(const ConvolutionDispatch& dispatch, std::in
 }
 
 std::string DepthwiseConvolution::describe() const {
-  return "algorithm: depthwise, channels as lanes\ntaps: " + std::to_string(geometry_.reduction()) + " in " +
-         std::to_string(taps_.groups.size()) + " groups of four, from " + std::to_string(taps_.buffers.size()) +
-         " interleaved buffers\ntile: " + strips_.describe();
+  return "algorithm: depthwise, channels as lanes\nkernel: " + kernel_words(target_, "depthwise") +
+         ", four taps a step\nwhy: every channel is a group of its own, and its product would have one column\ntaps: " +
+         std::to_string(geometry_.reduction()) + " in " +
+         counted(static_cast<std::int64_t>(taps_.groups.size()), "group") + " of four, from " +
+         counted(static_cast<std::int64_t>(taps_.buffers.size()), "interleaved buffer") +
+         "\ntile: " + strips_.describe();
 }
 
 }  // namespace

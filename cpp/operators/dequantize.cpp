@@ -27,7 +27,7 @@ class Dequantize final : public BlockwiseOperator {
         output_bytes_(element_size(desc().tensor(3).type)) {}
 
  protected:
-  const char* kernel_name() const override { return "dequantize"; }
+  const char* kernel_family() const override { return "dequantize"; }
 
   NibbleRowsFunction packed_rows_kernel() const override {
     const NibblesKernels& nibbles = *target().kernels().nibbles;

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "operators/operator.h"
+#include "operators/plan_words.h"
 #include "operators/scaled_runs.h"
 
 namespace dmlcpu {
@@ -34,7 +35,9 @@ class DequantizeLinear final : public CompiledOperator {
         runs_(desc().tensor(0), &desc().tensor(1), optional_tensor(desc(), 2), desc().tensor(3), target(), 0.0F),
         kernel_(select_kernel(*target().kernels().dequantize, desc().tensor(0).type, desc().tensor(3).type)) {}
 
-  std::string describe() const override { return "algorithm: one pass\nkernel: dequantize\n" + runs_.describe(); }
+  std::string describe() const override {
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), "dequantize") + "\n" + runs_.describe();
+  }
 
  protected:
   void run(const TensorPointers& tensors) const override {

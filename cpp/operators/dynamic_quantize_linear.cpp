@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "operators/operator.h"
+#include "operators/plan_words.h"
 #include "operators/scaled_runs.h"
 #include "runtime/scratch.h"
 
@@ -63,8 +64,8 @@ class DynamicQuantizeLinear final : public CompiledOperator {
   }
 
   std::string describe() const override {
-    return "algorithm: one pass for the range, one for the codes\nkernels: range, quantize by the reciprocal\n" +
-           runs_.describe();
+    return "algorithm: one pass for the range, one for the codes\nkernels: " + kernel_words(target(), "range") + ", " +
+           kernel_words(target(), "quantize") + " by the reciprocal\n" + runs_.describe();
   }
 
   std::size_t temporary_size() const override { return sizeof(ThreadRange) * static_cast<std::size_t>(participants()); }

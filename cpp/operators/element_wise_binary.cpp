@@ -4,6 +4,7 @@
 #include <array>
 
 #include "operators/attributes.h"
+#include "operators/plan_words.h"
 #include "operators/staging.h"
 #include "operators/strided_runs.h"
 #include "runtime/thread_pool.h"
@@ -24,8 +25,8 @@ class ElementWiseBinary final : public CompiledOperator {
         function_(index_attribute(desc(), "function", kFloatBinaryCount)) {}
 
   std::string describe() const override {
-    return std::string("algorithm: one pass\nkernel: float_functions, ") + kFunctions[function_] + "\n" +
-           runs_.describe(target().num_threads);
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), "float_functions") + ", " + kFunctions[function_] +
+           "\n" + runs_.describe(target().num_threads);
   }
 
  protected:

@@ -2,6 +2,7 @@
 // where the function has these. Of graphs alone.
 #include "operators/attributes.h"
 #include "operators/mapped_runs.h"
+#include "operators/plan_words.h"
 
 namespace dmlcpu {
 namespace {
@@ -38,8 +39,8 @@ class ElementWiseUnary final : public CompiledOperator {
         beta_(kFunctions[function_].has_beta ? parameter("beta") : 0.0F) {}
 
   std::string describe() const override {
-    return std::string("algorithm: one pass\nkernel: float_functions, ") + kFunctions[function_].name + "\n" +
-           runs_.describe(target().num_threads);
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), "float_functions") + ", " +
+           kFunctions[function_].name + "\n" + runs_.describe(target().num_threads);
   }
 
  protected:

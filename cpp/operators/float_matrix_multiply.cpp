@@ -10,6 +10,7 @@
 
 #include "operators/convolution_algorithm.h"
 #include "operators/matrix_geometry.h"
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"
 #include "runtime/scratch.h"
@@ -97,8 +98,11 @@ class FloatMatrixMultiply final : public CompiledOperator {
 
   std::size_t temporary_size() const override { return as_size(participants()) * participant_size_; }
   std::string describe() const override {
-    return "algorithm: float32 product of dequantized elements, k in order\ntile: " + std::to_string(kTileRows) +
-           " rows, " + std::to_string(kTileColumns) + " columns, on " + std::to_string(participants()) + " threads";
+    return "algorithm: float32 product of dequantized elements, k in order\nkernel: " +
+           kernel_words(target(), "float_product") +
+           "\nwhy: sums of elements of more than 8 bits exceed 32 bits\ntile: " + std::to_string(kTileRows) +
+           " rows, " + std::to_string(kTileColumns) + " columns, " + counted(tasks_, "task") + " on " +
+           counted(participants(), "thread");
   }
 
  protected:

@@ -8,6 +8,7 @@
 
 #include "operators/convolution_algorithm.h"
 #include "operators/padded_strips.h"
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
 
@@ -200,8 +201,11 @@ void GroupedConvolution::run_task(const ConvolutionDispatch& dispatch, const Pad
 }
 
 std::string GroupedConvolution::describe() const {
-  return "algorithm: grouped, " + std::to_string(geometry_.groups) + " groups of " +
-         std::to_string(geometry_.group_input_channels()) + " channels as lanes\ntaps: " + std::to_string(taps_) +
+  const std::string lanes = std::to_string(kernels_.lanes), channels = std::to_string(geometry_.group_input_channels());
+  return "algorithm: grouped, " + counted(geometry_.groups, "group") + " of " + channels +
+         " channels as lanes\nkernel: " + kernel_words(target_, "grouped") + ", " + lanes + " lanes of " +
+         std::to_string(kGroupedLaneChannels) + " channels\nwhy: " + channels +
+         " channels of a group would fill a part of a product's columns\ntaps: " + std::to_string(taps_) +
          "\ntile: " + strips_.describe();
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <sstream>
 #include <vector>
 
 #include "operators/channel_planes.h"
@@ -375,29 +374,6 @@ void MatrixProduct::spread(const std::uint8_t* results, const Region& region, st
   }
   const auto spread_all = desc_.output_bytes == 2 ? spread_elements<std::uint16_t> : spread_elements<std::uint8_t>;
   spread_all(results, region.rows, region.columns, output, strides.row, strides.column);
-}
-
-std::string MatrixProduct::describe() const {
-  std::ostringstream text;
-  text << "algorithm: matrix product, "
-       << (streams_                ? "b packed a block at a time and used up in cache"
-           : desc_.b_owned         ? "b packed once"
-           : matrices_at_once_ > 1 ? "b packed at each dispatch, several matrices at a time"
-                                   : "b packed at each dispatch")
-       << "\na: " << (streams_ || !a_in_place_ ? "packed a tile at a time" : "read in place")
-       << "\nproducts: " << geometry_.products() << " of " << geometry_.m << " x " << geometry_.k << " x "
-       << geometry_.n << ", k padded to " << k_padded_ << "\nresults: "
-       << (rescales_             ? "rescaled from sums in cache"
-           : desc_.ends_in_codes ? "requantized in the same pass"
-                                 : "sums, written by the product")
-       << "\ntile: ";
-  if (streams_) {
-    text << block_columns_ << " columns, packed " << packed_columns_ << " by " << block_k_ << " terms at a time";
-  } else {
-    text << tile_rows_ << " rows, " << splits_ << " parts of the columns, blocks of " << block_columns_;
-  }
-  text << ", on " << participants_ << " threads";
-  return text.str();
 }
 
 }  // namespace dmlcpu

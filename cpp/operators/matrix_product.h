@@ -87,6 +87,8 @@ class MatrixProduct {
     const std::int32_t* column_sum;  // for rescaling; null where all zero points of a are in the offset
   };
 
+  std::string reason_for_a() const;
+  std::string reason_for_b() const;
   void plan_packed();
   void plan_streamed();
   std::size_t panel_bytes() const { return k_padded_ * nr_; }

@@ -8,6 +8,7 @@
 #include "operators/convolution_algorithm.h"
 #include "operators/convolution_geometry.h"
 #include "operators/operator.h"
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"
 #include "runtime/scratch.h"
@@ -108,7 +109,8 @@ class MaxPooling final : public CompiledOperator {
     const char* const staging[] = {"none", "input", "output", "input and output"};
     const int staged = (input_.strides.c == 1 ? 0 : 1) + (output_.strides.c == 1 ? 0 : 2);
     return std::string("algorithm: ") + (two_passes_ ? "rows, then columns of windows" : "whole windows") +
-           "\nkernel: max_pool\nstaging through {N, H, W, C} copies: " + staging[staged] +
+           "\nkernel: " + kernel_words(target(), "max_pool") +
+           "\nstaging through {N, H, W, C} copies: " + staging[staged] +
            "\ntasks: " + std::to_string(rows_to_a_task()) + " output rows each";
   }
 

@@ -176,7 +176,7 @@ constexpr FactoryRow kFactories[] = {
      compile_quantized_multiply,
      Arrangement::element_wise,
      {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"COPY", compile_copy, Arrangement::element_wise, {kAnyType, kAnyType}},
+    {"COPY", compile_copy, Arrangement::element_wise, {kAnyType | kBlockCodes, kAnyType | kBlockCodes}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
     {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels, {kFloat32, kFloat32}},

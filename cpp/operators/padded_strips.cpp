@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operators/convolution_packing.h"
+#include "operators/plan_words.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -79,9 +80,9 @@ std::int64_t PaddedStrips::load(const ActivationSource& source, const PackKernel
 }
 
 std::string PaddedStrips::describe() const {
-  return "strips of " + std::to_string(strip_columns_) + " output columns, " +
-         std::to_string(divide_up(geometry_.output_height, bands_)) + " rows a task, on " +
-         std::to_string(participants_) + " threads";
+  return "strips of " + counted(strip_columns_, "output column") + ", " +
+         counted(divide_up(geometry_.output_height, bands_), "row") + " a task, " +
+         counted(static_cast<std::int64_t>(tasks()), "task") + " on " + counted(participants_, "thread");
 }
 
 }  // namespace dmlcpu

@@ -9,7 +9,6 @@
 //       transpose them into the output, where its channels are not neighbours
 #include <algorithm>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include "operators/channel_planes.h"
@@ -49,7 +48,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
                             std::uint8_t input_zero_point, std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return plan_.scratch_size; }
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
-  std::string describe() const override;
+  std::string describe() const override { return describe_product_plan(geometry_, target_, plan_); }
 
  private:
   // Output pixels, as the product's runs of rows: parts of output rows, or in some regions of output columns.
@@ -394,31 +393,6 @@ void ProductConvolution::spread_run(const std::uint8_t* results, std::int64_t pi
       output[pixel * output_pixel_stride_ + c * geometry_.output.c] = results[pixel * channels + c];
     }
   }
-}
-
-std::string ProductConvolution::describe() const {
-  std::ostringstream text;
-  const bool copied = plan_.source == ActivationsFrom::planes;
-  text << "algorithm: matrix product over an implicit im2col"
-       << (geometry_.ends_in_sums() ? "\n" : ", requantized in the same pass\n") << "activations: "
-       << (plan_.source == ActivationsFrom::input ? "read in place from the input"
-           : copied && plan_.regions.empty()      ? "read in place from a padded copy of the input"
-           : copied                               ? "read in place from an unsigned copy of the input"
-                                                  : "gathered from the input, packed a tile at a time")
-       << "\nproduct: " << geometry_.reduction() << " terms, padded to " << plan_.filter.order.k() << "; "
-       << plan_.blocks << " x " << plan_.block_channels << " channels in each of " << geometry_.groups << " groups";
-  if (!plan_.regions.empty()) {
-    std::int64_t taps = 0;
-    for (const ProductRegion& region : plan_.regions)
-      taps += region.taps() * region.rows.count() * region.columns.count();
-    const std::int64_t all = geometry_.image_pixels() * static_cast<std::int64_t>(plan_.filter.order.segments);
-    text << "\npadding: taps in it are left out, in " << plan_.regions.size() << " regions of the output; "
-         << 100 * taps / all << " % of the taps remain";
-  }
-  text << "\ntile: " << (plan_.regions.empty() ? "" : "up to ") << plan_.tile_pixels << " output pixels"
-       << (plan_.regions.empty() && plan_.bands(geometry_) ? " of whole rows" : "") << ", " << plan_.tasks()
-       << " tasks on " << plan_.participants << " threads";
-  return text.str();
 }
 
 }  // namespace

@@ -41,12 +41,15 @@ TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels&
   return {.segments = 1, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
 }
 
-// Whether the input has the segments of every window as whole steps of unsigned codes that are neighbours.
-bool readable_in_place(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
+// Why the input does not have the segments of windows as whole steps of unsigned codes that are neighbours; null if it
+// has.
+const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
   const bool by_tap = order.segment_terms == as_size(geometry.group_input_channels());
   const bool neighbours = by_tap || geometry.input.w == geometry.input_channels;
-  return order.segments <= kMostSegments && flip == 0 && geometry.input.c == 1 && neighbours &&
-         order.segment_terms == order.segment_padded && windows_inside(geometry);
+  if (flip != 0) return "INT8 codes become unsigned";
+  if (geometry.input.c != 1 || !neighbours) return "codes of a window's rows are not neighbours";
+  if (order.segment_terms != order.segment_padded) return "rows of a window's codes are no whole steps of the kernel";
+  return nullptr;
 }
 
 constexpr std::int64_t kMostTilePixels = 256;
@@ -68,16 +71,29 @@ bool readable_with_next_pixels(const ConvolutionGeometry& geometry, const TermOr
          geometry.image_pixels() * geometry.batch > kMostTilePixels;
 }
 
-// Whether reading windows from padded planes beats gathering them. Planes pad each segment to whole steps of k, which
-// costs products.
-bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  if (in_place.segments > kMostSegments || !PaddedPlanes::applies(geometry)) return false;
+constexpr const char* kTooManySegments = "windows have more taps than a plan keeps";
+
+// Why windows cannot be read where they stand in the input; null if they can.
+const char* obstacle_in_place(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
+  if (const char* in_codes = obstacle_in_codes(geometry, order, flip)) return in_codes;
+  if (!windows_inside(geometry)) return "windows reach into the padding";
+  return order.segments > kMostSegments ? kTooManySegments : nullptr;
+}
+
+// Why gathering windows beats reading them from padded planes; null if it does not. Planes pad each segment to whole
+// steps of k, which costs products.
+const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
+                               const TermOrder& in_place) {
+  if (in_place.segments > kMostSegments) return kTooManySegments;
+  if (!PaddedPlanes::applies(geometry)) return "a copy would have more codes than the windows read";
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
   const double products =
       2.0 * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
   const double gathering = 8.0 * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
-  return products / kernels.products_per_cycle <= gathering;
+  return products / kernels.products_per_cycle <= gathering
+             ? nullptr
+             : "a copy's rows would be padded to whole steps of the kernel, which takes longer";
 }
 
 // The estimate of cycles to gather the windows of an image: about 8 for each stretch of neighbours and one for 16
@@ -101,12 +117,17 @@ bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kern
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                    ProductPlan& plan) {
   TermOrder order = order_in_place(geometry, kernels);
-  if (readable_in_place(geometry, order, flip) && !gathering_pays(geometry, kernels, order)) {
+  plan.obstacle = obstacle_in_place(geometry, order, flip);
+  if (plan.obstacle == nullptr && gathering_pays(geometry, kernels, order)) {
+    plan.obstacle = "the rows of the output are short runs of the product";
+  }
+  plan.obstacle_to_copy = obstacle_to_planes(geometry, kernels, order);
+  if (plan.obstacle == nullptr) {
     plan.source = ActivationsFrom::input;
   } else if (readable_with_next_pixels(geometry, order, flip)) {
     plan.source = ActivationsFrom::input;
     plan.gathers_end = true;
-  } else if (planes_pay(geometry, kernels, order)) {
+  } else if (plan.obstacle_to_copy == nullptr) {
     plan.source = ActivationsFrom::planes;
   } else {
     plan.source = ActivationsFrom::pixels;
@@ -208,12 +229,18 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   const std::int64_t parts = num_threads == 1 ? 1 : std::int64_t{num_threads} * kTasksPerThread;
   ProductRegions cut = cut_into_regions(
       geometry, kernels, std::min(kMostTilePixels, divide_up(geometry.image_pixels() * geometry.batch, parts)));
-  if (cut.regions.empty() || cut.cycles > 0.8 * cycles_of_all_taps(geometry, kernels, plan)) return;
-  const bool in_place = flip == 0 && geometry.input.c == 1 && cut.order.segment_terms == cut.order.segment_padded;
+  if (cut.regions.empty()) return;
+  const double all_taps = cycles_of_all_taps(geometry, kernels, plan);
+  if (cut.cycles > 0.8 * all_taps) return;
+  const char* obstacle = obstacle_in_codes(geometry, cut.order, flip);
+  const bool in_place = obstacle == nullptr;
   if (!in_place && !(reads_most(geometry) && PaddedPlanes::holds(unpadded(geometry)))) return;
   plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
   plan.filter = packed_filter(geometry, kernels, cut.order, true);
+  plan.obstacle = obstacle;
+  plan.obstacle_to_copy = nullptr;
   plan.regions = std::move(cut.regions);
+  plan.saved_by_regions = 1.0 - cut.cycles / all_taps;
   plan.by_rows = true;
   plan.units = geometry.batch;
   plan.unit_pixels = geometry.image_pixels();

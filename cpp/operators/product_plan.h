@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "operators/convolution_packing.h"
@@ -25,9 +26,13 @@ enum class ActivationsFrom : std::uint8_t {
 struct ProductPlan {
   ActivationsFrom source;
   bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
-  bool by_rows;      // the input's rows have seams: tiles are bands or parts of a row
+  // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
+  const char* obstacle;
+  const char* obstacle_to_copy;
+  bool by_rows;  // the input's rows have seams: tiles are bands or parts of a row
   PackedFilter filter;
   std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
+  double saved_by_regions;             // the part of the estimated time
   std::int64_t unit_pixels;            // of what tiles do not cross: a row, an image or the batch
   std::int64_t units;
   std::int64_t tile_pixels;  // for bands a multiple of the output's width
@@ -57,5 +62,9 @@ bool divides_channels(const ConvolutionGeometry& geometry);
 // input_flip is 0x80 for INT8 input. Throws std::bad_alloc if a size is beyond the address space.
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads);
+
+// What was chosen and why, one property a line.
+std::string describe_product_plan(const ConvolutionGeometry& geometry, const ExecutionTarget& target,
+                                  const ProductPlan& plan);
 
 }  // namespace dmlcpu

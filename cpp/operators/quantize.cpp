@@ -31,7 +31,7 @@ class Quantize final : public BlockwiseOperator {
         input_bytes_(element_size(desc().tensor(0).type)) {}
 
  protected:
-  const char* kernel_name() const override { return "quantize, division"; }
+  const char* kernel_family() const override { return "quantize"; }
 
   void compute(const ScaledRows& rows) const noexcept override {
     const std::size_t calls = rows.per_element ? 1 : rows.rows, count = rows.rows * rows.columns / calls;

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "operators/operator.h"
+#include "operators/plan_words.h"
 #include "operators/scaled_runs.h"
 
 namespace dmlcpu {
@@ -29,7 +30,7 @@ class QuantizeLinear final : public CompiledOperator {
         kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
 
   std::string describe() const override {
-    return "algorithm: one pass\nkernel: quantize, division\n" + runs_.describe();
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), "quantize") + ", division\n" + runs_.describe();
   }
 
  protected:

@@ -9,6 +9,7 @@
 #include "operators/convolution_algorithm.h"
 #include "operators/operator.h"
 #include "operators/pixel_rows.h"
+#include "operators/plan_words.h"
 #include "operators/pooling_plan.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"
@@ -67,7 +68,8 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
 
   std::size_t temporary_size() const override { return scratch_size_; }
   std::string describe() const override {
-    return "algorithm: windows of channels\n" + plan_.describe() + ", on " + std::to_string(participants_) + " threads";
+    return "algorithm: windows of channels\nkernel: " + kernel_words(target(), "pool") + "\n" + plan_.describe() +
+           ", on " + counted(participants_, "thread");
   }
 
  protected:

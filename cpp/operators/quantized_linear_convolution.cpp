@@ -2,7 +2,9 @@
 // whichever algorithm was chosen.
 #include <algorithm>
 #include <array>
+#include <iomanip>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <type_traits>
 
@@ -42,18 +44,34 @@ double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarg
 // Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's
 // cache.
 constexpr double kLeastCyclesOfThread = 18000;
+constexpr double kCyclesPerMicrosecond = 3000;
 // Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
 constexpr std::int64_t kLeastPixelsOfPlane = 256;
 
+// Whether threads write parts of the planes of one image.
+bool shares_planes(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return geometry.output.c != 1 && geometry.batch == 1 &&
+         (depthwise_applies(geometry) || grouped_applies(geometry, target));
+}
+
 ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
   double most = estimated_cycles(geometry, target) / kLeastCyclesOfThread;
-  const bool stages_output =
-      geometry.output.c != 1 && (depthwise_applies(geometry) || grouped_applies(geometry, target));
-  if (stages_output && geometry.batch == 1) {
+  if (shares_planes(geometry, target)) {
     most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
   }
   if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
   return target;
+}
+
+std::string threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  std::ostringstream text;
+  text << "at most " << with_threads_that_pay(geometry, target).num_threads << " of " << target.num_threads
+       << " because the work is estimated at " << std::setprecision(2)
+       << estimated_cycles(geometry, target) / kCyclesPerMicrosecond << " us, and less than "
+       << kLeastCyclesOfThread / kCyclesPerMicrosecond << " us a thread do not pay";
+  if (shares_planes(geometry, target))
+    text << ", nor parts of less than " << kLeastPixelsOfPlane << " pixels of a plane";
+  return text.str();
 }
 
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
@@ -108,7 +126,7 @@ class Convolution final : public CompiledOperator {
 
   std::size_t temporary_size() const override { return scratch_size_; }
   std::string describe() const override {
-    return algorithm_->describe() +
+    return algorithm_->describe() + "\nthreads: " + threads_that_pay(geometry_, target()) +
            "\nfilter: " + (desc().tensor(numbers_.filter).owned ? "packed once, " : "packed at each dispatch, ") +
            std::to_string(algorithm_->packed_filter_size()) + " bytes";
   }

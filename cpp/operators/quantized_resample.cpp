@@ -14,6 +14,7 @@
 
 #include "operators/attributes.h"
 #include "operators/code_parameters.h"
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"
 #include "runtime/scratch.h"
@@ -93,10 +94,11 @@ class QuantizedResample final : public CompiledOperator {
 
   std::string describe() const override {
     return std::string("algorithm: ") + (nearest_ ? "copies where the parameters are equal, otherwise " : "") +
-           "columns, then rows\nkernels: dequantize, resample\nrows: " + std::to_string(row_count()) + " of " +
+           "columns, then rows\nkernels: " + kernel_words(target(), "dequantize") + ", " +
+           kernel_words(target(), "resample") + "\nrows: " + std::to_string(row_count()) + " of " +
            std::to_string(output_row_) + " elements, " + (whole_pixels_ ? "of all channels" : "of one channel") +
            (input_.dense && output_.dense ? "" : ", through scratch memory") +
-           "\ntasks: " + std::to_string(task_count()) + ", on " + std::to_string(participants()) + " threads";
+           "\ntasks: " + std::to_string(task_count()) + ", on " + counted(participants(), "thread");
   }
 
   std::size_t temporary_size() const override { return scratch_size() * as_size(participants()); }

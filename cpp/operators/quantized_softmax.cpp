@@ -13,6 +13,7 @@
 
 #include "operators/axis_rows.h"
 #include "operators/code_parameters.h"
+#include "operators/plan_words.h"
 
 namespace dmlcpu {
 namespace {
@@ -75,8 +76,9 @@ class QuantizedSoftmax final : public CompiledOperator {
 
   std::string describe() const override {
     return "algorithm: 256 exponentials, then by rows maximum, sum, quotients" +
-           std::string(rows_.length() < kLongRow ? "\nkernel: softmax\n" : " of 256 codes\nkernel: softmax, table\n") +
-           rows_.describe();
+           std::string(rows_.length() < kLongRow ? "" : " of 256 codes") +
+           "\nkernel: " + kernel_words(target(), "softmax") +
+           (rows_.length() < kLongRow ? "" : ", " + kernel_words(target(), "table")) + "\n" + rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }

@@ -1,5 +1,6 @@
 // SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
 #include "operators/axis_rows.h"
+#include "operators/plan_words.h"
 
 namespace dmlcpu {
 namespace {
@@ -13,7 +14,8 @@ class Softmax final : public CompiledOperator {
         rows_(desc(), kInput, kOutput, target().num_threads) {}
 
   std::string describe() const override {
-    return "algorithm: maximum, exponentials and sum, quotients\nkernel: softmax\n" + rows_.describe();
+    return "algorithm: maximum, exponentials and sum, quotients\nkernel: " + kernel_words(target(), "softmax") + "\n" +
+           rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "operators/channel_planes.h"
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
 
@@ -70,7 +71,8 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     std::ostringstream text;
     text << "staging: " << (staging_.input ? "input" : "") << (staging_.input && staging_.output ? " and " : "")
          << (staging_.output ? "output" : "") << " through {N, H, W, C} copies of " << images_ << " of "
-         << geometry_.batch << " images\n"
+         << counted(geometry_.batch, "image") << ", because the channels of the "
+         << (staging_.input && staging_.output ? "tensors" : "tensor") << " are not neighbours\n"
          << algorithm_->describe();
     return text.str();
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
 
@@ -152,7 +153,7 @@ std::string StridedCopy::describe() const {
   return std::string("copy: ") + kNames[static_cast<std::size_t>(method_)] + ", " + std::to_string(outer_.size) +
          " blocks of " + std::to_string(rows_.size) + " x " + std::to_string(columns_.size) +
          " elements\ntasks: " + std::to_string(tasks) + ", on " +
-         std::to_string(std::min(tasks, as_size(target_.num_threads))) + " threads";
+         counted(static_cast<std::int64_t>(std::min(tasks, as_size(target_.num_threads))), "thread");
 }
 
 }  // namespace dmlcpu

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "operators/plan_words.h"
+
 namespace dmlcpu {
 namespace {
 
@@ -121,7 +123,8 @@ std::string StridedRuns::describe(int num_threads) const {
   const std::size_t threads = std::min(task_count(), static_cast<std::size_t>(num_threads));
   return "runs: " + std::to_string(count_) + " of " + std::to_string(length()) +
          " elements (neighbouring axes joined where every tensor allows)\ntasks: " + std::to_string(task_count()) +
-         " of about " + std::to_string(kElementsPerTask) + " elements, on " + std::to_string(threads) + " threads";
+         " of about " + std::to_string(kElementsPerTask) + " elements, on " +
+         counted(static_cast<std::int64_t>(threads), "thread");
 }
 
 }  // namespace dmlcpu

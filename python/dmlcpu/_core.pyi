@@ -42,7 +42,7 @@ def bind_graph(
     nodes: Sequence[_NodeRow],
     isa: str,
     num_threads: int,
-    resolve: Callable[[dict[str, Any]], list[Any]],
+    resolve: Callable[[dict[str, Any]], tuple[tuple[Any, ...], Callable[[], None] | None]],
     result_type: Any,
 ) -> BoundGraph: ...
 

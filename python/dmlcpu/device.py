@@ -23,6 +23,7 @@ from dmlcpu.schema import FieldKind, place_of
 from dmlcpu.validation import is_data_type_supported, validate
 
 if TYPE_CHECKING:
+    from dmlcpu.graph.compiled_graph import CompiledGraph
     from dmlcpu.graph.descs import GraphDesc
 
 __all__ = ["BindingProperties", "CompiledOperator", "Device", "Operator", "available_isas", "default_device"]
@@ -199,7 +200,7 @@ class Device:
         print_plan(compiled)
         return compiled
 
-    def compile_graph(self, desc: GraphDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledOperator:
+    def compile_graph(self, desc: GraphDesc, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledGraph:
         """Compile a graph of operators (``IDMLDevice1::CompileGraph``), from feature level 2_1 on.
 
         The graph runs in one native call; its values share memory and lie in it as suits the operators best. The bits

@@ -20,7 +20,7 @@ from dmlcpu.schema import (
 )
 from dmlcpu.tensor import ELEMENT_BITS, TensorDesc, calc_buffer_tensor_size
 
-__all__ = ["read_fields", "unsupported_tensor"]
+__all__ = ["read_fields", "tensor_violation", "unsupported_tensor"]
 
 _LIMIT: Final = 2**32
 _RANGE: Final = "from 0 to 2**32 - 1"
@@ -35,7 +35,7 @@ def read_fields(desc: object, schema: OperatorSchema) -> DescValues | Violation:
     for field, support in _supports(schema):
         name, value = field.name, field.value_in(desc)
         if support is not None:
-            violation = _tensor_violation(name, value, support, is_output=field.kind is FieldKind.OUTPUT)
+            violation = tensor_violation(name, value, support, is_output=field.kind is FieldKind.OUTPUT)
             if value is not None:
                 tensors[name] = value
         elif field.kind is FieldKind.UINT_ARRAY:
@@ -53,6 +53,22 @@ def read_fields(desc: object, schema: OperatorSchema) -> DescValues | Violation:
         if violation is not None:
             return violation
     return DescValues(tensors, numbers, arrays)
+
+
+def tensor_violation(name: str, tensor: Any, support: TensorSupport, *, is_output: bool) -> Violation | None:
+    """Return what makes a tensor unacceptable on its own: its form, what a table does not allow of it, its buffer."""
+    if tensor is not None:
+        if not isinstance(tensor, TensorDesc):
+            return Violation(Check.FORM, name, _shown(tensor), "a TensorDesc")
+        if not _are_integers(tensor.sizes, lowest=1):
+            expected = "a sequence of integers from 1 to 2**32 - 1"
+            return Violation(Check.FORM, name, f"sizes {_shown(tensor.sizes)}", expected)
+    violation = unsupported_tensor(name, tensor, support)
+    if violation is not None or tensor is None:
+        return violation
+    return (
+        _layout_violation(name, tensor) or _buffer_violation(name, tensor) or _flags_violation(name, tensor, is_output)
+    )
 
 
 def unsupported_tensor(name: str, tensor: TensorDesc | None, support: TensorSupport) -> Violation | None:
@@ -74,21 +90,6 @@ def unsupported_tensor(name: str, tensor: TensorDesc | None, support: TensorSupp
 def _supports(schema: OperatorSchema) -> tuple[tuple[Field, TensorSupport | None], ...]:
     """Return each field with what the highest level allows of it."""
     return tuple((field, field.support_at(HIGHEST_FEATURE_LEVEL) if field.history else None) for field in schema.fields)
-
-
-def _tensor_violation(name: str, tensor: Any, support: TensorSupport, *, is_output: bool) -> Violation | None:
-    if tensor is not None:
-        if not isinstance(tensor, TensorDesc):
-            return Violation(Check.FORM, name, _shown(tensor), "a TensorDesc")
-        if not _are_integers(tensor.sizes, lowest=1):
-            expected = "a sequence of integers from 1 to 2**32 - 1"
-            return Violation(Check.FORM, name, f"sizes {_shown(tensor.sizes)}", expected)
-    violation = unsupported_tensor(name, tensor, support)
-    if violation is not None or tensor is None:
-        return violation
-    return (
-        _layout_violation(name, tensor) or _buffer_violation(name, tensor) or _flags_violation(name, tensor, is_output)
-    )
 
 
 def _layout_violation(name: str, tensor: TensorDesc) -> Violation | None:

@@ -24,6 +24,7 @@ __all__ = [
     "dtype_of",
     "has_data_type",
     "is_four_bits",
+    "span_in_bytes",
     "span_in_elements",
 ]
 
@@ -69,6 +70,15 @@ def span_in_elements(sizes: Sequence[int], strides: Sequence[int] | None = None)
             elements *= size
         return elements
     return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+
+
+def span_in_bytes(desc: TensorDesc) -> int:
+    """Return the bytes from the first element of a tensor to its last, half of the last one perhaps another's.
+
+    >>> span_in_bytes(TensorDesc(TensorDataType.UINT4, (5,))), span_in_bytes(TensorDesc(TensorDataType.INT32, (5,)))
+    (3, 20)
+    """
+    return (span_in_elements(desc.sizes, desc.strides) * ELEMENT_BITS[desc.data_type] + 7) // 8
 
 
 def calc_buffer_tensor_size(

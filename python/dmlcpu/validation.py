@@ -8,10 +8,11 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import FeatureLevel, TensorDataType
 from dmlcpu.errors import InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
-from dmlcpu.fields import read_fields, unsupported_tensor
-from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, DescValues, OperatorSchema, Violation
+from dmlcpu.fields import read_fields, tensor_violation, unsupported_tensor
+from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, DescValues, OperatorSchema, TensorSupport, Violation
+from dmlcpu.tensor import TensorDesc
 
-__all__ = ["find_violation", "is_data_type_supported", "validate"]
+__all__ = ["find_violation", "is_data_type_supported", "validate", "validate_graph_input"]
 
 
 def validate(desc: OperatorDesc, feature_level: FeatureLevel) -> None:
@@ -28,7 +29,6 @@ def validate(desc: OperatorDesc, feature_level: FeatureLevel) -> None:
         ValueError: There is no such feature level.
 
     >>> from dmlcpu.descs.element_wise import ElementWiseDequantizeLinearOperatorDesc
-    >>> from dmlcpu.tensor import TensorDesc
     >>> desc = ElementWiseDequantizeLinearOperatorDesc(
     ...     input_tensor=TensorDesc(TensorDataType.INT8, (4, 5)),
     ...     scale_tensor=None,
@@ -45,6 +45,26 @@ def validate(desc: OperatorDesc, feature_level: FeatureLevel) -> None:
         raise InvalidDescError(message, schema.operator_type, found.field)
     if level < HIGHEST_FEATURE_LEVEL and not _is_accepted(found, schema, level):
         raise _unsupported(found, schema, level)
+
+
+def validate_graph_input(name: str, tensor: TensorDesc) -> None:
+    """Check what holds of every operator's input, whatever the operator, of an input of a graph.
+
+    Args:
+        name: Its binding.
+        tensor: Its desc.
+
+    Raises:
+        InvalidDescError: No operator of any feature level takes such a tensor.
+
+    >>> validate_graph_input("input_0", TensorDesc(TensorDataType.UINT8, (1,) * 9))
+    Traceback (most recent call last):
+    dmlcpu.errors.InvalidDescError: graph: input_0: got dimension count 9, expected 1 to 8
+    """
+    data_types = tuple(sorted(_data_types_at(HIGHEST_FEATURE_LEVEL)))
+    violation = tensor_violation(name, tensor, TensorSupport(HIGHEST_FEATURE_LEVEL, data_types, 1, 8), is_output=False)
+    if violation is not None:
+        raise InvalidDescError(f"graph: {name}: {_wording(violation)}", None, name)
 
 
 def find_violation(desc: OperatorDesc) -> Violation | None:

@@ -15,14 +15,17 @@ inline Operand spread(const Parameters& operand) noexcept {
           _mm512_set1_epi8(static_cast<char>(operand.flip))};
 }
 
-// The 64 codes as four vectors of code minus zero point; a quarter's sixteen codes are four of each, in order.
+// The 64 codes as four vectors of code minus zero point; a quarter's sixteen codes are four of each, in order. Where no
+// operand has a flip, a kernel may leave it out.
 struct Differences {
   __m512 f32x16[4];
 };
 
+template <bool flips = true>
 inline Differences differences(const std::uint8_t* codes, __mmask64 mask, const Operand& operand) noexcept {
   const __m512i exponent_u16x32 = _mm512_set1_epi16(0x4b00), zero_u8x64 = _mm512_setzero_si512();
-  const __m512i codes_u8x64 = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, codes), operand.flip_u8x64);
+  __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, codes);
+  if constexpr (flips) codes_u8x64 = _mm512_xor_si512(codes_u8x64, operand.flip_u8x64);
   const __m512i low_u16x32 = _mm512_unpacklo_epi8(codes_u8x64, zero_u8x64);
   const __m512i high_u16x32 = _mm512_unpackhi_epi8(codes_u8x64, zero_u8x64);
   const __m512i shifted_f32x16[4] = {

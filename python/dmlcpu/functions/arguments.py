@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike
 
 from dmlcpu import _core
@@ -172,10 +171,25 @@ class Arguments:
             raise self.error(name, _shown(value), f"a number that {dtype} holds, or an infinity")
         return typed
 
+    def axis(self, value: Any, rank: int) -> int:
+        """Return the axis of 1-D parameters as an integer.
+
+        Raises:
+            BindingError: An array of so many axes has no such axis. 1, the default, is none of a 1-D array's, but there
+                a 1-D parameter has one place only.
+        """
+        axis = coerce_integer(value)
+        if type(axis) is int and (-rank <= axis < rank or (axis == 1 and rank < 2)):
+            return axis
+        got = _shown(axis) if type(axis) is int else f"an object of type {type(axis).__name__}"
+        raise self.error("axis", got, f"an integer from {-rank} to {rank - 1}" if rank else "1: the input has no axes")
+
     def along_axis(
         self, name: str, value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], axis: int
     ) -> Array | None:
         """Return a scale or zero point of an element-wise operator as a view of the input's shape, 0 strides and all.
+
+        The axis is one of ``axis``.
 
         Raises:
             BindingError: Its shape neither broadcasts nor is 1-D along ``axis``.
@@ -186,8 +200,7 @@ class Arguments:
         if array.size == 1:
             array = array.reshape(())
         elif array.ndim == 1 and len(shape) > 1:
-            axis = coerce_integer(axis)
-            if type(axis) is not int or not -len(shape) <= axis < len(shape) or array.size != shape[axis]:
+            if array.size != shape[axis]:
                 expected = f"one, or one for each along axis {axis} of shape {shape}"
                 raise self.error(name, f"{array.size} elements", expected)
             array = array.reshape([-1 if dimension == axis % len(shape) else 1 for dimension in range(len(shape))])
@@ -329,14 +342,12 @@ def _shown(number: int | float) -> str:
 
 def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:
     """Return a view of a line of values as a shape of ones but for the axis; a single value repeats along it."""
-    stride = 0 if line.size == 1 else line.strides[0]
-    strides = tuple(stride if index == axis else 0 for index in range(len(shape)))
-    return as_strided(line, shape, strides, writeable=False)
+    return broadcast(line.reshape([-1 if index == axis else 1 for index in range(len(shape))]), shape)
 
 
 def _on_channel_axis(line: Array, rank: int) -> Array:
-    shape = (1, line.size) + (1,) * max(rank - 2, 0)
-    return as_strided(line, shape, (0, line.strides[0]) + (0,) * max(rank - 2, 0), writeable=False)
+    result: Array = line.reshape((1, line.size) + (1,) * max(rank - 2, 0))  # a view, of lines of stride 0 too
+    return result
 
 
 @lru_cache

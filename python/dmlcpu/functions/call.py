@@ -16,9 +16,9 @@ from dmlcpu.errors import BindingError, DmlError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.arguments import Arguments
 from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
-from dmlcpu.graph.builder import GraphBuilder, expression_of
+from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
 from dmlcpu.schema import place_of
-from dmlcpu.tensor import TensorDesc, data_type_of, is_four_bits
+from dmlcpu.tensor import TensorDesc, data_type_of
 
 __all__ = ["FunctionCall"]
 
@@ -46,7 +46,7 @@ class FunctionCall(Arguments):
             BindingError: An array is none, or lies in memory as no desc can say.
             TypeError: The device is none.
         """
-        if (expression := next(filter(None, map(expression_of, arrays.values())), None)) is not None:
+        if (expression := next(filter(None, map(_expression_of, arrays.values())), None)) is not None:
             return self._record(expression.builder, arrays, attributes)
         layouts = tuple((name, None if array is None else self._layout(name, array)) for name, array in arrays.items())
         device = default_device() if self.device is None else self.device
@@ -69,18 +69,17 @@ class FunctionCall(Arguments):
                 tensors[name] = None
                 continue
             layout = self._layout(name, array)
-            if layout.packed is not None or is_four_bits(data_type_of(layout.dtype)):
-                raise self.error(name, "4-bit elements", "others: graphs have no tensors of 4 bits")
-            output = isinstance(array, Layout)
+            output = _binding(array) is None
             if not output and name in _output_names(self.desc_type.operator_type):
                 argument = "out" if name == "output_tensor" else name
                 raise self.error(argument, "an array", "None: a graph's outputs are bound at dispatch")
-            constant = not output and expression_of(array) is None
+            constant = not output and _expression_of(array) is None
             flags = TensorFlags.OWNED_BY_DML if constant else TensorFlags.NONE
             tensors[name] = replace(_desc(*layout), flags=flags)
         values = {name: coerce_integer(value) for name, value in attributes.items()}
+        bindings = {name: _binding(array) for name, array in arrays.items()}
         try:
-            outputs = builder.add_operator(self.desc_type(**_gathered(tensors.items()), **values), arrays)
+            outputs = builder.add_operator(self.desc_type(**_gathered(tensors.items()), **values), bindings)
         except ValueError as error:
             if isinstance(error, DmlError):
                 raise
@@ -122,6 +121,10 @@ def _compile(
 
 
 _compiled: Callable[..., CompiledOperator] = lru_cache(maxsize=1024)(_compile)
+
+
+def _expression_of(array: Any) -> Expression | None:
+    return expression_of(array.pairs if isinstance(array, PackedArray) else array)
 
 
 def _binding(array: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dmlcpu.descs.element_wise import (
@@ -12,7 +14,7 @@ from dmlcpu.descs.element_wise import (
 )
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type
+from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, broadcast, new_like
 
@@ -36,7 +38,8 @@ def quantize_linear(
         scale: A number, or an array of the input's type (FLOAT32 for INT32): of one element, 1-D along ``axis``, or
             broadcastable to the input.
         zero_point: None for 0, a number, or an array of the output's type, shaped like a scale.
-        axis: The axis of 1-D parameters.
+        axis: The axis of 1-D parameters, from minus the input's dimensions up; 1 may be left as it is where no
+            parameter needs it.
         out: The array to write; by default a new one in the input's memory order.
         device: Where it runs; by default ``default_device()``.
         output_data_type: INT8 or UINT8; by default that of ``out``, else of ``zero_point``, else UINT8.
@@ -50,10 +53,12 @@ def quantize_linear(
     """
     call = FunctionCall("quantize_linear", ElementWiseQuantizeLinearOperatorDesc, device)
     x = call.array("input", input)
+    axis = call.axis(axis, x.ndim)
     dtype = call.output_dtype(output_data_type, {"out": out}, ("zero_point", zero_point), code_type(x))
+    scale_dtype = x.dtype if x.dtype.kind == "f" else FLOAT32  # of INT32; else the input is what is wrong
     arrays = {
         "input_tensor": x,
-        "scale_tensor": call.along_axis("scale", scale, FLOAT32 if x.dtype == INT32 else x.dtype, x.shape, axis),
+        "scale_tensor": call.along_axis("scale", scale, scale_dtype, x.shape, axis),
         "zero_point_tensor": call.along_axis("zero_point", zero_point, dtype, x.shape, axis),
         "output_tensor": new_like(dtype, x) if out is None else out,
     }
@@ -78,7 +83,8 @@ def dequantize_linear(
         scale: A number, or an array of the output's type: of one element, 1-D along ``axis``, or broadcastable to the
             input.
         zero_point: None for 0, a number, or an array of the input's type, shaped like a scale.
-        axis: The axis of 1-D parameters.
+        axis: The axis of 1-D parameters, from minus the input's dimensions up; 1 may be left as it is where no
+            parameter needs it.
         out: The array to write; by default a new one in the input's memory order.
         device: Where it runs; by default ``default_device()``.
         output_data_type: FLOAT32 or FLOAT16; by default that of ``out``, else of ``scale``, else FLOAT32.
@@ -92,6 +98,7 @@ def dequantize_linear(
     """
     call = FunctionCall("dequantize_linear", ElementWiseDequantizeLinearOperatorDesc, device)
     x = call.array("input", input)
+    axis = call.axis(axis, x.ndim)
     dtype = call.output_dtype(output_data_type, {"out": out}, ("scale", scale), FLOAT32)
     arrays = {
         "input_tensor": x,
@@ -103,13 +110,21 @@ def dequantize_linear(
     return output.reshape(x.shape) if out is None else out
 
 
+class DynamicQuantizeLinearOutputs(NamedTuple):
+    """The outputs of DYNAMIC_QUANTIZE_LINEAR, by the fields of its desc."""
+
+    output_tensor: Array
+    output_scale_tensor: Array
+    output_zero_point_tensor: Array
+
+
 def dynamic_quantize_linear(
     input: Operand,
     *,
     out: tuple[Array | None, Array | None, Array | None] | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> tuple[Array, Array, Array]:
+) -> DynamicQuantizeLinearOutputs:
     """Return codes, scale and zero point that span the range of the input (DYNAMIC_QUANTIZE_LINEAR, from level 4_0).
 
     Args:
@@ -119,7 +134,8 @@ def dynamic_quantize_linear(
         output_data_type: INT8 or UINT8; by default that of the codes or the zero point in ``out``, else UINT8.
 
     Returns:
-        The codes in the input's shape and memory order, and 0-d arrays of scale and zero point.
+        A named tuple, as of a dispatch: ``output_tensor``, the codes in the input's shape and memory order, and 0-d
+        arrays ``output_scale_tensor`` and ``output_zero_point_tensor``.
 
     Raises:
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
@@ -128,6 +144,8 @@ def dynamic_quantize_linear(
     >>> codes, scale, zero_point = dynamic_quantize_linear(np.float32([-1, 0, 254]))
     >>> codes, scale, zero_point
     (array([  0,   1, 255], dtype=uint8), array(1., dtype=float32), array(1, dtype=uint8))
+    >>> dynamic_quantize_linear(np.float32([-1, 0, 254])).output_scale_tensor
+    array(1., dtype=float32)
     """
     call = FunctionCall("dynamic_quantize_linear", DynamicQuantizeLinearOperatorDesc, device)
     x = call.array("input", input)
@@ -146,7 +164,7 @@ def dynamic_quantize_linear(
         "output_zero_point_tensor": call.single_output("out[2]", given_zero_point, dtype, rank),
     }
     codes, scale, zero_point = call.run(arrays)
-    return (
+    return DynamicQuantizeLinearOutputs(
         codes.reshape(x.shape) if given_codes is None else given_codes,
         scale.reshape(()) if given_scale is None else given_scale,
         zero_point.reshape(()) if given_zero_point is None else given_zero_point,

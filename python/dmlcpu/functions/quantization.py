@@ -16,6 +16,7 @@ from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, is_number
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
+from dmlcpu.graph.builder import expression_of
 from dmlcpu.packing import packed_length
 from dmlcpu.tensor import dtype_of, is_four_bits
 
@@ -191,7 +192,7 @@ def _four_bit_zero_point(
     if array.size != needed or array.ndim > 1:
         expected = f"({needed},): the packed bytes of {name} elements in the scale's shape {shape}"
         raise call.error("zero_point", f"uint8 of shape {array.shape}", expected)
-    return PackedArray(np.ascontiguousarray(array).reshape(-1), data_type, shape, _row_major(shape))
+    return PackedArray(_flat(call, "zero_point", array), data_type, shape, _row_major(shape))
 
 
 def _input_type(call: FunctionCall, given: Any, input: Array) -> TensorDataType:
@@ -209,14 +210,23 @@ def _packed_input(call: FunctionCall, pairs: Array, data_type: TensorDataType, s
     shape = coerce_sequence(sizes)
     if sizes is None:
         shape = (*pairs.shape[:-1], 2 * pairs.shape[-1]) if pairs.ndim else (2,)
-    elif not isinstance(shape, tuple) or not all(type(size) is int and 0 < size < 2**32 for size in shape):
+    elif not isinstance(shape, tuple) or not all(type(size) is int and size > 0 for size in shape):
         raise call.error("sizes", repr(sizes)[:40], "a sequence of positive integers")
     elements = math.prod(shape)
     needed = packed_length(elements)
-    if pairs.size != needed or elements >= 2**32:
-        expected = f"{needed}, which {elements} elements take" if elements < 2**32 else "fewer than 2**32 elements"
-        raise call.error("input", f"{pairs.size} packed bytes", expected)
-    return PackedArray(np.ascontiguousarray(pairs).reshape(-1), data_type, shape, _row_major(shape))
+    if elements >= 2**32:
+        name = "input" if sizes is None else "sizes"
+        raise call.error(name, f"2**{elements.bit_length() - 1} elements or more", "fewer than 2**32")
+    if pairs.size != needed:
+        raise call.error("input", f"{pairs.size} packed bytes", f"{needed}, which {elements} elements take")
+    return PackedArray(_flat(call, "input", pairs), data_type, shape, _row_major(shape))
+
+
+def _flat(call: FunctionCall, name: str, pairs: Array) -> Array:
+    """Return packed bytes one after the other, in a copy if they do not lie so. An expression's cannot be copied."""
+    if expression_of(pairs) is not None and not pairs.flags.c_contiguous:
+        raise call.error(name, f"strides of {pairs.strides} bytes", "packed bytes that are contiguous")
+    return np.ascontiguousarray(pairs).reshape(-1)
 
 
 def _packed_output(

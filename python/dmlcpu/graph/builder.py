@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from dmlcpu.bindings import TensorBinding
 from dmlcpu.coercion import coerce_integer
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.device import (
-    CompiledOperator,
     Device,
     check_flags,
     default_device,
@@ -21,14 +21,16 @@ from dmlcpu.device import (
     print_plan,
 )
 from dmlcpu.enums import ExecutionFlags, TensorFlags
-from dmlcpu.errors import InvalidDescError
 from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.connections import check_graph_level
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.tensor import TensorDesc, dtype_of, span_in_elements
+from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
+from dmlcpu.validation import validate_graph_input
 
 __all__ = ["Expression", "GraphBuilder", "input_tensor"]
 
 _Array = np.ndarray[Any, Any]
+_BYTE = np.dtype(np.uint8)
 
 
 class GraphBuilder:
@@ -59,7 +61,7 @@ class GraphBuilder:
         """Where the graph will run."""
         return self._device
 
-    def build(self, flags: ExecutionFlags, outputs: Sequence[Any]) -> CompiledOperator:
+    def build(self, flags: ExecutionFlags, outputs: Sequence[Any]) -> CompiledGraph:
         """Compile the graph of these outputs; the builder may go on afterwards.
 
         Args:
@@ -69,8 +71,10 @@ class GraphBuilder:
         Raises:
             ValueError: There is no output, or a flag is unknown.
             TypeError: An output is no expression of this builder.
+            UnsupportedFeatureLevelError: The device's level has no graphs.
         """
         check_flags(flags)
+        check_graph_level(self._device)
         outputs = tuple(outputs)
         if not outputs:
             raise ValueError("outputs: got none, expected at least one expression")
@@ -90,17 +94,9 @@ class GraphBuilder:
             raise ValueError(f"index: got {index!r}, expected a number that no other input of the graph has")
         if not isinstance(desc, TensorDesc):
             raise TypeError(f"desc: got an object of type {type(desc).__name__}, expected a TensorDesc")
-        try:
-            dtype_of(desc.data_type)
-            elements = span_in_elements(desc.sizes, desc.strides)
-        except (TypeError, ValueError) as error:
-            raise InvalidDescError(f"graph: input_{number}: {error}", None, f"input_{number}") from None
-        if not 1 <= len(desc.sizes) <= 8 or min(desc.sizes) < 1 or elements >= 2**32:
-            got = f"graph: input_{number}: got sizes {desc.sizes} and strides {desc.strides}"
-            message = f"{got}, expected 1 to 8 dimensions and fewer than 2**32 elements"
-            raise InvalidDescError(message, None, f"input_{number}")
-        self._inputs.add(number)
         name = f"input_{number}"
+        validate_graph_input(name, desc)
+        self._inputs.add(number)
         owned = bool(desc.flags & TensorFlags.OWNED_BY_DML)
         value = self._graph.add_constant(desc, None, name) if owned else self._graph.add_input(name, desc)
         return Expression(self, value, desc)
@@ -137,9 +133,13 @@ class GraphBuilder:
     def _value(self, array: _Array, desc: TensorDesc) -> int:
         expression = expression_of(array)
         if expression is None:
+            if has_data_type(array.dtype, desc.data_type) and is_four_bits(desc.data_type):
+                array = TensorBinding("", desc, owned=True, output=False).packed_copy(array)
             return self._graph.add_constant(desc, array)
         if expression.builder is not self:
             raise ValueError("an expression of another GraphBuilder: a graph has one builder")
+        if expression.desc.data_type != desc.data_type:  # packed bytes, seen as the elements in them
+            return self._graph.reinterpret(expression.value, desc)
         if tuple(expression.desc.sizes) == tuple(desc.sizes):
             return expression.value
         # numpy repeated and reshaped the placeholder: axes of stride 0 are repeated.
@@ -186,9 +186,14 @@ class Expression:
         return self.builder.add_reshape(self, lengths)
 
     def placeholder(self) -> _Array:
-        """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read."""
+        """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read.
+
+        Raises:
+            TypeError: The elements have 4 bits, and ml_dtypes is not installed.
+        """
         if self._placeholder is None:
-            self._placeholder = np.asarray(_Placeholder(self))
+            # The interface of arrays cannot name 4-bit types.
+            self._placeholder = np.asarray(_Placeholder(self)).view(dtype_of(self.desc.data_type))
         return self._placeholder
 
 
@@ -197,7 +202,7 @@ class _Placeholder:
 
     def __init__(self, expression: Expression) -> None:
         desc = expression.desc
-        dtype = dtype_of(desc.data_type)
+        dtype = _BYTE if is_four_bits(desc.data_type) else dtype_of(desc.data_type)
         self.expression = expression
         self._memory = np.empty(span_in_elements(desc.sizes, desc.strides), dtype)
         strides = tuple(stride * dtype.itemsize for stride in desc.element_strides)

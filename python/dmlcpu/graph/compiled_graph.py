@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from threading import Lock
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
 from dmlcpu.device import BindingProperties, CompiledOperator, Device, result_type
-from dmlcpu.errors import DmlError
+from dmlcpu.errors import DmlError, InvalidDescError
 from dmlcpu.graph.native_graph import NativeGraph, ValueKind
+from dmlcpu.graph.trace import PartTime, StepTime, write_trace
 
-__all__ = ["CompiledGraph", "Step", "StepTime"]
+__all__ = ["CompiledGraph", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +35,6 @@ class Step:
     name: str
     plan: str
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class StepTime:
-    """When one step of a dispatch ran.
-
-    Attributes:
-        type: The operator.
-        name: The node that it comes from.
-        begin: Nanoseconds from the beginning of the dispatch.
-        duration: Nanoseconds.
-    """
-
-    type: str
-    name: str
-    begin: int
-    duration: int
 
 
 class CompiledGraph(CompiledOperator):
@@ -73,15 +58,19 @@ class CompiledGraph(CompiledOperator):
         self._names = {value: graph.names[value] for value in later}
         self._initialized_empty = False
         self._initialize_lock = Lock()
+        self._times: tuple[StepTime, ...] = ()  # of the last profile
         values, nodes = graph.rows()
-        self._graph = _core.bind_graph(
-            values,
-            nodes,
-            device.isa,
-            device.num_threads,
-            _Resolve(self._resolver, len(bound), ready := [not later]),
-            _Results(graph),
-        )
+        try:
+            self._graph = _core.bind_graph(
+                values,
+                nodes,
+                device.isa,
+                device.num_threads,
+                _Resolve(self._resolver, len(bound), ready := [not later]),
+                _Results(graph),
+            )
+        except ValueError as error:  # it names the node
+            raise InvalidDescError(f"graph: {error}", None, None) from None
         self._ready = ready
         if not later:
             self._initialize({})
@@ -106,7 +95,7 @@ class CompiledGraph(CompiledOperator):
         """The steps that the graph became, in the order in which they run."""
         return tuple(Step(*row) for row in self._graph.describe())
 
-    def dispatch(self, **bindings: Any) -> Any:
+    def dispatch(self, /, **bindings: Any) -> Any:
         """Run the graph once, in one native call, without the GIL. Any number of threads may dispatch it at once.
 
         Args:
@@ -119,15 +108,22 @@ class CompiledGraph(CompiledOperator):
         return self._graph.dispatch(bindings)
 
     def describe(self) -> str:
-        """Tell the steps that the graph became: operator, node, bytes read and written, and what was chosen for it."""
+        """Tell the steps that the graph became: operator, node, bytes read and written, and what was chosen for it.
+
+        After a ``profile`` also how long each step took in the last one.
+        """
         head = f"graph\nisa: {self._device.isa}\nnum_threads: {self._device.num_threads}"
         lines = [head, f"memory: {self._graph.temporary_resource_size} bytes between the steps"]
+        times = self._times
+        if times:
+            lines.append(f"profile: {_duration(times) / 1e3:.1f} us")
         for index, step in enumerate(self.steps):
             plan = "; ".join(step.plan.splitlines())
-            lines.append(f"step {index}: {step.type} ({step.name}), {step.size} bytes; {plan}")
+            took = f", {times[index].duration / 1e3:.1f} us" if times else ""
+            lines.append(f"step {index}: {step.type} ({step.name}), {step.size} bytes{took}; {plan}")
         return "\n".join(lines)
 
-    def initialize(self, **owned: Any) -> None:
+    def initialize(self, /, **owned: Any) -> None:
         """Bind the inputs flagged OWNED_BY_DML; they are copied and packed.
 
         Raises:
@@ -151,15 +147,36 @@ class CompiledGraph(CompiledOperator):
         self._constants = self._shared = None  # the steps keep what they need
         self._ready[0] = True
 
-    def profile(self, **bindings: Any) -> tuple[Any, tuple[StepTime, ...]]:
+    def profile(self, /, **bindings: Any) -> tuple[Any, tuple[StepTime, ...]]:
         """Run the graph once, as ``dispatch`` does; return its outputs and when each step ran.
+
+        ``describe`` and ``write_trace`` tell the times of the last profile. Of graphs dispatched for the first time
+        they include what happens once: memory is touched, threads are started.
 
         Raises:
             BindingError, DmlError, MemoryError: As ``dispatch``.
         """
         outputs, times = self._graph.profile(bindings)
         steps = zip(self.steps, times, strict=True)
-        return outputs, tuple(StepTime(step.type, step.name, *time) for step, time in steps)
+        self._times = taken = tuple(StepTime(step.type, step.name, *time) for step, time in steps)
+        return outputs, taken
+
+    def write_trace(self, path: str | PathLike[str]) -> None:
+        """Write the last profile as a trace that chrome://tracing and ui.perfetto.dev show.
+
+        Raises:
+            DmlError: The graph was not profiled.
+            OSError: The file cannot be written.
+        """
+        times = self._times
+        if not times:
+            raise DmlError("graph: call profile before write_trace")
+        write_trace(path, [PartTime("dmlcpu", 0, _duration(times), times)])
+
+
+def _duration(times: Sequence[StepTime]) -> int:
+    """Return the nanoseconds from the beginning of a dispatch to the end of its last step."""
+    return times[-1].begin + times[-1].duration
 
 
 class _Results:
@@ -179,6 +196,6 @@ class _Resolve:
     def __init__(self, resolver: BindingResolver, count: int, ready: list[bool]) -> None:
         self._resolver, self._count, self._ready = resolver, count, ready
 
-    def __call__(self, bindings: Mapping[str, Any]) -> list[Any]:
-        arrays, _ = self._resolver(bindings, False, self._ready[0])  # no tensor of 4 bits, to be unpacked
-        return list(arrays[: self._count])
+    def __call__(self, bindings: Mapping[str, Any]) -> tuple[tuple[Any, ...], Callable[[], None] | None]:
+        arrays, finish = self._resolver(bindings, False, self._ready[0])
+        return arrays[: self._count], finish

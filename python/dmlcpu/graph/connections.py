@@ -21,9 +21,10 @@ from dmlcpu.graph.descs import (
     OutputGraphEdgeDesc,
 )
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, dtype_of, span_in_elements
+from dmlcpu.packing import packed, packed_length
+from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, dtype_of, is_four_bits, span_in_bytes
 
-__all__ = ["connect"]
+__all__ = ["check_graph_level", "connect"]
 
 _GRAPH_LEVEL = FeatureLevel.LEVEL_2_1
 _CONSTANT_LEVEL = FeatureLevel.LEVEL_6_2
@@ -40,8 +41,27 @@ def connect(desc: GraphDesc, device: Device) -> NativeGraph:
     return _Connector(desc, device).connect()
 
 
+def check_graph_level(device: Device) -> None:
+    """Raise UnsupportedFeatureLevelError if the device's feature level has no graphs."""
+    level = device.feature_level
+    if level < _GRAPH_LEVEL:
+        message = f"graph: got {level.name}, expected {_GRAPH_LEVEL.name}, which introduced graphs"
+        raise UnsupportedFeatureLevelError(message, None, None, _GRAPH_LEVEL)
+
+
 def _error(field: str, got: str, expected: str) -> InvalidDescError:
     return InvalidDescError(f"graph: {field}: got {got}, expected {expected}", None, field)
+
+
+def _check_name(field: str, name: Any) -> None:
+    if name is None:
+        return
+    if not isinstance(name, str):
+        raise _error(field, f"a name of type {type(name).__name__}", "a string or None")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise _error(field, f"the name {name!r:.60}", "text that UTF-8 can hold, no lone surrogates") from None
 
 
 def _buffer_size(desc: TensorDesc) -> int:
@@ -83,10 +103,7 @@ class _Connector:
         return self._graph
 
     def _checked_nodes(self) -> tuple[OperatorGraphNodeDesc | ConstantGraphNodeDesc, ...]:
-        level = self._device.feature_level
-        if level < _GRAPH_LEVEL:
-            message = f"graph: got {level.name}, expected {_GRAPH_LEVEL.name}, which introduced graphs"
-            raise UnsupportedFeatureLevelError(message, None, None, _GRAPH_LEVEL)
+        check_graph_level(self._device)
         for name in ("input_count", "output_count"):
             count = getattr(self._desc, name)
             if type(count) is not int or count < 0:
@@ -101,9 +118,11 @@ class _Connector:
         return tuple(self._desc.nodes)
 
     def _check_node(self, field: str, node: Any) -> None:
+        if isinstance(node, OperatorGraphNodeDesc | ConstantGraphNodeDesc):
+            _check_name(field, node.name)
         if isinstance(node, OperatorGraphNodeDesc):
             if not isinstance(node.operator, Operator):
-                raise _error(field, f"an object of type {type(node.operator).__name__}", "an Operator")
+                raise _error(field, f"an operator of type {type(node.operator).__name__}", "an Operator")
             if node.operator.device != self._device:
                 raise DmlError(f"graph: {field}: the operator was created by another device, {node.operator.device!r}")
         elif isinstance(node, ConstantGraphNodeDesc):
@@ -112,18 +131,26 @@ class _Connector:
                 raise UnsupportedFeatureLevelError(
                     f"{message}; {_CONSTANT_LEVEL.name} introduced them", None, field, _CONSTANT_LEVEL
                 )
-            if not isinstance(node.data, np.ndarray | bytes):
-                raise _error(field, f"data of type {type(node.data).__name__}", "a numpy array or bytes")
+            self._check_data(field, node.data)
         else:
             expected = "an OperatorGraphNodeDesc or ConstantGraphNodeDesc"
             raise _error(field, f"an object of type {type(node).__name__}", expected)
+
+    def _check_data(self, field: str, data: Any) -> None:
+        if not isinstance(data, np.ndarray | bytes):
+            raise _error(field, f"data of type {type(data).__name__}", "a numpy array or bytes")
+        if isinstance(data, np.ndarray):
+            try:
+                data_type_of(data.dtype)
+            except TypeError:
+                raise _error(field, f"data of {data.dtype}", "elements of a tensor's data type, or bytes") from None
 
     def _tensor(self, field: str, tensors: dict[int, list[TensorBinding]], node: int, index: int) -> TensorDesc:
         """Return a node's tensor that an edge names."""
         what = "inputs" if tensors is self._inputs else "outputs"
         if type(node) is not int or node not in tensors:
-            kind = "operator node" if tensors is self._inputs else "node with outputs"
-            raise _error(field, f"node {node}", f"the index of an {kind}, below {len(self._nodes)}")
+            kind = "an operator node" if tensors is self._inputs else "a node with outputs"
+            raise _error(field, f"node {node}", f"the index of {kind}, below {len(self._nodes)}")
         if type(index) is not int or not 0 <= index < len(tensors[node]):
             raise _error(field, f"number {index} of the {what} of node {node}", f"one below {len(tensors[node])}")
         tensor = tensors[node][index]
@@ -134,7 +161,9 @@ class _Connector:
     def _edges(self, name: str, kind: type[Any]) -> Iterator[tuple[str, Any]]:
         for index, edge in enumerate(getattr(self._desc, name)):
             if not isinstance(edge, kind):
-                raise _error(f"{name}[{index}]", f"an object of type {type(edge).__name__}", f"a {kind.__name__}")
+                expected = f"an {kind.__name__}"
+                raise _error(f"{name}[{index}]", f"an object of type {type(edge).__name__}", expected)
+            _check_name(f"{name}[{index}]", edge.name)
             yield f"{name}[{index}]", edge
 
     def _check_edges(self) -> None:
@@ -167,8 +196,7 @@ class _Connector:
         if isinstance(node, ConstantGraphNodeDesc):
             if edge.from_node_output_index != 0:
                 raise _error(field, f"output {edge.from_node_output_index} of a constant", "0")
-            size = node.data.nbytes if isinstance(node.data, np.ndarray) else len(node.data)
-            needed = _span_bytes(tensor)
+            size, needed = _size(node.data), span_in_bytes(tensor)
             if size < needed:
                 raise _error(field, f"{size} bytes of data", f"at least {needed}, which the tensor spans")
             return
@@ -197,7 +225,7 @@ class _Connector:
         if not uses:
             raise _error(field, f"no edge from graph input {index}", "a use of every input")
         tensors = [self._tensor(field, self._inputs, edge.to_node_index, edge.to_node_input_index) for edge in uses]
-        first = max(tensors, key=_span_bytes)
+        first = max(tensors, key=span_in_bytes)
         for tensor in tensors:
             if _buffer_size(tensor) != _buffer_size(first):
                 got = f"tensors of {_buffer_size(tensor)} and {_buffer_size(first)} bytes at graph input {index}"
@@ -253,12 +281,17 @@ class _Connector:
         return self._graph.reinterpret(self._values[edge.from_node_index, edge.from_node_output_index], tensor, name)
 
 
-def _span_bytes(desc: TensorDesc) -> int:
-    return span_in_elements(desc.sizes, desc.strides) * dtype_of(desc.data_type).itemsize
+def _size(data: np.ndarray[Any, Any] | bytes) -> int:
+    """Return the bytes of a constant's data; 4-bit elements of an array count as packed."""
+    if isinstance(data, bytes):
+        return len(data)
+    return packed_length(data.size) if is_four_bits(data_type_of(data.dtype)) else data.nbytes
 
 
 def _elements(data: np.ndarray[Any, Any] | bytes, desc: TensorDesc) -> np.ndarray[Any, Any]:
     """Return the elements that a tensor spans of the data, in a copy: a flat array that can be bound."""
-    raw = np.frombuffer(data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes(), np.uint8)
-    elements: np.ndarray[Any, Any] = raw[: _span_bytes(desc)].copy().view(dtype_of(desc.data_type))
-    return elements
+    raw = np.frombuffer(data if isinstance(data, bytes) else data.tobytes(), np.uint8)
+    if isinstance(data, np.ndarray) and is_four_bits(data_type_of(data.dtype)):
+        raw = packed(raw)
+    elements: np.ndarray[Any, Any] = raw[: span_in_bytes(desc)].copy()
+    return elements if is_four_bits(desc.data_type) else elements.view(dtype_of(desc.data_type))

@@ -39,8 +39,9 @@ class ConstantGraphNodeDesc:
     """Data known when the graph is compiled (``DML_CONSTANT_DATA_GRAPH_NODE_DESC``), from feature level 6_2 on.
 
     Attributes:
-        data: An array, or bytes, of at least the size of the tensors that it is connected to. It is copied when the
-            graph is compiled.
+        data: An array of a tensor's data type, or bytes, of at least the size of the tensors that it is connected to.
+            It is copied when the graph is compiled. 4-bit elements come as packed bytes, two in each, or as an array
+            of ``ml_dtypes``' ``int4`` or ``uint4``, which is packed.
         name: For messages, descriptions and profiles.
     """
 
@@ -126,3 +127,8 @@ class GraphDesc:
     input_edges: Sequence[InputGraphEdgeDesc] = ()
     output_edges: Sequence[OutputGraphEdgeDesc] = ()
     intermediate_edges: Sequence[IntermediateGraphEdgeDesc] = ()
+
+    def __post_init__(self) -> None:
+        """Bring the counts to plain integers."""
+        for field in ("input_count", "output_count"):
+            object.__setattr__(self, field, coerce_integer(getattr(self, field)))

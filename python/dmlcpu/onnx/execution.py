@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -14,27 +13,11 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.errors import DmlError, InvalidModelError
-from dmlcpu.graph.compiled_graph import StepTime
+from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
-__all__ = ["ExecutablePlan", "PartTime", "foreign_runner"]
-
-
-@dataclass(frozen=True, slots=True)
-class PartTime:
-    """When one part of a plan ran.
-
-    Attributes:
-        provider: ``"dmlcpu"``, ``"onnxruntime"`` or ``"onnx.reference"``.
-        begin, duration: Nanoseconds, from the beginning of the run.
-        steps: Of a native part, each step, from the beginning of the part.
-    """
-
-    provider: str
-    begin: int
-    duration: int
-    steps: tuple[StepTime, ...] = ()
+__all__ = ["ExecutablePlan", "foreign_runner"]
 
 
 class _Runner(Protocol):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from pathlib import Path
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
@@ -18,7 +16,8 @@ from dmlcpu import _core
 from dmlcpu.device import BindingProperties, Device
 from dmlcpu.errors import BindingError
 from dmlcpu.graph.compiled_graph import Step
-from dmlcpu.onnx.execution import ExecutablePlan, PartTime
+from dmlcpu.graph.trace import PartTime, write_trace
+from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import checked_feeds, is_fixed, output_indices
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
@@ -242,7 +241,7 @@ class InferenceSession:
         """
         times: list[PartTime] = []
         self._run(checked_feeds(self._inputs, self._read_constants, input_feed), times)
-        Path(path).write_text(json.dumps({"traceEvents": _trace_events(times), "displayTimeUnit": "ms"}))
+        write_trace(path, times)
         return fspath(path)
 
     def _run(
@@ -335,19 +334,3 @@ def _partition(provider: str, part: NativePart | ForeignPart) -> Partition:
         return Partition(provider, nodes, part.reasons, "")
     graph = part.graph
     return Partition(provider, nodes, {}, graph.describe(), graph.steps, graph.binding_properties)
-
-
-def _trace_events(times: Sequence[PartTime]) -> list[dict[str, Any]]:
-    """Return complete events in microseconds: each part, and the steps within it."""
-
-    def event(name: str, category: str, begin: int, duration: int, **args: str) -> dict[str, Any]:
-        when = {"ph": "X", "ts": begin / 1e3, "dur": duration / 1e3, "pid": 0, "tid": 0}
-        return {"name": name, "cat": category, **when, "args": args}
-
-    events = []
-    for part in times:
-        events.append(event(part.provider, "Part", part.begin, part.duration))
-        for step in part.steps:
-            begin, told = part.begin + step.begin, {"operator": step.type, "node": step.name}
-            events.append(event(f"{step.type} {step.name}", "Node", begin, step.duration, **told))
-    return events

@@ -1,0 +1,188 @@
+"""What describe tells of an operator's plan: the kernel and its instruction set, what was chosen, and why."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from bound_arrays import compiled
+from dmlcpu import Device, OperatorType
+from valid_descs import CONVOLUTION, MATRIX_MULTIPLY_INTEGER, MATRIX_MULTIPLY_TO_FLOAT, VALID_DESCS, changed, tensor
+
+FAMILIES = {
+    OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: ["quantize"],
+    OperatorType.ELEMENT_WISE_DEQUANTIZE_LINEAR: ["dequantize"],
+    OperatorType.QUANTIZE: ["quantize"],
+    OperatorType.DEQUANTIZE: ["dequantize"],
+    OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: ["add"],
+    OperatorType.DYNAMIC_QUANTIZE_LINEAR: ["range", "quantize"],
+    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: ["pool"],
+    OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ["gemm"],
+    OperatorType.CONVOLUTION_INTEGER: ["gemm"],
+    OperatorType.MATRIX_MULTIPLY_INTEGER: ["gemm"],
+    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: ["gemm"],
+    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: ["gemm"],
+}
+
+
+def kernels(isa: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The instruction set of each family's kernel."""
+    monkeypatch.setenv("DMLCPU_ISA", isa)
+    return dict(dmlcpu.info().kernels)
+
+
+def lines(device: Device, desc: dmlcpu.OperatorDesc) -> dict[str, str]:
+    """The properties of a description by name, each of which it tells once."""
+    told = [line.split(": ", 1) for line in compiled(device, desc).describe().splitlines()]
+    properties = {name: value for name, value in told}
+    assert len(properties) == len(told)
+    return properties
+
+
+def test_every_operator_has_been_thought_of() -> None:
+    assert FAMILIES.keys() == VALID_DESCS.keys()
+
+
+@pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
+def test_the_kernel_and_its_instruction_set(
+    isa: str, desc: dmlcpu.OperatorDesc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = kernels(isa, monkeypatch)
+    told = lines(Device(isa=isa, num_threads=1), desc)
+    families = FAMILIES[desc.operator_type]
+    kernel = told["kernel" if len(families) == 1 else "kernels"]
+    assert [re.match(r"\w+ \w+", part)[0] for part in kernel.split(", ")[: len(families)]] == [  # type: ignore[index]
+        f"{family} {rows[family]}" for family in families
+    ]
+    if families == ["gemm"]:
+        assert re.search(r", tiles of \d+ x \d+, \d+ terms? a step$", kernel)
+    assert not re.search(r"\b1 \w*(tasks|threads|columns|rows|terms|parts|groups|pixels|images)\b", str(told))
+
+
+def convolution(channels: int, outputs: int, window: int, data_type: str = "UINT8", **changes: Any) -> Any:
+    """Of 28 x 28 pixels in NHWC memory, as large as they were."""
+    groups = changes.get("group_count", 1)
+    size, pad = 28, window // 2
+
+    def pixels(channels: int, data_type: str) -> Any:
+        strides = (size * size * channels, 1, size * channels, channels)
+        return tensor(data_type, 1, channels, size, size, strides=strides)
+
+    return changed(
+        CONVOLUTION,
+        input_tensor=pixels(channels, data_type),
+        input_zero_point_tensor=tensor(data_type, 1, 1, 1, 1),
+        filter_tensor=tensor("INT8", outputs, channels // groups, window, window),
+        filter_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+        filter_zero_point_tensor=None,
+        bias_tensor=None,
+        output_tensor=pixels(outputs, "UINT8"),
+        output_zero_point_tensor=tensor("UINT8", 1, 1, 1, 1),
+        **{
+            "group_count": 1,
+            "start_padding": (pad, pad),
+            "end_padding": (pad, pad),
+            "strides": (1, 1),
+            "dilations": (1, 1),
+            **changes,
+        },
+    )
+
+
+REASONS: dict[str, tuple[Any, str]] = {
+    "in place": (convolution(64, 64, 1), "in place because every window's codes are unsigned neighbours"),
+    "a padded copy": (convolution(64, 64, 3), "copied because windows reach into the padding"),
+    "an unsigned copy": (convolution(64, 64, 3, "INT8"), "copied because INT8 codes become unsigned"),
+    "gathered": (
+        changed(
+            convolution(64, 64, 1, "INT8", strides=(3, 3)),
+            output_tensor=tensor("UINT8", 1, 64, 10, 10, strides=(6400, 1, 640, 64)),
+        ),
+        "gathered because INT8 codes become unsigned, and not copied because a copy would have more codes than the "
+        "windows read",
+    ),
+    "the next pixels": (
+        convolution(19, 64, 1),
+        "in place because what is read behind a pixel is the next one and meets zeros in the filter",
+    ),
+    "depthwise": (convolution(64, 64, 3, group_count=64), "every channel is a group of its own"),
+    "grouped": (convolution(64, 64, 3, group_count=8), "8 channels of a group would fill a part of a product's"),
+    "padding left out": (
+        convolution(64, 64, 3, start_padding=(12, 12), end_padding=(12, 12), dilations=(12, 12)),
+        "kernel; taps left out because that saves ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("desc", "why"), REASONS.values(), ids=REASONS.keys())
+def test_why_a_convolution_runs_as_it_does(desc: dmlcpu.OperatorDesc, why: str) -> None:
+    told = lines(Device(num_threads=1, isa=dmlcpu.available_isas()[-1]), desc)
+    assert why in told["why"]
+
+
+def test_why_a_convolution_has_so_many_threads() -> None:
+    device = Device(num_threads=2)
+    small = lines(device, convolution(16, 16, 1))["threads"]
+    assert re.fullmatch(
+        r"at most 1 of 2 because the work is estimated at [\d.]+ us, and less than 6 us a thread do not pay", small
+    )
+    large = lines(device, convolution(256, 256, 3))["threads"]
+    assert re.fullmatch(r"at most 2 of 2 because the work is estimated at [\d.e+]+ us, .*", large)
+
+
+def product(rows: int, flags: int = 0, a_type: str = "UINT8") -> Any:
+    return changed(
+        MATRIX_MULTIPLY_INTEGER,
+        a_tensor=tensor(a_type, 1, 1, rows, 256),
+        a_zero_point_tensor=None,
+        b_tensor=tensor("INT8", 1, 1, 256, 512, flags=flags),
+        b_zero_point_tensor=None,
+        output_tensor=tensor("INT32", 1, 1, rows, 512),
+    )
+
+
+def test_why_a_matrix_product_runs_as_it_does() -> None:
+    device = Device(num_threads=1)
+    assert lines(device, product(4))["why"] == (
+        "b streamed because b is not owned, and 4 rows would not make up for packing it whole; "
+        "a packed because products take a block of its terms at a time"
+    )
+    assert lines(device, product(1))["why"].startswith("b streamed because b is not owned, and 1 row would")
+    owned = lines(device, product(4, flags=1))["why"]
+    assert owned.startswith("b packed whole because b is owned; a in place because its codes are unsigned")
+    assert lines(device, product(2000))["why"].startswith("b packed whole because 2000 rows of a use it; a ")
+    assert lines(device, product(4, 1, "INT8"))["why"].endswith("; a packed because INT8 codes become unsigned")
+    assert lines(device, product(2000))["threads"].startswith("1 of 1, for ")
+
+
+def test_why_a_matrix_product_is_in_floating_point(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = kernels(isa, monkeypatch)
+    desc = changed(
+        MATRIX_MULTIPLY_TO_FLOAT,
+        a_tensor=tensor("INT16", *MATRIX_MULTIPLY_TO_FLOAT.a_tensor.sizes),  # type: ignore[attr-defined]
+        a_zero_point_tensor=None,
+    )
+    told = lines(Device(isa=isa), desc)
+    assert told["kernel"] == f"float_product {rows['float_product']}"
+    assert "more than 8 bits" in told["why"]
+
+
+def test_one_line_on_stderr(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("DMLCPU_VERBOSE", "1")
+    compiled(Device(num_threads=1), convolution(64, 64, 1))
+    [line] = capfd.readouterr().err.splitlines()
+    assert "; kernel: gemm " in line
+    assert "; why: in place because " in line
+
+
+def test_graphs_tell_it_of_each_step(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = kernels(isa, monkeypatch)
+    builder = dmlcpu.GraphBuilder(Device(isa=isa))
+    x = dmlcpu.input_tensor(builder, 0, dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (1, 8, 4, 4)))
+    y = dmlcpu.quantized_linear_convolution(x, 0.1, 0, np.ones((8, 8, 1, 1), np.int8), 0.1, None, None, 0.9, 3)
+    text = builder.build(dmlcpu.ExecutionFlags.NONE, [y]).describe()
+    assert f"; kernel: gemm {rows['gemm']}, tiles of " in text

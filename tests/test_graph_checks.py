@@ -1,0 +1,192 @@
+"""What graphs refuse, beyond the mistakes in edges: levels, inputs that no operator would take, names, constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu import (
+    ConstantGraphNodeDesc,
+    Device,
+    ExecutionFlags,
+    FeatureLevel,
+    GraphBuilder,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+    TensorDataType,
+    TensorDesc,
+    input_tensor,
+)
+
+Devices = Mapping[str, Device]
+U8, F32 = TensorDataType.UINT8, TensorDataType.FLOAT32
+
+
+def test_a_builder_has_the_level_of_graphs() -> None:
+    for level in FeatureLevel:
+        builder = GraphBuilder(Device(feature_level=level))
+        x = input_tensor(builder, 0, TensorDesc(F32, (1, 1, 1, 4)))
+        y = dmlcpu.quantize_linear(x, 0.5, 3)
+        if level >= FeatureLevel.LEVEL_2_1:
+            builder.build(ExecutionFlags.NONE, [y])
+            continue
+        with pytest.raises(dmlcpu.UnsupportedFeatureLevelError, match="LEVEL_2_1, which introduced graphs") as caught:
+            builder.build(ExecutionFlags.NONE, [y])
+        assert caught.value.required_level is FeatureLevel.LEVEL_2_1
+
+
+INPUTS: dict[str, tuple[TensorDesc, str]] = {
+    "an unknown flag": (TensorDesc(U8, (4,), flags=8), "got flags 8, expected NONE or OWNED_BY_DML"),
+    "a buffer that is too small": (
+        TensorDesc(U8, (4,), total_tensor_size_in_bytes=1),
+        "got total_tensor_size_in_bytes 1, expected at least 4, which sizes and strides span",
+    ),
+    "an alignment": (
+        TensorDesc(U8, (4,), guaranteed_base_offset_alignment=3),
+        "got guaranteed_base_offset_alignment 3, expected 0 or a power of two of at least 16",
+    ),
+    "strides of another rank": (
+        TensorDesc(U8, (4,), strides=(4, 1)),
+        "got strides (4, 1), expected None or 1 integers from 0 to 2**32 - 1, one for each size",
+    ),
+    "negative strides": (TensorDesc(U8, (4, 2), strides=(-1, 1)), "got strides (-1, 1), expected None or 2 integers"),
+    "no sizes": (TensorDesc(U8, ()), "got dimension count 0, expected 1 to 8"),
+    "nine sizes": (TensorDesc(U8, (1,) * 9), "got dimension count 9, expected 1 to 8"),
+    "a size of 0": (TensorDesc(U8, (0,)), "got sizes (0), expected a sequence of integers from 1 to 2**32 - 1"),
+    "too many elements": (TensorDesc(U8, (2**16, 2**16)), "got 4294967296 elements, expected fewer than 2**32"),
+    "INT64": (TensorDesc(TensorDataType.INT64, (4,)), "got data type INT64, expected FLOAT32 or FLOAT16 or"),
+    "no data type": (TensorDesc(99, (4,)), "got data type 99, expected FLOAT32 or"),
+    "UNKNOWN": (TensorDesc(TensorDataType.UNKNOWN, (4,)), "got data type UNKNOWN, expected FLOAT32 or"),
+}
+
+
+@pytest.mark.parametrize(("desc", "message"), INPUTS.values(), ids=INPUTS.keys())
+def test_inputs_are_checked_as_those_of_operators(desc: TensorDesc, message: str) -> None:
+    builder = GraphBuilder()
+    with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(f"graph: input_7: {message}")) as caught:
+        input_tensor(builder, 7, desc)
+    assert (caught.value.field, caught.value.operator) == ("input_7", None)
+    assert input_tensor(builder, 7, TensorDesc(U8, (4,))).desc.sizes == (4,)  # the number is free still
+
+
+def dequantize_graph(device: Device, constant: Any = b"\x00\x00\x00\x3f", **changes: Any) -> GraphDesc:
+    """Four codes times a constant scale."""
+    operator = device.create_operator(
+        dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+            input_tensor=TensorDesc(U8, (4,)),
+            scale_tensor=TensorDesc(F32, (4,), strides=(0,)),
+            output_tensor=TensorDesc(F32, (4,)),
+        )
+    )
+    desc = GraphDesc(
+        input_count=1,
+        output_count=1,
+        nodes=[OperatorGraphNodeDesc(operator, "dequantize"), ConstantGraphNodeDesc(constant, "scale")],
+        input_edges=[InputGraphEdgeDesc(0, 0, 0)],
+        output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
+        intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 1)],
+    )
+    return replace(desc, **changes)
+
+
+@pytest.mark.parametrize("name", [5, b"name", "\ud800"])
+def test_names_are_text(name: Any) -> None:
+    device = Device()
+    good = dequantize_graph(device)
+    operator, constant = good.nodes
+    for field, changes in {
+        "nodes[0]": {"nodes": [replace(operator, name=name), constant]},
+        "nodes[1]": {"nodes": [operator, replace(constant, name=name)]},
+        "input_edges[0]": {"input_edges": [replace(good.input_edges[0], name=name)]},
+        "output_edges[0]": {"output_edges": [replace(good.output_edges[0], name=name)]},
+        "intermediate_edges[0]": {"intermediate_edges": [replace(good.intermediate_edges[0], name=name)]},
+    }.items():
+        with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(f"graph: {field}: got ")) as caught:
+            device.compile_graph(replace(good, **changes))
+        assert caught.value.field == field
+        str(caught.value).encode()
+    named = replace(good, nodes=[replace(operator, name="ein Knoten, größer"), constant])
+    assert "(ein Knoten, größer)" in device.compile_graph(named).describe()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [np.array([0.5], object), np.array(["0.50"]), np.zeros(4, "V1"), np.ones(1, ">f4"), np.ones(4, bool), bytearray(4)],
+    ids=lambda data: str(getattr(data, "dtype", type(data).__name__)),
+)
+def test_constants_are_numbers_in_native_order_or_bytes(data: Any) -> None:
+    device = Device()
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"graph: nodes\[1\]: got data of ") as caught:
+        device.compile_graph(dequantize_graph(device, data))
+    assert caught.value.field == "nodes[1]"
+
+
+def test_constants_of_any_layout(devices: Devices) -> None:
+    codes, expected = np.uint8([0, 1, 3, 200]), np.float32([0, 0.5, 1.5, 100])
+    for label, device in devices.items():
+        for data in (
+            np.float32([0.5]).tobytes(),
+            np.float32([0.5, 7]),
+            np.float32([[0.5, 9]])[:, :1],
+            np.array(0.5, np.float32),
+            np.frombuffer(np.float32([0.5]).tobytes(), np.uint8),
+        ):
+            graph = device.compile_graph(dequantize_graph(device, data))
+            np.testing.assert_array_equal(graph.dispatch(input_0=codes), expected, label)
+
+
+def test_counts_are_integers_of_any_kind() -> None:
+    device = Device()
+    desc = dequantize_graph(device, input_count=np.int64(1), output_count=np.uint8(1))
+    assert (type(desc.input_count), type(desc.output_count)) == (int, int)
+    device.compile_graph(desc)
+    for count in (1.0, True + 0.5, "1", None, -1):
+        with pytest.raises(dmlcpu.InvalidDescError, match="an integer that is not negative"):
+            device.compile_graph(dequantize_graph(device, input_count=count))
+
+
+def test_messages_are_sentences() -> None:
+    device = Device()
+    for changes, message in (
+        ({"input_edges": [InputGraphEdgeDesc(0, 9, 0)]}, "got node 9, expected the index of an operator node, below 2"),
+        (
+            {"output_edges": [OutputGraphEdgeDesc(1, 0, 0)]},
+            "got node 1, expected the index of a node with outputs, below 2",
+        ),
+        ({"input_edges": [7]}, "got an object of type int, expected an InputGraphEdgeDesc"),
+        ({"nodes": [OperatorGraphNodeDesc(5)]}, "got an operator of type int, expected an Operator"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(message)):
+            device.compile_graph(dequantize_graph(device, **changes))
+
+
+def test_parameters_may_be_expressions(devices: Devices, random_numbers: np.random.Generator) -> None:
+    """Scales of channels and of columns, which functions reshape and repeat."""
+    x = random_numbers.integers(0, 256, (1, 4, 3, 3), np.uint8)
+    a = random_numbers.integers(0, 256, (3, 4), np.uint8)
+    filters = random_numbers.integers(-128, 128, (2, 4, 1, 1), np.int8)
+    b = filters.reshape(2, 4).T
+    scale = random_numbers.uniform(0.01, 0.1, 2).astype(np.float32)
+    images = dmlcpu.quantized_linear_convolution(x, 0.1, 3, filters, scale, None, None, 0.9, 128)
+    matrix = dmlcpu.quantized_linear_matrix_multiply(a, 0.1, 3, b, scale, None, 0.9, 128)
+    for label, device in devices.items():
+        builder = GraphBuilder(device)
+        inputs = [
+            input_tensor(builder, index, TensorDesc.from_array(array)) for index, array in enumerate((x, a, scale))
+        ]
+        outputs = [
+            dmlcpu.quantized_linear_convolution(inputs[0], 0.1, 3, filters, inputs[2], None, None, 0.9, 128),
+            dmlcpu.quantized_linear_matrix_multiply(inputs[1], 0.1, 3, b, inputs[2], None, 0.9, 128),
+        ]
+        result = builder.build(ExecutionFlags.NONE, outputs).dispatch(input_0=x, input_1=a, input_2=scale)
+        np.testing.assert_array_equal(result.output_0, images, label)
+        np.testing.assert_array_equal(result.output_1, matrix, label)

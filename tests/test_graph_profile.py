@@ -1,0 +1,94 @@
+"""Profiles of graphs: what they return, what describe tells of them, and the trace that they are written as."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu import Device, GraphBuilder, TensorDesc
+from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.native_graph import NativeGraph
+
+
+def two_steps(x: Any) -> Any:
+    """A table of codes between floats, on arrays or expressions."""
+    return dmlcpu.dequantize_linear(dmlcpu.quantize_linear(x, 0.5, 128), 0.25, 127)
+
+
+@pytest.fixture
+def x(random_numbers: np.random.Generator) -> Any:
+    return random_numbers.normal(0, 9, (3, 50)).astype(np.float32)
+
+
+@pytest.fixture
+def graph(x: Any) -> CompiledGraph:
+    builder = GraphBuilder(Device(num_threads=2))
+    return builder.build(
+        dmlcpu.ExecutionFlags.NONE, [two_steps(dmlcpu.input_tensor(builder, 0, TensorDesc.from_array(x)))]
+    )
+
+
+def test_a_profile_has_each_step(graph: CompiledGraph, x: Any) -> None:
+    outputs, times = graph.profile(input_0=x)
+    np.testing.assert_array_equal(outputs, two_steps(x))
+    assert [time.type for time in times] == ["ELEMENT_WISE_QUANTIZE_LINEAR", "ELEMENT_WISE_DEQUANTIZE_LINEAR"]
+    assert all(later.begin >= time.begin + time.duration for time, later in itertools.pairwise(times))
+
+
+def test_describe_tells_the_times_of_the_last_profile(graph: CompiledGraph, x: Any) -> None:
+    before = graph.describe()
+    assert " us" not in before
+    graph.profile(input_0=x)
+    _, times = graph.profile(input_0=x)
+    told = re.findall(r"^step \d+: \w+ \([^)]*\), \d+ bytes, ([\d.]+) us;", graph.describe(), re.MULTILINE)
+    assert told == [f"{time.duration / 1e3:.1f}" for time in times]
+    whole = (times[-1].begin + times[-1].duration) / 1e3
+    assert f"\nprofile: {whole:.1f} us\n" in graph.describe()
+    untimed = re.sub(r"(, |\nprofile: )[\d.]+ us", "", graph.describe())
+    assert untimed == before
+
+
+def test_a_profile_is_written_as_a_trace(graph: CompiledGraph, x: Any, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    with pytest.raises(dmlcpu.DmlError, match="call profile before write_trace"):
+        graph.write_trace(path)
+    assert not path.exists()
+    _, times = graph.profile(input_0=x)
+    graph.write_trace(path)
+    whole, *steps = json.loads(path.read_text())["traceEvents"]
+    assert (whole["name"], whole["cat"], whole["ph"], whole["ts"]) == ("dmlcpu", "Part", "X", 0)
+    assert whole["dur"] == (times[-1].begin + times[-1].duration) / 1e3
+    assert [(e["cat"], e["ph"], e["ts"], e["dur"], e["args"]["operator"], e["args"]["node"]) for e in steps] == [
+        ("Node", "X", time.begin / 1e3, time.duration / 1e3, time.type, time.name) for time in times
+    ]
+    with pytest.raises(OSError, match="absent"):
+        graph.write_trace(tmp_path / "absent" / "trace.json")
+
+
+def test_bindings_may_have_any_name(x: Any) -> None:
+    graph = NativeGraph()
+    value = graph.add_input("self", TensorDesc.from_array(x))
+    graph.mark_output(value, "path", TensorDesc.from_array(x))
+    compiled = CompiledGraph(Device(num_threads=1), graph)
+    np.testing.assert_array_equal(compiled.dispatch(**{"self": x}), x)
+    np.testing.assert_array_equal(compiled.profile(**{"self": x})[0], x)
+
+
+def test_a_profiled_model_tells_the_times_of_its_steps(tmp_path: Path) -> None:
+    path = Path(__file__).parent / "data" / "models" / "keyword_spotting.qop.onnx"
+    session = dmlcpu.InferenceSession(path)
+    [value] = session.get_inputs()
+    x = np.zeros([length if isinstance(length, int) else 1 for length in value.shape], np.float32)
+    assert not any(re.search(r" bytes, [\d.]+ us;", part.description) for part in session.partitions())
+    session.profile(tmp_path / "trace.json", {value.name: x})
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    [part] = [part for part in session.partitions() if part.provider == "dmlcpu"]
+    told = re.findall(r"^step \d+: .*?, \d+ bytes, ([\d.]+) us;", part.description, re.MULTILINE)
+    assert told == [f"{event['dur']:.1f}" for event in events if event["cat"] == "Node"]
