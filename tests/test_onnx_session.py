@@ -147,6 +147,29 @@ def test_external_data(random_numbers: np.random.Generator, tmp_path: Path) -> N
         dmlcpu.InferenceSession(onnx.load(path, load_external_data=False).SerializeToString())
 
 
+@pytest.mark.parametrize(
+    ("location", "dims"),
+    [("../weights.bin", [4]), ("link.bin", [4]), ("a" * 5000, [4]), ("missing", [4]), ("here.bin", [-4])],
+)
+def test_external_data_that_is_not_read(tmp_path: Path, location: str, dims: list[int]) -> None:
+    """A model reads files beside it alone, and tensors of sizes that there are."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in (tmp_path / "weights.bin", folder / "here.bin"):
+        path.write_bytes(np.float32([1, 2, 3, 4]).tobytes())
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    tensor = onnx.TensorProto(
+        name="w", data_type=onnx.TensorProto.FLOAT, dims=dims, data_location=onnx.TensorProto.EXTERNAL
+    )
+    tensor.external_data.add(key="location", value=location)
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "w"], ["y"])], "graph", [x], [y], [tensor])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(folder / "model.onnx")
+
+
 def test_shapes_fold(random_numbers: np.random.Generator) -> None:
     """Shape, Gather, Concat and their kin come to constants, ConstantOfShape and Constant too."""
     builder = Builder()
