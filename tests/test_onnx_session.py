@@ -170,6 +170,33 @@ def test_external_data_that_is_not_read(tmp_path: Path, location: str, dims: lis
         dmlcpu.InferenceSession(folder / "model.onnx")
 
 
+def test_outputs_are_in_memory_of_their_own() -> None:
+    """Also those that nothing is computed for, and those that are asked for twice."""
+    builder = Builder()
+    x = builder.input("float32", (4,))
+    relu = builder.node("Relu", [x])
+    for value in (x, builder.node("Identity", [x]), relu, builder.node("Identity", [relu])):
+        builder.output(value, "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    feed = np.float32([1, -2, 3, -4])
+    names = [output.name for output in session.get_outputs()]
+    results = session.run([*names, *names], {"x": feed})
+    arrays = [feed, *results]
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
+    for result, wanted in zip(results, [feed, feed, feed.clip(0), feed.clip(0)] * 2, strict=True):
+        assert result.tolist() == wanted.tolist()
+
+
+def test_feeds_at_odd_addresses() -> None:
+    builder = Builder()
+    builder.output(builder.node("Relu", [builder.input("float32", (4,))]), "float32")
+    feed = np.zeros(17, np.uint8)[1:].view(np.float32)
+    feed[...] = [1, -2, 3, -4]
+    assert not feed.flags.aligned
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
+    assert result.tolist() == [1, 0, 3, 0]
+
+
 def test_shapes_fold(random_numbers: np.random.Generator) -> None:
     """Shape, Gather, Concat and their kin come to constants, ConstantOfShape and Constant too."""
     builder = Builder()

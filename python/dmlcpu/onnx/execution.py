@@ -163,10 +163,13 @@ class ExecutablePlan:
                 profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps))
         return values
 
-    def outputs(self, values: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
-        """Return outputs of the model by their indices."""
-        results = []
+    def outputs(self, feeds: Mapping[str, Array], values: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
+        """Return outputs of the model by their indices, each in memory of its own: none is a feed or another output."""
+        results: list[Array] = []
         for index in indices:
             output = self.plan.outputs[index]
-            results.append(values[output] if isinstance(output, str) else np.array(output))
+            result = values[output] if isinstance(output, str) else output
+            others = (*feeds.values(), *results)
+            is_shared = not isinstance(output, str) or any(np.may_share_memory(result, other) for other in others)
+            results.append(np.array(result) if is_shared else result)
         return results

@@ -183,7 +183,7 @@ class InferenceSession:
         feeds = self._checked(input_feed)
         indices = self._indices(output_names)
         plan, values = self._run(feeds)
-        return plan.outputs(values, indices)
+        return plan.outputs(feeds, values, indices)
 
     def run_async(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -200,7 +200,7 @@ class InferenceSession:
 
         def work() -> list[Array]:
             plan, values = self._run(feeds)
-            return plan.outputs(values, indices)
+            return plan.outputs(feeds, values, indices)
 
         return self._executor.submit(work)
 
@@ -273,7 +273,7 @@ class InferenceSession:
         return arrays
 
     def _checked(self, input_feed: Mapping[str, Any]) -> dict[str, Array]:
-        """Return the feeds as arrays that lie packed, in the model's order."""
+        """Return the feeds as arrays that lie packed and aligned, in the model's order."""
         feeds = {}
         for value in self._model.inputs:
             if value.name not in input_feed:
@@ -302,7 +302,8 @@ def _checked_feed(value: ValueInfo, feed: Any) -> Array:
     if array.dtype != value.dtype or not fits:
         got = f"{array.dtype} of shape {array.shape}"
         raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
-    return np.asarray(array, order="C")
+    array = np.asarray(array, order="C")
+    return array if array.flags.aligned else array.copy()
 
 
 def _expectation(value: ValueInfo) -> str:
