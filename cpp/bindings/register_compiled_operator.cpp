@@ -1,3 +1,4 @@
+#include <pybind11/gil_safe_call_once.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
@@ -173,9 +174,12 @@ class BoundOperator {
     return bound.pointers[tensor] != nullptr;
   }
 
+  // Not a static of the usual kind: the thread that initialises it may let go of the GIL amid the import, and another
+  // would wait for it while holding the GIL.
   static PyTypeObject* numpy_scalar_type() {
-    static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
-    return reinterpret_cast<PyTypeObject*>(type.ptr());
+    PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
+    type.call_once_and_store_result([] { return py::object(py::module_::import("numpy").attr("generic")); });
+    return reinterpret_cast<PyTypeObject*>(type.get_stored().ptr());
   }
 
   // By the address ranges; gaps may make it a false alarm, which Python settles.
