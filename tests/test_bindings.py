@@ -36,7 +36,7 @@ from strided_tensor import FILL_BYTE
 from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
-IS_SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+IS_SANITIZED = "san.so" in os.environ.get("LD_PRELOAD", "")
 
 
 class OnlyDLPack:

@@ -312,6 +312,37 @@ def test_edges_may_reinterpret_memory(device: Device, random_numbers: Rng) -> No
     np.testing.assert_array_equal(outputs.output_0, dmlcpu.dequantize_linear(quantized.reshape(6, 4).T, 0.5))
 
 
+@pytest.mark.parametrize("owned", [False, True])
+def test_memory_that_is_reinterpreted_is_aligned(device: Device, random_numbers: Rng, owned: bool) -> None:
+    """An input may be bytes to one operator and wider integers to another, at any address."""
+    flags = TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE
+    sizes: dict[TensorDataType, tuple[int, ...]] = {TensorDataType.UINT8: (64,), TensorDataType.INT32: (4, 4)}
+    nodes = []
+    for data_type, length in sizes.items():
+        dequantize = dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+            input_tensor=TensorDesc(data_type, length, flags=flags),
+            scale_tensor=TensorDesc(TensorDataType.FLOAT32, length, strides=(0,) * len(length)),
+            output_tensor=TensorDesc(TensorDataType.FLOAT32, length),
+        )
+        nodes.append(OperatorGraphNodeDesc(device.create_operator(dequantize)))
+    edges = [InputGraphEdgeDesc(index, node, index) for index in (0, 1) for node in (0, 1)]
+    outputs = [OutputGraphEdgeDesc(node, 0, node) for node in (0, 1)]
+    graph = device.compile_graph(
+        GraphDesc(input_count=2, output_count=2, nodes=nodes, input_edges=edges, output_edges=outputs)
+    )
+    memory = codes(random_numbers, (65,))
+    x = memory[1 if memory.ctypes.data % 4 == 0 else 0 :][:64]
+    assert x.ctypes.data % 4 != 0
+    bound = {"input_0": x}
+    if owned:
+        graph.initialize(**bound)
+        bound = {}
+    narrow, wide = graph.dispatch(**bound, input_1=np.float32([0.5]))
+    assert [step.type for step in graph.steps].count("COPY") == 1
+    np.testing.assert_array_equal(narrow, dmlcpu.dequantize_linear(x, 0.5))
+    np.testing.assert_array_equal(wide, dmlcpu.dequantize_linear(x.copy().view(np.int32).reshape(4, 4), 0.5))
+
+
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no nodes": ({"nodes": []}, "nodes"),
     "a node of another type": ({"nodes": ["node"]}, r"nodes\[0\]"),

@@ -190,6 +190,56 @@ def test_external_data(random_numbers: np.random.Generator, tmp_path: Path) -> N
         dmlcpu.InferenceSession(onnx.load(path, load_external_data=False).SerializeToString())
 
 
+@pytest.mark.parametrize(
+    ("location", "dims"),
+    [("../weights.bin", [4]), ("link.bin", [4]), ("a" * 5000, [4]), ("missing", [4]), ("here.bin", [-4])],
+)
+def test_external_data_that_is_not_read(tmp_path: Path, location: str, dims: list[int]) -> None:
+    """A model reads files beside it alone, and tensors of sizes that there are."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in (tmp_path / "weights.bin", folder / "here.bin"):
+        path.write_bytes(np.float32([1, 2, 3, 4]).tobytes())
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    tensor = onnx.TensorProto(
+        name="w", data_type=onnx.TensorProto.FLOAT, dims=dims, data_location=onnx.TensorProto.EXTERNAL
+    )
+    tensor.external_data.add(key="location", value=location)
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["x", "w"], ["y"])], "graph", [x], [y], [tensor])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(folder / "model.onnx")
+
+
+def test_outputs_are_in_memory_of_their_own() -> None:
+    """Also those that nothing is computed for, and those that are asked for twice."""
+    builder = Builder()
+    x = builder.input("float32", (4,))
+    relu = builder.node("Relu", [x])
+    for value in (x, builder.node("Identity", [x]), relu, builder.node("Identity", [relu])):
+        builder.output(value, "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    feed = np.float32([1, -2, 3, -4])
+    names = [output.name for output in session.get_outputs()]
+    results = session.run([*names, *names], {"x": feed})
+    arrays = [feed, *results]
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
+    for result, wanted in zip(results, [feed, feed, feed.clip(0), feed.clip(0)] * 2, strict=True):
+        assert result.tolist() == wanted.tolist()
+
+
+def test_feeds_at_odd_addresses() -> None:
+    builder = Builder()
+    builder.output(builder.node("Relu", [builder.input("float32", (4,))]), "float32")
+    feed = np.zeros(17, np.uint8)[1:].view(np.float32)
+    feed[...] = [1, -2, 3, -4]
+    assert not feed.flags.aligned
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
+    assert result.tolist() == [1, 0, 3, 0]
+
+
 def test_shapes_fold(random_numbers: np.random.Generator) -> None:
     """Shape, Gather, Concat and their kin come to constants, ConstantOfShape and Constant too."""
     builder = Builder()

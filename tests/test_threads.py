@@ -20,7 +20,7 @@ from large_descs import LARGE_DESCS
 from valid_descs import CONVOLUTION, VALID_DESCS, changed, tensor
 
 each_large_desc = pytest.mark.parametrize("desc", LARGE_DESCS.values(), ids=lambda desc: desc.operator_type.name)
-IS_SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
+IS_SANITIZED = "san.so" in os.environ.get("LD_PRELOAD", "")
 linux_only = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="threads are counted on Linux")
 
 
@@ -266,6 +266,50 @@ print("done")
 
 
 @forks
+def test_a_fork_amid_dispatches_of_a_graph() -> None:
+    """The memory between its steps is shared by threads: one that holds it does not exist in the child."""
+    assert run_script("""
+builder = dmlcpu.GraphBuilder(device)
+values = dmlcpu.input_tensor(builder, 0, dmlcpu.TensorDesc(dmlcpu.TensorDataType.FLOAT32, (4,)))
+codes = dmlcpu.quantize_linear(values, 0.5, 128)
+graph = builder.build(dmlcpu.ExecutionFlags.NONE, [dmlcpu.dequantize_linear(codes, 0.5, 128)])
+few = np.float32([1, 2, 3, 4])
+
+def graph_is_right():
+    return graph.dispatch(input_0=few).tolist() == few.tolist()
+
+def child_ends():
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if graph_is_right() else 1)
+    for _ in range(2000):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.005)
+    os.kill(child, 9)
+    return False
+
+stop = threading.Event()
+outcomes = []
+
+def work():
+    while not stop.is_set():
+        outcomes.append(graph_is_right())
+
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+ended = all(child_ends() for _ in range(100))
+stop.set()
+for thread in threads:
+    thread.join()
+assert ended and outcomes and all(outcomes)
+print("done")
+""")
+
+
+@forks
 def test_a_pool_of_forked_processes() -> None:
     assert run_script("""
 assert is_right()
@@ -276,6 +320,7 @@ print("done")
 
 
 @linux_only
+@pytest.mark.skipif("tsan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer has a thread of its own")
 def test_workers_are_as_many_as_the_widest_dispatch_asks_for() -> None:
     assert run_script("""
 before = thread_count()

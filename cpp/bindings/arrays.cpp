@@ -1,5 +1,7 @@
 #include "bindings/arrays.h"
 
+#include <pybind11/gil_safe_call_once.h>
+
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -20,9 +22,12 @@ constexpr const char* kFloat16Name = "float16";
 // numpy says '=' for most dtypes of the machine's byte order, but spells it out for those of some buffers.
 constexpr char kNativeOrder = std::endian::native == std::endian::little ? '<' : '>';
 
+// Not a static of the usual kind: the thread that initialises it may let go of the GIL amid the import, and another
+// would wait for it while holding the GIL.
 PyTypeObject* numpy_scalar_type() {
-  static const py::handle type = py::object(py::module_::import("numpy").attr("generic")).release();
-  return reinterpret_cast<PyTypeObject*>(type.ptr());
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
+  type.call_once_and_store_result([] { return py::object(py::module_::import("numpy").attr("generic")); });
+  return reinterpret_cast<PyTypeObject*>(type.get_stored().ptr());
 }
 
 bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -33,23 +34,30 @@ std::vector<BufferUse> buffer_uses(const PlacedGraph& placed) {
 }  // namespace
 
 // Takes a free block, or allocates one, and gives it back. As many are kept as there were dispatches at once.
+//
+// Nobody waits long for the list of free blocks: in a child of fork() the thread that holds it may not exist. Who does
+// not get it allocates a block, and frees it again.
 class CompiledGraph::Lease {
  public:
   explicit Lease(const CompiledGraph& graph) : graph_(graph) {
-    {
-      const std::lock_guard lock(graph.mutex_);
-      if (!graph.free_blocks_.empty()) {
+    if (hold_list()) {
+      const bool found = !graph.free_blocks_.empty();
+      if (found) {
         block_ = std::move(graph.free_blocks_.back());
         graph.free_blocks_.pop_back();
-        return;
       }
-      graph.free_blocks_.reserve(++graph.blocks_);  // so that giving it back cannot fail
+      release_list();
+      if (found) return;
     }
     block_ = AlignedBuffer(graph.block_bytes_);
   }
   ~Lease() {
-    const std::lock_guard lock(graph_.mutex_);
-    graph_.free_blocks_.push_back(std::move(block_));
+    if (!hold_list()) return;
+    try {
+      graph_.free_blocks_.push_back(std::move(block_));
+    } catch (const std::bad_alloc&) {  // then it is freed
+    }
+    release_list();
   }
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -57,6 +65,17 @@ class CompiledGraph::Lease {
   std::uint8_t* data() const { return block_.data(); }
 
  private:
+  // Threads hold the list for some tens of nanoseconds: this is many times as long.
+  static constexpr int kAttempts = 2000;
+
+  bool hold_list() const noexcept {
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      if (!graph_.list_held_.test_and_set(std::memory_order_acquire)) return true;
+    }
+    return false;
+  }
+  void release_list() const noexcept { graph_.list_held_.clear(std::memory_order_release); }
+
   const CompiledGraph& graph_;
   AlignedBuffer block_;
 };

@@ -2,10 +2,10 @@
 // constants, which the steps pack, and then dispatched any number of times, from any number of threads at once.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -80,9 +80,8 @@ class CompiledGraph {
   std::vector<GraphValue> values_;
   std::vector<Step> steps_;
   std::size_t block_bytes_ = 0, scratch_bytes_ = 0;
-  mutable std::mutex mutex_;
+  mutable std::atomic_flag list_held_;
   mutable std::vector<AlignedBuffer> free_blocks_;
-  mutable std::size_t blocks_ = 0;  // in all
 };
 
 }  // namespace dmlcpu

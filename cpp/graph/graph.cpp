@@ -135,6 +135,7 @@ void check_graph(const Graph& graph) {
     for (const std::optional<std::size_t>& value : node.inputs) {
       require(!value || (*value < written.size() && written[*value]), node, "reads a value that is not written before");
     }
+    require(!node.outputs.empty(), node, "writes no value");
     for (const std::size_t value : node.outputs) {
       require(value < written.size() && !written[value], node, "writes a value that has been written");
       written[value] = true;

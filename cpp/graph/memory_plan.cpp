@@ -25,7 +25,8 @@ MemoryPlan plan_memory(const std::vector<BufferUse>& buffers) {
       if (plan.offsets[other] >= offset && plan.offsets[other] - offset >= buffer.bytes) break;
       offset = std::max(offset, round_up(plan.offsets[other] + use.bytes, kAlignment));
     }
-    if (buffer.bytes > PTRDIFF_MAX / 2 - offset) throw std::bad_alloc();
+    constexpr std::size_t kMostBytes = PTRDIFF_MAX / 2;
+    if (offset > kMostBytes || buffer.bytes > kMostBytes - offset) throw std::bad_alloc();
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + buffer.bytes);
     placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](std::size_t at) { return plan.offsets[at]; }),

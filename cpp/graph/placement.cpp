@@ -46,6 +46,7 @@ class Placer {
   Placement allocate(const TensorLayout& layout);
   Placement allocate_value(std::size_t value);
   Placement as_declared(const GraphNode& node);
+  Placement copy_of_bytes(const GraphNode& node, Placement from, std::size_t bytes);
   void copy(const GraphNode& node, const Placement& from, const Placement& to);
   void copy_reshaped(const GraphNode& node, const Placement& from, const Placement& to);
 
@@ -179,7 +180,7 @@ std::optional<Placement> Placer::view_of(const GraphNode& node, const Placement&
   return place;
 }
 
-// The input of a REINTERPRET in memory that is laid out as it says and large enough for the output.
+// The input of a REINTERPRET in memory that is laid out as it says, large enough for the output and aligned for it.
 Placement Placer::as_declared(const GraphNode& node) {
   Placement place = *places_[*node.inputs[0]];
   TensorLayout declared = graph_.values[*node.inputs[0]].layout;
@@ -189,12 +190,23 @@ Placement Placer::as_declared(const GraphNode& node) {
     place = packed;
   }
   GraphBuffer& buffer = placed_.buffers[place.buffer];
-  const std::size_t end = static_cast<std::size_t>(place.offset) + graph_.values[node.outputs[0]].layout.span_bytes();
-  if (buffer.bound && end > buffer.bytes) {
+  const TensorLayout& output = graph_.values[node.outputs[0]].layout;
+  const std::size_t offset = static_cast<std::size_t>(place.offset), bytes = output.span_bytes();
+  if (buffer.bound && offset + bytes > buffer.bytes) {
     throw std::invalid_argument("node " + node.name + ": the other tensor is larger than the memory of the first");
   }
-  buffer.bytes = std::max(buffer.bytes, end);
-  return place;
+  buffer.bytes = std::max(buffer.bytes, offset + bytes);
+  // Arrays are aligned to the elements that they are declared with.
+  const std::size_t element = element_size(output.type);
+  const bool aligned = element <= element_size(declared.type) || (!buffer.bound && offset % element == 0);
+  return aligned ? place : copy_of_bytes(node, place, bytes);
+}
+
+Placement Placer::copy_of_bytes(const GraphNode& node, Placement from, std::size_t bytes) {
+  from.layout = {.type = DataType::uint8, .rank = 1, .sizes = {static_cast<std::int64_t>(bytes)}, .strides = {1}};
+  const Placement to = allocate(from.layout);
+  copy(node, from, to);
+  return to;
 }
 
 void Placer::resolve_view(const GraphNode& node) {

@@ -19,9 +19,11 @@ struct SpatialAxis {
 // One spatial axis of the desc; checks that the output's size is the one that the formula gives.
 SpatialAxis spatial_axis(const OperatorDesc& desc, std::size_t index, std::int64_t input, std::int64_t kernel,
                          std::int64_t output) {
+  constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
+  if (input > kMaxSize || kernel > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
   const auto entry = [&](const char* name) {
     const std::vector<std::int64_t>& values = desc.attribute(name);
-    if (index >= values.size() || values[index] < 0 || values[index] > INT64_C(0xffffffff)) {
+    if (index >= values.size() || values[index] < 0 || values[index] > kMaxSize) {
       throw std::invalid_argument(desc.type + ": " + name + " is too short or out of range");
     }
     return values[index];

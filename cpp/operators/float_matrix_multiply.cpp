@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "operators/convolution_algorithm.h"
 #include "operators/matrix_geometry.h"
@@ -34,7 +35,12 @@ class DequantizedMatrix {
         scale_number_(tensor + 1),
         zero_point_number_(tensor + 2),
         scale_(line_parameter(desc, desc.tensors[scale_number_], line, length)),
-        zero_point_(line_parameter(desc, desc.tensors[zero_point_number_], line, length)) {}
+        zero_point_(line_parameter(desc, desc.tensors[zero_point_number_], line, length)) {
+    const std::optional<TensorLayout>& zero_point = desc.tensors[zero_point_number_];
+    if (zero_point && zero_point->type != type_) {
+      throw std::invalid_argument(desc.type + ": a zero point is of its matrix's data type");
+    }
+  }
 
   DataType type() const { return type_; }
 

@@ -73,6 +73,8 @@ MatrixGeometry matrix_geometry(const OperatorDesc& desc, const TensorLayout& a, 
       (bias && (bias->rank != output.rank || bias->sizes != output.sizes))) {
     throw std::invalid_argument(desc.type + ": the sizes of the matrices do not fit together");
   }
+  if (bias && bias->type != output.type)
+    throw std::invalid_argument(desc.type + ": a bias is of the output's data type");
   MatrixGeometry geometry = {.batch = output_sizes.batch,
                              .m = a_sizes.rows,
                              .k = a_sizes.columns,

@@ -36,9 +36,9 @@ struct MatrixGeometry {
   }
 };
 
-// Reads the layouts of a product; bias, where there is one, has the output's sizes. A batch that shares one b and whose
-// rows follow each other evenly becomes rows of one product. Throws std::invalid_argument where sizes do not fit
-// together: the kernels' memory safety rests on these checks alone.
+// Reads the layouts of a product; bias, where there is one, has the output's sizes and data type. A batch that shares
+// one b and whose rows follow each other evenly becomes rows of one product. Throws std::invalid_argument where they do
+// not fit together: the kernels' memory safety rests on these checks alone.
 MatrixGeometry matrix_geometry(const OperatorDesc& desc, const TensorLayout& a, const TensorLayout& b,
                                const TensorLayout& output, const std::optional<TensorLayout>& bias);
 

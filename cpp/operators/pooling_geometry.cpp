@@ -10,9 +10,11 @@ namespace {
 // One spatial axis of the desc; checks that the output's size is the one that the formula gives.
 PoolingAxis pooling_axis(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output,
                          std::size_t index) {
+  constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
+  if (input.sizes[index + 2] > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
   const auto entry = [&](const char* name) {
     const std::vector<std::int64_t>& values = desc.attribute(name);
-    if (index >= values.size() || values[index] < 0 || values[index] > INT64_C(0xffffffff)) {
+    if (index >= values.size() || values[index] < 0 || values[index] > kMaxSize) {
       throw std::invalid_argument(desc.type + ": " + name + " is too short or out of range");
     }
     return values[index];

@@ -60,7 +60,9 @@ def checked_feeds(
 
 def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     if type(feed) is np.ndarray and feed.dtype == value.dtype and feed.shape == value.shape and not copy:
-        return feed if feed.flags.c_contiguous else np.asarray(feed, order="C")  # the most common case is quick
+        return (
+            feed if feed.flags.c_contiguous and feed.flags.aligned else _packed(feed)
+        )  # the most common case is quick
     try:
         array = np.asarray(feed)
     except _NO_ARRAY as error:
@@ -73,7 +75,13 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     if array.dtype != value.dtype or not fits:
         got = f"{array.dtype} of shape {array.shape}"
         raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
-    return np.array(array, order="C") if copy else np.asarray(array, order="C")
+    return np.array(array, order="C") if copy else _packed(array)
+
+
+def _packed(array: Array) -> Array:
+    """Return an array as one that lies packed, at an address that its elements may have."""
+    array = np.asarray(array, order="C")
+    return array if array.flags.aligned else array.copy()
 
 
 def _check_constant(name: str, constant: Array, feed: Any) -> None:

@@ -103,7 +103,7 @@ def load_model(model: str | PathLike[str] | bytes, with_weights: bool = True) ->
         proto = onnx.load_model_from_string(data)
         if not isinstance(model, bytes):
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
-    except (DecodeError, ValueError, TypeError, onnx.checker.ValidationError) as error:
+    except (DecodeError, ValueError, TypeError, RuntimeError, onnx.checker.ValidationError) as error:
         raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
     return _checked(proto, with_weights)
 
@@ -132,6 +132,8 @@ def _checked(proto: onnx.ModelProto, with_weights: bool) -> Model:
 
 
 def _array(tensor: onnx.TensorProto) -> Array:
+    if any(length < 0 for length in tensor.dims):
+        raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {list(tensor.dims)}")
     try:
         array: Array = onnx.numpy_helper.to_array(tensor)
     except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
