@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import ArrayLike
 
 from dmlcpu import _core
-from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
+from dmlcpu.coercion import coerce_integer, coerce_member
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
@@ -23,7 +23,7 @@ from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "code_type", "is_number", "per_axis"]
+__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "code_type", "is_number"]
 
 FLOAT32: Final = np.dtype(np.float32)
 INT32: Final = np.dtype(np.int32)
@@ -38,13 +38,6 @@ Parameter: TypeAlias = ArrayLike | Expression | None
 def code_type(array: Array) -> np.dtype[Any]:
     """Return the type of quantized results where nothing else says it: the array's if it has 8 bits, else UINT8."""
     return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)
-
-
-def per_axis(axes: int, **attributes: Any) -> dict[str, Any]:
-    """Return attributes of spatial axes as tuples of one length; what is neither number nor sequence stays as it is."""
-    entries = {name: coerce_sequence(coerce_integer(value)) for name, value in attributes.items()}
-    length = max([axes, *(len(value) for value in entries.values() if isinstance(value, tuple))])
-    return {name: (value,) * length if isinstance(value, int) else value for name, value in entries.items()}
 
 
 @dataclass(frozen=True, slots=True)
