@@ -1,0 +1,75 @@
+"""Options of sessions and runs: onnxruntime's names and types, and nothing else."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import dmlcpu
+
+MODEL = Path(__file__).parent / "data" / "models" / "keyword_spotting.qop.onnx"
+
+
+def options_of(given: object) -> dict[str, Any]:
+    """The public attributes that are no methods."""
+    names = (name for name in dir(given) if name[0] != "_")
+    return {name: value for name in names if not callable(value := getattr(given, name))}
+
+
+def test_session_options_are_those_of_onnxruntime() -> None:
+    theirs, ours = options_of(onnxruntime.SessionOptions()), options_of(dmlcpu.SessionOptions())
+    del theirs["log_severity_level"], ours["log_severity_level"]  # it is -1 there in some versions, 2 in others
+    assert {name: value if isinstance(value, str) else int(value) for name, value in ours.items()} == {
+        name: value if isinstance(value, str) else int(value)
+        for name, value in theirs.items()
+        if name != "execution_order"  # an enumeration of its own, of orders that no native graph has
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("intra_op_threads", "intra_op_num_threads"), ("graph_optimisation_level", "graph_optimization_level")],
+)
+def test_what_is_no_option_cannot_be_set(name: str, nearest: str) -> None:
+    with pytest.raises(AttributeError, match=f"no option '{name}'; the nearest is '{nearest}'"):
+        setattr(dmlcpu.SessionOptions(), name, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("graph_optimization_level", 99, "got 99, .* such as GraphOptimizationLevel.ORT_ENABLE_ALL"),
+        ("graph_optimization_level", dmlcpu.ExecutionMode.ORT_PARALLEL, "expected a value of type Graph"),
+        ("execution_mode", "parallel", "got 'parallel', expected a value of type ExecutionMode"),
+        ("intra_op_num_threads", "2", "got '2', expected a value of type int"),
+        ("intra_op_num_threads", 2.0, "got 2.0, expected a value of type int"),
+        ("enable_profiling", "no", "got 'no', expected a value of type bool"),
+        ("logid", 5, "got 5, expected a value of type str"),
+        ("logid", None, "an object of type NoneType"),
+    ],
+)
+def test_options_have_types(name: str, value: object, message: str) -> None:
+    options = dmlcpu.SessionOptions()
+    before = getattr(options, name)
+    with pytest.raises(TypeError, match=f"^{name}: .*{message}"):
+        setattr(options, name, value)
+    assert getattr(options, name) == before
+
+
+def test_options_take_what_equals_a_value_of_their_type(tmp_path: Path) -> None:
+    options = dmlcpu.SessionOptions(intra_op_num_threads=np.int64(2))  # type: ignore[arg-type]
+    options.enable_profiling, options.enable_mem_pattern = np.bool_(True), False
+    options.optimized_model_filepath = tmp_path  # type: ignore[assignment]
+    options.graph_optimization_level = dmlcpu.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("key", "value")
+    assert (options.intra_op_num_threads, options.enable_profiling, options.enable_mem_pattern) == (2, True, False)
+    assert options.optimized_model_filepath == str(tmp_path)
+    copy = pickle.loads(pickle.dumps(options))
+    assert copy == options
+    assert copy.get_session_config_entry("key") == "value"
+    assert dmlcpu.InferenceSession(MODEL, options).device.num_threads == 2
