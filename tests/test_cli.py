@@ -148,6 +148,17 @@ def test_run_writes_what_the_session_returns(tmp_path: Path, form: str) -> None:
     assert best == [[str(index), f"{expected[0, index]:.4f}"] for index in order]
 
 
+@pytest.mark.parametrize("command", ["run", "check", "profile"])
+def test_inputs_may_follow_the_model(tmp_path: Path, command: str) -> None:
+    options = ["--output", tmp_path / "trace.json"] if command == "profile" else []
+    with_option = succeeded(command, KEYWORDS, "--input", PHOTO, *options)
+    for file in (PHOTO, f"input0={PHOTO}"):
+        told = succeeded(command, KEYWORDS, file, *options)
+        if command == "profile":  # it tells times
+            told, with_option = (str(len(text.splitlines())) for text in (told, with_option))
+        assert told == with_option
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [((1, 20, 30, 3), np.uint8), ((1, 3, 20, 30), np.int8), ((1, 20, 30), np.uint8), ((20, 30, 1), np.int8)],
@@ -327,7 +338,12 @@ def test_profile_writes_a_trace(tmp_path: Path) -> None:
         (["run", "missing.onnx"], "No such file"),
         (["run", PHOTO], "not an ONNX model"),
         (["info", PHOTO], "not an ONNX model"),
-        (["run", KEYWORDS], "got no input 'input0', expected float32 of shape (1, 50, 10, 1)"),
+        (
+            ["run", KEYWORDS],
+            "got no input 'input0', expected float32 of shape (1, 50, 10, 1): --input input0=FILE",
+        ),
+        (["run", KEYWORDS, "other=x.npy"], "expected NAME=..., with a name of input0"),
+        (["run", KEYWORDS, PHOTO, "--input", PHOTO], "input 'input0' is given twice"),
         (["run", KEYWORDS, "--input", "other=x.npy"], "expected NAME=..., with a name of input0"),
         (["run", KEYWORDS, "--input", "missing.npy"], "No such file"),
         (["run", KEYWORDS, "--input", "missing.png"], "No such file"),

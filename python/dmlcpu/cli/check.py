@@ -17,7 +17,7 @@ from dmlcpu.cli.failures import needed_module
 from dmlcpu.cli.groups import Group, find_groups
 from dmlcpu.cli.images import PixelScaling
 from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_array, random_feeds, read_feeds
-from dmlcpu.cli.options import Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
+from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.tables import Column, print_table
 
@@ -42,6 +42,7 @@ class _Row:
 
 def command(
     model: Model,
+    files: Files = None,
     inputs: Inputs = None,
     shapes: Shapes = None,
     seed: Seed = 0,
@@ -64,7 +65,7 @@ def command(
     onnxruntime = needed_module("onnxruntime", "onnxruntime", "check compares with onnxruntime")
     session = opened_session(model, isa, threads)
     values, generator = session.get_inputs(), np.random.default_rng(seed)
-    given = read_feeds(values, inputs, PixelScaling.parsed(scale, mean, std))
+    given = read_feeds(values, inputs, files, PixelScaling.parsed(scale, mean, std))
     feeds = {**random_feeds(values, fixed_shapes(values, shapes), generator), **given}
     results = session.run(None, feeds)
 
