@@ -32,6 +32,11 @@ def small() -> Builder:
     y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
     y = builder.node("Resize", [y, "", np.float32([1, 1, 2, 0.5])], mode="nearest")
     y = builder.node("MaxPool", [y], kernel_shape=[2, 2], strides=[2, 2])
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
+    w = builder.dequantized(np.ones((4, 4, 1, 2), np.int8), np.float32([1, 2, 3, 4]), np.zeros(4, np.int8), axis=1)
+    transposed = {"strides": [1, 2], "pads": [0, 0, 0, 1], "output_padding": [0, 0], "dilations": [1, 1], "group": 1}
+    y = builder.node("ConvTranspose", [y, w], **transposed)
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
     y = builder.node("Concat", [y, builder.node("Sigmoid", [y])], axis=1)
     y = builder.node("Slice", [y, np.int64([1]), np.int64([7]), np.int64([1])])
     y = builder.node("Add", [y, builder.node("Mul", [y, np.float32(0.5)])])
@@ -100,6 +105,18 @@ def test_flipped_bits(name: str, flips: list[tuple[float, int]]) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes(model: bytes) -> None:
     survives(model)
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("scale", [np.inf, np.nan, 3e38, 1e-44])
+def test_scales_whose_products_are_no_numbers(operator: str, scale: float) -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 3, 4, 4)), scale, np.uint8(3))
+    w = builder.dequantized(np.ones((3, 3, 2, 2), np.int8), scale, np.int8(0))
+    y = builder.node(operator, [x, w, builder.constant(np.float32([1, -2, 3]))], strides=[2, 2])
+    builder.output(builder.quantized(y, 0.5, np.uint8(0)), "uint8")
+    builder.output(y, "float32")
+    survives(builder.build())
 
 
 Mutation = Callable[[st.DataObject, onnx.ModelProto], None]

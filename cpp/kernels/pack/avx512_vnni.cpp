@@ -157,31 +157,39 @@ void gather_groups(const GroupBlock& block) noexcept {
   }
 }
 
-// At most 4 rows whose transposed codes follow each other, as those of an image's colours: groups of four bytes with
-// the last ones dropped.
+// At most 4 rows whose transposed codes follow each other, as those of an image's colours: groups of four bytes, of
+// which the first `rows` stay.
 void transpose_few(const TransposeBlock& block) noexcept {
   const std::size_t rows = block.rows;
   const std::uint8_t* row[4];
   for (std::size_t r = 0; r < 4; ++r) row[r] = block.input + (r < rows ? r : 0) * block.input_row_stride;
-  alignas(16) std::uint8_t order[16] = {};
-  for (std::size_t i = 0; i < 4 * rows; ++i) order[i] = static_cast<std::uint8_t>(i / rows * 4 + i % rows);
-  const __m512i order_u8x64 = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(order)));
+  // Within a quarter four groups become as many elements of 32 bits as there are rows, then the quarters move up.
+  alignas(64) std::uint8_t byte_order[64] = {};
+  alignas(64) std::uint32_t order[16] = {};
+  for (std::size_t i = 0; i < 16 * rows; ++i) {
+    byte_order[i / (4 * rows) * 16 + i % (4 * rows)] = static_cast<std::uint8_t>(i % (4 * rows) / rows * 4 + i % rows);
+  }
+  for (std::size_t i = 0; i < 4 * rows; ++i) order[i] = static_cast<std::uint32_t>(i / rows * 4 + i % rows);
+  const __m512i byte_order_u8x64 = _mm512_load_si512(byte_order), order_i32x16 = _mm512_load_si512(order);
   const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(block.flip));
+  const auto codes = [&](__m512i groups_u8x64) {
+    return _mm512_permutexvar_epi32(order_i32x16,
+                                    _mm512_shuffle_epi8(_mm512_xor_si512(groups_u8x64, flip_u8x64), byte_order_u8x64));
+  };
   std::uint8_t* output = block.output;
-  for (std::size_t i = 0; i < block.columns; i += 64) {
-    const Groups groups = interleave_64(row, i, byte_mask(block.columns - i));
-    for (std::size_t j = 0; j < 4; ++j) {
-      alignas(64) std::uint8_t quarters[64];
-      const __m512i codes_u8x64 = _mm512_xor_si512(groups.u8x64[j], flip_u8x64);
-      _mm512_store_si512(quarters, _mm512_shuffle_epi8(codes_u8x64, order_u8x64));
-      for (std::size_t quarter = 0; quarter < 4; ++quarter) {
-        const std::size_t column = i + j * 16 + quarter * 4;
-        const std::size_t left = column < block.columns ? block.columns - column : 0;
-        const auto mask = static_cast<__mmask16>((1U << (left < 4 ? left : 4) * rows) - 1);
-        const __m128i codes_u8x16 = _mm_load_si128(reinterpret_cast<const __m128i*>(quarters + 16 * quarter));
-        if (mask != 0) _mm_mask_storeu_epi8(output + column * rows, mask, codes_u8x16);
-      }
+  const __mmask16 whole = lane_mask(4 * rows);
+  std::size_t i = 0;
+  for (; i + 64 <= block.columns; i += 64) {
+    const Groups groups = interleave_64(row, i, kAllBytes);
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < 4; ++j, output += 16 * rows) {
+      _mm512_mask_storeu_epi32(output, whole, codes(groups.u8x64[j]));
     }
+  }
+  const Groups groups = interleave_64(row, i, byte_mask(block.columns - i));
+  for (std::size_t j = 0; i < block.columns; ++j, i += 16, output += 16 * rows) {
+    const std::size_t left = block.columns - i;
+    _mm512_mask_storeu_epi8(output, byte_mask((left < 16 ? left : 16) * rows), codes(groups.u8x64[j]));
   }
 }
 
@@ -218,7 +226,7 @@ inline void transpose_block(const std::uint8_t* input, std::size_t input_row_str
 
 // 16 rows by 32 columns at a time.
 void transpose(const TransposeBlock& block) noexcept {
-  if (block.rows <= 4 && block.output_row_stride == block.rows) return transpose_few(block);
+  if (block.rows <= 4 && block.rows != 0 && block.output_row_stride == block.rows) return transpose_few(block);
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
   for (std::size_t column = 0; column < block.columns; column += 32) {
     const std::size_t columns = block.columns - column;

@@ -104,7 +104,7 @@ class NativeGraph:
         attributes: Mapping[str, Sequence[int]] | None = None,
         name: str = "",
     ) -> int:
-        """Add a view (TRANSPOSE, SLICE, RESHAPE, EXPAND, JOIN) of the inputs' data type; return its output."""
+        """Add a view of the inputs' data type, other than REINTERPRET (``cpp/graph/graph.h``); return its output."""
         [value] = self.add_node(type, inputs, [TensorDesc(self.descs[inputs[0]].data_type, sizes)], attributes, name)
         return value
 

@@ -210,8 +210,8 @@ def quantize(floats: Array, parameters: Parameters) -> Array:
 def dequantize_codes(parameters: Parameters) -> Array:
     """Return the floats of all 256 codes, by the byte of a code."""
     codes = np.arange(256, dtype=np.uint8).view(parameters.dtype)
-    floats: Array = (codes.astype(np.float32) - np.float32(parameters.zero_point)) * parameters.scale
-    return floats
+    with np.errstate(all="ignore"):  # scales may be infinite or no numbers
+        return np.asarray((codes.astype(np.float32) - np.float32(parameters.zero_point)) * parameters.scale)
 
 
 Rule: TypeAlias = Callable[[Lowering, Node, Sequence[Value | None]], Sequence[Value]]

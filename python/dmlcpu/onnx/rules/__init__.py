@@ -16,11 +16,22 @@ from dmlcpu.onnx.rules import (
     pooling,
     quantization,
     resizing,
+    transposed_convolution,
 )
 
 __all__ = ["RULES"]
 
-_MODULES = (quantization, convolution, matrix_multiply, activation, arithmetic, movement, pooling, resizing)
+_MODULES = (
+    quantization,
+    convolution,
+    transposed_convolution,
+    matrix_multiply,
+    activation,
+    arithmetic,
+    movement,
+    pooling,
+    resizing,
+)
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(
     {key: rule for module in _MODULES for key, rule in module.RULES.items()}

@@ -13,7 +13,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "window_of"]
+__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "scaled_sums", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,11 @@ class Filter:
         shape = (1, self.scale.size, *(1,) * (rank - 2))
         return self.scale.reshape(shape), self.zero_point.reshape(shape) if self.zero_point.any() else None
 
+    def unit(self, input: Parameters) -> Array:
+        """Return the unit of sums of products with codes: one, or one for each output channel."""
+        with np.errstate(all="ignore"):
+            return np.asarray(input.scale * self.scale)
+
 
 def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
     """Return a bias as INT32 in units of a scale.
@@ -169,20 +174,37 @@ class QuantizedConvolution(Deferred):
 
     def floats(self) -> Tensor:
         """Add the integer convolution, and scale its sums."""
+        return scaled_sums(self._lowering, self.sums(), self._filter.unit(self._parameters), self._bias)
+
+    def sums(self) -> Tensor:
+        """Add the integer convolution, without the bias."""
         rank = len(self.shape)
         _, zero_point = scalar_parameters(self._parameters)
-        filter_scale, filter_zero_point = self._filter.parameters(rank)
+        _, filter_zero_point = self._filter.parameters(rank)
         inputs: list[Operand] = [self._x, zero_point.reshape((1,) * rank), self._filter.codes, filter_zero_point]
-        sums = self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
-        floats = self._lowering.emit("CAST", [sums], np.float32, self.shape)
-        scale = self._parameters.scale * filter_scale
-        operands: list[Operand] = [floats, np.broadcast_to(scale, self.shape)]
-        product = self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (2,)})
-        if self._bias is None:
-            return product
-        bias = self._bias.astype(np.float32).reshape(1, -1, *(1,) * (rank - 2)) * scale
-        operands = [product, np.broadcast_to(bias, self.shape)]
-        return self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (0,)})
+        return self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
+
+
+def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | None) -> Tensor:
+    """Return the floats that sums stand for.
+
+    Args:
+        lowering: Where operators are added.
+        sums: INT32, {N, C, ...}.
+        unit: FLOAT32, of all sums or one for each channel.
+        bias: INT32, {C}, in the same unit.
+    """
+    shape = sums.shape
+    along = (1, -1, *(1,) * (len(shape) - 2))
+    floats = lowering.emit("CAST", [sums], np.float32, shape)
+    operands: list[Operand] = [floats, np.broadcast_to(unit.reshape(along), shape)]
+    product = lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (2,)})
+    if bias is None:
+        return product
+    with np.errstate(all="ignore"):
+        scaled = bias.astype(np.float32) * unit
+    operands = [product, np.broadcast_to(scaled.reshape(along), shape)]
+    return lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (0,)})
 
 
 def _groups(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
@@ -204,10 +226,8 @@ def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     assert x.parameters is not None
     groups = _groups(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-    unit = x.parameters.scale * weights.scale
-    return [
-        QuantizedConvolution(lowering, x, weights, integer_bias(bias, unit, weights.codes.shape[0]), window, groups)
-    ]
+    codes_of_bias = integer_bias(bias, weights.unit(x.parameters), weights.codes.shape[0])
+    return [QuantizedConvolution(lowering, x, weights, codes_of_bias, window, groups)]
 
 
 def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
