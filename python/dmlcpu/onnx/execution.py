@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
@@ -13,10 +13,30 @@ from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.errors import DmlError, InvalidModelError
 from dmlcpu.graph.compiled_graph import StepTime
+from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
-__all__ = ["ExecutablePlan", "PartTime", "foreign_runner"]
+__all__ = ["ExecutablePlan", "MissingRuntimeError", "PartTime", "foreign_runner", "has_quantized_nodes"]
+
+# A message names this many nodes that have no kernel.
+_MOST_NODES_TOLD = 8
+
+
+class MissingRuntimeError(DmlError):
+    """A model has nodes that no kernel computes, and onnxruntime is not installed.
+
+    Attributes:
+        plan: Who would run what; None where it is not known.
+    """
+
+    plan: Plan | None = None
+
+
+def has_quantized_nodes(nodes: Iterable[Node]) -> bool:
+    """Return whether some node is a quantized operator, or leads to codes or from them."""
+    words = ("Quantize", "QLinear", "QGemm", "QAttention", "Integer")
+    return any(word in node.operator for node in nodes for word in words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +114,20 @@ def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
     The reference evaluator of onnx, slow but complete, takes what onnxruntime has no kernel for.
 
     Raises:
-        DmlError: onnxruntime is not installed; the message lists the nodes that need it.
+        MissingRuntimeError: onnxruntime is not installed; the message names nodes that need it.
         InvalidModelError: Nodes are not valid, or neither runtime knows them.
     """
-    nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes)
+    nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes[:_MOST_NODES_TOLD])
+    if len(part.nodes) > _MOST_NODES_TOLD:
+        nodes += f"; and {len(part.nodes) - _MOST_NODES_TOLD} more"
     if part.by_reference:
         return _reference(part, f"nodes {nodes}")
     try:
         import onnxruntime
     except ImportError:
-        raise DmlError(
-            f"these nodes have no kernel, and onnxruntime, which could run them, is not installed: {nodes}"
+        raise MissingRuntimeError(
+            f"nodes have no kernel, and onnxruntime, which could run them, is not installed (pip install onnxruntime): "
+            f"{nodes}"
         ) from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
@@ -136,10 +159,16 @@ class ExecutablePlan:
 
     def __init__(self, plan: Plan, num_threads: int) -> None:
         self.plan = plan
-        self._runners: list[_Runner] = [
-            _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
-            for part in plan.parts
-        ]
+        try:
+            self._runners: list[_Runner] = [
+                _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
+                for part in plan.parts
+            ]
+        except MissingRuntimeError as error:
+            is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
+            told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
+            told.plan = plan
+            raise told from None
 
     @property
     def providers(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from dmlcpu.onnx.options import SessionOptions, get_available_providers
 from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
 from dmlcpu.onnx.values import Array
 
-__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition"]
+__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition", "node_arg", "partition_of"]
 
 # Plans are kept for this many different shapes of the inputs.
 _MOST_PLANS = 16
@@ -135,11 +135,11 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """Return what ``run`` is to be fed."""
-        return [_node_arg(value) for value in self._model.inputs]
+        return [node_arg(value) for value in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Return what ``run`` gives."""
-        return [_node_arg(value) for value in self._model.outputs]
+        return [node_arg(value) for value in self._model.outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model says of itself."""
@@ -212,7 +212,7 @@ class InferenceSession:
         """
         executable = self._plan(self._arrays_of_the_model(shapes))
         return [
-            _partition(provider, part)
+            partition_of(provider, part)
             for provider, part in zip(executable.providers, executable.plan.parts, strict=True)
         ]
 
@@ -311,12 +311,14 @@ def _expectation(value: ValueInfo) -> str:
     return f"{value.dtype} of shape ({', '.join('?' if length is None else str(length) for length in value.shape)})"
 
 
-def _node_arg(value: ValueInfo) -> NodeArg:
+def node_arg(value: ValueInfo) -> NodeArg:
+    """Return a value of a model as onnxruntime describes it."""
     name = value.dtype.name
     return NodeArg(value.name, list(value.shape or ()), f"tensor({_TYPE_NAMES.get(name, name)})")
 
 
-def _partition(provider: str, part: NativePart | ForeignPart) -> Partition:
+def partition_of(provider: str, part: NativePart | ForeignPart) -> Partition:
+    """Return what there is to tell of a part that a provider runs."""
     nodes = tuple(node.name for node in part.nodes)
     if isinstance(part, ForeignPart):
         return Partition(provider, nodes, part.reasons, "")
