@@ -31,6 +31,35 @@ def test_session_options_are_those_of_onnxruntime() -> None:
     }
 
 
+def test_run_options_are_those_of_onnxruntime() -> None:
+    options = dmlcpu.RunOptions()
+    assert options_of(options) == options_of(onnxruntime.RunOptions())
+    options.add_run_config_entry("key", "value")
+    assert options.get_run_config_entry("key") == "value"
+    with pytest.raises(AttributeError, match="RunOptions has no option 'tag'"):
+        options.tag = "run"  # type: ignore[attr-defined]
+    session = dmlcpu.InferenceSession(MODEL)
+    assert len(session.run(None, {"input0": np.zeros((1, 50, 10, 1), np.float32)}, options)) == 1
+
+
+def test_providers_that_are_not_available_are_a_warning() -> None:
+    expected = f"provider 'CUDA' is not available and ignored; available: {', '.join(dmlcpu.get_available_providers())}"
+    with pytest.warns(UserWarning, match="CUDA") as warned:
+        session = dmlcpu.InferenceSession(MODEL, providers=[("CUDA", {"device_id": 0}), "CPUExecutionProvider"])
+    assert [str(warning.message) for warning in warned] == [expected]
+    assert warned[0].filename == __file__
+    for providers in (None, [], dmlcpu.get_all_providers(), ("CPUExecutionProvider",)):
+        dmlcpu.InferenceSession(MODEL, providers=providers)  # a warning would be an error
+    assert session.get_provider_options() == {name: {} for name in session.get_providers()}
+    assert session.get_overridable_initializers() == []
+
+
+@pytest.mark.parametrize("providers", ["CPUExecutionProvider", 5, [5], [()]])
+def test_providers_are_a_sequence_of_names(providers: Any) -> None:
+    with pytest.raises(TypeError, match=r"^providers: got an object of type .*, expected a"):
+        dmlcpu.InferenceSession(MODEL, providers=providers)
+
+
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [("intra_op_threads", "intra_op_num_threads"), ("graph_optimisation_level", "graph_optimization_level")],

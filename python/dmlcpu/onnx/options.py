@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from enum import IntEnum
@@ -14,7 +16,10 @@ import numpy as np
 __all__ = [
     "ExecutionMode",
     "GraphOptimizationLevel",
+    "RunOptions",
     "SessionOptions",
+    "checked_providers",
+    "get_all_providers",
     "get_available_providers",
     "get_device",
     "set_default_logger_severity",
@@ -125,6 +130,66 @@ class SessionOptions(_CheckedOptions):
             KeyError: There is none.
         """
         return self._entries[key]
+
+
+@dataclass
+class RunOptions(_CheckedOptions):
+    """Options of one run, accepted for onnxruntime's sake: none has an effect. What is none of them cannot be set.
+
+    Raises:
+        AttributeError: What is set is no option.
+        TypeError: It is set to a value of another type.
+    """
+
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    only_execute_path_to_fetches: bool = False
+    terminate: bool = False
+    _entries: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Keep an entry; none has an effect."""
+        self._entries[key] = value
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Return an entry that was added.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._entries[key]
+
+
+def get_all_providers() -> list[str]:
+    """Return the names of all that may run nodes, installed or not, dmlcpu first.
+
+    >>> get_all_providers()
+    ['DmlCpuExecutionProvider', 'CPUExecutionProvider']
+    """
+    return ["DmlCpuExecutionProvider", "CPUExecutionProvider"]
+
+
+def checked_providers(providers: Sequence[Any] | None) -> Sequence[Any] | None:
+    """Return the providers that a session is given, each a name or a name and options; they choose nothing.
+
+    Warns of names that are not known, as onnxruntime does. To be called by what a user calls.
+
+    Raises:
+        TypeError: They are no sequence of names.
+    """
+    if isinstance(providers, str) or not (providers is None or isinstance(providers, Sequence)):
+        raise TypeError(f"providers: got an object of type {type(providers).__name__}, expected a sequence of names")
+    for provider in providers or ():
+        name = provider[0] if isinstance(provider, tuple) and provider else provider
+        if not isinstance(name, str):
+            raise TypeError(f"providers: got an object of type {type(name).__name__}, expected a name")
+        if name not in get_all_providers():
+            warnings.warn(
+                f"provider {name!r} is not available and ignored; available: {', '.join(get_available_providers())}",
+                stacklevel=3,
+            )
+    return providers
 
 
 def get_available_providers() -> list[str]:

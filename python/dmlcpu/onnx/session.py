@@ -19,7 +19,7 @@ from dmlcpu.graph.compiled_graph import Step
 from dmlcpu.onnx.execution import ExecutablePlan, PartTime
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
-from dmlcpu.onnx.options import SessionOptions, get_available_providers
+from dmlcpu.onnx.options import SessionOptions, checked_providers, get_available_providers
 from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
 from dmlcpu.onnx.values import Array
 
@@ -91,7 +91,7 @@ class InferenceSession:
     Args:
         path_or_bytes: A file, or the bytes of one.
         sess_options: ``intra_op_num_threads`` counts.
-        providers, provider_options: Accepted for onnxruntime's sake.
+        providers, provider_options: Accepted for onnxruntime's sake; a provider that is not known is a warning.
         device: Where native graphs run; by default one with the threads that the options ask for.
 
     Raises:
@@ -112,7 +112,7 @@ class InferenceSession:
     ) -> None:
         self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else fspath(path_or_bytes)
         self._options = SessionOptions() if sess_options is None else sess_options
-        self._providers = providers
+        self._providers = checked_providers(providers)
         threads = int(getattr(self._options, "intra_op_num_threads", 0)) or None
         self._given_device = device
         self._device = Device(num_threads=threads) if device is None else device
@@ -157,6 +157,14 @@ class InferenceSession:
     def get_providers(self) -> list[str]:
         """Return who may run nodes of the model."""
         return get_available_providers()
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return the options of each provider: none has any."""
+        return {provider: {} for provider in get_available_providers()}
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the initializers that a run may replace: none, they are constants here."""
+        return []
 
     def get_session_options(self) -> SessionOptions:
         """Return the options."""
