@@ -64,6 +64,8 @@ class Arguments:
         """
         if isinstance(value, Expression):
             return value.placeholder()
+        if value is None:
+            raise self.error(name, "None", f"an array of {self._dtypes(name)}")
         try:
             array = np.asarray(value)
         except MemoryError:
@@ -85,8 +87,17 @@ class Arguments:
         """
         try:
             return data_type_of(dtype)
-        except TypeError as error:
-            raise BindingError(f"{self.function}: {name}: {error}", name) from None
+        except TypeError:
+            order = "" if dtype.isnative else ", in the machine's byte order"
+            raise self.error(name, f"elements of {dtype!r}", f"{self._dtypes(name)}{order}") from None
+
+    def _dtypes(self, name: str) -> str:
+        """Return the numpy types that the operator takes in an argument, in words."""
+        fields = {field.name: field for field in OPERATORS[self.desc_type.operator_type].tensors}
+        places = {"scale": "quantization_tensors[0]", "zero_point": "quantization_tensors[1]", "out": "output_tensor"}
+        places |= {"out[0]": "output_tensor", "out[1]": "output_scale_tensor", "out[2]": "output_zero_point_tensor"}
+        field = fields.get(f"{name}_tensor") or fields[places[name]]
+        return " or ".join(known.name.lower() for known in field.support_at(HIGHEST_FEATURE_LEVEL).data_types)
 
     def output_dtype(
         self, given: Any, outs: Mapping[str, Any], parameter: tuple[str, Any] | None, otherwise: np.dtype[Any]
@@ -136,6 +147,8 @@ class Arguments:
             return data_type
         got = data_type.name if isinstance(data_type, TensorDataType) else repr(given)
         expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed)
+        if not isinstance(data_type, int):
+            expected += ", no name and no type of numpy's"
         message = f"{self.function}: output_data_type: got {got}, expected {expected}"
         raise InvalidDescError(message, self.desc_type.operator_type, "output_tensor")
 
