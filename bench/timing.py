@@ -10,6 +10,10 @@ from collections.abc import Callable, Mapping
 REPEATS = 7
 SECONDS_A_REPEAT = 0.03
 
+# Idle threads of a runtime wait for more work with eyes open, some for a few milliseconds; the next one that is timed
+# would have to share its processors with them.
+SECONDS_OF_REST = 0.02
+
 Clock = Callable[[], float]
 """Tells seconds: ``time.perf_counter``, or ``time.process_time`` where others use the processor, too."""
 
@@ -39,6 +43,8 @@ def alternating_medians(
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
+            time.sleep(SECONDS_OF_REST)
+            call()
             seconds[name].append(_elapsed(call, counts[name], clock) / counts[name])
     return {name: statistics.median(values) for name, values in seconds.items()}
 

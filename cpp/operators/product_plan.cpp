@@ -129,18 +129,20 @@ void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
   plan.units = image * geometry.batch / plan.unit_pixels;
 }
 
-// How many parts more the pixels and the channels are divided into, for each thread to have four tasks. A task reads
-// its pixels' share of the activations and its channels' share of the filter, so the larger of the two is divided.
+// How many parts more the pixels and the channels are divided into, for each thread to have four tasks.
 struct Division {
   std::int64_t pixels, channels;
 };
 
-Division divide_work(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads, std::int64_t tiles,
-                     std::int64_t panels) {
+Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan,
+                     int num_threads, std::int64_t tiles, std::int64_t panels) {
   const std::int64_t parts = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, tiles);
-  const double activations = static_cast<double>(geometry.batch * geometry.input_channels) *
-                             static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);
-  if (static_cast<double>(plan.filter.size()) < activations) return {parts, 1};
+  // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
+  // and each core's cache holds the filter.
+  const bool gathers =
+      plan.source == ActivationsFrom::pixels && plan.filter.size() <= cache_sizes().level_2 / 2 &&
+      plan.units * plan.unit_pixels >= num_threads * kTasksPerThread * static_cast<std::int64_t>(kernels.mr);
+  if (gathers || !divides_channels(geometry)) return {parts, 1};
   const std::int64_t channels = std::min(parts, panels);
   return {divide_up(parts, channels), channels};
 }
@@ -168,8 +170,8 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
   std::int64_t pixels = std::min(kMostTilePixels, budget / static_cast<std::int64_t>(plan.filter.order.k()));
   pixels = std::clamp<std::int64_t>(pixels, 1, plan.unit_pixels);
-  const Division division = divide_work(geometry, plan, num_threads, plan.units * divide_up(plan.unit_pixels, pixels),
-                                        divide_up(channels, panel));
+  const Division division = divide_work(geometry, kernels, plan, num_threads,
+                                        plan.units * divide_up(plan.unit_pixels, pixels), divide_up(channels, panel));
   pixels = divide_up(pixels, division.pixels);
   if (plan.bands(geometry)) {
     const std::int64_t rows = std::clamp<std::int64_t>(pixels / geometry.output_width, 1, geometry.output_height);
@@ -254,6 +256,13 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 }
 
 }  // namespace
+
+bool divides_channels(const ConvolutionGeometry& geometry) {
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double activations = number(geometry.batch) * number(geometry.input_channels) * number(geometry.input_height) *
+                             number(geometry.input_width);
+  return number(geometry.output_channels) * number(geometry.reduction()) >= activations;
+}
 
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads) {

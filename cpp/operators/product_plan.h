@@ -50,6 +50,10 @@ struct ProductPlan {
   std::size_t scratch_size;
 };
 
+// Whether threads divide the channels of the output rather than its pixels: a task reads its pixels' share of the
+// activations and its channels' share of the filter, so the larger of the two is divided.
+bool divides_channels(const ConvolutionGeometry& geometry);
+
 // input_flip is 0x80 for INT8 input. Throws std::bad_alloc if a size is beyond the address space.
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads);

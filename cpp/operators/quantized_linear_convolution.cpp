@@ -8,6 +8,7 @@
 
 #include "operators/convolution_algorithm.h"
 #include "operators/operator.h"
+#include "operators/product_plan.h"
 #include "operators/staged_convolution.h"
 #include "operators/staging.h"
 #include "runtime/scratch.h"
@@ -38,19 +39,27 @@ double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarg
          std::max(outputs * terms / target.kernels().gemm->products_per_cycle, channels * terms / kFilterBytesPerCycle);
 }
 
-// Less than this does not make up for handing tasks over, and for tensors that are in the cache of another core: about
-// 4 us a thread.
-constexpr double kLeastCyclesOfThread = 12000;
+// Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's
+// cache.
+constexpr double kLeastCyclesOfThread = 18000;
+// Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
+constexpr std::int64_t kLeastPixelsOfPlane = 256;
 
 ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
-  const double most = std::max(1.0, estimated_cycles(geometry, target) / kLeastCyclesOfThread);
-  if (most < target.num_threads) target.num_threads = static_cast<int>(most);
+  double most = estimated_cycles(geometry, target) / kLeastCyclesOfThread;
+  const bool stages_output =
+      geometry.output.c != 1 && (depthwise_applies(geometry) || grouped_applies(geometry, target));
+  if (stages_output && geometry.batch == 1) {
+    most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
+  }
+  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
   return target;
 }
 
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
 // and a few columns in groups of a few channels.
-// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in.
+// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in; but where
+// threads divide the channels of the output, each would transpose the same input.
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
   if (depthwise_applies(geometry)) {
@@ -61,7 +70,8 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_grouped_convolution);
   }
-  const Staging staging = {.input = !geometry.pointwise() && reads_most(geometry), .output = false};
+  const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
+  const Staging staging = {.input = transposes_once && reads_most(geometry), .output = false};
   return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);
 }
 
