@@ -64,8 +64,7 @@ def command(
     differences in the whole model is shown last.
     """
     onnxruntime = needed_module("onnxruntime", "onnxruntime", "check compares with onnxruntime")
-    from dmlcpu.onnx.execution import has_quantized_nodes
-    from dmlcpu.onnx.model import load_model
+    from dmlcpu.onnx.model import has_quantized_nodes, load_model
 
     loaded = load_model(model)
     if not has_quantized_nodes(loaded.nodes):

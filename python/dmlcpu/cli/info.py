@@ -15,7 +15,7 @@ from dmlcpu.cli.options import Isa, Shapes, Threads
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.execution import MissingRuntimeError
+    from dmlcpu.onnx.absent import MissingRuntimeError
     from dmlcpu.onnx.session import NodeArg, Partition
 
 __all__ = ["command"]
@@ -32,7 +32,7 @@ def command(
     if model is None:
         typer.echo(dmlcpu.info())
         return
-    from dmlcpu.onnx.execution import MissingRuntimeError
+    from dmlcpu.onnx.absent import MissingRuntimeError
 
     try:
         session = opened_session(model, isa, threads)

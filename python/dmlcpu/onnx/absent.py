@@ -1,10 +1,25 @@
-"""What stands for ``InferenceSession`` where the package onnx is not installed."""
+"""Packages that models need and that are not installed: what stands for them, what is raised."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["absent_session"]
+from dmlcpu.errors import DmlError
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.planning import Plan
+
+__all__ = ["MissingRuntimeError", "absent_session"]
+
+
+class MissingRuntimeError(DmlError):
+    """A model has nodes that no kernel computes, and onnxruntime is not installed.
+
+    Attributes:
+        plan: Who would run what; None where it is not known.
+    """
+
+    plan: Plan | None = None
 
 
 def absent_session(package: str | None) -> type[Any]:

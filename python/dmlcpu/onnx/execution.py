@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any, Protocol
@@ -11,32 +11,17 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.errors import DmlError, InvalidModelError
+from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import StepTime
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.absent import MissingRuntimeError
+from dmlcpu.onnx.model import has_quantized_nodes
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
-__all__ = ["ExecutablePlan", "MissingRuntimeError", "PartTime", "foreign_runner", "has_quantized_nodes"]
+__all__ = ["ExecutablePlan", "PartTime", "foreign_runner"]
 
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
-
-
-class MissingRuntimeError(DmlError):
-    """A model has nodes that no kernel computes, and onnxruntime is not installed.
-
-    Attributes:
-        plan: Who would run what; None where it is not known.
-    """
-
-    plan: Plan | None = None
-
-
-def has_quantized_nodes(nodes: Iterable[Node]) -> bool:
-    """Return whether some node is a quantized operator, or leads to codes or from them."""
-    words = ("Quantize", "QLinear", "QGemm", "QAttention", "Integer")
-    return any(word in node.operator for node in nodes for word in words)
 
 
 @dataclass(frozen=True, slots=True)
