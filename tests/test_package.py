@@ -28,6 +28,7 @@ def test_without_onnx_all_names_can_be_imported_and_a_session_says_what_is_missi
         "from dmlcpu import *\n"
         "assert hasattr(dmlcpu, 'InferenceSession') and 'InferenceSession' in dir(dmlcpu)\n"
         "from dmlcpu import InferenceSession\n"
+        "assert InferenceSession is dmlcpu.InferenceSession\n"
         "try:\n"
         "    InferenceSession('model.onnx', providers=['CPUExecutionProvider'])\n"
         "except ImportError as error:\n"

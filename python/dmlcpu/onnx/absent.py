@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from dmlcpu.errors import DmlError
@@ -22,6 +23,7 @@ class MissingRuntimeError(DmlError):
     plan: Plan | None = None
 
 
+@cache
 def absent_session(package: str | None) -> type[Any]:
     """Return a class in place of ``InferenceSession`` that says which package is missing as soon as it is called."""
 
