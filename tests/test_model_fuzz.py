@@ -61,9 +61,32 @@ def small() -> Builder:
     return builder
 
 
+def layers() -> Builder:
+    """The nodes around convolutions; few axes where amounts are given, so that absurd ones do not fill the memory."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 8, 6, 6)), 0.1, np.uint8(3))
+    y = builder.node("BatchNormalization", [x, *np.ones((4, 8), np.float32)])
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
+    y = builder.node("AveragePool", [y], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, ceil_mode=1)
+    y = builder.node("SpaceToDepth", [builder.node("DepthToSpace", [y], blocksize=2)], blocksize=4)
+    y = builder.node("PRelu", [y, np.ones((32, 1, 1), np.float32)])
+    y = builder.node("Mul", [builder.node("ReduceMax", [y], axes=[1]), np.float32([[2], [3]])])
+    y = builder.node("Squeeze", [builder.node("HardSwish", [y]), np.int64([0])])
+    y = builder.node("Pad", [y, np.int64([0, 1, 1, 0, 1, 0])], mode="reflect")
+    y = builder.node("Pad", [y, np.int64([0, 1, -1, 1, 1, 0]), np.float32(3)])
+    y = builder.node("Gather", [builder.node("ReduceMean", [y], axes=[2], keepdims=0), np.int64([1, 0, 0])], axis=1)
+    y = builder.node("Slice", [y, np.int64([-1]), np.int64([-9]), np.int64([1]), np.int64([-1])])
+    y = builder.node("Tile", [y, np.int64([1, 2])])
+    builder.output(builder.quantized(y, 1, np.int8(1)), "int8")
+    return builder
+
+
+BUILT: Final[Mapping[str, Callable[[], Builder]]] = {"small": small, "layers": layers}
+
+
 @functools.cache
 def serialized(name: str) -> bytes:
-    return small().build() if name == "small" else (MODELS / f"{name}.onnx").read_bytes()
+    return BUILT[name]().build() if name in BUILT else (MODELS / f"{name}.onnx").read_bytes()
 
 
 def feeds_of(session: dmlcpu.InferenceSession) -> dict[str, NDArray[Any]] | None:
@@ -224,16 +247,18 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+@pytest.mark.parametrize("name", BUILT)
 @given(st.data())
-def test_mutated(mutation: Mutation, data: st.DataObject) -> None:
-    model = onnx.load_model_from_string(serialized("small"))
+def test_mutated(name: str, mutation: Mutation, data: st.DataObject) -> None:
+    model = onnx.load_model_from_string(serialized(name))
     mutation(data, model)
     survives(model.SerializeToString())
 
 
+@pytest.mark.parametrize("name", BUILT)
 @given(st.data(), st.lists(st.sampled_from(MUTATIONS), min_size=2, max_size=5))
-def test_mutated_more_than_once(data: st.DataObject, mutations: list[Mutation]) -> None:
-    model = onnx.load_model_from_string(serialized("small"))
+def test_mutated_more_than_once(name: str, data: st.DataObject, mutations: list[Mutation]) -> None:
+    model = onnx.load_model_from_string(serialized(name))
     for mutation in mutations:
         if model.graph.node and not any(not node.output for node in model.graph.node):
             try:
@@ -278,5 +303,8 @@ def test_the_model_itself_runs() -> None:
     session = opened()
     first, second = session.run(None, {"x": np.zeros((1, 3, 6, 6), np.uint8)})
     assert (first.shape, second.shape) == ((1, 1), (1, 2))
+    layered = dmlcpu.InferenceSession(serialized("layers"))
+    assert layered.run(None, {"x": np.zeros((1, 8, 6, 6), np.uint8)})[0].shape == (2, 6)
+    assert [partition.provider for partition in layered.partitions()] == ["dmlcpu"]
     with pytest.raises(dmlcpu.BindingError, match="nothing"):
         session.run(["nothing"], {"x": np.zeros((1, 3, 6, 6), np.uint8)})

@@ -125,6 +125,7 @@ UNARY: Final = (
     Case("Mean", IMAGE),
     *resizes(),
     Case("Resize", (2, 3, 9), ["", np.float32([1, 1, 2])], 1, opset=13, mode="linear"),
+    Case("Resize", IMAGE, ["", "", ints(2, 5, 9, 6)], 1, mode="linear"),
     Case("Resize", IMAGE, [np.float32([1, 1, 2, 0.5])], opset=10, mode="nearest"),
     Case("Resize", IMAGE, [np.float32([1, 1, 3, 2])], opset=10, mode="nearest"),
 )

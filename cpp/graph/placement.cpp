@@ -212,11 +212,8 @@ void Placer::resolve_view(const GraphNode& node) {
     places_[output] = view;
     return;
   }
-  if (!places_[output]) {
-    TensorLayout packed = graph_.values[output].layout;
-    packed.strides = row_major_strides(packed);
-    places_[output] = allocate(packed);
-  }
+  // What has to be copied is copied to where its readers want it.
+  if (!places_[output]) places_[output] = allocate_value(output);
   view ? copy(node, *view, *places_[output]) : copy_reshaped(node, input, *places_[output]);
 }
 

@@ -174,6 +174,7 @@ constexpr FactoryRow kFactories[] = {
     {"COPY", compile_copy, Arrangement::element_wise, {kAnyType, kAnyType}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
+    {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels, {kFloat32, kFloat32}},
     {"CONVOLUTION_INTEGER",
      compile_convolution_integer,
      Arrangement::channels,

@@ -152,6 +152,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, 
 std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target);
 
 // Operators of graphs alone, beyond DirectML's.
 std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);

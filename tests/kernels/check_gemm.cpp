@@ -12,6 +12,7 @@ struct Product {
   std::size_t runs, m, n, k, a_gap, output_gap, rows_apart;  // the last between runs, 0 for any distance
   Data data;
   bool has_filter, ends_in_sums, accumulates;
+  std::size_t segments = SIZE_MAX;  // SIZE_MAX for any number
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -52,7 +53,7 @@ struct Operands {
   std::vector<std::uint8_t> a, b;
 
   Operands(Check& check, const GemmKernels& gemm, const Product& product)
-      : a_offsets(check.below(5)), b_offsets(a_offsets.size()) {
+      : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments), b_offsets(a_offsets.size()) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
     for (std::size_t& offset : a_offsets) offset = check.below(3 * k);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
@@ -180,9 +181,10 @@ void check_gemm(Check& check) {
       check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, 0, data, true, sums, sums});
     }
   }
-  const auto check_random = [&](std::size_t runs, std::size_t m, std::size_t n, std::size_t k, std::size_t rows_apart) {
+  const auto check_random = [&](std::size_t runs, std::size_t m, std::size_t n, std::size_t k, std::size_t rows_apart,
+                                std::size_t segments = SIZE_MAX) {
     check_case(check, {runs, m, n, k, check.below(2) * kr, check.below(3), rows_apart, Data::random, check.one_in(2),
-                       check.one_in(3), check.one_in(2)});
+                       check.one_in(3), check.one_in(2), segments});
   };
   // Short runs at a regular distance.
   for (std::size_t m = 1; m <= 12; ++m) {
@@ -201,6 +203,12 @@ void check_gemm(Check& check) {
     }
   }
   check_random(5, 14, 300, round_up(1400, kr), 16);
+  // Rows too long for the level-1 cache, in one segment.
+  for (const std::size_t m : {std::size_t{1}, std::size_t{20}, std::size_t{49}, std::size_t{75}}) {
+    for (const std::size_t n : {nr, 2 * nr, 3 * nr + 1, 7 * nr - 1}) {
+      check_random(1, m, n, round_up(2100 + check.below(300), kr), 0, 1);
+    }
+  }
 }
 
 }  // namespace dmlcpu::test

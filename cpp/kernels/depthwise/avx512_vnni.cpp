@@ -39,6 +39,8 @@ class Strip {
 
  private:
   static constexpr std::size_t kPixels = 4 / vectors;
+  // Sums of windows of up to 128 taps are below 2^15.
+  static constexpr std::size_t kMostGroupsOfPairs = 128 / 4;
 
   // Whether no conversion to codes overflows, so that none needs a bound before it: sums are at most 2^31 in magnitude,
   // and a multiplier below 1 makes the product less.
@@ -103,7 +105,14 @@ class Strip {
       for (std::size_t v = 0; v < vectors; ++v) {
         if constexpr (filter_has_zero_point) {
           const __m512i filter_i32x16 = load(run_.filter_zero_point + channel_ + 16 * v);
-          sum_i32x16[p][v] = _mm512_sub_epi32(sum_i32x16[p][v], _mm512_mullo_epi32(filter_i32x16, window_i32x16[p][v]));
+          if (groups_ <= kMostGroupsOfPairs) {
+            // As pairs of 16 bits, of which the higher one is 0 in the sum of the window.
+            const __m512i minus_i32x16 = _mm512_sub_epi32(_mm512_setzero_si512(), filter_i32x16);
+            sum_i32x16[p][v] = _mm512_dpwssd_epi32(sum_i32x16[p][v], minus_i32x16, window_i32x16[p][v]);
+          } else {
+            sum_i32x16[p][v] =
+                _mm512_sub_epi32(sum_i32x16[p][v], _mm512_mullo_epi32(filter_i32x16, window_i32x16[p][v]));
+          }
         }
       }
     }

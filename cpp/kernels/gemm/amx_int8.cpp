@@ -259,13 +259,10 @@ class Product {
 
   void multiply() noexcept {
     configure(cut_.rows());
-    if (order_.panels_outside) {
-      for (std::size_t panel = 0; panel < block_.n; panel += kColumns) {
-        for_each_group([&](Area& area) { multiply_area(area, panel); });
-      }
-    } else {
+    for (std::size_t first = 0; first < block_.n; first += order_.columns) {
+      const std::size_t end = block_.n - first < order_.columns ? block_.n : first + order_.columns;
       for_each_group([&](Area& area) {
-        for (std::size_t panel = 0; panel < block_.n; panel += kColumns) multiply_area(area, panel);
+        for (std::size_t panel = first; panel < end; panel += kColumns) multiply_area(area, panel);
       });
     }
     before_.finish(SIZE_MAX);

@@ -78,15 +78,16 @@ class Cut {
 // The operand that comes from L2 for use at once: its lines are not to push those of the other out of L1.
 enum class Streamed : std::uint8_t { none, a, b };
 
-// In which order the areas of a block are multiplied.
+// In which order the areas of a block are multiplied: some columns after the others, by all parts in groups.
 struct Order {
-  std::size_t parts;    // of an area
-  bool panels_outside;  // all areas of a panel, then the next; else all panels of some parts
+  std::size_t parts;  // of an area
+  std::size_t columns;
   Streamed streamed;
 };
 
-// What an operand may take of the 48 KiB of L1 beside the buffers of sums, and the filter of the 2 MiB of L2.
-constexpr double kLevel1Bytes = 40960.0, kLevel2Bytes = 1 << 20;
+// What an operand may take of the 48 KiB of L1 beside the buffers of sums, and columns of the filter of the 2 MiB of
+// L2.
+constexpr double kLevel1Bytes = 40960.0, kLevel2Bytes = 524288.0;
 
 // Bytes of a that some neighbouring parts read; windows may overlap.
 double bytes_of_parts(const GemmBlock& block, const Cut& cut, std::size_t parts) noexcept {
@@ -104,12 +105,12 @@ double bytes_of_parts(const GemmBlock& block, const Cut& cut, std::size_t parts)
 }
 
 // The order in which the fewest bytes come from L2, of those in which one operand stays in L1: a pair of panels that
-// all parts pass by, or two or four parts that the whole filter passes by.
+// all parts pass by, or two or four parts that the filter passes by, or as many columns of it as stay in L2.
 Order order_of(const GemmBlock& block, const Cut& cut) noexcept {
   const double k = static_cast<double>(block.segments * block.k);
   const double b = k * static_cast<double>((block.n + kNr - 1) / kNr * kNr);
   const double panel = k * static_cast<double>(kColumns), a = bytes_of_parts(block, cut, cut.count());
-  Order best = {2, true, Streamed::none};
+  Order best = {2, kColumns, Streamed::none};
   if (a + panel <= kLevel1Bytes) return best;
   // Lines that are streamed are not there for the next window, nor for the next step of k where rows cross them.
   const bool crosses_lines =
@@ -117,17 +118,21 @@ Order order_of(const GemmBlock& block, const Cut& cut) noexcept {
   double fewest = b / panel * k * static_cast<double>(cut.count() * cut.rows()) * (crosses_lines ? 2.0 : 1.0);
   if (panel <= kLevel1Bytes) {
     best.streamed = Streamed::a;
+    fewest += b;
   } else {
     fewest += b / 2.0 * static_cast<double>(cut.count());
   }
+  const double panels = kLevel2Bytes / panel < 1.0 ? 1.0 : kLevel2Bytes / panel;
+  const std::size_t columns = b <= 2.0 * kLevel2Bytes ? block.n : static_cast<std::size_t>(panels) * kColumns;
   for (std::size_t parts = 2; parts <= kMostParts; parts *= 2) {
     const double stationary = bytes_of_parts(block, cut, parts < cut.count() ? parts : cut.count());
     if (stationary > kLevel1Bytes) break;
     const bool both_fit = stationary + b <= kLevel1Bytes;
-    const double bytes = a + (both_fit ? b : b * static_cast<double>((cut.count() + parts - 1) / parts));
+    const double groups = both_fit ? 1.0 : static_cast<double>((cut.count() + parts - 1) / parts);
+    const double bytes = a * static_cast<double>((block.n + columns - 1) / columns) + b * groups;
     if (bytes < fewest) {
       fewest = bytes;
-      best = {parts, b > kLevel2Bytes, both_fit ? Streamed::none : Streamed::b};
+      best = {parts, columns, both_fit ? Streamed::none : Streamed::b};
     }
   }
   return best;

@@ -160,17 +160,22 @@ class ExecutablePlan:
         """Who runs each part."""
         return tuple(runner.provider for runner in self._runners)
 
-    def run(self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, skip: int = 0) -> dict[str, Array]:
+    def run(
+        self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, resumed: bool = False
+    ) -> dict[str, Array]:
         """Return all values that parts have made of the feeds, the feeds included.
 
         Args:
-            feeds: The model's inputs, and what parts that are skipped have made.
-            profile: If given, gets an entry for each part.
-            skip: How many parts have run already.
+            feeds: The model's inputs, and what the parts of a shorter plan have made.
+            profile: If given, gets an entry for each part that runs.
+            resumed: Whether there was a shorter plan. A part runs again if it has more readers now, which want more of
+                it; otherwise it does not.
         """
         values = dict(feeds)
         begin = perf_counter_ns()
-        for runner in self._runners[skip:]:
+        for runner, part in zip(self._runners, self.plan.parts, strict=True):
+            if resumed and all(name in values for name in part.outputs):
+                continue
             started = perf_counter_ns()
             steps = runner.run(values, profile is not None)
             if profile is not None:

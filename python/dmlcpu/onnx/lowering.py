@@ -6,7 +6,7 @@ of its outputs, adding operators to the native graph of the current partition wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,6 +50,8 @@ class Lowering:
         self._numbers: dict[str, int] = {}
         self._constants: dict[int, tuple[Array, int]] = {}
         self._floats: dict[int, tuple[Value, Tensor]] = {}
+        self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array]] = {}
+        self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
 
@@ -141,6 +143,13 @@ class Lowering:
 
     def quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
         """Return a value as codes: a tensor or a constant array."""
+        # Several nodes may want the same codes. The value is kept, so that its id stays its.
+        key = id(value), parameters
+        if key not in self._codes:
+            self._codes[key] = value, self._quantized(value, parameters)
+        return self._codes[key][1]
+
+    def _quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
         if isinstance(value, Constant | Dequantized):
             floats = self.floats(value)
             assert isinstance(floats, np.ndarray)
@@ -160,7 +169,21 @@ class Lowering:
         codes = quantize(table.floats, parameters)
         if table.codes.dtype == parameters.dtype and np.array_equal(codes.view(np.uint8), np.arange(256)):
             return table.codes
-        return self.emit("CODE_TABLE", [table.codes, codes.view(np.uint8)], parameters.dtype, table.shape)
+        return self.code_table(table.codes, codes)
+
+    def code_table(self, codes: Tensor, results: Array) -> Tensor:
+        """Return a function of codes, told by the byte of each, as codes."""
+        tensor = self.emit("CODE_TABLE", [codes, results.view(np.uint8)], results.dtype, codes.shape)
+        self._sources[tensor] = codes, results.view(np.uint8)
+        return tensor
+
+    def origins(self, table: Table) -> Iterator[Table]:
+        """Yield a function of codes as what it is of these codes, then of those that they are a function of, ..."""
+        yield table
+        while table.codes in self._sources:
+            source, results = self._sources[table.codes]
+            table = Table(source, table.floats[results], None)
+            yield table
 
     def table(self, codes: Tensor, parameters: Parameters) -> Table:
         """Return codes as the floats that they stand for."""

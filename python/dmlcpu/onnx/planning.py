@@ -23,6 +23,7 @@ from dmlcpu.onnx.extraction import ArrayType, described, extracted, folded
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model, Node
 from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value
 
 __all__ = ["ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
@@ -226,8 +227,7 @@ class _Planner:
         for node in nodes:
             known = all(name in self._values or name in made for name in node.reads)
             follows = any(name in made for name in node.reads)
-            is_anchor = node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
-            wanted = known and (node.name in reasons or (follows and not is_anchor))
+            wanted = known and (node.name in reasons or (follows and not self._is_anchor(node)))
             if wanted and not taken:
                 by_reference = self._is_for_the_reference(node)
             # Of the reference's nodes none follows another: the types of what they make are not known yet.
@@ -240,6 +240,14 @@ class _Planner:
             node = nodes[0]
             raise InvalidModelError(f"node {node}: it cannot be planned")
         return rest, self._add_foreign(taken, rest, reasons, by_reference)
+
+    def _is_anchor(self, node: Node) -> bool:
+        """Return whether codes begin or end here, of a type that operators take."""
+        if node.operator in ("QuantizeLinear", "DequantizeLinear") and len(node.inputs) > 2:
+            point = self._values.get(node.inputs[2])
+            if isinstance(point, Constant) and point.array.dtype not in CODE_TYPES:
+                return False
+        return node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
 
     def _is_for_the_reference(self, node: Node) -> bool:
         """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
@@ -309,7 +317,7 @@ class _Planner:
             if exports:
                 for number, tensor in enumerate(exports.values()):
                     graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
-                compiled = self._compiled(graph, self._native_nodes[index])
+                compiled = self._compiled(graph.without_unread(), self._native_nodes[index])
                 nodes, shapes = tuple(self._native_nodes[index]), tuple(tensor.shape for tensor in exports.values())
                 parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), shapes))
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:

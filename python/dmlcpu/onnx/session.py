@@ -255,9 +255,8 @@ class InferenceSession:
         values = plan.run(feeds, profile)
         while plan.plan.unknown:
             arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-            done = len(plan.plan.parts)
             plan = self._plan(arrays)
-            values = plan.run(values, profile, skip=done)
+            values = plan.run(values, profile, resumed=True)
         return plan, values
 
     def _plan(self, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
@@ -288,7 +287,9 @@ class InferenceSession:
                 raise BindingError(f"got no input {value.name!r}, expected {_expectation(value)}", value.name)
             feeds[value.name] = _checked_feed(value, input_feed[value.name])
         for name in input_feed:
-            if name not in feeds and name not in self._model.constants:
+            if name in self._model.constants:
+                _check_constant(name, self._model.constants[name], input_feed[name])
+            elif name not in feeds:
                 raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", name)
         return feeds
 
@@ -311,6 +312,13 @@ def _checked_feed(value: ValueInfo, feed: Any) -> Array:
         got = f"{array.dtype} of shape {array.shape}"
         raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
     return np.asarray(array, order="C")
+
+
+def _check_constant(name: str, constant: Array, feed: Any) -> None:
+    """Check that what is fed for a constant is what the session was made with."""
+    array = np.asarray(feed)
+    if array.dtype != constant.dtype or not np.array_equal(array, constant, equal_nan=constant.dtype.kind == "f"):
+        raise BindingError(f"input {name!r}: got another array than the model's, expected its own: a constant", name)
 
 
 def _expectation(value: ValueInfo) -> str:

@@ -10,11 +10,16 @@ from dmlcpu.onnx.lowering import Rule
 from dmlcpu.onnx.rules import (
     activation,
     arithmetic,
+    channel_affine,
     convolution,
+    gathering,
     matrix_multiply,
     movement,
+    padding,
     pooling,
     quantization,
+    rearrangement,
+    reduction,
     resizing,
     transposed_convolution,
 )
@@ -28,8 +33,13 @@ _MODULES = (
     matrix_multiply,
     activation,
     arithmetic,
+    channel_affine,
     movement,
+    rearrangement,
+    gathering,
+    padding,
     pooling,
+    reduction,
     resizing,
 )
 
