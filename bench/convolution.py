@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 import numpy as np
 import typer
 
 import dmlcpu
 from bench import native
+from bench.choices import chosen, installed_versions
 from bench.convolution_case import CODE_TYPES, ConvolutionCase, Layout, PreparedCall
 from bench.peers import PEERS, Peer
 from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
@@ -75,8 +76,8 @@ def command(
             )
         return
     device = dmlcpu.Device(isa=isas[0], num_threads=threads)
-    chosen = [PEERS[name] for name in peers.split(",") if name]
-    versions = {peer.name: peer.version() for peer in chosen}
+    code_types, memories = chosen("--types", types, CODE_TYPES), chosen("--layouts", layouts, get_args(Layout))
+    versions = installed_versions(chosen("--peers", peers, PEERS), lambda name: PEERS[name].version())
     limit = _limit(device.isa) * threads
     print(
         f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads; limit {limit / 1e12:.2f} TOPS; {versions}"
@@ -85,13 +86,13 @@ def command(
         ConvolutionCase(shape, types_name, filter_bits)
         for name in shapes.split(",")
         for shape in read_shapes(name, batch)
-        for types_name in types.split(",")
+        for types_name in code_types
         if only in str(shape)
     ]
     rows = [
-        _measure(case, cast(Layout, layout), device, chosen, limit, repeats)
+        _measure(case, cast(Layout, layout), device, [PEERS[name] for name in versions], limit, repeats)
         for case in _with_progress(cases)
-        for layout in layouts.split(",")
+        for layout in memories
     ]
     _print(rows, versions)
     if json is not None:

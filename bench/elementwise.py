@@ -13,6 +13,7 @@ import typer
 
 import dmlcpu
 from bench import native
+from bench.choices import chosen, installed_versions
 from bench.convolution_case import PreparedCall
 from bench.elementwise_case import LAYOUTS, OPERATORS, SIZES, ElementwiseCase, Layout, Operator
 from bench.peers.elementwise import ELEMENTWISE_PEERS, ElementwisePeer
@@ -68,16 +69,20 @@ def command(
 ) -> None:
     """Time the element-wise operators on dmlcpu, on other libraries, and a plain copy of as many bytes."""
     device = dmlcpu.Device(isa=isa or None, num_threads=threads)
-    chosen = [ELEMENTWISE_PEERS[name] for name in peers.split(",") if name]
-    versions = {peer.name: peer.version() for peer in chosen}
+    wanted, memories = chosen("--operators", operators, OPERATORS), chosen("--layouts", layouts, LAYOUTS)
+    wanted_peers = chosen("--peers", peers, ELEMENTWISE_PEERS)
+    versions = installed_versions(wanted_peers, lambda name: ELEMENTWISE_PEERS[name].version())
     print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads; {versions}")
     cases = [
         ElementwiseCase(cast(Operator, operator), cast(Layout, layout), int(size))
-        for operator in operators.split(",")
+        for operator in wanted
         for size in sizes.split(",")
-        for layout in layouts.split(",")
+        for layout in memories
     ]
-    rows = [_measure(case, device, chosen, repeats) for case in _with_progress(cases)]
+    rows = [
+        _measure(case, device, [ELEMENTWISE_PEERS[name] for name in versions], repeats)
+        for case in _with_progress(cases)
+    ]
     _print(rows, versions)
     if json is not None:
         about = {"isa": device.isa, "threads": threads, "versions": {"dmlcpu": dmlcpu.__version__, **versions}}

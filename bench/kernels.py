@@ -23,9 +23,14 @@ def command(only: Annotated[str, typer.Option(help="kernels whose name contains 
         if only in record["kernel"]:
             rows.setdefault(record["kernel"], {"unit": record["unit"]})[record["isa"]] = record
     isas = list(dict.fromkeys(json.loads(line)["isa"] for line in lines.splitlines()))
-    columns = [Column("kernel", lambda row: row[0], left=True), Column("unit", lambda row: row[1]["unit"], left=True)]
+    columns = [Column("kernel", lambda row: row[0], left=True), Column("speed in", _unit, left=True)]
     columns += [Column(isa, lambda row, isa=isa: _rate(row[1], isa)) for isa in isas]  # type: ignore[misc]
     print_table(columns, list(rows.items()))
+    print("in brackets: times as fast as scalar")
+
+
+def _unit(row: tuple[str, dict[str, Any]]) -> str:
+    return f"10^9 {row[1]['unit']}/s"
 
 
 def _rate(row: dict[str, Any], isa: str) -> str:

@@ -6,13 +6,14 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, cast, get_args
 
 import numpy as np
 import typer
 
 import dmlcpu
 from bench import native
+from bench.choices import chosen, installed_versions
 from bench.convolution_case import CODE_TYPES
 from bench.matrix_case import NETWORKS, MatrixCase, MatrixShape, Result
 from bench.peers.matrix_multiply import MATRIX_PEERS, peer_version
@@ -58,22 +59,24 @@ def command(
 ) -> None:
     """Time products of quantized matrices on dmlcpu and on other libraries."""
     device = dmlcpu.Device(isa=isa or None, num_threads=threads)
-    chosen = [name for name in peers.split(",") if name]
-    versions = {name: peer_version(name) for name in chosen}
+    shapes = {name: NETWORKS[name] for name in chosen("--networks", networks, NETWORKS)}
+    ends, code_types = chosen("--results", results, get_args(Result)), chosen("--types", types, CODE_TYPES)
+    versions = installed_versions(chosen("--peers", peers, MATRIX_PEERS), peer_version)
     limits = _Limits(device.isa, threads)
     print(
         f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads; "
         f"limit {limits.operations / 1e12:.2f} TOPS; {versions}"
     )
+    present = list(versions)
     rows = [
-        _measure(network, MatrixCase(shape, cast(Result, result), name, not bound), device, chosen, limits, repeats)
-        for network in networks.split(",")
-        for shape in NETWORKS[network]
+        _measure(network, MatrixCase(shape, cast(Result, result), name, not bound), device, present, limits, repeats)
+        for network, of_network in shapes.items()
+        for shape in of_network
         if only in str(shape)
-        for result in results.split(",")
-        for name in types.split(",")
+        for result in ends
+        for name in code_types
     ]
-    _print(rows, chosen)
+    _print(rows, present)
     if json is not None:
         about = {"isa": device.isa, "threads": threads, "limit": limits.operations}
         about["versions"] = {"dmlcpu": dmlcpu.__version__, **versions}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 import dmlcpu
+from bench.choices import chosen, installed_versions
 from bench.model_case import Agreement, Placement, StepCost, agreement, placement, slowest_steps, start_seconds
 from bench.model_zoo import FORMS, NETWORKS, MissingPackageError, Network, TinyNetwork, default_folder
 from bench.peers.models import MODEL_PEERS, ModelPeer, OpenModel
@@ -71,19 +72,13 @@ def command(
     plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
 ) -> None:
     """Time whole quantized networks on dmlcpu and on other runtimes."""
-    for form in forms.split(","):
-        if form not in FORMS:
-            raise typer.BadParameter(f"got form {form!r}, expected some of {', '.join(FORMS)}")
-    for name in networks.split(","):
-        if name not in NETWORKS:
-            raise typer.BadParameter(f"got network {name!r}, expected some of {', '.join(NETWORKS)}")
+    wanted_forms, wanted = chosen("--forms", forms, FORMS), chosen("--networks", networks, NETWORKS)
     device = dmlcpu.Device(isa=isa, num_threads=threads)
-    chosen = list(_installed(MODEL_PEERS[name] for name in peers.split(",") if name))
-    versions = {peer.name: peer.version() for peer in chosen}
+    versions = installed_versions(chosen("--peers", peers, MODEL_PEERS), lambda name: MODEL_PEERS[name].version())
     clock, measured = (time.process_time, "processor time") if cpu_time else (time.perf_counter, "time")
     print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads, batch {batch}, {measured}; {versions}")
     rows = []
-    for network, form in ((NETWORKS[name], form) for name in networks.split(",") for form in forms.split(",")):
+    for network, form in ((NETWORKS[name], form) for name in wanted for form in wanted_forms):
         if form not in network.forms:
             continue
         try:
@@ -93,7 +88,9 @@ def command(
             continue
         if not build_only:
             peer_models = {
-                peer: given for peer in chosen if (given := _given(peer, network, model, batch, folder)) is not None
+                peer: given
+                for peer in map(MODEL_PEERS.__getitem__, versions)
+                if (given := _given(peer, network, model, batch, folder)) is not None
             }
             rows.append(_measure(network, form, model, batch, device, peer_models, repeats, clock, steps, callers))
     if not rows:
@@ -111,16 +108,6 @@ def command(
         series = {name: ratios for name in versions if any(ratios := [row.ratio(name) for row in rows])}
         labels = [f"{row.network} {row.form}" for row in rows]
         plot_ratios(plot, f"dmlcpu ({device.isa}, {threads} threads, batch {batch}): times as fast as", labels, series)
-
-
-def _installed(peers: Iterable[ModelPeer]) -> Iterable[ModelPeer]:
-    for peer in peers:
-        try:
-            peer.version()
-        except ImportError as error:
-            print(f"{peer.name} is left out: {error}")
-            continue
-        yield peer
 
 
 def _given(

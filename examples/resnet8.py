@@ -4,6 +4,8 @@ Each block adds what two 3x3 convolutions find to its own input; where a block h
 brings the input to the same size. There is no activation function to compute: an output zero point of -128 cuts off
 everything below 0, which is a ReLU. The mean over the last 8 x 8 pixels is a depthwise convolution, and the dense layer
 at the end is a 1x1 convolution.
+
+python examples/resnet8.py prints the layers, and what the network makes of a photograph of a cat.
 """
 
 from __future__ import annotations
@@ -73,6 +75,14 @@ class ResNet8:
         probabilities: NDArray[np.float32] = exponentials / exponentials.sum(axis=1, keepdims=True)
         return probabilities
 
+    def __str__(self) -> str:
+        """Return a line for each layer: its operator, and the sizes of its output."""
+        lines = (
+            f"{name:<15}  {compiled.desc.operator_type.name:<33}  {self._outputs[name].sizes}"
+            for name, _, compiled in self._layers
+        )
+        return "\n".join(lines)
+
     def _convolution(
         self, name: str, source: str, *, stride: int = 1, padding: tuple[int, int] = (0, 0), group_count: int = 1
     ) -> None:
@@ -141,3 +151,17 @@ def channels_last(sizes: tuple[int, int, int, int]) -> TensorDesc:
 def owned_by_dml(constants: dict[str, NDArray[np.generic]]) -> dict[str, TensorDesc]:
     """Describe arrays that are bound at initialization, field by field."""
     return {field: TensorDesc.from_array(array, flags=TensorFlags.OWNED_BY_DML) for field, array in constants.items()}
+
+
+def main() -> None:
+    """Classify the sample photograph."""
+    from classify import SAMPLE_PHOTO, format_table, read_photo
+
+    network = ResNet8(dmlcpu.Device())
+    print(f"{network}\n")
+    [probabilities] = network.probabilities(read_photo(SAMPLE_PHOTO))
+    print(f"{SAMPLE_PHOTO}\n\n{format_table(probabilities)}")
+
+
+if __name__ == "__main__":
+    main()

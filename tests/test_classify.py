@@ -22,11 +22,13 @@ import resnet8  # noqa: E402
 RECORD = np.load(Path(__file__).parent / "data" / "resnet8_logits.npz")
 
 
-def run_script(*arguments: object, python_path: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_script(
+    *arguments: object, script: str = "classify.py", python_path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     environment = dict(os.environ)
     if python_path is not None:
         environment["PYTHONPATH"] = os.pathsep.join([str(python_path), *sys.path])
-    command = [sys.executable, str(EXAMPLES / "classify.py"), *map(str, arguments)]
+    command = [sys.executable, str(EXAMPLES / script), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
 
 
@@ -68,6 +70,15 @@ def test_script_prints_a_table() -> None:
 
 def test_script_without_arguments_classifies_the_sample() -> None:
     assert class_rows(run_script().stdout) == class_rows(run_script(classify.SAMPLE_PHOTO).stdout)
+
+
+def test_the_network_of_objects_is_a_program_too() -> None:
+    result = run_script(script="resnet8.py")
+    assert (result.returncode, result.stderr) == (0, "")
+    layers = [line.split(maxsplit=2) for line in result.stdout.split("\n\n")[0].splitlines()]
+    assert layers[0] == ["stem", "QUANTIZED_LINEAR_CONVOLUTION", "(1, 16, 32, 32)"]
+    assert layers[-1] == ["logits", "QUANTIZED_LINEAR_CONVOLUTION", "(1, 10, 1, 1)"]
+    assert class_rows(result.stdout) == class_rows(run_script().stdout)
 
 
 def test_script_takes_several_photographs() -> None:

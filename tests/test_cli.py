@@ -153,6 +153,18 @@ def test_run_writes_what_the_session_returns(tmp_path: Path, form: str) -> None:
     assert best == [[str(index), f"{expected[0, index]:.4f}"] for index in order]
 
 
+@pytest.mark.parametrize("command", ["run", "check", "profile"])
+def test_inputs_may_follow_the_model(tmp_path: Path, command: str) -> None:
+    options = ["--output", tmp_path / "trace.json"] if command == "profile" else []
+    with_option = succeeded(command, KEYWORDS, "--input", PHOTO, *options)
+    for file in (PHOTO, f"input0={PHOTO}"):
+        told = succeeded(command, KEYWORDS, file, *options)
+        if command == "profile":  # it tells times
+            assert len(told.splitlines()) == len(with_option.splitlines())
+        else:
+            assert told == with_option
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [((1, 20, 30, 3), np.uint8), ((1, 3, 20, 30), np.int8), ((1, 20, 30), np.uint8), ((20, 30, 1), np.int8)],
@@ -195,6 +207,39 @@ def test_info_tells_why_a_node_has_no_kernel(tmp_path: Path) -> None:
     told = succeeded("info", partly_quantized(tmp_path), "--shape", "x=2,3,6,6")
     assert ["cumsum", "no", "kernel", "for", "this", "operator"] in [line.split() for line in told.splitlines()]
     assert {"dmlcpu", "onnxruntime"} <= {word for line in told.splitlines() for word in line.split()[1:2]}
+
+
+def in_floats(path: Path) -> Path:
+    """A model of ten nodes in floating point."""
+    nodes = [helper.make_node("Sin", [f"v{index}"], [f"v{index + 1}"], f"sin{index}") for index in range(10)]
+    return saved(
+        made_model(nodes, {"v0": (TensorProto.FLOAT, [4])}, {"v10": (TensorProto.FLOAT, [4])}), path / "floats.onnx"
+    )
+
+
+def test_a_model_in_floats_without_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    model = in_floats(tmp_path)
+    message = (
+        "the model has no quantized nodes: nodes have no kernel, and onnxruntime, which could run them, is not "
+        "installed (pip install onnxruntime): Sin (sin0): "
+    )
+    with pytest.raises(dmlcpu.DmlError) as raised:
+        dmlcpu.InferenceSession(model)
+    assert str(raised.value).startswith(message)
+    assert str(raised.value).endswith("; and 2 more")
+    assert failed("run", model).startswith(f"dmlcpu: {message}")
+    result = run("info", model)
+    assert (result.exit_code, result.stderr) == (0, f"dmlcpu: {raised.value}\n")
+    assert "v0     4      tensor(float)" in result.stdout
+    assert ["0", "not", "installed", "10"] in [line.split() for line in result.stdout.splitlines()]
+    partial = run("info", partly_quantized(tmp_path), "--shape", "x=2,3,6,6")
+    assert partial.stderr.startswith("dmlcpu: nodes have no kernel")
+    assert {"dmlcpu", "not"} <= {word for line in partial.stdout.splitlines() for word in line.split()[1:2]}
+
+
+def test_check_has_nothing_to_check_in_floats(tmp_path: Path) -> None:
+    assert "nothing to check: no node is quantized" in failed("check", in_floats(tmp_path))
 
 
 @needs_exact_sums
@@ -332,7 +377,12 @@ def test_profile_writes_a_trace(tmp_path: Path) -> None:
         (["run", "missing.onnx"], "No such file"),
         (["run", PHOTO], "not an ONNX model"),
         (["info", PHOTO], "not an ONNX model"),
-        (["run", KEYWORDS], "got no input 'input0', expected float32 of shape (1, 50, 10, 1)"),
+        (
+            ["run", KEYWORDS],
+            "got no input 'input0', expected float32 of shape (1, 50, 10, 1): --input input0=FILE",
+        ),
+        (["run", KEYWORDS, "other=x.npy"], "expected NAME=..., with a name of input0"),
+        (["run", KEYWORDS, PHOTO, "--input", PHOTO], "input 'input0' is given twice"),
         (["run", KEYWORDS, "--input", "other=x.npy"], "expected NAME=..., with a name of input0"),
         (["run", KEYWORDS, "--input", "missing.npy"], "No such file"),
         (["run", KEYWORDS, "--input", "missing.png"], "No such file"),

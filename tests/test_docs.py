@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import dmlcpu
 from dmlcpu.onnx.rules import RULES
 
-GRAPHS = Path(__file__).parents[1] / "docs" / "graphs.md"
+DOCS = Path(__file__).parents[1] / "docs"
+GRAPHS, GUIDE = DOCS / "graphs.md", DOCS / "guide.md"
 
 
 def test_the_operators_of_models_are_listed_with_the_files_of_their_rules() -> None:
@@ -19,3 +21,15 @@ def test_the_operators_of_models_are_listed_with_the_files_of_their_rules() -> N
         for (domain, operator), rule in RULES.items()
     }
     assert listed == of_rules
+
+
+def test_names_of_onnxruntime_are_here_or_not_as_the_guide_says() -> None:
+    table = GUIDE.read_text(encoding="utf-8").split("| onnxruntime's name | here |")[1].split("\n\n")[0]
+    rows = [re.findall(r"`([\w.]+)`", row) for row in table.splitlines() if "`" in row]
+    places = [dmlcpu, dmlcpu.InferenceSession, dmlcpu.SessionOptions, dmlcpu.RunOptions]
+    *present, absent = rows
+    assert len(present) == 5
+    for name in (name for row in present for name in row if name != "execution_order"):
+        assert any(hasattr(place, name) for place in places), name
+    for name in absent[: absent.index("session.profile")]:
+        assert not any(hasattr(place, name) for place in places), name

@@ -206,13 +206,6 @@ def test_convolution_of_one_spatial_axis() -> None:
         assert_equal(result, expected_convolution(arguments, **windows))
 
 
-def test_surplus_entries_of_attributes_are_ignored() -> None:
-    arguments = convolution((9,))
-    windows = {"strides": (2, 7), "dilations": (1, 7), "start_padding": (1, 7), "end_padding": (0, 7)}
-    result = dmlcpu.quantized_linear_convolution(**arguments, **windows)
-    assert_equal(result, expected_convolution(arguments, strides=2, start_padding=1))
-
-
 def test_parameters_of_convolution() -> None:
     arguments = convolution()
     expected = expected_convolution(arguments)

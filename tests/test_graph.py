@@ -432,3 +432,31 @@ def test_mistakes_with_expressions() -> None:
         builder.build(dmlcpu.ExecutionFlags.NONE, [])
     with pytest.raises(TypeError, match=r"outputs\[0\]"):
         builder.build(dmlcpu.ExecutionFlags.NONE, [np.zeros(3)])
+
+
+def test_what_no_output_needs_is_not_compiled() -> None:
+    builder = dmlcpu.GraphBuilder(dmlcpu.Device())
+    desc = dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (4,))
+    x, unused = (dmlcpu.input_tensor(builder, index, desc) for index in (0, 1))
+    weights = dmlcpu.input_tensor(builder, 2, replace(desc, flags=dmlcpu.TensorFlags.OWNED_BY_DML))
+    dead = dmlcpu.quantized_linear_add(x, 1.0, 0, np.uint8([1, 2, 3, 4]), 1.0, 0, 2.0, 0)
+    total = dmlcpu.quantized_linear_add(x, 1.0, 0, weights, 1.0, 0, 1.0, 0)
+    codes = np.uint8([1, 2, 3, 250])
+    expected = np.float32([2, 4, 6, 255])
+    for _ in range(2):  # what was built before is not in the next graph
+        graph = builder.build(dmlcpu.ExecutionFlags.NONE, [dmlcpu.dequantize_linear(total, 1.0), total])
+        assert [step.type for step in graph.steps] == [  # type: ignore[attr-defined]
+            "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+            "ELEMENT_WISE_DEQUANTIZE_LINEAR",
+        ]
+        graph.initialize(input_2=codes)
+        floats, sums = graph.dispatch(input_0=codes, input_1=codes)
+        np.testing.assert_array_equal(floats, expected)
+        np.testing.assert_array_equal(sums, expected.astype(np.uint8))
+    other = builder.build(dmlcpu.ExecutionFlags.NONE, [dead, unused])
+    other.initialize(input_2=codes)
+    halves, same = other.dispatch(input_0=codes, input_1=codes)
+    np.testing.assert_array_equal(halves, np.uint8([1, 2, 3, 127]))
+    np.testing.assert_array_equal(same, codes)
+    with pytest.raises(dmlcpu.BindingError, match="input_1"):
+        graph.dispatch(input_0=codes)

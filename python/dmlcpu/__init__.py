@@ -7,6 +7,7 @@ constants once and dispatched into arrays of the caller. Functions: one call an 
 from __future__ import annotations
 
 from importlib.metadata import version as _version
+from sys import modules as _modules
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
@@ -62,7 +63,9 @@ from dmlcpu.machine import Info, info
 from dmlcpu.onnx.options import (
     ExecutionMode,
     GraphOptimizationLevel,
+    RunOptions,
     SessionOptions,
+    get_all_providers,
     get_available_providers,
     get_device,
     set_default_logger_severity,
@@ -112,6 +115,7 @@ __all__ = [
     "QuantizedLinearAveragePoolingOperatorDesc",
     "QuantizedLinearConvolutionOperatorDesc",
     "QuantizedLinearMatrixMultiplyOperatorDesc",
+    "RunOptions",
     "SessionOptions",
     "TensorDataType",
     "TensorDesc",
@@ -126,6 +130,7 @@ __all__ = [
     "dequantize",
     "dequantize_linear",
     "dynamic_quantize_linear",
+    "get_all_providers",
     "get_available_providers",
     "get_device",
     "info",
@@ -143,13 +148,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Import what needs the extra ``onnx`` when it is asked for."""
+    """Import what needs the extra ``onnx`` when it is asked for; without it, the class is there and its call raises."""
     if name != "InferenceSession":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_modules[__name__])
     try:
         from dmlcpu.onnx.session import InferenceSession
     except ModuleNotFoundError as error:
-        raise ImportError(
-            f"InferenceSession reads models with the package {error.name!r}: pip install 'dmlcpu[onnx]'"
-        ) from error
+        from dmlcpu.onnx.absent import absent_session
+
+        return absent_session(error.name)
     return InferenceSession
+
+
+def __dir__() -> list[str]:
+    """Return the names of the module, those that are imported when asked for included."""
+    return sorted({*globals(), *__all__})

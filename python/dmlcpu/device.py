@@ -104,8 +104,10 @@ class Device:
         try:
             self._feature_level = FeatureLevel(feature_level)
         except ValueError:
-            known = f"{min(FeatureLevel).name} to {max(FeatureLevel).name}"
-            raise UnsupportedFeatureLevelError(f"feature_level={feature_level!r}; expected {known}") from None
+            known = f"a dmlcpu.FeatureLevel, from {min(FeatureLevel).name} to {max(FeatureLevel).name}"
+            example = f"such as dmlcpu.FeatureLevel.{max(FeatureLevel).name}"
+            message = f"feature_level={feature_level!r}; expected {known}, {example}"
+            raise UnsupportedFeatureLevelError(message) from None
         self._isa = _choose_isa(isa)
         self._num_threads = _choose_num_threads(num_threads)
         self._key = (self._feature_level, self._num_threads, self._isa)

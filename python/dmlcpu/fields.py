@@ -7,6 +7,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
+import numpy as np
+
 from dmlcpu.enums import TensorDataType, TensorFlags
 from dmlcpu.schema import (
     HIGHEST_FEATURE_LEVEL,
@@ -78,6 +80,8 @@ def unsupported_tensor(name: str, tensor: TensorDesc | None, support: TensorSupp
     data_type = tensor.data_type
     if type(data_type) is not TensorDataType or data_type not in support.data_types:
         allowed = " or ".join(allowed.name for allowed in support.data_types)
+        if type(data_type) not in (TensorDataType, int):
+            allowed = f"a dmlcpu.TensorDataType: {allowed}"
         return Violation(Check.DATA_TYPE, name, f"data type {_shown(data_type)}", allowed)
     if not support.lowest_rank <= len(tensor.sizes) <= support.highest_rank:
         bounds = sorted({support.lowest_rank, support.highest_rank})
@@ -181,8 +185,8 @@ def _are_integers(values: Any, *, lowest: int) -> bool:
 
 def _shown(value: object) -> str:
     """Describe any value in a few words. Never runs code of a foreign object, which may raise or never end."""
-    if isinstance(value, IntEnum | TensorFlags):
-        return str(value.name)
+    if issubclass(type(value), IntEnum | TensorFlags):  # isinstance asks the object too
+        return str(value.name)  # type: ignore[attr-defined]
     if type(value) is int:
         return str(value) if -_LIMIT * _LIMIT < value < _LIMIT * _LIMIT else f"an integer of {value.bit_length()} bits"
     if type(value) is tuple:
@@ -192,4 +196,8 @@ def _shown(value: object) -> str:
         return repr(value)
     if type(value) is str:
         return repr(value if len(value) <= 40 else f"{value[:40]}...")
+    if type(value) is type and type(module := value.__module__) is str:
+        return f"{module}.{value.__name__}"
+    if issubclass(type(value), np.dtype):
+        return f"numpy's dtype {str(value)[:40]}"
     return f"an object of type {type(value).__name__}"

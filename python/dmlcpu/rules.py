@@ -237,6 +237,13 @@ def _as_matrices(sizes: Sequence[int]) -> tuple[int, ...]:
     return (1,) * (_MATRIX_RANK - len(sizes)) + tuple(sizes)
 
 
+def _at_rank(sizes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """Return sizes without the ones before them, as far as they are more than a rank."""
+    surplus = max(len(sizes) - rank, 0)
+    ones = next((axis for axis, size in enumerate(sizes[:surplus]) if size != 1), surplus)
+    return sizes[ones:]
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixSizes:
     """Two tensors are matrices that can be multiplied, and a third has the product's sizes; ranks may differ."""
@@ -250,12 +257,14 @@ class MatrixSizes:
         """Return the second matrix if it does not go with the first, else the output if it is not their product's."""
         a, b, output = (_as_matrices(values.tensors[name].sizes) for name in (self.a, self.b, self.output))
         if b[:-1] != (*a[:-2], a[-1]):
-            got = f"sizes {values.tensors[self.b].sizes}"
-            expected = f"{(*a[:-2], a[-1], b[-1])}: the batch of {self.a}, and as many rows as it has columns"
-            return Violation(self.check, self.b, got, expected)
+            sizes = values.tensors[self.b].sizes
+            required = _at_rank((*a[:-2], a[-1], b[-1]), len(sizes))
+            expected = f"{required}: the batch of {self.a}, and as many rows as it has columns"
+            return Violation(self.check, self.b, f"sizes {sizes}", expected)
         if output != (*a[:-1], b[-1]):
-            got = f"sizes {values.tensors[self.output].sizes}"
-            return Violation(self.check, self.output, got, f"{(*a[:-1], b[-1])}, the product's")
+            sizes = values.tensors[self.output].sizes
+            required = _at_rank((*a[:-1], b[-1]), len(sizes))
+            return Violation(self.check, self.output, f"sizes {sizes}", f"{required}, the product's")
         return None
 
 

@@ -17,9 +17,10 @@ from dmlcpu.cli.failures import needed_module
 from dmlcpu.cli.groups import Group, find_groups
 from dmlcpu.cli.images import PixelScaling
 from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_array, random_feeds, read_feeds
-from dmlcpu.cli.options import Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
+from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.tables import Column, print_table
+from dmlcpu.errors import DmlError
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.model import Model as LoadedModel
@@ -42,6 +43,7 @@ class _Row:
 
 def command(
     model: Model,
+    files: Files = None,
     inputs: Inputs = None,
     shapes: Shapes = None,
     seed: Seed = 0,
@@ -62,15 +64,17 @@ def command(
     differences in the whole model is shown last.
     """
     onnxruntime = needed_module("onnxruntime", "onnxruntime", "check compares with onnxruntime")
+    from dmlcpu.onnx.model import has_quantized_nodes, load_model
+
+    loaded = load_model(model)
+    if not has_quantized_nodes(loaded.nodes):
+        raise DmlError(f"{model}: nothing to check: no node is quantized, so onnxruntime runs the whole model")
     session = opened_session(model, isa, threads)
     values, generator = session.get_inputs(), np.random.default_rng(seed)
-    given = read_feeds(values, inputs, PixelScaling.parsed(scale, mean, std))
+    given = read_feeds(values, inputs, files, PixelScaling.parsed(scale, mean, std))
     feeds = {**random_feeds(values, fixed_shapes(values, shapes), generator), **given}
     results = session.run(None, feeds)
 
-    from dmlcpu.onnx.model import load_model
-
-    loaded = load_model(model)
     recorder = _Recorder(onnxruntime, loaded)
     groups = find_groups(loaded, recorder.types)
     recorded = recorder.run(groups, feeds)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import dmlcpu
+from dmlcpu.cli.failures import one_line
 from dmlcpu.cli.inputs import fixed_shapes, opened_session
 from dmlcpu.cli.options import Isa, Shapes, Threads
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
 
 if TYPE_CHECKING:
+    from dmlcpu.onnx.absent import MissingRuntimeError
     from dmlcpu.onnx.session import NodeArg, Partition
 
 __all__ = ["command"]
@@ -30,11 +32,19 @@ def command(
     if model is None:
         typer.echo(dmlcpu.info())
         return
-    session = opened_session(model, isa, threads)
-    partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes))
-    typer.echo(f"isa {session.device.isa}, {session.device.num_threads} threads\n")
-    _print_values("input", session.get_inputs())
-    _print_values("output", session.get_outputs())
+    from dmlcpu.onnx.absent import MissingRuntimeError
+
+    try:
+        session = opened_session(model, isa, threads)
+        partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes))
+        inputs, outputs, device = session.get_inputs(), session.get_outputs(), session.device
+    except MissingRuntimeError as error:
+        inputs, outputs, partitions = _planned(model, error)
+        device = dmlcpu.Device(isa=isa or None, num_threads=threads or None)
+        typer.echo(f"dmlcpu: {one_line(error)}", err=True)
+    typer.echo(f"isa {device.isa}, {device.num_threads} threads\n")
+    _print_values("input", inputs)
+    _print_values("output", outputs)
     _print_partitions(partitions)
     for index, partition in enumerate(partitions):
         if partition.steps:
@@ -42,6 +52,16 @@ def command(
         if partition.reasons:
             columns = [Column(f"node of partition {index}", words=True), Column("why it has no kernel", words=True)]
             print_table(columns, list(partition.reasons.items()))
+
+
+def _planned(model: Path, error: MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
+    """Return inputs, outputs and partitions of a model that cannot be run for want of onnxruntime."""
+    from dmlcpu.onnx.model import load_model
+    from dmlcpu.onnx.session import node_arg, partition_of
+
+    loaded, parts = load_model(model), error.plan.parts if error.plan is not None else ()
+    partitions = [partition_of("dmlcpu" if hasattr(part, "graph") else "not installed", part) for part in parts]
+    return [*map(node_arg, loaded.inputs)], [*map(node_arg, loaded.outputs)], partitions
 
 
 def _print_values(kind: str, values: Sequence[NodeArg]) -> None:

@@ -16,7 +16,7 @@ from dmlcpu.errors import BindingError, DmlError
 if TYPE_CHECKING:
     from dmlcpu.onnx.session import InferenceSession, NodeArg
 
-__all__ = ["fixed_shapes", "opened_session", "random_array", "random_feeds", "read_feeds"]
+__all__ = ["fixed_shapes", "opened_session", "random_array", "random_feeds", "read_feeds", "require_all"]
 
 _DTYPES = {"float": "float32", "double": "float64"}
 
@@ -74,9 +74,9 @@ def _dtype(value: NodeArg) -> np.dtype[Any]:
 
 
 def read_feeds(
-    inputs: Sequence[NodeArg], given: Sequence[str] | None, scaling: PixelScaling
+    inputs: Sequence[NodeArg], given: Sequence[str] | None, files: Sequence[str] | None, scaling: PixelScaling
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of ``--input`` by name.
+    """Return the arrays of ``--input``, and of what is given without it, by name.
 
     Raises:
         BindingError: An input is unknown, or no image.
@@ -84,8 +84,10 @@ def read_feeds(
         OSError: A file cannot be read.
     """
     feeds = {}
-    for option in given or ():
+    for option in (*(given or ()), *(files or ())):
         name, text = _named(option, inputs, "--input")
+        if name in feeds:
+            raise BindingError(f"input {name!r} is given twice", name)
         [value] = [value for value in inputs if value.name == name]
         path = Path(text)
         if path.suffix == ".npy":
@@ -93,6 +95,19 @@ def read_feeds(
         else:
             feeds[name] = read_image(path, name, value.shape, _dtype(value), scaling)
     return feeds
+
+
+def require_all(inputs: Sequence[NodeArg], feeds: Mapping[str, NDArray[Any]]) -> None:
+    """Check that no input is missing.
+
+    Raises:
+        BindingError: One is; the message says how to give it.
+    """
+    for value in inputs:
+        if value.name not in feeds:
+            expected = f"{_dtype(value)} of shape ({', '.join('?' if n is None else str(n) for n in value.shape)})"
+            message = f"got no input {value.name!r}, expected {expected}: --input {value.name}=FILE"
+            raise BindingError(f"{message}, a .npy file or an image", value.name)
 
 
 def _read_array(path: Path) -> NDArray[Any]:

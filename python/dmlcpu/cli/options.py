@@ -7,9 +7,12 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["Inputs", "Isa", "Mean", "Model", "Scale", "Seed", "Shapes", "Std", "Threads"]
+__all__ = ["Files", "Inputs", "Isa", "Mean", "Model", "Scale", "Seed", "Shapes", "Std", "Threads"]
 
 Model: TypeAlias = Annotated[Path, typer.Argument(help="an ONNX file", show_default=False)]
+Files: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(help="inputs, as for --input", metavar="[NAME=]FILE", show_default=False)
+]
 Inputs: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--input", help="NAME=FILE, a .npy file or an image; just FILE if the model has one input"),

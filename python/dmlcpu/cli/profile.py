@@ -12,7 +12,7 @@ import typer
 
 from dmlcpu.cli.images import PixelScaling
 from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_feeds, read_feeds
-from dmlcpu.cli.options import Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
+from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
 from dmlcpu.cli.tables import Column, print_table
 
 __all__ = ["command"]
@@ -26,6 +26,7 @@ def command(
     output: Annotated[Path, typer.Option(help="the trace to write, for chrome://tracing and ui.perfetto.dev")] = Path(
         "trace.json"
     ),
+    files: Files = None,
     inputs: Inputs = None,
     shapes: Shapes = None,
     seed: Seed = 0,
@@ -38,7 +39,7 @@ def command(
     """Write a trace of one run, and show its steps, the longest first. Inputs that are not given are random."""
     session = opened_session(model, isa, threads)
     values = session.get_inputs()
-    given = read_feeds(values, inputs, PixelScaling.parsed(scale, mean, std))
+    given = read_feeds(values, inputs, files, PixelScaling.parsed(scale, mean, std))
     generator = np.random.default_rng(seed)
     feeds = {**random_feeds(values, fixed_shapes(values, shapes), generator), **given}
     for _ in range(_WARM_UP_RUNS):

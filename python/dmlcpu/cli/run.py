@@ -12,8 +12,8 @@ import typer
 from numpy.typing import NDArray
 
 from dmlcpu.cli.images import PixelScaling
-from dmlcpu.cli.inputs import opened_session, read_feeds
-from dmlcpu.cli.options import Inputs, Isa, Mean, Model, Scale, Std, Threads
+from dmlcpu.cli.inputs import opened_session, read_feeds, require_all
+from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Std, Threads
 from dmlcpu.cli.tables import Column, print_table, shape_text
 
 __all__ = ["command"]
@@ -21,6 +21,7 @@ __all__ = ["command"]
 
 def command(
     model: Model,
+    files: Files = None,
     inputs: Inputs = None,
     output: Annotated[Path | None, typer.Option(help="an .npz file to write the outputs to, by name")] = None,
     top: Annotated[int, typer.Option(help="classes to show of an output of scores", min=0)] = 5,
@@ -36,7 +37,8 @@ def command(
     inputs (pixel * scale - mean) / std.
     """
     session = opened_session(model, isa, threads)
-    feeds = read_feeds(session.get_inputs(), inputs, PixelScaling.parsed(scale, mean, std))
+    feeds = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
+    require_all(session.get_inputs(), feeds)
     names = [value.name for value in session.get_outputs()]
     results = dict(zip(names, session.run(None, feeds), strict=True))
     rows = [(name, shape_text(array.shape), str(array.dtype)) for name, array in results.items()]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmlcpu import _core
-from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
+from dmlcpu.coercion import coerce_integer, coerce_member
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
@@ -22,7 +22,7 @@ from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "code_type", "is_number", "per_axis"]
+__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "code_type", "is_number"]
 
 FLOAT32: Final = np.dtype(np.float32)
 INT32: Final = np.dtype(np.int32)
@@ -37,13 +37,6 @@ Parameter: TypeAlias = ArrayLike | Expression | None
 def code_type(array: Array) -> np.dtype[Any]:
     """Return the type of quantized results where nothing else says it: the array's if it has 8 bits, else UINT8."""
     return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)
-
-
-def per_axis(axes: int, **attributes: Any) -> dict[str, Any]:
-    """Return attributes of spatial axes as tuples of one length; what is neither number nor sequence stays as it is."""
-    entries = {name: coerce_sequence(coerce_integer(value)) for name, value in attributes.items()}
-    length = max([axes, *(len(value) for value in entries.values() if isinstance(value, tuple))])
-    return {name: (value,) * length if isinstance(value, int) else value for name, value in entries.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +63,8 @@ class Arguments:
         """
         if isinstance(value, Expression):
             return value.placeholder()
+        if value is None:
+            raise self.error(name, "None", f"an array of {self._dtypes(name)}")
         try:
             array = np.asarray(value)
         except MemoryError:
@@ -91,8 +86,17 @@ class Arguments:
         """
         try:
             return data_type_of(dtype)
-        except TypeError as error:
-            raise BindingError(f"{self.function}: {name}: {error}", name) from None
+        except TypeError:
+            order = "" if dtype.isnative else ", in the machine's byte order"
+            raise self.error(name, f"elements of {dtype!r}", f"{self._dtypes(name)}{order}") from None
+
+    def _dtypes(self, name: str) -> str:
+        """Return the numpy types that the operator takes in an argument, in words."""
+        fields = {field.name: field for field in OPERATORS[self.desc_type.operator_type].tensors}
+        places = {"scale": "quantization_tensors[0]", "zero_point": "quantization_tensors[1]", "out": "output_tensor"}
+        places |= {"out[0]": "output_tensor", "out[1]": "output_scale_tensor", "out[2]": "output_zero_point_tensor"}
+        field = fields.get(f"{name}_tensor") or fields[places[name]]
+        return " or ".join(known.name.lower() for known in field.support_at(HIGHEST_FEATURE_LEVEL).data_types)
 
     def output_dtype(
         self, given: Any, outs: Mapping[str, Any], parameter: tuple[str, Any] | None, otherwise: np.dtype[Any]
@@ -142,6 +146,8 @@ class Arguments:
             return data_type
         got = data_type.name if isinstance(data_type, TensorDataType) else repr(given)
         expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed)
+        if not isinstance(data_type, int):
+            expected += ", no name and no type of numpy's"
         message = f"{self.function}: output_data_type: got {got}, expected {expected}"
         raise InvalidDescError(message, self.desc_type.operator_type, "output_tensor")
 

@@ -12,10 +12,11 @@ import numpy as np
 from dmlcpu.coercion import coerce_integer
 from dmlcpu.device import CompiledOperator, Device, default_device
 from dmlcpu.enums import OperatorType, TensorDataType, TensorFlags
-from dmlcpu.errors import BindingError, DmlError
+from dmlcpu.errors import BindingError, DmlError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.arguments import Arguments
 from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
+from dmlcpu.functions.refusals import told_by_arguments
 from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc, data_type_of
@@ -44,8 +45,17 @@ class FunctionCall(Arguments):
 
         Raises:
             BindingError: An array is none, or lies in memory as no desc can say.
+            InvalidDescError, UnsupportedFeatureLevelError: The operator is refused; the message names arguments.
             TypeError: The device is none.
         """
+        try:
+            return self._run(arrays, attributes)
+        except (BindingError, InvalidDescError, UnsupportedFeatureLevelError) as error:
+            if str(error).startswith(f"{self.function}: "):
+                raise
+            raise told_by_arguments(error, self.function, arrays, attributes) from None
+
+    def _run(self, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
         if (expression := next(filter(None, map(_expression_of, arrays.values())), None)) is not None:
             return self._record(expression.builder, arrays, attributes)
         layouts = tuple((name, None if array is None else self._layout(name, array)) for name, array in arrays.items())

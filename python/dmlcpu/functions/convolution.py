@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
-from dmlcpu.functions.windows import windowed_output
+from dmlcpu.functions.windows import window_attributes, windowed_output
 
 __all__ = ["convolution_integer", "quantized_linear_convolution"]
 
@@ -67,8 +67,8 @@ def quantized_linear_convolution(
     call = FunctionCall("quantized_linear_convolution", QuantizedLinearConvolutionOperatorDesc, device)
     x, w = call.array("input", input), call.array("filter", filter)
     rank, channels = x.ndim, (*w.shape, 1)[0]
-    windows = per_axis(
-        max(rank - 2, 1), strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
+    windows = window_attributes(
+        call, rank, strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
     )
     parameter = ("output_zero_point", output_zero_point)
     dtype = call.output_dtype(output_data_type, {"out": out}, parameter, code_type(x))
@@ -132,8 +132,8 @@ def convolution_integer(
     call = FunctionCall("convolution_integer", ConvolutionIntegerOperatorDesc, device)
     x, w = call.array("input", input), call.array("filter", filter)
     rank, channels = x.ndim, (*w.shape, 1)[0]
-    windows = per_axis(
-        max(rank - 2, 1), strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
+    windows = window_attributes(
+        call, rank, strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
     )
     [filter_zero_points] = call.by_channel(channels, rank, filter_zero_point=(filter_zero_point, w.dtype))
     arrays = {

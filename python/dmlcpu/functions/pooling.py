@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, code_type, per_axis
+from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
-from dmlcpu.functions.windows import windowed_output
+from dmlcpu.functions.windows import window_attributes, windowed_output
 
 __all__ = ["quantized_linear_average_pooling"]
 
@@ -61,8 +61,9 @@ def quantized_linear_average_pooling(
     call = FunctionCall("quantized_linear_average_pooling", QuantizedLinearAveragePoolingOperatorDesc, device)
     x = call.array("input", input)
     rank, channels = x.ndim, (*x.shape, 1, 1)[1]
-    windows = per_axis(
-        max(rank - 2, 1),
+    windows = window_attributes(
+        call,
+        rank,
         strides=strides,
         window_size=window_size,
         start_padding=start_padding,

@@ -3,13 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from dmlcpu.coercion import coerce_integer, coerce_sequence
+from dmlcpu.enums import OperatorType
+from dmlcpu.errors import InvalidDescError
+from dmlcpu.feature_levels import OPERATORS
+from dmlcpu.functions.arguments import Arguments
 from dmlcpu.functions.layout import Array, Layout, memory_order, new_array
+from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 
-__all__ = ["windowed_output"]
+__all__ = ["window_attributes", "windowed_output"]
+
+
+def window_attributes(call: Arguments, rank: int, **attributes: Any) -> dict[str, Any]:
+    """Return attributes of spatial axes as tuples with an entry for each; what is neither number nor sequence stays.
+
+    Descs may have surplus entries, which DirectML ignores; here they are a mistake.
+
+    Args:
+        call: Whose attributes they are.
+        rank: The axes of the input; the spatial ones are those after the first two.
+        attributes: By name, a number or a sequence.
+
+    Raises:
+        InvalidDescError: A sequence has more or fewer entries. Not raised where the operator takes no input of this
+            rank, which is then what is wrong.
+    """
+    entries = {name: coerce_sequence(coerce_integer(value)) for name, value in attributes.items()}
+    axes = max(rank - 2, 1)
+    if rank in _ranks(call.desc_type.operator_type):
+        for name, value in entries.items():
+            if isinstance(value, tuple) and len(value) != axes:
+                raise _wrong_length(call, name, len(value), axes)
+    return {name: (value,) * axes if isinstance(value, int) else value for name, value in entries.items()}
+
+
+@lru_cache
+def _ranks(operator_type: OperatorType) -> range:
+    """Return the ranks that an operator's input may have at the highest level."""
+    fields = {field.name: field for field in OPERATORS[operator_type].tensors}
+    support = fields["input_tensor"].support_at(HIGHEST_FEATURE_LEVEL)
+    return range(support.lowest_rank, support.highest_rank + 1)
+
+
+def _wrong_length(call: Arguments, name: str, given: int, axes: int) -> InvalidDescError:
+    numbers = "1, for the input's spatial axis" if axes == 1 else f"{axes}, one for each spatial axis of the input"
+    hint = ""
+    if name.endswith("_padding") and given == 2 * axes:
+        hint = "; ONNX's pads are those of start_padding and then those of end_padding"
+    message = f"{call.function}: {name}: got {given} entries, expected {numbers}, or one number for all{hint}"
+    return InvalidDescError(message, call.desc_type.operator_type, name)
 
 
 def windowed_output(

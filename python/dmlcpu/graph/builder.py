@@ -64,6 +64,8 @@ class GraphBuilder:
     def build(self, flags: ExecutionFlags, outputs: Sequence[Any]) -> CompiledGraph:
         """Compile the graph of these outputs; the builder may go on afterwards.
 
+        Operators that no output needs are left out. Inputs are not: all of the builder are to be bound.
+
         Args:
             flags: None of them changes a result.
             outputs: Expressions; they become ``output_0``, ``output_1``, ..., laid out as their descs tell.
@@ -78,11 +80,13 @@ class GraphBuilder:
         outputs = tuple(outputs)
         if not outputs:
             raise ValueError("outputs: got none, expected at least one expression")
-        graph = self._graph.copy()
         for index, expression in enumerate(outputs):
             if not isinstance(expression, Expression) or expression.builder is not self:
                 raise TypeError(f"outputs[{index}]: expected an expression of this builder, got {expression!r}")
-            graph.mark_output(expression.value, f"output_{index}", replace(expression.desc, flags=TensorFlags.NONE))
+        graph, numbers = self._graph.reaching(expression.value for expression in outputs)
+        for index, expression in enumerate(outputs):
+            desc = replace(expression.desc, flags=TensorFlags.NONE)
+            graph.mark_output(numbers[expression.value], f"output_{index}", desc)
         compiled = CompiledGraph(self._device, graph)
         print_plan(compiled)
         return compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -54,6 +54,35 @@ class NativeGraph:
         graph.descs, graph.kinds, graph.names = [*self.descs], [*self.kinds], [*self.names]
         graph.constants, graph.outputs, graph._nodes = {**self.constants}, [*self.outputs], [*self._nodes]
         return graph
+
+    def reaching(self, values: Iterable[int]) -> tuple[NativeGraph, dict[int, int]]:
+        """Return a graph of the nodes that lead to values, which goes on by itself, and its number of each value kept.
+
+        Nodes must have been added after those that they read. What is bound under a name is kept, used or not.
+        """
+        needed = set(values)
+        nodes: list[_Node] = []
+        for node in reversed(self._nodes):
+            if not needed.isdisjoint(node.outputs):
+                nodes.append(node)
+                needed.update(node.outputs, (value for value in node.inputs if value is not None))
+        needed.update(value for value, name in enumerate(self.names) if name)
+        numbers = {value: number for number, value in enumerate(sorted(needed))}
+        graph = NativeGraph()
+        graph.descs = [self.descs[value] for value in numbers]
+        graph.kinds = [self.kinds[value] for value in numbers]
+        graph.names = [self.names[value] for value in numbers]
+        graph.constants = {numbers[value]: array for value, array in self.constants.items() if value in numbers}
+        graph.outputs = [numbers[value] for value in self.outputs]
+        graph._nodes = [
+            replace(
+                node,
+                inputs=tuple(None if value is None else numbers[value] for value in node.inputs),
+                outputs=tuple(numbers[value] for value in node.outputs),
+            )
+            for node in reversed(nodes)
+        ]
+        return graph, numbers
 
     def _add_value(self, kind: ValueKind, name: str, desc: TensorDesc) -> int:
         self.kinds.append(kind)

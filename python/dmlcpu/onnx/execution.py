@@ -12,12 +12,17 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.errors import DmlError, InvalidModelError
+from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.trace import PartTime, StepTime
+from dmlcpu.onnx.absent import MissingRuntimeError
+from dmlcpu.onnx.model import has_quantized_nodes
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ExecutablePlan", "foreign_runner"]
+
+# A message names this many nodes that have no kernel.
+_MOST_NODES_TOLD = 8
 
 
 class _Runner(Protocol):
@@ -89,17 +94,20 @@ def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
     The reference evaluator of onnx, slow but complete, takes what onnxruntime has no kernel for.
 
     Raises:
-        DmlError: onnxruntime is not installed; the message lists the nodes that need it.
+        MissingRuntimeError: onnxruntime is not installed; the message names nodes that need it.
         InvalidModelError: Nodes are not valid, or neither runtime knows them.
     """
-    nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes)
+    nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes[:_MOST_NODES_TOLD])
+    if len(part.nodes) > _MOST_NODES_TOLD:
+        nodes += f"; and {len(part.nodes) - _MOST_NODES_TOLD} more"
     if part.by_reference:
         return _reference(part, f"nodes {nodes}")
     try:
         import onnxruntime
     except ImportError:
-        raise DmlError(
-            f"these nodes have no kernel, and onnxruntime, which could run them, is not installed: {nodes}"
+        raise MissingRuntimeError(
+            f"nodes have no kernel, and onnxruntime, which could run them, is not installed (pip install onnxruntime): "
+            f"{nodes}"
         ) from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
@@ -133,10 +141,16 @@ class ExecutablePlan:
     def __init__(self, plan: Plan, num_threads: int) -> None:
         self.plan = plan
         self.last_use = 0
-        self._runners: list[_Runner] = [
-            _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
-            for part in plan.parts
-        ]
+        try:
+            self._runners: list[_Runner] = [
+                _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
+                for part in plan.parts
+            ]
+        except MissingRuntimeError as error:
+            is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
+            told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
+            told.plan = plan
+            raise told from None
 
     @property
     def providers(self) -> tuple[str, ...]:

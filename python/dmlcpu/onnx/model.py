@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.values import Array
 
-__all__ = ["Model", "Node", "ValueInfo", "load_model"]
+__all__ = ["Model", "Node", "ValueInfo", "has_quantized_nodes", "load_model"]
 
 _LARGEST_RANK = 32
 
@@ -252,3 +252,9 @@ def _captured(graph: onnx.GraphProto) -> Iterator[str]:
         names = (*node.input, *(name for inner in _subgraphs(node) for name in _captured(inner)))
         yield from (name for name in names if name and name not in inside)
     yield from (value.name for value in graph.output if value.name not in inside)
+
+
+def has_quantized_nodes(nodes: Iterable[Node]) -> bool:
+    """Return whether some node is a quantized operator, or leads to codes or from them."""
+    words = ("Quantize", "QLinear", "QGemm", "QAttention", "Integer")
+    return any(word in node.operator for node in nodes for word in words)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from enum import IntEnum
+from operator import index
+from os import PathLike, fspath
+from typing import Any
+
+import numpy as np
 
 __all__ = [
     "ExecutionMode",
     "GraphOptimizationLevel",
+    "RunOptions",
     "SessionOptions",
     "checked_options",
+    "checked_providers",
+    "get_all_providers",
     "get_available_providers",
     "get_device",
     "picklable_options",
@@ -34,18 +45,63 @@ class ExecutionMode(IntEnum):
     ORT_PARALLEL = 1
 
 
+class _CheckedOptions:
+    """What is shared by classes of options: only what is an option can be set, and only to a value of its type."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an option.
+
+        Raises:
+            AttributeError: There is no such option.
+            TypeError: The value is of another type than the option's.
+        """
+        options = {option.name: option for option in fields(self)}  # type: ignore[arg-type]
+        if name not in options:
+            [nearest] = get_close_matches(name, [known for known in options if known[0] != "_"], 1, 0.0)
+            raise AttributeError(
+                f"{type(self).__name__} has no option {name!r}; the nearest is {nearest!r}", name=name, obj=self
+            )
+        super().__setattr__(name, value if name[0] == "_" else _typed(name, value, type(options[name].default)))
+
+
+def _typed(name: str, value: Any, wanted: type[Any]) -> Any:
+    """Return the value of an option as one of its type."""
+    if isinstance(value, wanted):
+        return value
+    if wanted is str and isinstance(value, PathLike):
+        return fspath(value)
+    if wanted is bool and isinstance(value, int | np.bool_) and value in (0, 1):
+        return bool(value)
+    if wanted is int:
+        try:
+            return index(value)
+        except TypeError:
+            pass
+    members = f", such as {wanted.__name__}.{next(reversed(wanted)).name}" if issubclass(wanted, IntEnum) else ""
+    got = repr(value) if isinstance(value, int | float | str) else f"an object of type {type(value).__name__}"
+    raise TypeError(f"{name}: got {got}, expected a value of type {wanted.__name__}{members}")
+
+
 @dataclass
-class SessionOptions:
-    """How a session runs; onnxruntime's names.
+class SessionOptions(_CheckedOptions):
+    """How a session runs; onnxruntime's names. What is none of them cannot be set.
 
     Attributes:
         intra_op_num_threads: Threads of one operator; 0 for the device's default.
         inter_op_num_threads, graph_optimization_level, execution_mode, enable_cpu_mem_arena, enable_mem_pattern,
-            enable_profiling, log_severity_level, log_verbosity_level, logid, optimized_model_filepath: Accepted, and
-            without effect.
+            enable_mem_reuse, enable_profiling, log_severity_level, log_verbosity_level, logid,
+            optimized_model_filepath, profile_file_prefix, use_deterministic_compute, use_per_session_threads:
+            Accepted, and without effect.
+
+    Raises:
+        AttributeError: What is set is no option.
+        TypeError: It is set to a value of another type.
 
     >>> options = SessionOptions()
     >>> options.intra_op_num_threads = 2
+    >>> options.intra_op_threads = 2
+    Traceback (most recent call last):
+    AttributeError: SessionOptions has no option 'intra_op_threads'; the nearest is 'intra_op_num_threads'
     """
 
     intra_op_num_threads: int = 0
@@ -54,11 +110,15 @@ class SessionOptions:
     execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
     enable_cpu_mem_arena: bool = True
     enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
     enable_profiling: bool = False
     log_severity_level: int = 2
     log_verbosity_level: int = 0
     logid: str = ""
     optimized_model_filepath: str = ""
+    profile_file_prefix: str = "onnxruntime_profile_"
+    use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
     _entries: dict[str, str] = field(default_factory=dict, repr=False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
@@ -100,6 +160,66 @@ def picklable_options(options: SessionOptions) -> SessionOptions:
             # onnxruntime's enumerations are not Python's.
             setattr(own, entry.name, type(default)(int(value)) if isinstance(default, IntEnum) else value)
     return own
+
+
+@dataclass
+class RunOptions(_CheckedOptions):
+    """Options of one run, accepted for onnxruntime's sake: none has an effect. What is none of them cannot be set.
+
+    Raises:
+        AttributeError: What is set is no option.
+        TypeError: It is set to a value of another type.
+    """
+
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    only_execute_path_to_fetches: bool = False
+    terminate: bool = False
+    _entries: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Keep an entry; none has an effect."""
+        self._entries[key] = value
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Return an entry that was added.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._entries[key]
+
+
+def get_all_providers() -> list[str]:
+    """Return the names of all that may run nodes, installed or not, dmlcpu first.
+
+    >>> get_all_providers()
+    ['DmlCpuExecutionProvider', 'CPUExecutionProvider']
+    """
+    return ["DmlCpuExecutionProvider", "CPUExecutionProvider"]
+
+
+def checked_providers(providers: Sequence[Any] | None) -> Sequence[Any] | None:
+    """Return the providers that a session is given, each a name or a name and options; they choose nothing.
+
+    Warns of names that are not known, as onnxruntime does. To be called by what a user calls.
+
+    Raises:
+        TypeError: They are no sequence of names.
+    """
+    if isinstance(providers, str) or not (providers is None or isinstance(providers, Sequence)):
+        raise TypeError(f"providers: got an object of type {type(providers).__name__}, expected a sequence of names")
+    for provider in providers or ():
+        name = provider[0] if isinstance(provider, tuple) and provider else provider
+        if not isinstance(name, str):
+            raise TypeError(f"providers: got an object of type {type(name).__name__}, expected a name")
+        if name not in get_all_providers():
+            warnings.warn(
+                f"provider {name!r} is not available and ignored; available: {', '.join(get_available_providers())}",
+                stacklevel=3,
+            )
+    return providers
 
 
 def get_available_providers() -> list[str]:

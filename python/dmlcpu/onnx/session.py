@@ -21,11 +21,17 @@ from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import checked_feeds, is_fixed, output_indices
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
-from dmlcpu.onnx.options import SessionOptions, checked_options, get_available_providers, picklable_options
+from dmlcpu.onnx.options import (
+    SessionOptions,
+    checked_options,
+    checked_providers,
+    get_available_providers,
+    picklable_options,
+)
 from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
 from dmlcpu.onnx.values import Array
 
-__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition"]
+__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition", "node_arg", "partition_of"]
 
 # Plans are kept for this many different shapes of the inputs, the last ones used.
 _MOST_PLANS = 16
@@ -93,7 +99,7 @@ class InferenceSession:
     Args:
         path_or_bytes: A file, or the bytes of one.
         sess_options: ``intra_op_num_threads`` counts.
-        providers, provider_options: Accepted for onnxruntime's sake.
+        providers, provider_options: Accepted for onnxruntime's sake; a provider that is not known is a warning.
         device: Where native graphs run; by default one with the threads that the options ask for.
 
     Raises:
@@ -115,7 +121,7 @@ class InferenceSession:
     ) -> None:
         self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else fspath(path_or_bytes)
         self._options = checked_options(sess_options)
-        self._providers = providers
+        self._providers = checked_providers(providers)
         self._given_device = device
         self._device = Device(num_threads=self._options.intra_op_num_threads or None) if device is None else device
         model = load_model(self._source, with_weights=False)
@@ -147,11 +153,11 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """Return what ``run`` is to be fed."""
-        return [_node_arg(value) for value in self._inputs]
+        return [node_arg(value) for value in self._inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Return what ``run`` gives."""
-        return [_node_arg(value) for value in self._outputs]
+        return [node_arg(value) for value in self._outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model says of itself."""
@@ -160,6 +166,14 @@ class InferenceSession:
     def get_providers(self) -> list[str]:
         """Return who may run nodes of the model."""
         return get_available_providers()
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return the options of each provider: none has any."""
+        return {provider: {} for provider in get_available_providers()}
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the initializers that a run may replace: none, they are constants here."""
+        return []
 
     def get_session_options(self) -> SessionOptions:
         """Return the options."""
@@ -225,7 +239,7 @@ class InferenceSession:
         """
         executable = self._plan(self._arrays_of_the_model(shapes))
         return [
-            _partition(provider, part)
+            partition_of(provider, part)
             for provider, part in zip(executable.providers, executable.plan.parts, strict=True)
         ]
 
@@ -323,12 +337,14 @@ def _reopened(source: Any, options: Any, providers: Any, device: Any) -> Inferen
     return InferenceSession(source, options, providers, device=device)
 
 
-def _node_arg(value: ValueInfo) -> NodeArg:
+def node_arg(value: ValueInfo) -> NodeArg:
+    """Return a value of a model as onnxruntime describes it."""
     name = value.dtype.name
     return NodeArg(value.name, list(value.shape or ()), f"tensor({_TYPE_NAMES.get(name, name)})")
 
 
-def _partition(provider: str, part: NativePart | ForeignPart) -> Partition:
+def partition_of(provider: str, part: NativePart | ForeignPart) -> Partition:
+    """Return what there is to tell of a part that a provider runs."""
     nodes = tuple(node.name for node in part.nodes)
     if isinstance(part, ForeignPart):
         return Partition(provider, nodes, part.reasons, "")

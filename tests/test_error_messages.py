@@ -1,0 +1,200 @@
+"""What the messages of refusals say, where they are to lead a newcomer to the right call."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu import TensorDataType, TensorDesc
+
+IMAGE = np.zeros((1, 2, 4, 4), np.uint8)
+FILTER = np.zeros((3, 2, 2, 2), np.int8)
+
+
+def convolved(**changes: Any) -> Any:
+    arguments: dict[str, Any] = {"input": IMAGE, "input_zero_point": 0, "filter": FILTER, "filter_zero_point": 0}
+    return dmlcpu.convolution_integer(**{**arguments, **changes})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        (
+            {"start_padding": (1, 2, 3, 4)},
+            "convolution_integer: start_padding: got 4 entries, expected 2, one for each spatial axis of the input, "
+            "or one number for all; ONNX's pads are those of start_padding and then those of end_padding",
+        ),
+        (
+            {"strides": (1, 1, 1)},
+            "convolution_integer: strides: got 3 entries, expected 2, one for each spatial axis of the input, "
+            "or one number for all",
+        ),
+        (
+            {"input": IMAGE[0], "filter": FILTER[0], "dilations": (1, 1)},
+            "convolution_integer: dilations: got 2 entries, expected 1, for the input's spatial axis, "
+            "or one number for all",
+        ),
+    ],
+)
+def test_attributes_have_an_entry_for_each_spatial_axis(attributes: dict[str, Any], message: str) -> None:
+    with pytest.raises(dmlcpu.InvalidDescError) as raised:
+        convolved(**attributes)
+    assert str(raised.value) == message
+
+
+X = np.zeros((2, 2), np.float32)
+CODES = np.zeros((2, 3), np.uint8)
+PHOTOGRAPH = np.zeros((1, 8, 8, 6), np.uint8)  # N, H, W, C
+BYTE_SWAPPED = X.astype(X.dtype.newbyteorder())
+LAST = "if its channels come last, pass input.transpose"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (
+            "quantize",
+            (X, np.ones((2, 3), np.float32)),
+            "quantize: scale: got shape (2, 3), expected divisors of (2, 2), the shape of input "
+            "(QUANTIZE: quantization_tensors[0])",
+        ),
+        (
+            "quantize_linear",
+            (X, None),
+            "quantize_linear: scale: got None, expected an array or a number (the operator is not defined without it) "
+            "(ELEMENT_WISE_QUANTIZE_LINEAR: scale_tensor)",
+        ),
+        (
+            "quantize_linear",
+            ([1.0, 2.0], 1.0),
+            "quantize_linear: input: got data type FLOAT64, expected FLOAT32 or FLOAT16 or INT32; nothing is cast: "
+            "np.asarray(input, np.float32) is of this type (ELEMENT_WISE_QUANTIZE_LINEAR: input_tensor)",
+        ),
+        (
+            "quantize_linear",
+            (None, 1.0),
+            "quantize_linear: input: got None, expected an array of float32 or float16 or int32",
+        ),
+        (
+            "quantize_linear",
+            (BYTE_SWAPPED, 1.0),
+            f"quantize_linear: input: got elements of {BYTE_SWAPPED.dtype!r}, expected float32 or float16 or int32, "
+            "in the machine's byte order",
+        ),
+        (
+            "dequantize",
+            (X > 0, 1.0),
+            "dequantize: input: got elements of dtype('bool'), expected int8 or uint8 or int4 or uint4",
+        ),
+        (
+            "matrix_multiply_integer",
+            (CODES, None, np.zeros((4, 5), np.uint8), None),
+            "matrix_multiply_integer: b: got shape (4, 5), expected (3, 5): the batch of a, and as many rows as it has "
+            "columns (MATRIX_MULTIPLY_INTEGER: b_tensor)",
+        ),
+        (
+            "convolution_integer",
+            (PHOTOGRAPH, None, np.zeros((4, 6, 3, 3), np.int8), None),
+            "convolution_integer: filter: got shape[1] = 6, expected 8, input.shape[1] / group_count; the axes of the "
+            f"input are N, C, H, W: {LAST}(0, 3, 1, 2) (CONVOLUTION_INTEGER: filter_tensor)",
+        ),
+        (
+            "convolution_integer",
+            (PHOTOGRAPH[0], None, np.zeros((4, 6, 3), np.int8), None),
+            "convolution_integer: filter: got shape[1] = 6, expected 8, input.shape[1] / group_count; the axes of the "
+            f"input are N, C, W: {LAST}(0, 2, 1) (CONVOLUTION_INTEGER: filter_tensor)",
+        ),
+        (
+            "convolution_integer",
+            (PHOTOGRAPH, None, np.zeros((4, 5, 3, 3), np.int8), None),
+            "convolution_integer: filter: got shape[1] = 5, expected 8, input.shape[1] / group_count "
+            "(CONVOLUTION_INTEGER: filter_tensor)",
+        ),
+    ],
+)
+def test_functions_name_arguments(function: str, arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises((dmlcpu.InvalidDescError, dmlcpu.BindingError)) as raised:
+        getattr(dmlcpu, function)(*arguments)
+    assert str(raised.value) == message
+    assert str(pickle.loads(pickle.dumps(raised.value))) == message
+
+
+def test_an_array_to_write_is_named_out_and_a_new_one_output() -> None:
+    out = np.zeros((2, 3), np.uint8)
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"^quantize_linear: out: got shape \(2, 3\)"):
+        dmlcpu.quantize_linear(X, 1.0, out=out)
+    out.flags.writeable = False
+    with pytest.raises(dmlcpu.BindingError, match=r"^quantized_linear_add: out: got uint8 .* read-only"):
+        dmlcpu.quantized_linear_add(CODES, 1.0, 0, CODES, 1.0, 0, 1.0, 0, out=out)
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"^convolution_integer: output: got .*"):
+        convolved(start_padding=2**32 - 1)
+
+
+def test_levels_and_graphs_name_arguments_too() -> None:
+    with pytest.raises(dmlcpu.UnsupportedFeatureLevelError) as raised:
+        dmlcpu.quantize_linear(X, 1.0, device=dmlcpu.Device(dmlcpu.FeatureLevel.LEVEL_6_0))
+    assert raised.value.required_level is dmlcpu.FeatureLevel.LEVEL_6_2
+    assert str(raised.value).startswith("quantize_linear: zero_point: got None, expected an array or a number at LEVEL")
+    builder = dmlcpu.GraphBuilder(dmlcpu.Device())
+    codes = dmlcpu.input_tensor(builder, 0, TensorDesc(TensorDataType.UINT8, CODES.shape))
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"^matrix_multiply_integer: b: got shape \(2, 3\)"):
+        dmlcpu.matrix_multiply_integer(codes, None, CODES, None)
+
+
+@pytest.mark.parametrize("given", [np.int8, "INT8", np.dtype("int8"), []])
+def test_an_output_data_type_is_no_type_of_numpy(given: Any) -> None:
+    expected = "expected TensorDataType.UINT8 or TensorDataType.INT8, no name and no type of numpy's"
+    with pytest.raises(dmlcpu.InvalidDescError) as raised:
+        dmlcpu.quantize_linear(X, 1.0, output_data_type=given)
+    assert str(raised.value) == f"quantize_linear: output_data_type: got {given!r}, {expected}"
+
+
+@pytest.mark.parametrize(
+    ("data_type", "shown"),
+    [
+        (np.uint8, "numpy.uint8"),
+        (np.dtype(np.uint8), "numpy's dtype uint8"),
+        (float, "builtins.float"),
+        ("UINT8", "'UINT8'"),
+        (None, "an object of type WithMetaclass"),
+    ],
+)
+def test_descs_name_what_is_no_data_type(data_type: Any, shown: str) -> None:
+    class WithMetaclass(type):
+        """What its classes are asked for raises."""
+
+        def __getattribute__(cls, name: str) -> Any:
+            raise KeyError(name)
+
+    if data_type is None:
+        data_type = WithMetaclass("Hostile", (), {})
+    desc = dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+        input_tensor=TensorDesc(data_type, (2, 3)), scale_tensor=None, output_tensor=None
+    )
+    expected = "a dmlcpu.TensorDataType: INT8 or INT16 or INT32 or UINT8 or UINT16 or UINT32"
+    with pytest.raises(dmlcpu.InvalidDescError) as raised:
+        dmlcpu.Device().create_operator(desc)
+    got, _, allowed = str(raised.value).partition(", expected ")
+    assert got == f"ELEMENT_WISE_DEQUANTIZE_LINEAR: input_tensor: got data type {shown}"
+    assert sorted(allowed.replace(":", " or").split(" or ")) == sorted(expected.replace(":", " or").split(" or "))
+
+
+def test_products_are_refused_at_the_rank_of_the_matrix() -> None:
+    desc = dmlcpu.MatrixMultiplyIntegerOperatorDesc(
+        a_tensor=TensorDesc(TensorDataType.UINT8, (7, 2, 3)),
+        a_zero_point_tensor=None,
+        b_tensor=TensorDesc(TensorDataType.UINT8, (3, 5)),
+        b_zero_point_tensor=None,
+        output_tensor=TensorDesc(TensorDataType.INT32, (7, 2, 5)),
+    )
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"got sizes \(3, 5\), expected \(7, 3, 5\): the batch of a_t"):
+        dmlcpu.Device().create_operator(desc)
+
+
+def test_a_feature_level_is_a_member() -> None:
+    with pytest.raises(dmlcpu.UnsupportedFeatureLevelError, match=r"'6_4'; .* such as dmlcpu.FeatureLevel.LEVEL_6_4"):
+        dmlcpu.Device("6_4")  # type: ignore[arg-type]

@@ -1,0 +1,104 @@
+"""Options of sessions and runs: onnxruntime's names and types, and nothing else."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import dmlcpu
+
+MODEL = Path(__file__).parent / "data" / "models" / "keyword_spotting.qop.onnx"
+
+
+def options_of(given: object) -> dict[str, Any]:
+    """The public attributes that are no methods."""
+    names = (name for name in dir(given) if name[0] != "_")
+    return {name: value for name in names if not callable(value := getattr(given, name))}
+
+
+def test_session_options_are_those_of_onnxruntime() -> None:
+    theirs, ours = options_of(onnxruntime.SessionOptions()), options_of(dmlcpu.SessionOptions())
+    del theirs["log_severity_level"], ours["log_severity_level"]  # it is -1 there in some versions, 2 in others
+    assert {name: value if isinstance(value, str) else int(value) for name, value in ours.items()} == {
+        name: value if isinstance(value, str) else int(value)
+        for name, value in theirs.items()
+        if name != "execution_order"  # an enumeration of its own, of orders that no native graph has
+    }
+
+
+def test_run_options_are_those_of_onnxruntime() -> None:
+    options = dmlcpu.RunOptions()
+    assert options_of(options) == options_of(onnxruntime.RunOptions())
+    options.add_run_config_entry("key", "value")
+    assert options.get_run_config_entry("key") == "value"
+    with pytest.raises(AttributeError, match="RunOptions has no option 'tag'"):
+        options.tag = "run"  # type: ignore[attr-defined]
+    session = dmlcpu.InferenceSession(MODEL)
+    assert len(session.run(None, {"input0": np.zeros((1, 50, 10, 1), np.float32)}, options)) == 1
+
+
+def test_providers_that_are_not_available_are_a_warning() -> None:
+    expected = f"provider 'CUDA' is not available and ignored; available: {', '.join(dmlcpu.get_available_providers())}"
+    with pytest.warns(UserWarning, match="CUDA") as warned:
+        session = dmlcpu.InferenceSession(MODEL, providers=[("CUDA", {"device_id": 0}), "CPUExecutionProvider"])
+    assert [str(warning.message) for warning in warned] == [expected]
+    assert warned[0].filename == __file__
+    for providers in (None, [], dmlcpu.get_all_providers(), ("CPUExecutionProvider",)):
+        dmlcpu.InferenceSession(MODEL, providers=providers)  # a warning would be an error
+    assert session.get_provider_options() == {name: {} for name in session.get_providers()}
+    assert session.get_overridable_initializers() == []
+
+
+@pytest.mark.parametrize("providers", ["CPUExecutionProvider", 5, [5], [()]])
+def test_providers_are_a_sequence_of_names(providers: Any) -> None:
+    with pytest.raises(TypeError, match=r"^providers: got an object of type .*, expected a"):
+        dmlcpu.InferenceSession(MODEL, providers=providers)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("intra_op_threads", "intra_op_num_threads"), ("graph_optimisation_level", "graph_optimization_level")],
+)
+def test_what_is_no_option_cannot_be_set(name: str, nearest: str) -> None:
+    with pytest.raises(AttributeError, match=f"no option '{name}'; the nearest is '{nearest}'"):
+        setattr(dmlcpu.SessionOptions(), name, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("graph_optimization_level", 99, "got 99, .* such as GraphOptimizationLevel.ORT_ENABLE_ALL"),
+        ("graph_optimization_level", dmlcpu.ExecutionMode.ORT_PARALLEL, "expected a value of type Graph"),
+        ("execution_mode", "parallel", "got 'parallel', expected a value of type ExecutionMode"),
+        ("intra_op_num_threads", "2", "got '2', expected a value of type int"),
+        ("intra_op_num_threads", 2.0, "got 2.0, expected a value of type int"),
+        ("enable_profiling", "no", "got 'no', expected a value of type bool"),
+        ("logid", 5, "got 5, expected a value of type str"),
+        ("logid", None, "an object of type NoneType"),
+    ],
+)
+def test_options_have_types(name: str, value: object, message: str) -> None:
+    options = dmlcpu.SessionOptions()
+    before = getattr(options, name)
+    with pytest.raises(TypeError, match=f"^{name}: .*{message}"):
+        setattr(options, name, value)
+    assert getattr(options, name) == before
+
+
+def test_options_take_what_equals_a_value_of_their_type(tmp_path: Path) -> None:
+    options = dmlcpu.SessionOptions(intra_op_num_threads=np.int64(2))  # type: ignore[arg-type]
+    options.enable_profiling, options.enable_mem_pattern = np.bool_(True), False
+    options.optimized_model_filepath = tmp_path  # type: ignore[assignment]
+    options.graph_optimization_level = dmlcpu.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("key", "value")
+    assert (options.intra_op_num_threads, options.enable_profiling, options.enable_mem_pattern) == (2, True, False)
+    assert options.optimized_model_filepath == str(tmp_path)
+    copy = pickle.loads(pickle.dumps(options))
+    assert copy == options
+    assert copy.get_session_config_entry("key") == "value"
+    assert dmlcpu.InferenceSession(MODEL, options).device.num_threads == 2

@@ -1,0 +1,47 @@
+"""The package as a namespace: what its names give, with and without the extras."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import dmlcpu
+
+
+def in_new_process(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    assert len(set(dmlcpu.__all__)) == len(dmlcpu.__all__)
+    for name in dmlcpu.__all__:
+        assert hasattr(dmlcpu, name)
+        assert name in dir(dmlcpu)
+
+
+def test_without_onnx_all_names_can_be_imported_and_a_session_says_what_is_missing() -> None:
+    result = in_new_process(
+        "import sys; sys.modules['onnx'] = None\n"
+        "import dmlcpu\n"
+        "from dmlcpu import *\n"
+        "assert hasattr(dmlcpu, 'InferenceSession') and 'InferenceSession' in dir(dmlcpu)\n"
+        "from dmlcpu import InferenceSession\n"
+        "assert InferenceSession is dmlcpu.InferenceSession\n"
+        "try:\n"
+        "    InferenceSession('model.onnx', providers=['CPUExecutionProvider'])\n"
+        "except ImportError as error:\n"
+        "    print(error, '|', error.name)\n"
+    )
+    expected = "InferenceSession reads models with the package 'onnx': pip install 'dmlcpu[onnx]' | onnx\n"
+    assert (result.stdout, result.stderr) == (expected, "")
+
+
+def test_an_unknown_name_is_an_attribute_error_that_proposes_another() -> None:
+    name = "quantise_linear"
+    with pytest.raises(AttributeError, match=f"module 'dmlcpu' has no attribute '{name}'") as raised:
+        getattr(dmlcpu, name)
+    assert (raised.value.name, raised.value.obj) == (name, dmlcpu)
+    assert "Did you mean: 'quantize_linear'?" in in_new_process(f"import dmlcpu; dmlcpu.{name}").stderr
+    assert not hasattr(dmlcpu, "Session")
