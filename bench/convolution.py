@@ -105,7 +105,9 @@ def command(
     if plot is not None:
         labels = [f"{row.shape} {row.layout} {row.types}" for row in rows]
         series = {name: [row.ratio(name) for row in rows] for name in versions}
-        plot_ratios(plot, f"dmlcpu ({device.isa}, {threads} threads): times as fast as", labels, series)
+        fractions = {"dmlcpu": [row.fraction_of_limit for row in rows]} if limit else None
+        title = f"dmlcpu ({device.isa}, {threads} threads): times as fast as"
+        plot_ratios(plot, title, labels, series, fractions)
 
 
 def _without_option(arguments: Sequence[str], option: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from bench.model_case import Agreement, Placement, StepCost, agreement, placemen
 from bench.model_zoo import FORMS, NETWORKS, MissingPackageError, Network, TinyNetwork, default_folder
 from bench.peers.models import MODEL_PEERS, ModelPeer, OpenModel
 from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
-from bench.timing import REPEATS, Clock, alternating_medians
+from bench.timing import REPEATS, Clock, alternating_medians, scaling
 
 __all__ = ["command"]
 
@@ -30,7 +30,7 @@ _TOLERANCE = 0.25
 
 @dataclass(frozen=True)
 class Row:
-    """One network in one form: seconds a run, and how dmlcpu stands."""
+    """One network in one form: seconds a run, how dmlcpu stands, and how it scales with callers."""
 
     network: str
     form: str
@@ -43,6 +43,7 @@ class Row:
     peer_start_seconds: Mapping[str, float] = field(default_factory=dict)
     peer_notes: Mapping[str, str] = field(default_factory=dict)
     slowest: Sequence[StepCost] = ()
+    scaling: float | None = None
 
     def ratio(self, peer: str) -> float | None:
         """How many times dmlcpu is as fast as a peer."""
@@ -56,6 +57,9 @@ def command(
     isa: Annotated[str | None, typer.Option(help="instruction set of dmlcpu; by default the best")] = None,
     threads: Annotated[int, typer.Option(help="threads of a run, of dmlcpu and of the peers")] = 1,
     batch: Annotated[int, typer.Option(help="images a run")] = 1,
+    callers: Annotated[
+        int, typer.Option(help="threads that each run the network at once, to compare with one; 0 for none")
+    ] = 0,
     folder: Annotated[Path | None, typer.Option(help="where quantized networks are kept; by default a cache")] = None,
     steps: Annotated[int, typer.Option(help="how many of the slowest steps to print of each")] = 0,
     build_only: Annotated[
@@ -91,7 +95,7 @@ def command(
             peer_models = {
                 peer: given for peer in chosen if (given := _given(peer, network, model, batch, folder)) is not None
             }
-            rows.append(_measure(network, form, model, batch, device, peer_models, repeats, clock, steps))
+            rows.append(_measure(network, form, model, batch, device, peer_models, repeats, clock, steps, callers))
     if not rows:
         return
     _print(rows, versions)
@@ -144,6 +148,7 @@ def _measure(
     repeats: int,
     clock: Clock,
     steps: int,
+    callers: int,
 ) -> Row:
     inputs = network.inputs(_COMPARED_INPUTS, batch)
     x = inputs[0]
@@ -182,6 +187,7 @@ def _measure(
         starts,
         notes,
         slowest_steps(session, x, steps) if steps else (),
+        scaling(calls["dmlcpu"], callers, repeats) if callers else None,
     )
 
 
@@ -218,7 +224,8 @@ def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
         Column("parts", lambda row: str(row.placement.parts)),
     ]
     print_table([*named, *results], rows)
-    print("\nuntil the first result (ms), and memory (MB): constants in the model, kept by graphs, used by a run")
+    print("\nuntil the first result (ms); memory (MB): constants in the model, kept by graphs, used by a run;")
+    print("scaling: times as many runs a second with all callers as with one")
     costs = [Column("dmlcpu", lambda row: f"{row.start_seconds * 1e3:.0f}")]
     for name in versions:
         costs.append(Column(name, lambda row, name=name: _milliseconds(row.peer_start_seconds.get(name))))  # type: ignore[misc]
@@ -226,6 +233,7 @@ def _print(rows: Sequence[Row], versions: Mapping[str, str]) -> None:
         Column("constants", lambda row: f"{row.placement.constant_bytes / 1e6:.2f}"),
         Column("kept", lambda row: f"{row.placement.persistent_bytes / 1e6:.2f}"),
         Column("run", lambda row: f"{row.placement.temporary_bytes / 1e6:.2f}"),
+        Column("scaling", lambda row: _ratio_text(row.scaling)),
     ]
     print_table([*named, *costs], rows)
     for name in versions:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 __all__ = ["Column", "geometric_mean", "plot_ratios", "print_table", "write_json"]
 
@@ -44,24 +44,47 @@ def write_json(path: Path, about: Mapping[str, Any], rows: Sequence[Mapping[str,
     path.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 
-def plot_ratios(path: Path, title: str, labels: Sequence[str], series: Mapping[str, Sequence[float | None]]) -> None:
-    """Draw a bar for each ratio on a logarithmic axis, with a line where both are equally fast."""
+Series: TypeAlias = Mapping[str, Sequence[float | None]]
+
+
+def plot_ratios(path: Path, title: str, labels: Sequence[str], series: Series, fractions: Series | None = None) -> None:
+    """Draw a bar for each ratio on a logarithmic axis, with a line where both are equally fast.
+
+    Args:
+        path: The picture to write.
+        title: Of the ratios' axis.
+        labels: What is measured, from above.
+        series: By name, a ratio for each label, None where there is none.
+        fractions: The same of fractions, for a second picture beside it.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 1 + 0.22 * len(labels) * max(len(series), 1)), layout="constrained")
-    height = 0.8 / max(len(series), 1)
-    for index, (name, ratios) in enumerate(series.items()):
-        shown = [(place, ratio) for place, ratio in enumerate(ratios) if ratio is not None]
-        axes.barh([place + index * height for place, _ in shown], [ratio for _, ratio in shown], height, label=name)
-    axes.axvline(1, color="black", linewidth=0.8)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_yticks([place + 0.4 - height / 2 for place in range(len(labels))], labels, fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlabel(title)
-    axes.legend()
+    columns = 1 if fractions is None else 2
+    size = (4 + 4 * columns, 1 + 0.22 * len(labels) * max(len(series), 1))
+    figure, axes = plt.subplots(1, columns, figsize=size, layout="constrained", sharey=True, squeeze=False)
+    ratios = axes[0, 0]
+    _draw_bars(ratios, labels, series)
+    ratios.axvline(1, color="black", linewidth=0.8)
+    ratios.set_xscale("log", base=2)
+    ratios.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ratios.set_xlabel(title)
+    ratios.invert_yaxis()
+    if fractions is not None:
+        _draw_bars(axes[0, 1], labels, fractions)
+        axes[0, 1].set_xlim(0, 1)
+        axes[0, 1].xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axes[0, 1].set_xlabel("of the machine's limit")
     figure.savefig(path)
     plt.close(figure)
+
+
+def _draw_bars(axes: Any, labels: Sequence[str], series: Series) -> None:
+    height = 0.8 / max(len(series), 1)
+    for index, (name, values) in enumerate(series.items()):
+        shown = [(place, value) for place, value in enumerate(values) if value is not None]
+        axes.barh([place + index * height for place, _ in shown], [value for _, value in shown], height, label=name)
+    axes.set_yticks([place + 0.4 - height / 2 for place in range(len(labels))], labels, fontsize=7)
+    axes.legend()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping
 
 REPEATS = 7
 SECONDS_A_REPEAT = 0.03
+
+# Idle threads of a runtime wait for more work with eyes open, some for a few milliseconds; the next one that is timed
+# would have to share its processors with them.
+SECONDS_OF_REST = 0.02
 
 Clock = Callable[[], float]
 """Tells seconds: ``time.perf_counter``, or ``time.process_time`` where others use the processor, too."""
@@ -38,5 +43,39 @@ def alternating_medians(
     seconds: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
+            time.sleep(SECONDS_OF_REST)
+            call()
             seconds[name].append(_elapsed(call, counts[name], clock) / counts[name])
     return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def scaling(call: Callable[[], object], callers: int, repeats: int = REPEATS) -> float:
+    """Return how many times as many calls a second so many threads make at once as one does; they take turns."""
+    calls = max(10, 5 * _calls_in(SECONDS_A_REPEAT, call, time.perf_counter))
+    alone, together = [], []
+    for _ in range(repeats):
+        alone.append(calls / _elapsed(call, calls, time.perf_counter))
+        together.append(callers * calls / _elapsed_together(call, calls, callers))
+    return statistics.median(together) / statistics.median(alone)
+
+
+def _elapsed_together(call: Callable[[], object], calls: int, callers: int) -> float:
+    """Return the seconds in which each of several threads makes that many calls."""
+    barrier = threading.Barrier(callers + 1)
+
+    def work() -> None:
+        barrier.wait()
+        for _ in range(calls):
+            call()
+        barrier.wait()
+
+    threads = [threading.Thread(target=work) for _ in range(callers)]
+    for thread in threads:
+        thread.start()
+    barrier.wait()
+    begin = time.perf_counter()
+    barrier.wait()
+    elapsed = time.perf_counter() - begin
+    for thread in threads:
+        thread.join()
+    return elapsed

@@ -120,6 +120,11 @@ def partly_quantized(path: Path) -> Path:
     return saved(model, path / "partly_quantized.onnx")
 
 
+def test_version() -> None:
+    result = run("--version")
+    assert (result.exit_code, result.output) == (0, f"dmlcpu {dmlcpu.__version__}\n")
+
+
 def test_readme_shows_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     blocks = (ROOT / "README.md").read_text().split("```console\n")[1:]

@@ -91,6 +91,18 @@ def test_same_padding_of_small_filters_multiplies_all_taps(devices: Devices) -> 
             assert not leaves_padding_out(device, case), label
 
 
+def test_windows_inside_the_image_multiply_all_taps(devices: Devices) -> None:
+    shapes = [
+        ConvolutionShape(256, 64, (56, 56), (1, 1)),
+        ConvolutionShape(256, 64, (28, 28), (1, 1), strides=(2, 2)),
+        ConvolutionShape(64, 64, (14, 14), (3, 3), dilations=(3, 3)),
+    ]
+    for shape, types, is_channels_last in itertools.product(shapes, TYPES, (False, True)):
+        case = packed_case(shape, types, np.random.default_rng(0), is_channels_last=is_channels_last)
+        for label, device in devices.items():
+            assert not leaves_padding_out(device, case), (label, shape)
+
+
 @st.composite
 def sparse_shapes(draw: st.DrawFn) -> ConvolutionShape:
     """Windows about as large as the padded image, of which much is padding."""

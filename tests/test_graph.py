@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -268,10 +270,22 @@ def quantize_then_dequantize(device: Device) -> GraphDesc:
     )
 
 
+def test_a_compiled_graph_keeps_nothing_that_it_was_made_of(device: Device) -> None:
+    desc = quantize_then_dequantize(device)
+    constant = desc.nodes[1]
+    assert isinstance(constant, ConstantGraphNodeDesc)
+    array = weakref.ref(np.asarray(constant.data))
+    graph = device.compile_graph(desc)
+    del desc, constant
+    gc.collect()
+    assert array() is None
+    assert graph.desc is None
+
+
 def test_a_graph_of_nodes_and_edges(device: Device) -> None:
     desc = quantize_then_dequantize(device)
     graph = device.compile_graph(desc)
-    assert graph.desc is desc
+    assert graph.desc is None  # and no reference to operators
     assert isinstance(graph, dmlcpu.CompiledOperator)
     graph.initialize()
     x = np.float32([[0, 1, 2], [3, 4, 300]])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +17,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
+from dmlcpu.onnx.folding import Folding, propagated
+from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.values import Constant
 from onnx_models import Builder
 
 MODELS: Final = Path(__file__).parent / "data" / "models"
@@ -32,6 +38,11 @@ def small() -> Builder:
     y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
     y = builder.node("Resize", [y, "", np.float32([1, 1, 2, 0.5])], mode="nearest")
     y = builder.node("MaxPool", [y], kernel_shape=[2, 2], strides=[2, 2])
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
+    w = builder.dequantized(np.ones((4, 4, 1, 2), np.int8), np.float32([1, 2, 3, 4]), np.zeros(4, np.int8), axis=1)
+    transposed = {"strides": [1, 2], "pads": [0, 0, 0, 1], "output_padding": [0, 0], "dilations": [1, 1], "group": 1}
+    y = builder.node("ConvTranspose", [y, w], **transposed)
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
     y = builder.node("Concat", [y, builder.node("Sigmoid", [y])], axis=1)
     y = builder.node("Slice", [y, np.int64([1]), np.int64([7]), np.int64([1])])
     y = builder.node("Add", [y, builder.node("Mul", [y, np.float32(0.5)])])
@@ -56,15 +67,38 @@ def small() -> Builder:
     return builder
 
 
+def layers() -> Builder:
+    """The nodes around convolutions; few axes where amounts are given, so that absurd ones do not fill the memory."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 8, 6, 6)), 0.1, np.uint8(3))
+    y = builder.node("BatchNormalization", [x, *np.ones((4, 8), np.float32)])
+    y = builder.dequantized(builder.quantized(y, 0.2, np.uint8(0)), 0.2, np.uint8(0))
+    y = builder.node("AveragePool", [y], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4, ceil_mode=1)
+    y = builder.node("SpaceToDepth", [builder.node("DepthToSpace", [y], blocksize=2)], blocksize=4)
+    y = builder.node("PRelu", [y, np.ones((32, 1, 1), np.float32)])
+    y = builder.node("Mul", [builder.node("ReduceMax", [y], axes=[1]), np.float32([[2], [3]])])
+    y = builder.node("Squeeze", [builder.node("HardSwish", [y]), np.int64([0])])
+    y = builder.node("Pad", [y, np.int64([0, 1, 1, 0, 1, 0])], mode="reflect")
+    y = builder.node("Pad", [y, np.int64([0, 1, -1, 1, 1, 0]), np.float32(3)])
+    y = builder.node("Gather", [builder.node("ReduceMean", [y], axes=[2], keepdims=0), np.int64([1, 0, 0])], axis=1)
+    y = builder.node("Slice", [y, np.int64([-1]), np.int64([-9]), np.int64([1]), np.int64([-1])])
+    y = builder.node("Tile", [y, np.int64([1, 2])])
+    builder.output(builder.quantized(y, 1, np.int8(1)), "int8")
+    return builder
+
+
+BUILT: Final[Mapping[str, Callable[[], Builder]]] = {"small": small, "layers": layers}
+
+
 @functools.cache
 def serialized(name: str) -> bytes:
-    return small().build() if name == "small" else (MODELS / f"{name}.onnx").read_bytes()
+    return BUILT[name]().build() if name in BUILT else (MODELS / f"{name}.onnx").read_bytes()
 
 
 def feeds_of(session: dmlcpu.InferenceSession) -> dict[str, NDArray[Any]] | None:
     """Zeros for each input; None if they are large."""
     feeds = {}
-    for value in session._model.inputs:
+    for value in session._inputs:
         shape = [length if isinstance(length, int) else 1 for length in value.shape or ()]
         if np.prod([max(length, 1) for length in shape], dtype=object) > LARGEST:
             return None
@@ -72,10 +106,30 @@ def feeds_of(session: dmlcpu.InferenceSession) -> dict[str, NDArray[Any]] | None
     return feeds
 
 
-def survives(model: bytes) -> None:
-    """Loads and runs it, or raises what it may."""
+@contextmanager
+def deadline(seconds: int = 60) -> Iterator[None]:
+    """Fail what takes longer; far longer than anything should, since machines are busy."""
+
+    def fail(*_: Any) -> None:
+        raise AssertionError(f"no end after {seconds} seconds")
+
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
     try:
-        session = dmlcpu.InferenceSession(model)
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def survives(model: bytes) -> None:
+    """Loads in time and runs it, or raises what it may."""
+    try:
+        with deadline():
+            session = dmlcpu.InferenceSession(model)
         feeds = feeds_of(session)
         if feeds is not None:
             session.run(None, feeds)
@@ -100,6 +154,18 @@ def test_flipped_bits(name: str, flips: list[tuple[float, int]]) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes(model: bytes) -> None:
     survives(model)
+
+
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("scale", [np.inf, np.nan, 3e38, 1e-44])
+def test_scales_whose_products_are_no_numbers(operator: str, scale: float) -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 3, 4, 4)), scale, np.uint8(3))
+    w = builder.dequantized(np.ones((3, 3, 2, 2), np.int8), scale, np.int8(0))
+    y = builder.node(operator, [x, w, builder.constant(np.float32([1, -2, 3]))], strides=[2, 2])
+    builder.output(builder.quantized(y, 0.5, np.uint8(0)), "uint8")
+    builder.output(y, "float32")
+    survives(builder.build())
 
 
 Mutation = Callable[[st.DataObject, onnx.ModelProto], None]
@@ -194,7 +260,37 @@ def change_opset(data: st.DataObject, model: onnx.ModelProto) -> None:
     model.ir_version = data.draw(st.sampled_from([0, 3, 8, 99]))
 
 
+# Either an array that fits in memory, or one that nobody tries to make.
+LENGTHS: Final = st.sampled_from([0, 1, 5, 1 << 10, 1 << 20, 1 << 24, 1 << 40, 1 << 62])
+
+
+def grow_constants(data: st.DataObject, model: onnx.ModelProto) -> None:
+    """Nodes of constants that ask for arrays of any size, and others that read them; what they make is an output."""
+    arrays = {"grown_one": np.int64([1]), "grown_two": np.int64([1, 1]), "grown_zero": np.array(0, np.int64)}
+    arrays["grown_by"] = np.int64([data.draw(LENGTHS)])
+    arrays["grown_up_to"] = arrays["grown_by"].reshape(())
+    arrays["grown_step"] = np.array(1, np.int64)
+    arrays["grown_pads"] = np.int64([0, data.draw(LENGTHS)])
+    operators = {
+        "Expand": ["grown_one", "grown_by"],
+        "Tile": ["grown_one", "grown_by"],
+        "ConstantOfShape": ["grown_by"],
+        "Range": ["grown_zero", "grown_up_to", "grown_step"],
+        "Pad": ["grown_one", "grown_pads"],
+    }
+    readers = {"Add": 2, "Mul": 2, "Concat": 2, "Shape": 1, "Cast": 1, "Unsqueeze": 1, "NonZero": 1, "ReduceSum": 1}
+    node, operator = onnx.helper.make_node, data.draw(st.sampled_from(sorted(operators)))
+    made = [node(operator, operators[operator], ["grown_0"])]
+    for index, reader in enumerate(data.draw(st.lists(st.sampled_from(sorted(readers)), max_size=4))):
+        inputs = [f"grown_{index}", "grown_one"][: readers[reader]]
+        made.append(node(reader, inputs, [f"grown_{index + 1}"], **({"to": 7} if reader == "Cast" else {})))
+    model.graph.node.extend(made)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info(made[-1].output[0]))
+
+
 MUTATIONS: Final[tuple[Mutation, ...]] = (
+    grow_constants,
     change_attribute,
     change_input,
     drop_or_add_input,
@@ -207,16 +303,18 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
+@pytest.mark.parametrize("name", BUILT)
 @given(st.data())
-def test_mutated(mutation: Mutation, data: st.DataObject) -> None:
-    model = onnx.load_model_from_string(serialized("small"))
+def test_mutated(name: str, mutation: Mutation, data: st.DataObject) -> None:
+    model = onnx.load_model_from_string(serialized(name))
     mutation(data, model)
     survives(model.SerializeToString())
 
 
+@pytest.mark.parametrize("name", BUILT)
 @given(st.data(), st.lists(st.sampled_from(MUTATIONS), min_size=2, max_size=5))
-def test_mutated_more_than_once(data: st.DataObject, mutations: list[Mutation]) -> None:
-    model = onnx.load_model_from_string(serialized("small"))
+def test_mutated_more_than_once(name: str, data: st.DataObject, mutations: list[Mutation]) -> None:
+    model = onnx.load_model_from_string(serialized(name))
     for mutation in mutations:
         if model.graph.node and not any(not node.output for node in model.graph.node):
             try:
@@ -224,6 +322,58 @@ def test_mutated_more_than_once(data: st.DataObject, mutations: list[Mutation]) 
             except (ValueError, AttributeError, TypeError):  # an earlier mutation left nothing to change
                 continue
     survives(model.SerializeToString())
+
+
+def endless() -> onnx.GraphProto:
+    """The body of a loop that adds up its counter."""
+    info = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node
+    return onnx.helper.make_graph(
+        [node("Identity", ["more"], ["and_more"]), node("Add", ["total", "count"], ["sum"])],
+        "body",
+        [info("count", 7, []), info("more", 9, []), info("total", 7, [])],
+        [info("and_more", 9, []), info("sum", 7, [])],
+    )
+
+
+ENDLESS: Final[Mapping[str, tuple[str, list[Any], dict[str, Any]]]] = {
+    "loop": ("Loop", [np.array(1 << 62), np.array(True), np.array(0)], {"body": endless()}),
+    "pooling": ("MaxPool", [np.ones((1, 1, 400, 400), np.float32)], {"kernel_shape": [200, 200]}),
+    "scattering": ("ScatterElements", [np.zeros(1 << 21), np.zeros(1 << 21, np.int64), np.zeros(1 << 21)], {}),
+    "product": ("MatMul", [np.ones((1 << 11, 1 << 11), np.int64), np.ones((1 << 11, 1 << 11), np.int64)], {}),
+}
+
+
+@pytest.mark.parametrize("case", ENDLESS)
+def test_much_work_on_constants_is_left_for_later(case: str) -> None:
+    """Loading does not do it; whoever computes it then, does so in a run."""
+    operator, inputs, attributes = ENDLESS[case]
+    builder = Builder()
+    builder.output(builder.node(operator, inputs, **attributes), "float32")
+    loaded = load_model(builder.build())
+    folding = Folding(sum(array.nbytes for array in loaded.constants.values()))
+    with deadline(), pytest.raises(NotNative):
+        folding(loaded.nodes[0], [Constant(loaded.constants[name]) for name in loaded.nodes[0].inputs])
+
+
+def test_shapes_are_propagated_without_their_values() -> None:
+    """What shapes become of values of another runtime, through nodes that compute with shapes; large arrays do not."""
+    builder = Builder()
+    x = builder.input("float32", (4, 6))
+    for value in (builder.node("Cos", [x]), builder.node("Expand", [np.float32([1]), np.int64([1 << 24])])):
+        shape = builder.node("Shape", [value])
+        first = builder.node("Gather", [shape, np.int64([0])])
+        half = builder.node("Div", [first, np.int64([2])])
+        parts = builder.node("Concat", [half, np.int64([-1])], axis=0)
+        builder.output(builder.node("Reshape", [value, parts]), "float32")
+    proto = builder.proto()
+    nodes = load_model(builder.build()).nodes
+    with deadline():
+        known = propagated(proto, nodes)
+    assert [known[value.name] for value in proto.graph.output] == [
+        (np.dtype(np.float32), (2, 12)),
+        (np.dtype(np.float32), (1 << 23, 2)),
+    ]
 
 
 FEEDS: Final = st.one_of(
@@ -261,5 +411,8 @@ def test_the_model_itself_runs() -> None:
     session = opened()
     first, second = session.run(None, {"x": np.zeros((1, 3, 6, 6), np.uint8)})
     assert (first.shape, second.shape) == ((1, 1), (1, 2))
+    layered = dmlcpu.InferenceSession(serialized("layers"))
+    assert layered.run(None, {"x": np.zeros((1, 8, 6, 6), np.uint8)})[0].shape == (2, 6)
+    assert [partition.provider for partition in layered.partitions()] == ["dmlcpu"]
     with pytest.raises(dmlcpu.BindingError, match="nothing"):
         session.run(["nothing"], {"x": np.zeros((1, 3, 6, 6), np.uint8)})

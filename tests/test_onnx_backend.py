@@ -42,6 +42,7 @@ EXCLUDED: Final[Mapping[str, str]] = {
         "corners aligned by a length that is no integer; onnxruntime, and the rule here, take the integer"
     ),
     r"^test_identity_(opt|sequence)_cpu$": "the input is no tensor",
+    r"^test_reduce_max_empty_set_bool_cpu$": "left to onnxruntime, which refuses it",
 }
 
 

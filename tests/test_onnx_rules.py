@@ -107,6 +107,7 @@ UNARY: Final = (
     Case("Mean", IMAGE),
     *resizes(),
     Case("Resize", (2, 3, 9), ["", np.float32([1, 1, 2])], 1, opset=13, mode="linear"),
+    Case("Resize", IMAGE, ["", "", ints(2, 5, 9, 6)], 1, mode="linear"),
     Case("Resize", IMAGE, [np.float32([1, 1, 2, 0.5])], opset=10, mode="nearest"),
     Case("Resize", IMAGE, [np.float32([1, 1, 3, 2])], opset=10, mode="nearest"),
 )
@@ -428,3 +429,20 @@ def test_quantization_along_an_axis(random_numbers: np.random.Generator, axis: i
     builder.output(quantized, dtype)
     builder.output(builder.node("DequantizeLinear", [quantized, scale, point], axis=axis), "float32")
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+@pytest.mark.parametrize("scale", [-0.3, np.inf, -np.inf, -0.0, 0.0, np.nan, 1e-45, 0.3])
+@pytest.mark.parametrize("bounds", ["Relu", "Clip", "GlobalMaxPool"])
+@pytest.mark.parametrize("operator", ["Conv", "AveragePool"])
+def test_bounds_before_codes_of_any_scale(
+    random_numbers: np.random.Generator, operator: str, bounds: str, scale: float
+) -> None:
+    """Codes of a scale below 0 have the other order; of no size they are the zero point, whatever the bounds."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (2, 3, 6, 5)), 0.02, np.uint8(121))
+    filters = builder.dequantized(codes(random_numbers, "int8", (4, 3, 3, 3)), 0.004, np.int8(0))
+    kernel = {"kernel_shape": [3, 3]}
+    value = builder.node(operator, [value, filters] if operator == "Conv" else [value], **kernel)
+    value = builder.node(bounds, [value, *([np.float32(-0.5), np.float32(0.75)] if bounds == "Clip" else [])])
+    builder.output(builder.quantized(value, scale, np.uint8(100)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 6, 5))})

@@ -78,6 +78,42 @@ def test_shapes_that_only_a_run_tells(random_numbers: np.random.Generator) -> No
         assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
 
 
+def test_what_is_read_behind_shapes_that_only_a_run_tells(random_numbers: np.random.Generator) -> None:
+    """The first part, planned before its readers were known, runs again for them; the part between does not."""
+    builder = Builder()
+    x = builder.input("uint8", (1, 3, 4, 5))
+    places = builder.node("Transpose", [builder.node("NonZero", [builder.node("Cast", [x], to=9)])])
+    chosen = builder.dequantized(builder.node("GatherND", [x, places]), 0.1, np.uint8(3))
+    weights = builder.dequantized(W, 0.004, np.int8(0))
+    images = builder.quantized(builder.node("Conv", [builder.dequantized(x, 0.1, np.uint8(3)), weights]), 0.05, POINT)
+    total = builder.node("Add", [builder.dequantized(images, 0.05, POINT), builder.node("ReduceMean", [chosen])])
+    builder.output(builder.quantized(total, 0.1, POINT), "uint8", (1, 4, None, None))
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for _ in range(3):
+        feed = codes(random_numbers, "uint8", (1, 3, 4, 5)) * random_numbers.integers(0, 2, (1, 3, 4, 5), np.uint8)
+        [ours], [theirs] = session.run(None, {"x": feed}), results_of_onnxruntime(model, {"x": feed})
+        assert ours.shape == theirs.shape
+        assert np.abs(ours.astype(int) - theirs.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("domain", ["", "com.microsoft."])
+def test_codes_of_16_bits_stay_together(random_numbers: np.random.Generator, domain: str) -> None:
+    """What no kernel takes goes to onnxruntime as a whole, not node by node."""
+    builder = Builder(21)
+    value = builder.input("float32", (1, 3, 6, 5))
+    for _ in range(2):
+        quantized = builder.node(f"{domain}QuantizeLinear", [value, np.float32(0.001), np.int16(5)])
+        value = builder.node(f"{domain}DequantizeLinear", [quantized, np.float32(0.001), np.int16(5)])
+        weights = builder.dequantized(W[:3], 0.004, np.int8(0))
+        value = builder.node("Relu", [builder.node("Conv", [value, weights], pads=[1, 1, 1, 1])])
+    builder.output(value, "float32")
+    feeds = {"x": random_numbers.normal(size=(1, 3, 6, 5)).astype(np.float32)}
+    [session] = assert_near(builder.build(), feeds, 0.01)
+    session.run(None, feeds)
+    assert [part.provider for part in session.partitions()] == ["onnxruntime"]
+
+
 def test_outputs_that_are_anything(random_numbers: np.random.Generator) -> None:
     """Intermediate, input, constant, the same twice; the order is the model's."""
     builder = Builder()
@@ -121,7 +157,7 @@ def test_nodes_of_one_name_and_of_none(random_numbers: np.random.Generator) -> N
 
 
 def test_initializers_among_the_inputs(random_numbers: np.random.Generator) -> None:
-    """Models of IR version 3 list them; they are constants all the same, and may be fed."""
+    """Models of IR version 3 list them; they are constants all the same, and may be fed as they are."""
     builder = network((1, 3, 4, 4))
     for tensor in list(builder.initializers):
         array = onnx.numpy_helper.to_array(tensor)
@@ -129,7 +165,14 @@ def test_initializers_among_the_inputs(random_numbers: np.random.Generator) -> N
     model = builder.build()
     session = dmlcpu.InferenceSession(model)
     assert [value.name for value in session.get_inputs()] == ["x"]
-    assert_near(model, {"x": random_numbers.normal(size=(1, 3, 4, 4)).astype(np.float32)})
+    feeds = {"x": random_numbers.normal(size=(1, 3, 4, 4)).astype(np.float32)}
+    assert_near(model, feeds)
+    own = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in builder.initializers}
+    np.testing.assert_array_equal(session.run(None, {**feeds, **own})[0], session.run(None, feeds)[0])
+    name = next(name for name, array in own.items() if array.dtype == np.float32)
+    for other in (own[name] * 2, own[name].astype(np.float64)):
+        with pytest.raises(dmlcpu.BindingError, match="a constant"):
+            session.run(None, {**feeds, name: other})
 
 
 def test_external_data(random_numbers: np.random.Generator, tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import mmap
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
 from dispatching import assert_matches_reference, difference
-from fills import INTEGERS, SCALES, Fill, highest_integers, lowest_integers
+from fills import INTEGERS, SCALES, Fill, any_integers, highest_integers, lowest_integers
 from operator_case import OperatorCase
 from reference.quantized_linear_convolution import quantized_linear_convolution
 from strategies import (
@@ -27,7 +29,7 @@ from strategies import (
     output_tensors,
     runs,
 )
-from strided_tensor import NUMPY_TYPES, StridedTensor
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
 
 Devices = Mapping[str, dmlcpu.Device]
 
@@ -62,8 +64,16 @@ def edge_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(3, 8, (2, 3), (2, 2), strides=(3, 2), start_padding=(4, 0), end_padding=(0, 9)),
         ConvolutionShape(5, 6, (9, 8), (3, 2), batch=3, dilations=(2, 3), start_padding=(2, 0), end_padding=(0, 3)),
         ConvolutionShape(64, 16, (7, 7), (1, 1), strides=(2, 2)),
+        # Output rows too short for tiles: gathered, to be one run.
+        ConvolutionShape(64, 256, (9, 7), (1, 1), batch=2, strides=(2, 2)),
         ConvolutionShape(512, 5, (3, 3), (3, 3)),
+        # Read in place although the last step of k reaches into the next pixels, and behind the last one into none.
+        *(ConvolutionShape(channels, 7, (257,), (1,)) for channels in (1, 3, 5, 24)),
+        ConvolutionShape(3, 5, (11, 13), (1, 1), groups=2, batch=3),
+        # More images than are copied at a time.
+        ConvolutionShape(128, 3, (40, 40), batch=3, **three),
     ]
+    shapes += [ConvolutionShape(17, 33, (1, 1), (1, 1), batch=pixels) for pixels in EDGE_PIXELS]
     # More pixels and channels than one tile and one block hold.
     shapes.append(ConvolutionShape(20, 150, (17, 19), **three))
     for pixels in EDGE_PIXELS:
@@ -132,6 +142,26 @@ def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Genera
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
         constants = {"filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor"}
         assert_matches_reference(devices, case, owned=constants)
+
+
+@pytest.mark.parametrize("types", ALL_TYPES[::3], ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
+def test_images_of_one_pixel_in_any_order(
+    devices: Devices, random_numbers: np.random.Generator, types: ConvolutionTypes
+) -> None:
+    """They are rows of one product: neighbours, apart, transposed, or the input all one and the same."""
+    batch, channels = 70, 36
+    shape = ConvolutionShape(channels, channels, (1, 1), (1, 1), batch=batch)
+    orders = ((channels, 1, 1, 1), (channels + 3, 1, 5, 5), (1, batch, 1, 1), (2, 2 * batch + 1, 1, 1))
+    for input_strides, output_strides in itertools.product(((0, 1, 1, 1), *orders), orders):
+        case = packed_case(shape, types, random_numbers)
+        span = element_span(shape.input_sizes, input_strides)
+        codes = any_integers(random_numbers, NUMPY_TYPES[types.input], span)
+        tensors = {
+            **case.tensors,
+            "input_tensor": StridedTensor(types.input, shape.input_sizes, input_strides, codes),
+            "output_tensor": blank_tensor(types.output, shape.output_sizes, output_strides),
+        }
+        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
 
 
 @pytest.mark.parametrize("types", ALL_TYPES, ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
@@ -242,6 +272,38 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
     expected = quantized_linear_convolution(*arguments, **attributes, output_data_type=output_type)
     for label, device in devices.items():
         result = dmlcpu.quantized_linear_convolution(*arguments, **attributes, device=device)
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+def before_unreadable_memory(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy that ends where the process may no longer read."""
+    size = array.nbytes // mmap.PAGESIZE * mmap.PAGESIZE + mmap.PAGESIZE
+    memory = mmap.mmap(-1, size + mmap.PAGESIZE)
+    end = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + size
+    mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+    if mprotect(ctypes.c_void_p(end), ctypes.c_size_t(mmap.PAGESIZE), 0) != 0:
+        pytest.skip("memory cannot be protected")
+    copy = np.frombuffer(memory, array.dtype, array.size, size - array.nbytes).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5, 24, 63, 65])
+@pytest.mark.parametrize("pixels", [256, 257, 300, 600])
+def test_reads_nothing_behind_the_input(
+    devices: Devices, random_numbers: np.random.Generator, channels: int, pixels: int
+) -> None:
+    """Steps of k that are longer than the channels of the last pixel."""
+    x = random_numbers.integers(0, 256, (1, pixels, channels)).astype(np.uint8)
+    filters = random_numbers.integers(-128, 128, (7, channels, 1)).astype(np.int8)
+    parameters = (np.float32([0.02]), np.uint8([131]), filters, np.float32([0.01]), np.int8([3]), None)
+    output = (np.float32([0.05]), np.uint8([120]))
+    at_end = before_unreadable_memory(x).transpose(0, 2, 1)
+    one: dict[str, Any] = {"strides": (1,), "dilations": (1,), "start_padding": (0,), "end_padding": (0,)}
+    arguments: tuple[Any, ...] = (at_end, *parameters, *output)
+    expected = quantized_linear_convolution(*arguments, **one, group_count=1, output_data_type=np.dtype(np.uint8))
+    for label, device in devices.items():
+        result = dmlcpu.quantized_linear_convolution(*arguments, **one, device=device)
         assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import dmlcpu
 from dispatching import difference, expected_storage
 from fills import INTEGERS, SCALES
-from laid_out import channels_last, packed
+from laid_out import channels_last, packed, part_of_joined
 from native_operator import run_native
 from reference.quantized_resample import Taps, quantized_resample
 from strategies import AXIS_SIZES, BYTE_TYPES, generators, input_tensors, optional_zero_points, output_tensors
@@ -98,7 +98,8 @@ def test_any_layout(devices: Devices, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("nearest", [True, False])
-@pytest.mark.parametrize("layout", [packed, channels_last])
+@pytest.mark.parametrize("layout", [packed, channels_last, part_of_joined])
+@pytest.mark.parametrize("output_layout", [packed, channels_last, part_of_joined])
 @pytest.mark.parametrize("output_scale", [0.1, 0.05])
 @pytest.mark.parametrize(
     ("sizes", "output_sizes"),
@@ -115,12 +116,13 @@ def test_images(
     random_numbers: np.random.Generator,
     nearest: bool,
     layout: Any,
+    output_layout: Any,
     output_scale: float,
     sizes: tuple[int, ...],
     output_sizes: tuple[int, int],
 ) -> None:
     x = layout(random_numbers.integers(0, 256, sizes).astype(np.uint8))
-    output = layout(np.full((*sizes[:2], *output_sizes), 0xAA, np.uint8))
+    output = output_layout(np.full((*sizes[:2], *output_sizes), 0xAA, np.uint8))
     tensors: Tensors = {
         "input_tensor": x,
         "input_scale_tensor": packed(np.float32([0.1])),

@@ -75,14 +75,14 @@ class BoundGraph {
   const CompiledGraph& graph() const { return *graph_; }
 
   // Arrays of the constants, in the order of the values; called once, before the first dispatch.
-  void initialize(const std::vector<py::array>& constants) {
+  void initialize(const std::vector<py::array>& constants, SharedBuffers* shared) {
     if (constants.size() != constants_.size()) throw std::invalid_argument("an array for each constant");
     CompiledGraph::Pointers pointers(graph_->values().size());
     for (std::size_t i = 0; i < constants.size(); ++i) {
       pointers[constants_[i].value] = constants_[i].rule.accept(constants[i]);
       if (pointers[constants_[i].value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
     }
-    without_gil([&] { graph_->initialize(pointers); });
+    without_gil([&] { graph_->initialize(pointers, shared); });
     ready_.store(true, std::memory_order_release);
   }
 
@@ -192,8 +192,9 @@ class BoundGraph {
 }  // namespace
 
 void register_graph(py::module_& module) {
+  py::class_<SharedBuffers>(module, "SharedBuffers").def(py::init<>());
   py::class_<BoundGraph> type(module, "BoundGraph");
-  type.def("initialize", &BoundGraph::initialize, py::arg("constants"))
+  type.def("initialize", &BoundGraph::initialize, py::arg("constants"), py::arg("shared") = nullptr)
       .def("dispatch", &BoundGraph::dispatch, py::arg("bindings"))
       .def("profile", &BoundGraph::profile, py::arg("bindings"))
       .def("describe",

@@ -8,6 +8,7 @@
 
 #include "graph/fusion.h"
 #include "runtime/scratch.h"
+#include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 namespace {
@@ -125,19 +126,20 @@ CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const 
   return compiled;
 }
 
-void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants) {
-  if (!of_step.owned.empty()) of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr));
+void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants, SharedBuffers* shared) {
+  if (!of_step.owned.empty()) of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared);
 }
 
-void CompiledGraph::initialize(const Pointers& constants) {
+void CompiledGraph::initialize(const Pointers& constants, SharedBuffers* shared) {
   for (const Step& step : steps_) {
-    initialize(step.first, constants);
-    for (const Operator& stage : step.stages) initialize(stage, constants);
+    initialize(step.first, constants, shared);
+    for (const Operator& stage : step.stages) initialize(stage, constants, shared);
   }
 }
 
 void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times) const {
   using Clock = std::chrono::steady_clock;
+  const BusyThread busy;
   const Lease block(*this);
   thread_scratch(scratch_bytes_);  // the steps' own calls allocate nothing now
   const Clock::time_point begin = Clock::now();

@@ -13,6 +13,7 @@
 #include "graph/memory_plan.h"
 #include "graph/placement.h"
 #include "runtime/aligned_buffer.h"
+#include "runtime/shared_buffers.h"
 
 namespace dmlcpu {
 
@@ -29,8 +30,9 @@ class CompiledGraph {
   // The address of each value's first element, by value; null for those that are not bound by the call.
   using Pointers = std::vector<void*>;
 
-  // Hands each constant to the steps that read it. Not concurrent with anything else.
-  void initialize(const Pointers& constants);
+  // Hands each constant to the steps that read it, which keep what they pack of it in shared buffers, if there are any.
+  // Not concurrent with anything else.
+  void initialize(const Pointers& constants, SharedBuffers* shared = nullptr);
 
   // Runs once. bound holds the inputs and outputs. Throws std::bad_alloc before any output is written.
   // If times is not null it receives an entry for each step.
@@ -72,7 +74,7 @@ class CompiledGraph {
   void compile_steps(const PlacedGraph& placed, ExecutionTarget target);
   Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
                    ExecutionTarget target) const;
-  static void initialize(const Operator& of_step, const Pointers& constants);
+  static void initialize(const Operator& of_step, const Pointers& constants, SharedBuffers* shared);
   static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
 
   std::vector<GraphValue> values_;

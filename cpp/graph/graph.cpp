@@ -8,7 +8,8 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::array<std::string_view, 6> kViews = {"TRANSPOSE", "SLICE", "RESHAPE", "EXPAND", "JOIN", "REINTERPRET"};
+constexpr std::array<std::string_view, 7> kViews = {"TRANSPOSE", "SLICE",      "RESHAPE",    "EXPAND",
+                                                    "JOIN",      "INTERLEAVE", "REINTERPRET"};
 
 [[noreturn]] void refuse(const GraphNode& node, const std::string& why) {
   throw std::invalid_argument("node " + node.name + " (" + node.type + "): " + why);
@@ -58,7 +59,8 @@ void check_expand(const GraphNode& node, const TensorLayout& input, const Tensor
   }
 }
 
-void check_join(const Graph& graph, const GraphNode& node, const TensorLayout& output) {
+// Of JOIN and INTERLEAVE: the inputs fit on all axes but one, along which their lengths add up.
+void check_whole(const Graph& graph, const GraphNode& node, const TensorLayout& output) {
   const std::int64_t axis = entries(node, "axis", 1)[0];
   require(axis >= 0 && axis < static_cast<std::int64_t>(output.rank), node, "no such axis");
   std::int64_t length = 0;
@@ -74,6 +76,18 @@ void check_join(const Graph& graph, const GraphNode& node, const TensorLayout& o
   require(length == output.sizes[static_cast<std::size_t>(axis)], node, "lengths along the axis do not add up");
 }
 
+// Takes turns from the first input to the last, so that earlier inputs may be one longer.
+void check_interleave(const Graph& graph, const GraphNode& node, const TensorLayout& output) {
+  check_whole(graph, node, output);
+  const auto axis = static_cast<std::size_t>(node.attributes.at("axis")[0]);
+  const auto count = static_cast<std::int64_t>(node.inputs.size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t length = output.sizes[axis] / count + (i < output.sizes[axis] % count);
+    require(graph.values[*node.inputs[static_cast<std::size_t>(i)]].layout.sizes[axis] == length, node,
+            "an input has not every so many of the indices along the axis");
+  }
+}
+
 void check_view(const Graph& graph, const GraphNode& node) {
   require(node.outputs.size() == 1 && !node.inputs.empty(), node, "a view has inputs and one output");
   const TensorLayout& output = graph.values[node.outputs[0]].layout;
@@ -82,7 +96,8 @@ void check_view(const Graph& graph, const GraphNode& node) {
     require(node.type == "REINTERPRET" || graph.values[*value].layout.type == output.type, node, "data types differ");
   }
   const TensorLayout& input = graph.values[*node.inputs[0]].layout;
-  if (node.type == "JOIN") return check_join(graph, node, output);
+  if (node.type == "JOIN") return check_whole(graph, node, output);
+  if (node.type == "INTERLEAVE") return check_interleave(graph, node, output);
   require(node.inputs.size() == 1, node, "more than one input");
   if (node.type == "TRANSPOSE") return check_transpose(node, input, output);
   if (node.type == "SLICE") return check_slice(node, input, output);
@@ -104,6 +119,8 @@ void check_value(const GraphValue& value) {
 }  // namespace
 
 bool is_view(const GraphNode& node) { return std::ranges::find(kViews, node.type) != kViews.end(); }
+
+bool is_whole(const GraphNode& node) { return node.type == "JOIN" || node.type == "INTERLEAVE"; }
 
 void check_graph(const Graph& graph) {
   for (const GraphValue& value : graph.values) check_value(value);

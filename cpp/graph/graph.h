@@ -10,6 +10,7 @@
 //   RESHAPE                        the same elements in row-major order
 //   EXPAND                         axes of length 1 repeated to the output's length
 //   JOIN         axis              the inputs one after the other along an axis
+//   INTERLEAVE   axis              index i along the axis is index i / n of input i % n, of n inputs
 //   REINTERPRET                    the memory of the input as another tensor, both with the strides they were given
 //
 // Values that nodes write and only nodes read are laid out in memory as the graph's compiler likes best.
@@ -54,6 +55,8 @@ struct Graph {
 };
 
 bool is_view(const GraphNode& node);
+// Whether a view makes a whole of its inputs: JOIN and INTERLEAVE.
+bool is_whole(const GraphNode& node);
 
 // Checks everything that memory safety rests on: indices, that each value is written once and before it is read, and
 // that the sizes and types of views fit together. (Operators check their own tensors.) Throws std::invalid_argument

@@ -19,8 +19,7 @@ void advance(Placement& place, std::size_t axis, std::int64_t index) {
 
 class Placer {
  public:
-  explicit Placer(const Graph& graph)
-      : graph_(graph), places_(graph.values.size()), joins_(graph.values.size()), producers_(graph.values.size()) {
+  explicit Placer(const Graph& graph) : graph_(graph), places_(graph.values.size()), producers_(graph.values.size()) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const std::size_t value : graph.nodes[i].outputs) producers_[value] = &graph.nodes[i];
     }
@@ -30,7 +29,7 @@ class Placer {
     place_bound_values();
     channels_last_ = find_channels_last();
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-      if (graph_.nodes[i].type == "JOIN") place_joined(graph_.nodes[i]);
+      if (is_whole(graph_.nodes[i])) place_parts(graph_.nodes[i]);
     }
     for (const GraphNode& node : graph_.nodes) is_view(node) ? resolve_view(node) : add_operator(node);
     return std::move(placed_);
@@ -39,11 +38,11 @@ class Placer {
  private:
   void place_bound_values();
   std::vector<bool> find_channels_last() const;
-  void place_joined(const GraphNode& node);
+  void place_parts(const GraphNode& node);
   void resolve_view(const GraphNode& node);
   void add_operator(const GraphNode& node);
   std::optional<Placement> view_of(const GraphNode& node, const Placement& input) const;
-  Placement slice_of_join(const GraphNode& node, std::size_t input) const;
+  Placement part_of_whole(const GraphNode& node, std::size_t input) const;
   Placement allocate(const TensorLayout& layout);
   Placement allocate_value(std::size_t value);
   Placement as_declared(const GraphNode& node);
@@ -53,7 +52,6 @@ class Placer {
   const Graph& graph_;
   PlacedGraph placed_;
   std::vector<std::optional<Placement>> places_;  // by value
-  std::vector<const GraphNode*> joins_;           // by value, the JOIN whose output holds it
   std::vector<const GraphNode*> producers_;       // by value
   std::vector<bool> channels_last_;               // by value
 };
@@ -84,10 +82,9 @@ std::vector<bool> Placer::find_channels_last() const {
     changed = false;
     for (const GraphNode& node : graph_.nodes) {
       const Arrangement arrangement =
-          is_view(node)
-              ? (node.type == "SLICE" || node.type == "JOIN" || node.type == "EXPAND" ? Arrangement::element_wise
-                                                                                      : Arrangement::own)
-              : operator_arrangement(node.type);
+          is_view(node) ? (node.type == "SLICE" || node.type == "EXPAND" || is_whole(node) ? Arrangement::element_wise
+                                                                                           : Arrangement::own)
+                        : operator_arrangement(node.type);
       if (arrangement == Arrangement::own) continue;
       const std::vector<std::size_t> values = related(node, arrangement);
       if (arrangement == Arrangement::element_wise &&
@@ -117,8 +114,8 @@ Placement Placer::allocate_value(std::size_t value) {
   return allocate(layout);
 }
 
-// Gives the output of a JOIN its place, and those inputs theirs within it that a node can write there.
-void Placer::place_joined(const GraphNode& node) {
+// Gives the output of a JOIN or INTERLEAVE its place, and those inputs theirs within it that a node can write there.
+void Placer::place_parts(const GraphNode& node) {
   const std::size_t output = node.outputs[0];
   if (!places_[output]) places_[output] = allocate_value(output);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -126,18 +123,27 @@ void Placer::place_joined(const GraphNode& node) {
     const bool reinterpreted = std::ranges::any_of(
         graph_.nodes, [&](const GraphNode& other) { return other.type == "REINTERPRET" && other.inputs[0] == value; });
     const GraphNode* producer = producers_[value];
-    if (places_[value] || reinterpreted || (is_view(*producer) && producer->type != "JOIN")) continue;
-    places_[value] = slice_of_join(node, i);
+    if (places_[value] || reinterpreted || (is_view(*producer) && !is_whole(*producer))) continue;
+    places_[value] = part_of_whole(node, i);
   }
 }
 
-Placement Placer::slice_of_join(const GraphNode& node, std::size_t input) const {
+Placement Placer::part_of_whole(const GraphNode& node, std::size_t input) const {
   const auto axis = static_cast<std::size_t>(node.attributes.at("axis")[0]);
+  const Extents& sizes = graph_.values[*node.inputs[input]].layout.sizes;
   Placement place = *places_[node.outputs[0]];
   std::int64_t begin = 0;
-  for (std::size_t i = 0; i < input; ++i) begin += graph_.values[*node.inputs[i]].layout.sizes[axis];
+  if (node.type == "INTERLEAVE") {
+    begin = static_cast<std::int64_t>(input);
+  } else {
+    for (std::size_t i = 0; i < input; ++i) begin += graph_.values[*node.inputs[i]].layout.sizes[axis];
+  }
   advance(place, axis, begin);
-  place.layout.sizes = graph_.values[*node.inputs[input]].layout.sizes;
+  if (node.type == "INTERLEAVE") {
+    place.layout.strides[axis] =
+        sizes[axis] == 1 ? 0 : place.layout.strides[axis] * static_cast<std::int64_t>(node.inputs.size());
+  }
+  place.layout.sizes = sizes;
   return place;
 }
 
@@ -193,10 +199,10 @@ Placement Placer::as_declared(const GraphNode& node) {
 
 void Placer::resolve_view(const GraphNode& node) {
   const std::size_t output = node.outputs[0];
-  if (node.type == "JOIN") {
+  if (is_whole(node)) {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Placement slice = slice_of_join(node, i);
-      if (!same_place(*places_[*node.inputs[i]], slice)) copy(node, *places_[*node.inputs[i]], slice);
+      const Placement part = part_of_whole(node, i);
+      if (!same_place(*places_[*node.inputs[i]], part)) copy(node, *places_[*node.inputs[i]], part);
     }
     return;
   }
@@ -206,11 +212,8 @@ void Placer::resolve_view(const GraphNode& node) {
     places_[output] = view;
     return;
   }
-  if (!places_[output]) {
-    TensorLayout packed = graph_.values[output].layout;
-    packed.strides = row_major_strides(packed);
-    places_[output] = allocate(packed);
-  }
+  // What has to be copied is copied to where its readers want it.
+  if (!places_[output]) places_[output] = allocate_value(output);
   view ? copy(node, *view, *places_[output]) : copy_reshaped(node, input, *places_[output]);
 }
 

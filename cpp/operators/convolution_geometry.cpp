@@ -50,6 +50,14 @@ void swap_axes(ConvolutionGeometry& geometry) {
   }
 }
 
+// Images of one pixel become the pixels of one row: a product of matrices, whose rows a tile holds many of.
+void join_images(ConvolutionGeometry& geometry) {
+  geometry.input_width = geometry.output_width = geometry.batch;
+  geometry.input.w = geometry.input.n;
+  geometry.output.w = geometry.output.n;
+  geometry.batch = 1;
+}
+
 }  // namespace
 
 ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorLayout& input,
@@ -98,6 +106,7 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
                                   .filter = plane_strides(filter)};
   // Columns of one pixel are rows as well, which algorithms take many pixels of at a time.
   if (geometry.input_width == 1 && geometry.kernel_width == 1 && geometry.output_width == 1) swap_axes(geometry);
+  if (geometry.pointwise() && geometry.image_pixels() == 1) join_images(geometry);
   return geometry;
 }
 

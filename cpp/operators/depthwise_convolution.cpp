@@ -58,7 +58,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
         channels_(as_size(geometry.output_channels)),
         padded_channels_(round_up(channels_, kDepthwiseLanes)),
         buffer_rows_(rows_of_buffer(geometry)),
-        strips_(geometry_read(geometry, taps_), target.num_threads, columns_of_strip(geometry, taps_),
+        strips_(geometry_read(geometry, taps_), target.num_threads, columns_of_strip(geometry, taps_), buffer_rows_,
                 rows_of_ring(geometry, taps_)) {
     mark_taps();
     buffer_bytes_ = round_up(strips_.row_bytes() * (taps_.pairs ? 2 : 4) + kDepthwiseLanes * 4, kAlignment);

@@ -37,7 +37,7 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
       : geometry_(geometry),
         target_(target),
         kernels_(*target.kernels().grouped),
-        strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)),
+        strips_(geometry, target.num_threads, static_cast<std::int64_t>(strip_columns(geometry)), 1,
                 static_cast<std::int64_t>(ring_rows(geometry))),
         channels_(as_size(geometry.output_channels)),
         padded_channels_(round_up(channels_, kernels_.lanes * kGroupedLaneChannels)),

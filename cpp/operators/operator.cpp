@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "runtime/float_environment.h"
+#include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 
@@ -40,6 +41,9 @@ const std::vector<std::int64_t>& OperatorDesc::attribute(const std::string& name
   return found->second;
 }
 
+// Smaller buffers are not worth the search for others like them.
+constexpr std::size_t kLeastShared = 1024;
+
 std::optional<AlignedBuffer> CompiledOperator::pack_owned(std::size_t, const void*) const { return std::nullopt; }
 
 std::size_t CompiledOperator::packed_owned_size(std::size_t tensor) const {
@@ -54,21 +58,23 @@ bool CompiledOperator::all_owned(std::span<const std::size_t> tensors) const {
   });
 }
 
-void CompiledOperator::initialize(const TensorPointers& owned) {
+void CompiledOperator::initialize(const TensorPointers& owned, SharedBuffers* shared) {
   const DefaultFloatEnvironment environment;
-  std::array<AlignedBuffer, kMaxTensors> kept;
+  std::array<std::shared_ptr<const AlignedBuffer>, kMaxTensors> kept;
+  TensorPointers pointers{};
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     const std::optional<TensorLayout>& layout = desc_.tensors[i];
     if (!layout || !layout->owned) continue;
-    if (std::optional<AlignedBuffer> packed = pack_owned(i, owned[i])) {
-      kept[i] = std::move(*packed);
-    } else {
-      kept[i] = AlignedBuffer(layout->span_bytes());
-      std::memcpy(kept[i].data(), owned[i], kept[i].size());
+    std::optional<AlignedBuffer> packed = pack_owned(i, owned[i]);
+    if (!packed) {
+      packed.emplace(layout->span_bytes());
+      std::memcpy(packed->data(), owned[i], packed->size());
     }
+    kept[i] = shared != nullptr && packed->size() >= kLeastShared
+                  ? shared->shared(std::move(*packed))
+                  : std::make_shared<const AlignedBuffer>(std::move(*packed));
+    pointers[i] = kept[i]->data();
   }
-  TensorPointers pointers{};
-  for (std::size_t i = 0; i < kMaxTensors; ++i) pointers[i] = kept[i].data();
   AlignedBuffer prepared(prepared_size());
   prepare_owned(pointers, prepared.data());
   owned_ = std::move(kept);
@@ -86,6 +92,7 @@ TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
 
 void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const CodeStage> stages) const {
   const DefaultFloatEnvironment environment;
+  const BusyThread busy;
   stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages);
 }
 
@@ -172,6 +179,7 @@ constexpr FactoryRow kFactories[] = {
     {"COPY", compile_copy, Arrangement::element_wise, {kAnyType, kAnyType}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
+    {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels, {kFloat32, kFloat32}},
     {"CONVOLUTION_INTEGER",
      compile_convolution_integer,
      Arrangement::channels,

@@ -20,6 +20,7 @@
 #include "operators/code_stages.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/data_type.h"
+#include "runtime/shared_buffers.h"
 
 namespace dmlcpu {
 
@@ -70,8 +71,9 @@ class CompiledOperator {
 
   const OperatorDesc& desc() const { return desc_; }
 
-  // Copies (or packs) the owned tensors. Not concurrent with anything else. After an exception nothing has changed.
-  void initialize(const TensorPointers& owned);
+  // Copies (or packs) the owned tensors; what is large is kept in shared buffers, if there are any. Not concurrent with
+  // anything else. After an exception nothing has changed.
+  void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr);
 
   // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written.
   // Convolutions of codes take stages, which are applied to their output.
@@ -115,7 +117,7 @@ class CompiledOperator {
 
   OperatorDesc desc_;
   ExecutionTarget target_;
-  std::array<AlignedBuffer, kMaxTensors> owned_;
+  std::array<std::shared_ptr<const AlignedBuffer>, kMaxTensors> owned_;
   TensorPointers owned_pointers_{};  // to these
   AlignedBuffer prepared_;
 };
@@ -152,6 +154,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, 
 std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target);
 
 // Operators of graphs alone, beyond DirectML's.
 std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);

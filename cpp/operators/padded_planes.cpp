@@ -40,9 +40,9 @@ bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
   return holds(geometry) && taps > 1.0 && padded_pixels(geometry) <= outputs * taps;
 }
 
-PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry)
+PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t images)
     : geometry_(geometry),
-      batch_(as_size(geometry.batch)),
+      images_(as_size(images)),
       rows_(window_extent(geometry.output_height, geometry.stride_height, geometry.kernel_height,
                           geometry.dilation_height)),
       columns_(
@@ -50,10 +50,10 @@ PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry)
       row_bytes_(as_size(columns_ * geometry.input_channels)),
       image_bytes_(as_size(rows_) * row_bytes_) {}
 
-void PaddedPlanes::fill(const ActivationSource& source, const PackKernels& kernels, int num_threads,
-                        std::uint8_t* planes) const {
+void PaddedPlanes::fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images,
+                        int num_threads, std::uint8_t* planes) const {
   const std::size_t rows = as_size(rows_);
-  parallel_for(batch_ * rows, num_threads, [&](std::size_t task, int) noexcept {
+  parallel_for(as_size(images) * rows, num_threads, [&](std::size_t task, int) noexcept {
     pack_padded_row(geometry_, kernels, source, static_cast<std::int64_t>(task / rows),
                     static_cast<std::int64_t>(task % rows), 0, columns_, planes + task * row_bytes_);
   });

@@ -18,7 +18,8 @@ ConvolutionGeometry unpadded(ConvolutionGeometry geometry);
 
 class PaddedPlanes {
  public:
-  explicit PaddedPlanes(const ConvolutionGeometry& geometry);
+  // Room for `images` of the batch at a time.
+  PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t images);
 
   // Whether the copy is worth it: windows overlap, and it has no more codes than gathering them would copy.
   static bool applies(const ConvolutionGeometry& geometry);
@@ -26,15 +27,17 @@ class PaddedPlanes {
   static bool holds(const ConvolutionGeometry& geometry);
 
   // With room behind the last code for a step of k that begins within the copy.
-  std::size_t size() const { return image_bytes_ * batch_ + kAlignment; }
+  std::size_t size() const { return image_bytes_ * images_ + kAlignment; }
   std::size_t image_bytes() const { return image_bytes_; }
   std::size_t row_bytes() const { return row_bytes_; }
 
-  void fill(const ActivationSource& source, const PackKernels& kernels, int num_threads, std::uint8_t* planes) const;
+  // The first `images` of the source, as many as there is room for at most.
+  void fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images, int num_threads,
+            std::uint8_t* planes) const;
 
  private:
   ConvolutionGeometry geometry_;
-  std::size_t batch_;
+  std::size_t images_;
   std::int64_t rows_, columns_;
   std::size_t row_bytes_, image_bytes_;
 };

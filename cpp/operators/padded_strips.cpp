@@ -14,18 +14,25 @@ constexpr std::int64_t kLeastRowsOfTask = 4, kMostRowsOfTask = 16;
 }  // namespace
 
 PaddedStrips::PaddedStrips(const ConvolutionGeometry& geometry, int num_threads, std::int64_t strip_columns,
-                           std::int64_t ring_rows)
+                           std::int64_t row_step, std::int64_t ring_rows)
     : geometry_(geometry),
       strip_columns_(strip_columns),
       strips_(divide_up(geometry.output_width, strip_columns)),
+      row_step_(row_step),
       ring_rows_(ring_rows),
       row_bytes_(as_size(columns_read(strip_columns) * geometry.input_channels)) {
   const std::int64_t rows_for_all =
       num_threads == 1 ? kMostRowsOfTask
                        : divide_up(geometry.output_height * geometry.batch * strips_, num_threads * kTasksPerThread);
-  rows_of_task_ = std::clamp(rows_for_all, kLeastRowsOfTask, kMostRowsOfTask);
-  bands_ = divide_up(geometry.output_height, rows_of_task_);
+  const std::int64_t bands =
+      divide_up(geometry.output_height, std::clamp(rows_for_all, kLeastRowsOfTask, kMostRowsOfTask));
+  bands_ = std::min(divide_up(bands, num_threads) * num_threads, divide_up(geometry.output_height, row_step));
   participants_ = static_cast<int>(std::min<std::int64_t>(num_threads, geometry.batch * strips_ * bands_));
+}
+
+std::int64_t PaddedStrips::first_row(std::int64_t band) const {
+  const std::int64_t steps = divide_up(geometry_.output_height, row_step_);
+  return std::min(band * steps / bands_ * row_step_, geometry_.output_height);
 }
 
 bool PaddedStrips::applies(const ConvolutionGeometry& geometry, double strip_columns, double rows) {
@@ -53,13 +60,13 @@ bool PaddedStrips::applies(const ConvolutionGeometry& geometry, double strip_col
 
 PaddedStrips::Task PaddedStrips::task(std::size_t index) const {
   const auto number = static_cast<std::int64_t>(index);
-  const std::int64_t first_row = number % bands_ * rows_of_task_;
-  const std::int64_t first_column = number / bands_ % strips_ * strip_columns_;
-  return {.image = number / bands_ / strips_,
+  const std::int64_t first_column = number % strips_ * strip_columns_;
+  const std::int64_t band = number / strips_ % bands_;
+  return {.image = number / strips_ / bands_,
           .first_column = first_column,
           .columns = std::min(strip_columns_, geometry_.output_width - first_column),
-          .first_row = first_row,
-          .end_row = std::min(first_row + rows_of_task_, geometry_.output_height)};
+          .first_row = first_row(band),
+          .end_row = first_row(band + 1)};
 }
 
 std::int64_t PaddedStrips::load(const ActivationSource& source, const PackKernels& kernels, const Task& task,
@@ -72,8 +79,9 @@ std::int64_t PaddedStrips::load(const ActivationSource& source, const PackKernel
 }
 
 std::string PaddedStrips::describe() const {
-  return "strips of " + std::to_string(strip_columns_) + " output columns, " + std::to_string(rows_of_task_) +
-         " rows a task, on " + std::to_string(participants_) + " threads";
+  return "strips of " + std::to_string(strip_columns_) + " output columns, " +
+         std::to_string(divide_up(geometry_.output_height, bands_)) + " rows a task, on " +
+         std::to_string(participants_) + " threads";
 }
 
 }  // namespace dmlcpu

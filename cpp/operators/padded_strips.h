@@ -2,10 +2,11 @@
 // window touches stand in a ring, channels together, and each is loaded once a task.
 //
 //   output     a task: one strip, a band of rows         ring, 3x3 filter
-//     | strip 0 | strip 1 |                                row 0   p p p p p        then row 3
-//     |  band 0 |         |                                row 1   p x x x x        then row 4
-//     |  band 1 |         |                                row 2   p x x x x        ...
+//              | strip 0 | strip 1 |                       row 0   p p p p p        then row 3
+//     band 0   | task 0  | task 1  |                       row 1   p x x x x        then row 4
+//     band 1   | task 2  | task 3  |                       row 2   p x x x x        ...
 //
+// Bands differ by one step of rows at most, so that the threads' shares of the tasks are equal parts of the image.
 // Codes are unsigned (flip applied), the padding holds the zero point.
 #pragma once
 
@@ -27,8 +28,9 @@ class PaddedStrips {
     std::int64_t image, first_column, columns, first_row, end_row;
   };
 
-  // Strips of that many output columns, and a ring of that many padded rows.
-  PaddedStrips(const ConvolutionGeometry& geometry, int num_threads, std::int64_t strip_columns,
+  // Strips of that many output columns, bands of whole steps of row_step output rows but for the last, and a ring of
+  // that many padded rows.
+  PaddedStrips(const ConvolutionGeometry& geometry, int num_threads, std::int64_t strip_columns, std::int64_t row_step,
                std::int64_t ring_rows);
 
   // Whether the window has at most 4096 taps, `rows` padded rows of a strip are below 32 MiB, and what is loaded is
@@ -59,8 +61,10 @@ class PaddedStrips {
   std::string describe() const;
 
  private:
+  std::int64_t first_row(std::int64_t band) const;
+
   ConvolutionGeometry geometry_;
-  std::int64_t strip_columns_, strips_, rows_of_task_, bands_, ring_rows_;
+  std::int64_t strip_columns_, strips_, row_step_, bands_, ring_rows_;
   std::size_t row_bytes_;
   int participants_;
 };

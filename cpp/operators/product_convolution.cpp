@@ -30,7 +30,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         gemm_(*target.kernels().gemm),
         plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
     if (plan_.source == ActivationsFrom::planes)
-      planes_.emplace(plan_.regions.empty() ? geometry_ : unpadded(geometry_));
+      planes_.emplace(plan_.regions.empty() ? geometry_ : unpadded(geometry_), plan_.images_at_once);
     find_strides();
     find_segments();
   }
@@ -74,10 +74,15 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     std::vector<std::size_t> activations, filter;
   };
 
+  void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
   void find_strides();
   void find_segments();
   void add_segments(IndexRange rows, IndexRange columns);
   Tile tile_of_task(std::int64_t task) const noexcept;
+  // Of the batch.
+  std::int64_t first_pixel(const Tile& tile) const noexcept {
+    return tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
+  }
   Tile tile_of_region(std::int64_t image, std::int64_t tile) const noexcept;
   Activations prepare_activations(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                                   std::uint8_t* own) const noexcept;
@@ -220,8 +225,20 @@ ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels,
 }
 
 void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
-  if (planes_) planes_->fill(dispatch.source, *target_.kernels().pack, target_.num_threads, scratch);
-  parallel_for(plan_.tasks(), target_.num_threads, [&](std::size_t task, int slot) noexcept {
+  for (std::int64_t image = 0; image < geometry_.batch; image += plan_.images_at_once) {
+    ConvolutionDispatch part = dispatch;
+    part.source.data += image * geometry_.input.n;
+    part.output += image * geometry_.output.n * geometry_.output_bytes;
+    run_images(part, std::min(plan_.images_at_once, geometry_.batch - image), scratch);
+  }
+}
+
+void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::int64_t images,
+                                    std::uint8_t* scratch) const {
+  if (planes_) planes_->fill(dispatch.source, *target_.kernels().pack, images, target_.num_threads, scratch);
+  const std::size_t tasks =
+      images == geometry_.batch ? plan_.tasks() : plan_.tasks() / as_size(geometry_.batch) * as_size(images);
+  parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
     Tile tile = tile_of_task(static_cast<std::int64_t>(task));
     ConvolutionDispatch of_region = dispatch;
@@ -250,12 +267,14 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
     const std::uint8_t* data = (planes_ ? planes : dispatch.source.data) + as_size(tile.image) * image_bytes_ +
                                as_size(row) * row_bytes_ + as_size(column) * pixel_bytes_ +
                                as_size(tile.group * geometry_.group_input_channels());
-    return {data, down ? of_row : of_column, down ? of_column : of_row, order.segment_terms, order.segment_padded};
+    const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
+    if (!plan_.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
+      return {data, down ? of_row : of_column, down ? of_column : of_row, order.segment_terms, order.segment_padded};
+    }
   }
   std::uint8_t* packed = own + plan_.activations;
-  const std::int64_t first = tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
-  pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first, tile.pixels(), order.k(),
-                       packed);
+  pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile),
+                       tile.pixels(), order.k(), packed);
   return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
 }
 

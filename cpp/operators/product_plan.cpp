@@ -49,8 +49,27 @@ bool readable_in_place(const ConvolutionGeometry& geometry, const TermOrder& ord
          order.segment_terms == order.segment_padded && windows_inside(geometry);
 }
 
+constexpr std::int64_t kMostTilePixels = 256;
+
+// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
+bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
+  const auto flat = [&](const PlaneStrides& strides) {
+    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
+  };
+  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
+}
+
+// Whether rows of the product are pixels of the input that follow each other without a seam, of channels that are no
+// whole step of k: then what is read for the rest of the step are codes of the pixels behind them, which meet zeros in
+// the filter, and only what reaches beyond the last pixel has to be gathered.
+bool readable_with_next_pixels(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
+  return geometry.pointwise() && flip == 0 && geometry.input.c == 1 && order.segment_terms != order.segment_padded &&
+         uniform(geometry, ActivationsFrom::input, geometry.batch) &&
+         geometry.image_pixels() * geometry.batch > kMostTilePixels;
+}
+
 // Whether reading windows from padded planes beats gathering them. Planes pad each segment to whole steps of k, which
-// costs products; gathering takes about 8 cycles for each stretch of neighbours and a cycle for 16 codes.
+// costs products.
 bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
   if (in_place.segments > kMostSegments || !PaddedPlanes::applies(geometry)) return false;
   const std::size_t gathered = order_gathered(geometry, kernels).k();
@@ -61,11 +80,32 @@ bool planes_pay(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
   return products / kernels.products_per_cycle <= gathering;
 }
 
+// The estimate of cycles to gather the windows of an image: about 8 for each stretch of neighbours and one for 16
+// codes.
+double gathering_cycles(const ConvolutionGeometry& geometry, double stretches, double k) {
+  return static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
+         (8.0 * stretches + k / 16.0);
+}
+
+// Whether gathered windows of a single tap, whose rows follow each other through the image, beat reading them in place,
+// where each row of the output is a run of its own: short runs leave tiles empty.
+bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
+  const bool is_single_tap = geometry.kernel_height == 1 && geometry.kernel_width == 1;
+  if (!is_single_tap || geometry.pointwise() || !uniform(geometry, ActivationsFrom::pixels, 1)) return false;
+  const auto k = static_cast<double>(in_place.k());
+  const double apart = product_cycles(geometry, kernels, geometry.output_height, geometry.output_width, k);
+  const double together = product_cycles(geometry, kernels, 1, geometry.image_pixels(), k);
+  return together + gathering_cycles(geometry, 1.0, k) < apart;
+}
+
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                    ProductPlan& plan) {
   TermOrder order = order_in_place(geometry, kernels);
-  if (readable_in_place(geometry, order, flip)) {
+  if (readable_in_place(geometry, order, flip) && !gathering_pays(geometry, kernels, order)) {
     plan.source = ActivationsFrom::input;
+  } else if (readable_with_next_pixels(geometry, order, flip)) {
+    plan.source = ActivationsFrom::input;
+    plan.gathers_end = true;
   } else if (planes_pay(geometry, kernels, order)) {
     plan.source = ActivationsFrom::planes;
   } else {
@@ -74,16 +114,6 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
   }
   plan.filter = packed_filter(geometry, kernels, order, false);
 }
-
-// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
-bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
-  const auto flat = [&](const PlaneStrides& strides) {
-    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
-  };
-  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
-}
-
-constexpr std::int64_t kMostTilePixels = 256;
 
 void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
   plan.by_rows =
@@ -99,18 +129,20 @@ void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
   plan.units = image * geometry.batch / plan.unit_pixels;
 }
 
-// How many parts more the pixels and the channels are divided into, for each thread to have four tasks. A task reads
-// its pixels' share of the activations and its channels' share of the filter, so the larger of the two is divided.
+// How many parts more the pixels and the channels are divided into, for each thread to have four tasks.
 struct Division {
   std::int64_t pixels, channels;
 };
 
-Division divide_work(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads, std::int64_t tiles,
-                     std::int64_t panels) {
+Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan,
+                     int num_threads, std::int64_t tiles, std::int64_t panels) {
   const std::int64_t parts = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, tiles);
-  const double activations = static_cast<double>(geometry.batch * geometry.input_channels) *
-                             static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);
-  if (static_cast<double>(plan.filter.size()) < activations) return {parts, 1};
+  // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
+  // and each core's cache holds the filter.
+  const bool gathers =
+      plan.source == ActivationsFrom::pixels && plan.filter.size() <= cache_sizes().level_2 / 2 &&
+      plan.units * plan.unit_pixels >= num_threads * kTasksPerThread * static_cast<std::int64_t>(kernels.mr);
+  if (gathers || !divides_channels(geometry)) return {parts, 1};
   const std::int64_t channels = std::min(parts, panels);
   return {divide_up(parts, channels), channels};
 }
@@ -138,8 +170,8 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
   std::int64_t pixels = std::min(kMostTilePixels, budget / static_cast<std::int64_t>(plan.filter.order.k()));
   pixels = std::clamp<std::int64_t>(pixels, 1, plan.unit_pixels);
-  const Division division = divide_work(geometry, plan, num_threads, plan.units * divide_up(plan.unit_pixels, pixels),
-                                        divide_up(channels, panel));
+  const Division division = divide_work(geometry, kernels, plan, num_threads,
+                                        plan.units * divide_up(plan.unit_pixels, pixels), divide_up(channels, panel));
   pixels = divide_up(pixels, division.pixels);
   if (plan.bands(geometry)) {
     const std::int64_t rows = std::clamp<std::int64_t>(pixels / geometry.output_width, 1, geometry.output_height);
@@ -157,15 +189,11 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   choose_blocks(geometry, kernels, num_threads, division.channels, plan);
 }
 
-// The estimate of an image's cycles where all taps are multiplied, for comparison with that of regions: gathering takes
-// about 8 cycles for each tap and a cycle for 16 codes.
+// The estimate of an image's cycles where all taps are multiplied, for comparison with that of regions.
 double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
   const auto k = static_cast<double>(plan.filter.order.k());
   const double taps = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.kernel_width);
-  const double gathering = plan.source == ActivationsFrom::pixels
-                               ? static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
-                                     (8.0 * taps + k / 16.0)
-                               : 0.0;
+  const double gathering = plan.source == ActivationsFrom::pixels ? gathering_cycles(geometry, taps, k) : 0.0;
   const std::int64_t run = plan.by_rows ? geometry.output_width : plan.tile_pixels;
   const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / static_cast<double>(geometry.batch);
   return gathering + product_cycles(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k) +
@@ -176,7 +204,7 @@ double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels
 // costs more with the smaller tiles of regions.
 void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                        int num_threads, ProductPlan& plan) {
-  if (plan.source == ActivationsFrom::input) return;
+  if (plan.source == ActivationsFrom::input || windows_inside(geometry)) return;
   const std::int64_t parts = num_threads == 1 ? 1 : std::int64_t{num_threads} * kTasksPerThread;
   ProductRegions cut = cut_into_regions(
       geometry, kernels, std::min(kMostTilePixels, divide_up(geometry.image_pixels() * geometry.batch, parts)));
@@ -194,11 +222,26 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   choose_blocks(geometry, kernels, num_threads, divide_up(parts, plan.units * plan.tiles_of_unit), plan);
 }
 
+// As many images of planes at a time as fit a quarter of the level-2 caches and keep all threads busy: what is read
+// soon after it was copied. Returns the size of the planes.
+std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
+  plan.images_at_once = geometry.batch;
+  if (plan.source != ActivationsFrom::planes) return 0;
+  const ConvolutionGeometry copied = plan.regions.empty() ? geometry : unpadded(geometry);
+  const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
+  const auto fitting = static_cast<std::int64_t>(cache_sizes().level_2 / 4 / PaddedPlanes(copied, 1).image_bytes());
+  const std::int64_t images =
+      std::max({std::int64_t{1}, threads * fitting, threads == 1 ? 0 : divide_up(threads * kTasksPerThread, tasks)});
+  plan.images_at_once = std::min(images, geometry.batch);
+  return PaddedPlanes(copied, plan.images_at_once).size();
+}
+
 void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::size_t planes_size,
                      ProductPlan& plan) {
   const std::size_t pixels = as_size(plan.tile_pixels);
   BufferLayout own;
-  plan.activations = own.take(plan.source == ActivationsFrom::pixels ? pixels : 0, plan.filter.order.k());
+  plan.activations =
+      own.take(plan.source == ActivationsFrom::pixels || plan.gathers_end ? pixels : 0, plan.filter.order.k());
   plan.activation_sums = own.take(2 * pixels, sizeof(std::int32_t));
   plan.results =
       own.take(geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0,
@@ -214,6 +257,13 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 
 }  // namespace
 
+bool divides_channels(const ConvolutionGeometry& geometry) {
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double activations = number(geometry.batch) * number(geometry.input_channels) * number(geometry.input_height) *
+                             number(geometry.input_width);
+  return number(geometry.output_channels) * number(geometry.reduction()) >= activations;
+}
+
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads) {
   ProductPlan plan{};
@@ -221,8 +271,7 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
   choose_units(geometry, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, input_flip, num_threads, plan);
-  const ConvolutionGeometry copied = plan.regions.empty() ? geometry : unpadded(geometry);
-  lay_out_scratch(geometry, kernels, plan.source == ActivationsFrom::planes ? PaddedPlanes(copied).size() : 0, plan);
+  lay_out_scratch(geometry, kernels, choose_images(geometry, num_threads, plan), plan);
   return plan;
 }
 

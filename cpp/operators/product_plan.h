@@ -24,7 +24,8 @@ enum class ActivationsFrom : std::uint8_t {
 // read in place; or, where taps in the padding are left out, a part of a region.
 struct ProductPlan {
   ActivationsFrom source;
-  bool by_rows;  // the input's rows have seams: tiles are bands or parts of a row
+  bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
+  bool by_rows;      // the input's rows have seams: tiles are bands or parts of a row
   PackedFilter filter;
   std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
   std::int64_t unit_pixels;            // of what tiles do not cross: a row, an image or the batch
@@ -35,6 +36,7 @@ struct ProductPlan {
   std::int64_t blocks;          // of a group
   std::int64_t block_splits;    // parts that the blocks of a tile are divided into for more tasks
   int participants;
+  std::int64_t images_at_once;  // of the batch: all, or as many planes as are in a cache
 
   // Whether tiles are bands of whole rows; else a tile is a single run.
   bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
@@ -47,6 +49,10 @@ struct ProductPlan {
   std::size_t activations, activation_sums, results;
   std::size_t scratch_size;
 };
+
+// Whether threads divide the channels of the output rather than its pixels: a task reads its pixels' share of the
+// activations and its channels' share of the filter, so the larger of the two is divided.
+bool divides_channels(const ConvolutionGeometry& geometry);
 
 // input_flip is 0x80 for INT8 input. Throws std::bad_alloc if a size is beyond the address space.
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,

@@ -4,9 +4,11 @@
 #include <array>
 #include <new>
 #include <stdexcept>
+#include <type_traits>
 
 #include "operators/convolution_algorithm.h"
 #include "operators/operator.h"
+#include "operators/product_plan.h"
 #include "operators/staged_convolution.h"
 #include "operators/staging.h"
 #include "runtime/scratch.h"
@@ -25,9 +27,39 @@ constexpr std::size_t kAbsent = kMaxTensors;
 constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
 
+// An estimate, for the kernels of a machine with AVX-512: what is done with each output, and its products, or the
+// groups of four taps; products of few pixels take as long as reading the filter.
+double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  constexpr double kCyclesOfOutput = 0.4, kCyclesOfTapGroup = 0.2, kFilterBytesPerCycle = 16;
+  const auto terms = static_cast<double>(geometry.reduction()),
+             channels = static_cast<double>(geometry.output_channels);
+  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
+  if (depthwise_applies(geometry)) return outputs * kCyclesOfTapGroup * terms / 4.0;
+  return outputs * kCyclesOfOutput +
+         std::max(outputs * terms / target.kernels().gemm->products_per_cycle, channels * terms / kFilterBytesPerCycle);
+}
+
+// Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's
+// cache.
+constexpr double kLeastCyclesOfThread = 18000;
+// Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
+constexpr std::int64_t kLeastPixelsOfPlane = 256;
+
+ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
+  double most = estimated_cycles(geometry, target) / kLeastCyclesOfThread;
+  const bool stages_output =
+      geometry.output.c != 1 && (depthwise_applies(geometry) || grouped_applies(geometry, target));
+  if (stages_output && geometry.batch == 1) {
+    most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
+  }
+  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
+  return target;
+}
+
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
 // and a few columns in groups of a few channels.
-// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in.
+// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in; but where
+// threads divide the channels of the output, each would transpose the same input.
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
   if (depthwise_applies(geometry)) {
@@ -38,7 +70,8 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_grouped_convolution);
   }
-  const Staging staging = {.input = !geometry.pointwise() && reads_most(geometry), .output = false};
+  const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
+  const Staging staging = {.input = transposes_once && reads_most(geometry), .output = false};
   return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);
 }
 
@@ -52,7 +85,7 @@ class Convolution final : public CompiledOperator {
         filter_owned_(desc().tensor(numbers.filter).owned),
         geometry_(convolution_geometry(desc(), desc().tensor(numbers.input), desc().tensor(numbers.filter),
                                        desc().tensor(numbers.output))),
-        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), target())) {
+        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), with_threads_that_pay(geometry_, target()))) {
     check_parameters();
     const auto channels = static_cast<std::size_t>(geometry_.output_channels);
     BufferLayout parameters;
@@ -200,45 +233,66 @@ ChannelParameters Convolution::prepare(const TensorPointers& tensors, const std:
       ChannelParameters(algorithm_->arrange(channels, packed_filter, input_zero_point(tensors), memory + arranged_));
 }
 
+// Calls function(stride), with 0 and 1 as constants: for loops that the compiler vectorizes.
+template <class Function>
+void with_constant_stride(std::int64_t stride, const Function& function) {
+  if (stride == 0) return function(std::integral_constant<std::int64_t, 0>());
+  if (stride == 1) return function(std::integral_constant<std::int64_t, 1>());
+  function(stride);
+}
+
 // Fills the integers of channels; returns whether any filter zero point is other than 0.
 bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint8_t* packed_filter,
                                   std::int32_t* offset, std::int32_t* filter_zero_point) const {
   const std::int32_t* sums = algorithm_->filter_sums(packed_filter);
   const auto* biases = elements_of<std::int32_t>(tensors, numbers_.bias);
   const auto* zero_points = elements_of<std::uint8_t>(tensors, numbers_.filter_zero_point);
-  const std::int64_t zero_point_stride = channel_stride(layout_of(numbers_.filter_zero_point));
-  const std::int64_t bias_stride = channel_stride(layout_of(numbers_.bias));
   const std::uint32_t zero_point_of_input = input_zero_point(tensors);
   const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
+  const std::uint8_t flip = filter_flip();
+  // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.
+  constexpr std::uint8_t kNoZeroPoint = 0;
+  constexpr std::int32_t kNoBias = 0;
+  const std::int64_t zero_point_stride =
+      zero_points == nullptr ? 0 : channel_stride(layout_of(numbers_.filter_zero_point));
+  const std::int64_t bias_stride = biases == nullptr ? 0 : channel_stride(layout_of(numbers_.bias));
+  if (zero_points == nullptr) zero_points = &kNoZeroPoint;
+  if (biases == nullptr) biases = &kNoBias;
 
-  std::fill_n(offset + geometry_.output_channels, panel(), 0);
-  std::fill_n(filter_zero_point + geometry_.output_channels, panel(), 0);
-  bool any_zero_point = false;
-  for (std::int64_t c = 0; c < geometry_.output_channels; ++c) {
-    // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.
-    const std::uint8_t code = zero_points == nullptr ? std::uint8_t{0} : zero_points[c * zero_point_stride];
-    const auto zero_point = static_cast<std::int8_t>(code ^ filter_flip());
-    any_zero_point |= zero_point != 0;
-    filter_zero_point[c] = zero_point;
-    std::uint32_t sum = biases == nullptr ? 0U : static_cast<std::uint32_t>(biases[c * bias_stride]);
-    sum -= zero_point_of_input * static_cast<std::uint32_t>(sums[c]);
-    sum += terms * zero_point_of_input * static_cast<std::uint32_t>(std::int32_t{zero_point});
-    offset[c] = static_cast<std::int32_t>(sum);
-  }
-  return any_zero_point;
+  const std::int64_t channels = geometry_.output_channels;
+  std::fill_n(offset + channels, panel(), 0);
+  std::fill_n(filter_zero_point + channels, panel(), 0);
+  std::int32_t any_zero_point = 0;
+  with_constant_stride(zero_point_stride, [&](auto to_zero_point) {
+    with_constant_stride(bias_stride, [&](auto to_bias) {
+      std::int32_t any = 0;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const std::int32_t zero_point = static_cast<std::int8_t>(zero_points[c * to_zero_point] ^ flip);
+        any |= zero_point;
+        filter_zero_point[c] = zero_point;
+        offset[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(biases[c * to_bias]) -
+                                              zero_point_of_input * static_cast<std::uint32_t>(sums[c]) +
+                                              terms * zero_point_of_input * static_cast<std::uint32_t>(zero_point));
+      }
+      any_zero_point = any;
+    });
+  });
+  return any_zero_point != 0;
 }
 
 void Convolution::prepare_multipliers(const TensorPointers& tensors, float* multiplier) const {
   const float input_scale = value_as_float(tensors[numbers_.input_scale], DataType::float32);
   const float output_scale = value_as_float(tensors[numbers_.output_scale], DataType::float32);
   const auto* filter_scales = static_cast<const float*>(tensors[numbers_.filter_scale]);
-  const std::int64_t stride = channel_stride(layout_of(numbers_.filter_scale));
-  for (std::int64_t c = 0; c < geometry_.output_channels; ++c) {
-    multiplier[c] = (input_scale * filter_scales[c * stride]) / output_scale;
-  }
+  const std::int64_t channels = geometry_.output_channels;
+  with_constant_stride(channel_stride(layout_of(numbers_.filter_scale)), [&](auto stride) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      multiplier[c] = (input_scale * filter_scales[c * stride]) / output_scale;
+    }
+  });
   // Any values would do behind the last channel, but the bits of some are denormal numbers, which take long to
   // multiply.
-  std::fill_n(multiplier + geometry_.output_channels, panel(), 0.0F);
+  std::fill_n(multiplier + channels, panel(), 0.0F);
 }
 
 }  // namespace

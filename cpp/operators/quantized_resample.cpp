@@ -6,8 +6,8 @@
 // arithmetic would leave all but extreme scales' codes as they are. Otherwise each source row is interpolated along its
 // columns once, kept while output rows use it, and output rows are interpolated between two of these.
 //
-// A row is a contiguous run: of all channels where they are neighbours in both tensors, of one channel otherwise.
-// Elements of other rows pass through scratch memory.
+// A row has all channels where they are neighbours in both tensors, one channel otherwise. Rows with gaps between their
+// pixels, as in a part of a joined tensor, pass through scratch memory.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -80,9 +80,11 @@ Taps spread_over_channels(const Taps& taps, std::int32_t channels, bool each_ele
   return spread;
 }
 
-// Rows of a tensor, in elements: those of plane p begin at p / channels * image + p % channels * channel.
+// Rows of a tensor, in elements: those of plane p begin at p / channels * image + p % channels * channel; pixels are
+// pixel apart, without gaps where dense.
 struct Planes {
-  std::int64_t image, channel, row, element;
+  std::int64_t image, channel, row, pixel;
+  bool dense;
 };
 
 class QuantizedResample final : public CompiledOperator {
@@ -93,7 +95,7 @@ class QuantizedResample final : public CompiledOperator {
     return std::string("algorithm: ") + (nearest_ ? "copies where the parameters are equal, otherwise " : "") +
            "columns, then rows\nkernels: dequantize, resample\nrows: " + std::to_string(row_count()) + " of " +
            std::to_string(output_row_) + " elements, " + (whole_pixels_ ? "of all channels" : "of one channel") +
-           (input_.element == 1 && output_.element == 1 ? "" : ", through scratch memory") +
+           (input_.dense && output_.dense ? "" : ", through scratch memory") +
            "\ntasks: " + std::to_string(task_count()) + ", on " + std::to_string(participants()) + " threads";
   }
 
@@ -123,7 +125,7 @@ class QuantizedResample final : public CompiledOperator {
     float* source;              // one input row, code minus zero point
     float* interpolated[2];     // along the columns, of source rows
     std::int64_t held[2];       // these rows, counted over all planes; -1 for none
-    std::uint8_t* input_codes;  // one row of each, where elements are no neighbours
+    std::uint8_t* input_codes;  // one row of each, where pixels have gaps between them
     std::uint8_t* output_codes;
   };
 
@@ -147,6 +149,8 @@ class QuantizedResample final : public CompiledOperator {
             job.output + image * output_.image + channel * output_.channel};
   }
   const std::uint8_t* input_row(const Plane& plane, std::int64_t row, Rows& rows) const;
+  void copy_pixels(const std::uint8_t* source, std::int64_t source_step, std::uint8_t* target, std::int64_t target_step,
+                   std::size_t row) const;
   void copy_row(const std::uint8_t* source, std::uint8_t* output) const;
   std::size_t hold(const Job& job, const Plane& plane, std::int64_t row, std::int64_t kept, Rows& rows) const;
   void interpolate_row(const Job& job, const Plane& plane, std::int64_t row, Rows& rows, std::uint8_t* output) const;
@@ -156,6 +160,7 @@ class QuantizedResample final : public CompiledOperator {
   bool nearest_ = false, doubled_ = false, whole_pixels_ = false;
   std::int64_t input_height_ = 0, output_height_ = 0;
   std::int64_t planes_ = 0, channels_ = 0;      // planes are images, of one channel, where pixels are whole
+  std::size_t pixel_ = 1;                       // neighbours that are one pixel of a row
   std::size_t input_row_ = 0, output_row_ = 0;  // elements
   std::size_t run_ = 1;                         // elements that each entry of columns_ covers
   Planes input_{}, output_{};
@@ -189,20 +194,19 @@ QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget
   output_height_ = output.sizes[2];
 
   const std::int64_t channels = input.sizes[1];
-  const auto is_dense = [&](const TensorLayout& tensor) {
-    return tensor.strides[1] == 1 && (tensor.strides[3] == channels || tensor.sizes[3] == 1);
-  };
-  // A dense row is part of a tensor's span, so its length is in range.
-  whole_pixels_ = channels > 1 && is_dense(input) && is_dense(output) &&
-                  std::max(input.sizes[3], output.sizes[3]) * channels <= INT32_MAX;
+  // A row's elements are all in memory, so that their count is in range.
+  whole_pixels_ = channels > 1 && input.strides[1] == 1 && output.strides[1] == 1 &&
+                  (input.sizes[3] == 1 || input.strides[3] >= channels) &&
+                  std::max(input.sizes[3], output.sizes[3]) <= INT32_MAX / channels;
   const std::int64_t row_channels = whole_pixels_ ? channels : 1;
   channels_ = whole_pixels_ ? 1 : channels;
   planes_ = input.sizes[0] * channels_;
   input_row_ = as_size(input.sizes[3] * row_channels);
   output_row_ = as_size(output.sizes[3] * row_channels);
+  pixel_ = as_size(row_channels);
   const auto planes_of = [&](const TensorLayout& tensor) {
-    const bool is_run = whole_pixels_ || tensor.sizes[3] == 1;
-    return Planes{tensor.strides[0], tensor.strides[1], tensor.strides[2], is_run ? 1 : tensor.strides[3]};
+    const bool dense = tensor.sizes[3] == 1 || tensor.strides[3] == row_channels;
+    return Planes{tensor.strides[0], tensor.strides[1], tensor.strides[2], tensor.strides[3], dense};
   };
   input_ = planes_of(input);
   output_ = planes_of(output);
@@ -226,12 +230,21 @@ QuantizedResample::Rows QuantizedResample::rows_in(std::uint8_t* scratch) const 
           .output_codes = codes + input_floats()};
 }
 
+// Copies a row of so many elements between pixels that are other distances apart.
+void QuantizedResample::copy_pixels(const std::uint8_t* __restrict source, std::int64_t source_step,
+                                    std::uint8_t* __restrict target, std::int64_t target_step, std::size_t row) const {
+  const auto count = static_cast<std::int64_t>(row / pixel_);
+  if (pixel_ == 1) {
+    for (std::int64_t i = 0; i < count; ++i) target[i * target_step] = source[i * source_step];
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(target + i * target_step, source + i * source_step, pixel_);
+  }
+}
+
 const std::uint8_t* QuantizedResample::input_row(const Plane& plane, std::int64_t row, Rows& rows) const {
   const std::uint8_t* first = plane.input + row * input_.row;
-  if (input_.element == 1) return first;
-  for (std::size_t i = 0; i < input_row_; ++i) {
-    rows.input_codes[i] = first[static_cast<std::int64_t>(i) * input_.element];
-  }
+  if (input_.dense) return first;
+  copy_pixels(first, input_.pixel, rows.input_codes, static_cast<std::int64_t>(pixel_), input_row_);
   return rows.input_codes;
 }
 
@@ -294,7 +307,6 @@ void QuantizedResample::interpolate_row(const Job& job, const Plane& plane, std:
 
 // Output rows [begin, end), counted over all planes.
 void QuantizedResample::run_rows(const Job& job, std::int64_t begin, std::int64_t end, Rows& rows) const {
-  const bool direct = output_.element == 1;
   const std::uint8_t* last_output = nullptr;  // the row before, where it is a copy of the same source row
   std::int64_t last_source = -1;
   Plane plane = plane_of(job, begin / output_height_);
@@ -305,19 +317,19 @@ void QuantizedResample::run_rows(const Job& job, std::int64_t begin, std::int64_
       last_source = -1;
     }
     std::uint8_t* const first = plane.output + row * output_.row;
-    std::uint8_t* const output = direct ? first : rows.output_codes;
+    std::uint8_t* const output = output_.dense ? first : rows.output_codes;
     const std::int64_t source = rows_.lower[as_size(row)];
     if (!job.copies) {
       interpolate_row(job, plane, row, rows, output);
     } else if (source == last_source) {
-      std::memmove(output, last_output, output_row_);
+      if (output_.dense) std::memmove(output, last_output, output_row_);
     } else {
       copy_row(input_row(plane, source, rows), output);
     }
     last_source = source;
     last_output = output;
-    if (direct) continue;
-    for (std::size_t j = 0; j < output_row_; ++j) first[static_cast<std::int64_t>(j) * output_.element] = output[j];
+    if (output_.dense) continue;
+    copy_pixels(output, static_cast<std::int64_t>(pixel_), first, output_.pixel, output_row_);
   }
 }
 

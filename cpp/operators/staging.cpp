@@ -49,11 +49,14 @@ void scatter_elements(const std::uint8_t* buffer, void* first, const Rows& rows)
                 static_cast<Element*>(first), rows.row_stride, rows.column_stride, rows.rows, rows.columns);
 }
 
-// From how many rows and columns on bytes are transposed within registers.
+// From how many rows and columns on bytes are transposed within registers; fewer rows where they become a whole
+// stretch, as those of an image's colours do.
 constexpr std::size_t kTransposed = 4;
 
 bool transposes(const Rows& rows) {
-  return rows.row_stride == 1 && rows.column_stride > 1 && rows.rows >= kTransposed && rows.columns >= kTransposed;
+  const bool whole = rows.column_stride == static_cast<std::int64_t>(rows.rows);
+  return rows.row_stride == 1 && rows.column_stride > 1 && (rows.rows >= kTransposed || whole) &&
+         rows.columns >= kTransposed;
 }
 
 template <class Element>

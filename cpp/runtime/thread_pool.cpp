@@ -1,5 +1,6 @@
 #include "runtime/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -11,31 +12,76 @@
 #include <pthread.h>
 #endif
 
+#include "runtime/cpu_features.h"
 #include "runtime/float_environment.h"
 
 namespace dmlcpu {
 namespace {
 
+constexpr std::size_t kCacheLine = 64;
+
+// A share of a job's tasks: those from next to end are left.
+struct alignas(kCacheLine) Share {
+  std::atomic<std::size_t> next;
+  std::size_t end;
+
+  bool is_done() const { return next.load(std::memory_order_relaxed) >= end; }
+};
+
+// Participants beyond this many take from others' shares from the beginning: a job stands on its caller's stack.
+constexpr int kMostShares = 64;
+
+// Threads within a dispatch, and workers that help them.
+std::atomic<int> busy_threads{0};
+thread_local int busy_depth = 0;
+
+int processor_count() {
+  static const int count = usable_processor_count();
+  return count;
+}
+
 // One run_tasks call, on its caller's stack. The list links and the counts are guarded by the pool's mutex.
 struct Job {
   TaskFunction function;
   void* argument;
-  std::size_t task_count;
   int max_helpers;
-  std::atomic<std::size_t> next_task{0};
+  int most_busy;  // helpers work while no more threads than this are busy
+  int shares;
+  Share share[kMostShares];
   int slots_taken = 1;          // slot 0 is the caller's
   std::atomic<int> helpers{0};  // workers inside; the caller may return only when it is 0
   Job* next = nullptr;
 
+  Job(TaskFunction called, void* with, std::size_t tasks, int helpers_at_most, int busy_at_most)
+      : function(called),
+        argument(with),
+        max_helpers(helpers_at_most),
+        most_busy(busy_at_most),
+        shares(std::min(helpers_at_most + 1, kMostShares)) {
+    const auto count = static_cast<std::size_t>(shares);
+    // The first tasks % count shares have one task more.
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      share[i].next.store(first, std::memory_order_relaxed);
+      first += tasks / count + (i < tasks % count ? 1 : 0);
+      share[i].end = first;
+    }
+  }
+
   bool wants_help() const {
-    return slots_taken <= max_helpers && next_task.load(std::memory_order_relaxed) < task_count;
+    return slots_taken <= max_helpers && busy_threads.load(std::memory_order_relaxed) < most_busy &&
+           !std::all_of(share, share + shares, [](const Share& each) { return each.is_done(); });
   }
 
   void work(int slot) noexcept {
-    for (;;) {
-      const std::size_t task = next_task.fetch_add(1, std::memory_order_relaxed);
-      if (task >= task_count) return;
-      function(argument, task, slot);
+    for (int i = 0; i < shares; ++i) {
+      Share& from = share[(slot + i) % shares];
+      while (!from.is_done()) {
+        if (slot != 0 && busy_threads.load(std::memory_order_relaxed) > most_busy) return;
+        const std::size_t task = from.next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= from.end) break;
+        function(argument, task, slot);
+      }
     }
   }
 };
@@ -102,8 +148,11 @@ class Pool {
       }
       const int slot = job->slots_taken++;
       job->helpers.fetch_add(1, std::memory_order_relaxed);
-      lock.unlock();
-      job->work(slot);
+      {
+        const BusyThread busy;
+        lock.unlock();
+        job->work(slot);
+      }
       job->helpers.fetch_sub(1, std::memory_order_release);
       lock.lock();
     }
@@ -115,7 +164,9 @@ class Pool {
     lock.unlock();
     const auto deadline = std::chrono::steady_clock::now() + kSpin;
     bool more = false;
-    while (!more && std::chrono::steady_clock::now() < deadline) {
+    // Where all processors are busy, watching would take one of them away.
+    while (!more && busy_threads.load(std::memory_order_relaxed) < processor_count() &&
+           std::chrono::steady_clock::now() < deadline) {
       for (int i = 0; i < 32 && !more; ++i) {
         relax();
         more = posted_.load(std::memory_order_acquire) != seen;
@@ -141,7 +192,10 @@ Pool& pool() {
     pool_instance = new Pool;
 #if defined(__unix__)
     pthread_atfork([] { pool_instance->mutex().lock(); }, [] { pool_instance->mutex().unlock(); },
-                   [] { pool_instance = new Pool; });
+                   [] {
+                     pool_instance = new Pool;
+                     busy_threads.store(0, std::memory_order_relaxed);  // they stayed in the parent
+                   });
 #endif
     return true;
   }();
@@ -151,6 +205,13 @@ Pool& pool() {
 
 }  // namespace
 
+BusyThread::BusyThread() noexcept {
+  if (busy_depth++ == 0) busy_threads.fetch_add(1, std::memory_order_relaxed);
+}
+BusyThread::~BusyThread() {
+  if (--busy_depth == 0) busy_threads.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void create_thread_pool() { pool(); }
 
 void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, void* argument) {
@@ -158,11 +219,20 @@ void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, v
   const std::size_t helpers = task_count == 0 ? 0 : task_count - 1;
   const int max_helpers =
       static_cast<std::size_t>(max_threads - 1) < helpers ? max_threads - 1 : static_cast<int>(helpers);
-  if (max_helpers <= 0) {
+  const auto work_alone = [&] {
     for (std::size_t task = 0; task < task_count; ++task) function(argument, task, 0);
+  };
+  if (max_helpers <= 0) {
+    work_alone();
     return;
   }
-  Job job{.function = function, .argument = argument, .task_count = task_count, .max_helpers = max_helpers};
+  const BusyThread busy;
+  const int most_busy = std::max(max_threads, processor_count());
+  if (busy_threads.load(std::memory_order_relaxed) >= most_busy) {
+    work_alone();
+    return;
+  }
+  Job job(function, argument, task_count, max_helpers, most_busy);
   pool().run(job);
 }
 

@@ -2,8 +2,16 @@
 //
 // A call is a job of numbered tasks. The calling thread takes part and never waits for a worker to begin, so a job
 // makes progress whatever the workers do: several callers cannot deadlock, and each gets the workers that are free.
-// Workers are started when first needed, as many as the widest job asked for, never more. After fork() the child begins
-// with an empty pool.
+// Workers are started when first needed, as many as the widest job asked for, never more. They help while processors
+// are left: callers that keep all of them busy work alone, undisturbed. After fork() the child begins with an empty
+// pool.
+//
+// Each participant has a share of the tasks of its own, and takes from others' shares when it is done:
+//
+//   0 1 2 3 | 4 5 6 7 | 8 9 10 11         the shares of three participants
+//
+// So neighbouring tasks run on one core, and the same part of a tensor mostly on the core that has just computed what
+// it reads: the part of an image that one layer wrote, or a phase before, is in that core's cache.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +21,16 @@ namespace dmlcpu {
 // Creates the pool, without threads. Called while only one thread runs: a fork() amid the first job would find the pool
 // half made.
 void create_thread_pool();
+
+// A dispatch or the run of a graph: while it lasts, its thread keeps a processor busy, between its jobs as well.
+// Within another one it has no effect.
+class BusyThread {
+ public:
+  BusyThread() noexcept;
+  ~BusyThread();
+  BusyThread(const BusyThread&) = delete;
+  BusyThread& operator=(const BusyThread&) = delete;
+};
 
 // A plain function and its argument rather than std::function: nothing is allocated a dispatch.
 // slot is the participant's number within the job, 0 for the caller, below the max_threads asked for.

@@ -215,7 +215,7 @@ class Device:
         from dmlcpu.graph.connections import connect
 
         check_flags(flags)
-        compiled = CompiledGraph(self, connect(desc, self), desc)
+        compiled = CompiledGraph(self, connect(desc, self))
         print_plan(compiled)
         return compiled
 
@@ -229,9 +229,12 @@ def check_flags(flags: ExecutionFlags) -> None:
 
 
 def print_plan(compiled: CompiledOperator) -> None:
-    """Print what was chosen for an operator or a graph, in one line on stderr, if ``DMLCPU_VERBOSE`` asks for it."""
+    """Print what was chosen on stderr if ``DMLCPU_VERBOSE`` asks for it: a line for an operator or a graph's step."""
     if os.environ.get("DMLCPU_VERBOSE", "0") not in ("", "0"):
-        print("dmlcpu: " + "; ".join(compiled.describe().splitlines()), file=sys.stderr)
+        lines = compiled.describe().splitlines()
+        steps = [line for line in lines if line.startswith("step ")]
+        for line in ("; ".join(lines[: len(lines) - len(steps)]), *steps):
+            print(f"dmlcpu: {line}", file=sys.stderr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ namespace {
 enum class Data { random, most_positive, most_negative };
 
 struct Product {
-  std::size_t runs, m, n, k, a_gap, output_gap;
+  std::size_t runs, m, n, k, a_gap, output_gap, rows_apart;  // the last between runs, 0 for any distance
   Data data;
   bool has_filter, ends_in_sums, accumulates;
+  std::size_t segments = SIZE_MAX;  // SIZE_MAX for any number
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -52,14 +53,14 @@ struct Operands {
   std::vector<std::uint8_t> a, b;
 
   Operands(Check& check, const GemmKernels& gemm, const Product& product)
-      : a_offsets(check.below(5)), b_offsets(a_offsets.size()) {
+      : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments), b_offsets(a_offsets.size()) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
     for (std::size_t& offset : a_offsets) offset = check.below(3 * k);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
     const std::size_t a_row = a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k;
     a_stride = k + product.a_gap;
-    a_run_stride = check.below(2 * product.m * a_stride + 1);
+    a_run_stride = product.rows_apart != 0 ? product.rows_apart * a_stride : check.below(2 * product.m * a_stride + 1);
     output_stride = product.n + product.output_gap;
     output_run_stride = product.m * output_stride + product.output_gap;
     columns = round_up(product.n, gemm.nr);
@@ -149,8 +150,10 @@ void check_product(Check& check, const Product& product, Edge edge) {
 void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
     describe_case(
-        "gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, data %d, filter zero points %d, sums %d, edge %d",
-        product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap,
+        "gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero points %d, sums "
+        "%d, "
+        "edge %d",
+        product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap, product.rows_apart,
         static_cast<int>(product.data), product.has_filter, product.ends_in_sums, static_cast<int>(edge));
     check_product(check, product, edge);
   }
@@ -167,7 +170,7 @@ void check_gemm(Check& check) {
     for (const std::size_t n : {std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
       for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
         const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
-        check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), data, check.one_in(2),
+        check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), 0, data, check.one_in(2),
                            check.one_in(3), check.one_in(2)});
       }
     }
@@ -175,7 +178,35 @@ void check_gemm(Check& check) {
   // Sums beyond int32: 255 * 128 * k.
   for (const Data data : {Data::most_positive, Data::most_negative}) {
     for (const bool sums : {false, true}) {
-      check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, data, true, sums, sums});
+      check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, 0, data, true, sums, sums});
+    }
+  }
+  const auto check_random = [&](std::size_t runs, std::size_t m, std::size_t n, std::size_t k, std::size_t rows_apart,
+                                std::size_t segments = SIZE_MAX) {
+    check_case(check, {runs, m, n, k, check.below(2) * kr, check.below(3), rows_apart, Data::random, check.one_in(2),
+                       check.one_in(3), check.one_in(2), segments});
+  };
+  // Short runs at a regular distance.
+  for (std::size_t m = 1; m <= 12; ++m) {
+    for (const std::size_t rows_apart : {m, m + 1, m + 2, 2 * m, 2 * m + 1}) {
+      for (const std::size_t runs : {std::size_t{2}, m, std::size_t{13}}) {
+        check_random(runs, m, 1 + check.below(3 * nr), kr * (1 + check.below(3)), rows_apart);
+      }
+    }
+  }
+  // Operands that fit no cache, or one of them.
+  for (const std::size_t k : {round_up(400, kr), round_up(900, kr), round_up(1500, kr)}) {
+    for (const std::size_t n : {nr + 1, 5 * nr, 7 * nr - 1}) {
+      for (const std::size_t m : {std::size_t{7}, std::size_t{14}, std::size_t{49}, std::size_t{75}}) {
+        check_random(1 + check.below(6), m, n, k, check.below(2) * (m + 2));
+      }
+    }
+  }
+  check_random(5, 14, 300, round_up(1400, kr), 16);
+  // Rows too long for the level-1 cache, in one segment.
+  for (const std::size_t m : {std::size_t{1}, std::size_t{20}, std::size_t{49}, std::size_t{75}}) {
+    for (const std::size_t n : {nr, 2 * nr, 3 * nr + 1, 7 * nr - 1}) {
+      check_random(1, m, n, round_up(2100 + check.below(300), kr), 0, 1);
     }
   }
 }

@@ -25,7 +25,7 @@ class Strip {
         channel_(channel),
         lanes_((run.channels + 15) / 16 * 16),
         groups_(held_groups == 0 ? run.groups : held_groups),
-        zero_point_i32x16_(_mm512_set1_epi32(static_cast<int>(run.output_zero_point))),
+        zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(run.output_zero_point))),
         flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.flip))) {
     for (std::size_t v = 0; v < vectors; ++v) {
       offset_i32x16_[v] = load(run.offset + channel + 16 * v);
@@ -35,7 +35,26 @@ class Strip {
     }
   }
 
-  void convolve() const noexcept {
+  void convolve() const noexcept { converts_within_range() ? convolve_pixels<true>() : convolve_pixels<false>(); }
+
+ private:
+  static constexpr std::size_t kPixels = 4 / vectors;
+  // Sums of windows of up to 128 taps are below 2^15.
+  static constexpr std::size_t kMostGroupsOfPairs = 128 / 4;
+
+  // Whether no conversion to codes overflows, so that none needs a bound before it: sums are at most 2^31 in magnitude,
+  // and a multiplier below 1 makes the product less.
+  bool converts_within_range() const noexcept {
+    __mmask16 below_1 = kAllLanes;
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const __m512 magnitude_f32x16 = _mm512_abs_ps(multiplier_f32x16_[v]);
+      below_1 = _mm512_mask_cmp_ps_mask(below_1, magnitude_f32x16, _mm512_set1_ps(1.0F), _CMP_LT_OQ);
+    }
+    return below_1 == kAllLanes;
+  }
+
+  template <bool within_range>
+  void convolve_pixels() const noexcept {
     const std::size_t left = run_.channels - channel_;
     const __mmask64 mask = left >= 16 * vectors ? ~__mmask64{0} >> (64 - 16 * vectors) : (__mmask64{1} << left) - 1;
     for (std::size_t pixel = 0; pixel < run_.pixels; pixel += kPixels) {
@@ -45,13 +64,10 @@ class Strip {
       if (run_.sums != nullptr) {
         store_sums(pixel, pixels, mask, sum_i32x16);
       } else {
-        store(pixel, pixels, mask, codes(sum_i32x16));
+        store(pixel, pixels, mask, codes<within_range>(sum_i32x16));
       }
     }
   }
-
- private:
-  static constexpr std::size_t kPixels = 4 / vectors;
 
   const std::int8_t* filter_at(std::size_t group, std::size_t v) const noexcept {
     return run_.filter + (group * lanes_ + channel_ + 16 * v) * 4;
@@ -89,23 +105,31 @@ class Strip {
       for (std::size_t v = 0; v < vectors; ++v) {
         if constexpr (filter_has_zero_point) {
           const __m512i filter_i32x16 = load(run_.filter_zero_point + channel_ + 16 * v);
-          sum_i32x16[p][v] = _mm512_sub_epi32(sum_i32x16[p][v], _mm512_mullo_epi32(filter_i32x16, window_i32x16[p][v]));
+          if (groups_ <= kMostGroupsOfPairs) {
+            // As pairs of 16 bits, of which the higher one is 0 in the sum of the window.
+            const __m512i minus_i32x16 = _mm512_sub_epi32(_mm512_setzero_si512(), filter_i32x16);
+            sum_i32x16[p][v] = _mm512_dpwssd_epi32(sum_i32x16[p][v], minus_i32x16, window_i32x16[p][v]);
+          } else {
+            sum_i32x16[p][v] =
+                _mm512_sub_epi32(sum_i32x16[p][v], _mm512_mullo_epi32(filter_i32x16, window_i32x16[p][v]));
+          }
         }
       }
     }
   }
 
+  template <bool within_range>
   __m512i codes(const __m512i (&sum_i32x16)[kPixels][vectors]) const noexcept {
-    __m512i unsaturated_i32x16[4];
+    __m512i rounded_i32x16[4];
     for (std::size_t p = 0; p < kPixels; ++p) {
       for (std::size_t v = 0; v < vectors; ++v) {
         const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16[p][v]), multiplier_f32x16_[v]);
-        unsaturated_i32x16[p * vectors + v] = to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16_);
+        rounded_i32x16[p * vectors + v] = _mm512_cvtps_epi32(within_range ? scaled_f32x16 : bounded(scaled_f32x16));
       }
     }
-    return _mm512_xor_si512(
-        saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]),
-        flip_u8x64_);
+    return _mm512_xor_si512(saturate_in_order(rounded_i32x16[0], rounded_i32x16[1], rounded_i32x16[2],
+                                              rounded_i32x16[3], zero_point_i16x32_),
+                            flip_u8x64_);
   }
 
   void store_sums(std::size_t pixel, std::size_t pixels, __mmask64 mask,
@@ -143,7 +167,7 @@ class Strip {
 
   const DepthwiseRun& run_;
   std::size_t channel_, lanes_, groups_;
-  __m512i zero_point_i32x16_, flip_u8x64_;
+  __m512i zero_point_i16x32_, flip_u8x64_;
   __m512i offset_i32x16_[vectors], held_x64_[held_groups == 0 ? 1 : held_groups][vectors];
   __m512 multiplier_f32x16_[vectors];
 };

@@ -1,20 +1,22 @@
 // The product of gemm.h for AMX-INT8: a tile is 16 rows of 64 bytes; tdpbusd multiplies a tile of a (16 rows x 64 k) by
 // a tile of b (16 k groups x 16 columns) and adds to a tile of 16 x 16 accumulators, without saturation.
 //
-//            b left (6)  b right (7)
-//   a top (4)    0           1            a block of 32 x 32: 4 accumulator tiles, 4 tile loads for 4 products
-//   a bottom (5) 2           3
+// Of a's rows, a tile takes a part: parts are equal, of at most 16 rows, so that tiles are configured once. A product
+// takes 16 cycles in proportion to the rows of a, and about 36 more until the next may add to its accumulators: so four
+// accumulators take turns, two parts by two tiles of columns or four parts by one.
 //
-// A product takes 16 cycles in proportion to the rows of a, a tile load from L1 takes 8: with one operand in L1 and the
-// other streamed from L2 the loads hide behind the products. A panel of b serves all rows; where it and the rows of a
-// block do not fit L1 together, a is loaded with the hint that its lines are not needed again soon, so that they do not
-// push out the panel's. Runs are cut into equal parts of at most 16 rows, top and bottom may be parts of different
-// runs, and tiles are configured to exactly the rows of the parts: at most two heights, one after the other. A panel of
-// up to 16 columns has no right tiles.
+//            b 0 (6)  b 1 (7)                            b (6)
+//   a 0 (4)    0        1                        a 0 (4)   0
+//   a 1 (5)    2        3                        a 1 (5)   1        the other half of 32 columns follows
+//                                                a 2 (4)   2
+//   4 loads for 4 products                       a 3 (5)   3        5 loads for 4 products, but half as many of b
 //
-// Accumulators leave through one of two buffers in L1; the vector unit requantizes them a few rows a step of k while
-// the next block's products run, which the tile unit does by itself. Tiles are released before returning, so that a
-// context switch saves nothing.
+// A load takes 8 cycles from L1; from L2 about 32 bytes a cycle arrive, which is one tile in two products. So one of
+// the operands has to stay in L1 while the other passes through: order_of() says which.
+//
+// Accumulators begin as the offsets and leave through one of two buffers in L1; the vector unit requantizes them some
+// rows a step of k while the next products run, which the tile unit does by itself. Tiles are released before
+// returning, so that a context switch saves nothing.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -30,8 +32,10 @@ namespace {
 #include "kernels/gemm/block_tiles.inl.h"
 #include "kernels/gemm/requantize_avx512_vnni.inl.h"
 
-constexpr std::size_t kMr = 32, kNr = 32, kKr = 64;
-constexpr std::size_t kTileRows = 16;
+constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
+constexpr std::size_t kTileRows = kMr, kMostParts = 4, kColumns = 2 * kNr;
+
+#include "kernels/gemm/amx_order.inl.h"
 
 struct alignas(64) TileConfiguration {
   std::uint8_t palette, start_row, reserved[14];
@@ -52,154 +56,276 @@ void configure(std::size_t rows) noexcept {
   _tile_loadconfig(&tiles);
 }
 
-using Sums = std::int32_t[2][kTileRows][kNr];  // of the top and the bottom part
+// The codes of some parts by a panel or two of b: neighbouring parts, of which the products are made at a time.
+struct Area {
+  Part parts[kMostParts];
+  std::size_t count;
+  std::size_t panel, columns;
+};
 
-// The parts whose sums stand in a buffer and wait to become codes, which they do a pair of rows at a time.
+using Sums = std::int32_t[kMostParts][kTileRows][kColumns];
+
+// An area whose sums stand in a buffer and wait to become codes, which they do some rows at a time.
 class Unfinished {
  public:
-  explicit Unfinished(const GemmBlock& block) noexcept : block_(block) {}
+  Unfinished(const GemmBlock& block, const Cut& cut) noexcept : block_(block), cut_(cut) {}
 
-  void begin(const Tile& top, const Tile* bottom, const Sums& sums) noexcept {
-    tiles_[0] = top;
-    if (bottom != nullptr) tiles_[1] = *bottom;
-    parts_ = bottom != nullptr ? 2 : 1;
-    part_ = row_ = 0;
+  void begin(const Area& area, const Sums& sums) noexcept {
+    area_ = area;
     sums_ = &sums;
+    part_ = 0;
+    done_ = area.parts[0].done;
+    within_range_ = block_.sums == nullptr && converts_within_range(tile(0, 0, 0));
   }
 
-  // The next pairs of rows, as many as are left.
-  void finish(std::size_t pairs) noexcept {
-    while (pairs != 0 && part_ != parts_) {
-      const std::size_t left = (tiles_[part_].rows - row_ + 1) / 2, now = pairs < left ? pairs : left;
-      finish_rows(tiles_[part_], (*sums_)[part_], row_, now);
-      pairs -= now;
-      row_ += 2 * now;
-      if (now == left) {
-        ++part_;
-        row_ = 0;
-      }
+  // The next rows, as many as are left.
+  void finish(std::size_t rows) noexcept {
+    while (rows != 0 && part_ != area_.count) {
+      const Cut::Stretch stretch = cut_.stretch(area_.parts[part_], done_, rows);
+      if (stretch.rows != 0) finish_rows(tile(stretch.run, stretch.row, stretch.rows), (*sums_)[part_] + done_);
+      rows -= stretch.rows;
+      done_ = stretch.done;
+      if (done_ >= cut_.rows() && ++part_ != area_.count) done_ = area_.parts[part_].done;
     }
   }
 
  private:
-  void finish_rows(const Tile& tile, const std::int32_t (&sums)[kTileRows][kNr], std::size_t row,
-                   std::size_t pairs) const noexcept {
-    // What stands in for a second vector that a narrow panel has not is masked out.
-    const int right = tile.columns > 16 ? 1 : 0;
-    const __m512i offset_i32x16[2] = {_mm512_loadu_si512(tile.offset), _mm512_loadu_si512(tile.offset + 16)};
-    const auto sum = [&](std::size_t at, int half) {
-      return _mm512_add_epi32(_mm512_load_si512(sums[at] + 16 * half), offset_i32x16[half]);
-    };
-    const std::size_t end = row + 2 * pairs < tile.rows ? row + 2 * pairs : tile.rows;
+  Tile tile(std::size_t run, std::size_t row, std::size_t rows) const noexcept {
+    Tile result = tile_of(block_, kNr, area_.panel, run, row, rows);
+    result.columns = area_.columns;
+    return result;
+  }
+
+  void finish_rows(const Tile& tile, const std::int32_t (*sums)[kColumns]) const noexcept {
     if (tile.sums != nullptr) {
-      for (; row < end; ++row) {
-        store_sums<0>(block_, tile, row, sum(row, 0));
-        store_sums<1>(block_, tile, row, sum(row, right));
+      for (std::size_t row = 0; row < tile.rows; ++row) {
+        store_sums<0>(block_, tile, row, _mm512_load_si512(sums[row]));
+        if (tile.columns > kNr) store_sums<1>(block_, tile, row, _mm512_load_si512(sums[row] + kNr));
+      }
+    } else if (within_range_) {
+      requantize(Requantizer<true>(block_, tile), tile, sums);
+    } else {
+      requantize(Requantizer<false>(block_, tile), tile, sums);
+    }
+  }
+
+  template <class Requantizer>
+  static void requantize(const Requantizer& requantizer, const Tile& tile,
+                         const std::int32_t (*sums)[kColumns]) noexcept {
+    const auto sum = [&](std::size_t row, std::size_t column) {
+      return _mm512_load_si512(sums[row < tile.rows ? row : tile.rows - 1] + column);
+    };
+    std::size_t row = 0;
+    if (tile.columns <= kNr) {
+      for (; row < tile.rows; row += 4) {
+        requantizer.store_narrow(row, tile.rows - row, sum(row, 0), sum(row + 1, 0), sum(row + 2, 0), sum(row + 3, 0));
       }
       return;
     }
-    const Requantizer requantizer(block_, tile);
-    for (; row + 2 <= end; row += 2) {
-      requantizer.store_pair(row, sum(row, 0), sum(row, right), sum(row + 1, 0), sum(row + 1, right));
+    for (; row + 2 <= tile.rows; row += 2) {
+      requantizer.store_pair(row, sum(row, 0), sum(row, kNr), sum(row + 1, 0), sum(row + 1, kNr));
     }
-    if (row < end) requantizer.store_last(row, sum(row, 0), sum(row, right));
+    if (row < tile.rows) requantizer.store_last(row, sum(row, 0), sum(row, kNr));
   }
 
   const GemmBlock& block_;
-  Tile tiles_[2] = {};
-  std::size_t parts_ = 0, part_ = 0, row_ = 0;
+  const Cut& cut_;
+  Area area_ = {};
+  std::size_t part_ = 0, done_ = 0;
+  bool within_range_ = false;
   const Sums* sums_ = nullptr;
 };
 
-// Two parts of the same panel and of the same number of rows; both the same where only one is left. In each step of k
-// the sums before these get some rows further.
-template <bool has_bottom, bool has_right, bool streams>
-void multiply_parts(const GemmBlock& block, const Tile& top, const Tile& bottom, Unfinished& before,
-                    Sums& sums) noexcept {
-  constexpr std::size_t kGroupStride = kNr * 4, kPairs = 2 * kTileRows / 2;
-  const std::size_t steps = block.segments * (block.k / kKr);
-  const std::size_t pairs_of_step = steps == 0 ? 0 : (kPairs + steps - 1) / steps;
-  _tile_zero(0);
-  if constexpr (has_right) _tile_zero(1);
-  if constexpr (has_bottom) _tile_zero(2);
-  if constexpr (has_bottom && has_right) _tile_zero(3);
+// How many rows of the area before become codes in a step of k, and how many after the last.
+constexpr std::size_t kRowsAtOnce = 2;
+struct Pace {
+  std::size_t of_step, at_end;
+};
+
+// Up to two parts by up to two panels, or up to four parts by one, from a column of the sums on.
+template <std::size_t parts, std::size_t panels, Streamed streamed>
+void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const std::uint8_t* b,
+                    const std::int32_t* offset, const Pace& pace, Unfinished& before,
+                    std::int32_t (*sums)[kTileRows][kColumns], std::size_t column) noexcept {
+  constexpr std::size_t kGroupStride = kNr * 4, kSumStride = kColumns * 4;
+  const std::size_t a_stride = block.a_row_stride;
+  const auto load_a0 = [&](const std::uint8_t* from) __attribute__((always_inline)) {
+    if constexpr (streamed == Streamed::a) {
+      _tile_stream_loadd(4, from, a_stride);
+    } else {
+      _tile_loadd(4, from, a_stride);
+    }
+  };
+  const auto load_a1 = [&](const std::uint8_t* from) __attribute__((always_inline)) {
+    if constexpr (streamed == Streamed::a) {
+      _tile_stream_loadd(5, from, a_stride);
+    } else {
+      _tile_loadd(5, from, a_stride);
+    }
+  };
+  // All rows of an accumulator begin as the offsets, which are loaded right before its first product: other loads come
+  // first that more products wait for.
+  const std::int32_t* second_offset = panels == 2 ? offset + kNr : offset;
+  const auto begin_0 = [&]() __attribute__((always_inline)) { _tile_loadd(0, offset, 0); };
+  const auto begin_1 = [&]() __attribute__((always_inline)) { _tile_loadd(1, second_offset, 0); };
+  const auto begin_2 = [&]() __attribute__((always_inline)) { _tile_loadd(2, offset, 0); };
+  const auto begin_3 = [&]() __attribute__((always_inline)) { _tile_loadd(3, second_offset, 0); };
+  bool first = block.k != 0;
+  if (block.segments == 0 || !first) {
+    begin_0();
+    if constexpr (parts * panels > 1) begin_1();
+    if constexpr (parts * panels > 2) begin_2();
+    if constexpr (parts * panels > 3) begin_3();
+  }
   for (std::size_t segment = 0; segment < block.segments; ++segment) {
-    const std::size_t offset = block.a_offsets[segment];
-    const std::uint8_t* b = top.b + block.b_offsets[segment];
-    for (std::size_t k = 0; k < block.k; k += kKr) {
-      _tile_loadd(6, b + k * kNr, kGroupStride);
-      if constexpr (streams) {
-        _tile_stream_loadd(4, top.a + offset + k, block.a_row_stride);
+    std::size_t at = block.a_offsets[segment];
+    const std::uint8_t *b0 = b + block.b_offsets[segment], *b1 = b0 + block.b_panel_stride;
+    for (const std::size_t end = at + block.k; at != end; at += kKr, b0 += kKr * kNr, b1 += kKr * kNr) {
+      if constexpr (streamed == Streamed::b) {
+        _tile_stream_loadd(6, b0, kGroupStride);
       } else {
-        _tile_loadd(4, top.a + offset + k, block.a_row_stride);
+        _tile_loadd(6, b0, kGroupStride);
       }
+      load_a0(a[0] + at);
+      if (first) begin_0();
       _tile_dpbusd(0, 4, 6);
-      if constexpr (has_right) {
-        _tile_loadd(7, b + k * kNr + 64, kGroupStride);
-        _tile_dpbusd(1, 4, 7);
-      }
-      if constexpr (has_bottom) {
-        if constexpr (streams) {
-          _tile_stream_loadd(5, bottom.a + offset + k, block.a_row_stride);
+      if constexpr (panels == 2) {
+        if constexpr (streamed == Streamed::b) {
+          _tile_stream_loadd(7, b1, kGroupStride);
         } else {
-          _tile_loadd(5, bottom.a + offset + k, block.a_row_stride);
+          _tile_loadd(7, b1, kGroupStride);
         }
-        _tile_dpbusd(2, 5, 6);
-        if constexpr (has_right) _tile_dpbusd(3, 5, 7);
+        if (first) begin_1();
+        _tile_dpbusd(1, 4, 7);
+        if constexpr (parts == 2) {
+          load_a1(a[1] + at);
+          if (first) begin_2();
+          _tile_dpbusd(2, 5, 6);
+          if (first) begin_3();
+          _tile_dpbusd(3, 5, 7);
+        }
+      } else {
+        if constexpr (parts > 1) {
+          load_a1(a[1] + at);
+          if (first) begin_1();
+          _tile_dpbusd(1, 5, 6);
+        }
+        if constexpr (parts > 2) {
+          load_a0(a[2] + at);
+          if (first) begin_2();
+          _tile_dpbusd(2, 4, 6);
+        }
+        if constexpr (parts > 3) {
+          load_a1(a[3] + at);
+          if (first) begin_3();
+          _tile_dpbusd(3, 5, 6);
+        }
       }
-      before.finish(pairs_of_step);
+      first = false;
+      before.finish(pace.of_step);
     }
   }
-  before.finish(kPairs);
-  _tile_stored(0, sums[0][0], sizeof(sums[0][0]));
-  if constexpr (has_right) _tile_stored(1, sums[0][0] + 16, sizeof(sums[0][0]));
-  if constexpr (has_bottom) _tile_stored(2, sums[1][0], sizeof(sums[1][0]));
-  if constexpr (has_bottom && has_right) _tile_stored(3, sums[1][0] + 16, sizeof(sums[1][0]));
+  before.finish(pace.at_end);
+  _tile_stored(0, sums[0][0] + column, kSumStride);
+  if constexpr (panels == 2) {
+    _tile_stored(1, sums[0][0] + kNr, kSumStride);
+    if constexpr (parts == 2) {
+      _tile_stored(2, sums[1][0], kSumStride);
+      _tile_stored(3, sums[1][0] + kNr, kSumStride);
+    }
+  } else {
+    if constexpr (parts > 1) _tile_stored(1, sums[1][0] + column, kSumStride);
+    if constexpr (parts > 2) _tile_stored(2, sums[2][0] + column, kSumStride);
+    if constexpr (parts > 3) _tile_stored(3, sums[3][0] + column, kSumStride);
+  }
 }
 
-using PartsFunction = void (*)(const GemmBlock& block, const Tile& top, const Tile& bottom, Unfinished& before,
-                               Sums& sums) noexcept;
+using PartsFunction = void (*)(const GemmBlock& block, const std::uint8_t* const* a, const std::uint8_t* b,
+                               const std::int32_t* offset, const Pace& pace, Unfinished& before,
+                               std::int32_t (*sums)[kTileRows][kColumns], std::size_t column) noexcept;
 
-// By has_bottom, has_right, streams.
-constexpr PartsFunction kPartsFunctions[2][2][2] = {
-    {{multiply_parts<false, false, false>, multiply_parts<false, false, true>},
-     {multiply_parts<false, true, false>, multiply_parts<false, true, true>}},
-    {{multiply_parts<true, false, false>, multiply_parts<true, false, true>},
-     {multiply_parts<true, true, false>, multiply_parts<true, true, true>}}};
+// By the parts, for one panel and for two; three or four parts take the second panel afterwards.
+template <Streamed streamed>
+constexpr PartsFunction kPartsFunctions[2][kMostParts] = {
+    {multiply_parts<1, 1, streamed>, multiply_parts<2, 1, streamed>, multiply_parts<3, 1, streamed>,
+     multiply_parts<4, 1, streamed>},
+    {multiply_parts<1, 2, streamed>, multiply_parts<2, 2, streamed>, multiply_parts<3, 1, streamed>,
+     multiply_parts<4, 1, streamed>}};
 
-// What a panel of b and the rows of a block may take of the 48 KiB of L1, beside the buffers of sums.
-constexpr std::size_t kLevel1Bytes = 40960;
+class Product {
+ public:
+  explicit Product(const GemmBlock& block) noexcept
+      : block_(block), cut_(block), order_(order_of(block, cut_)), before_(block, cut_) {}
 
-// All parts of one number of rows: of each run those from first_part on, parts_of_run of them.
-void multiply_height(const GemmBlock& block, const Parts& parts, std::size_t first_part,
-                     std::size_t parts_of_run) noexcept {
-  if (parts_of_run == 0) return;
-  const std::size_t rows = parts.rows_of(first_part), count = block.runs * parts_of_run;
-  const bool streams = block.segments * block.k * (kNr + kMr) > kLevel1Bytes;
-  alignas(64) Sums sums[2];
-  Unfinished before(block);
-  std::size_t buffer = 0;
-  configure(rows);
-  for (std::size_t panel = 0; panel < block.n; panel += kNr) {
-    const auto part = [&](std::size_t index) {
-      const std::size_t first_row = parts.first_row(first_part + index % parts_of_run);
-      return tile_of(block, kNr, panel, index / parts_of_run, first_row, rows);
-    };
-    for (std::size_t index = 0; index < count; index += 2, buffer ^= 1) {
-      const bool has_bottom = index + 1 < count;
-      const Tile top = part(index), bottom = part(has_bottom ? index + 1 : index);
-      kPartsFunctions[has_bottom][top.columns > 16][streams](block, top, bottom, before, sums[buffer]);
-      before.begin(top, has_bottom ? &bottom : nullptr, sums[buffer]);
+  void multiply() noexcept {
+    configure(cut_.rows());
+    for (std::size_t first = 0; first < block_.n; first += order_.columns) {
+      const std::size_t end = block_.n - first < order_.columns ? block_.n : first + order_.columns;
+      for_each_group([&](Area& area) {
+        for (std::size_t panel = first; panel < end; panel += kColumns) multiply_area(area, panel);
+      });
+    }
+    before_.finish(SIZE_MAX);
+    _tile_release();
+  }
+
+ private:
+  // Groups are as large as the order wants, but never a single part if there are others.
+  template <class Function>
+  void for_each_group(Function function) const noexcept {
+    for (std::size_t index = 0; index < cut_.count();) {
+      const std::size_t left = cut_.count() - index;
+      const bool is_three = left == 3 || (left == 5 && order_.parts == 4);
+      Area area = {};
+      area.count = is_three ? 3 : left < order_.parts ? left : order_.parts;
+      for (std::size_t i = 0; i < area.count; ++i) area.parts[i] = cut_.part(index + i);
+      index += area.count;
+      function(area);
     }
   }
-  before.finish(2 * kTileRows);
-}
+
+  void multiply_area(Area& area, std::size_t panel) noexcept {
+    area.panel = panel;
+    area.columns = block_.n - panel < kColumns ? block_.n - panel : kColumns;
+    const bool has_second = area.columns > kNr;
+    const std::size_t times = has_second && area.count > 2 ? 2 : 1;
+    const std::size_t steps = times * block_.segments * (block_.k / kKr), rows = area.count * cut_.rows();
+    Pace pace = {steps == 0 ? 0 : (rows / steps / kRowsAtOnce + 1) * kRowsAtOnce, 0};
+    const std::uint8_t* a[kMostParts];
+    for (std::size_t i = 0; i < area.count; ++i) {
+      a[i] = block_.a + area.parts[i].run * block_.a_run_stride + area.parts[i].position * block_.a_row_stride;
+    }
+    for (std::size_t column = 0; column < times * kNr; column += kNr) {
+      if (column + kNr == times * kNr) pace.at_end = SIZE_MAX;
+      function(has_second, area.count)(block_, a, block_.b + (panel + column) / kNr * block_.b_panel_stride,
+                                       block_.offset + panel + column, pace, before_, sums_[buffer_], column);
+    }
+    before_.begin(area, sums_[buffer_]);
+    buffer_ ^= 1;
+  }
+
+  PartsFunction function(bool has_second, std::size_t parts) const noexcept {
+    switch (order_.streamed) {
+      case Streamed::a:
+        return kPartsFunctions<Streamed::a>[has_second][parts - 1];
+      case Streamed::b:
+        return kPartsFunctions<Streamed::b>[has_second][parts - 1];
+      default:
+        return kPartsFunctions<Streamed::none>[has_second][parts - 1];
+    }
+  }
+
+  const GemmBlock& block_;
+  const Cut cut_;
+  const Order order_;
+  Unfinished before_;
+  std::size_t buffer_ = 0;
+  alignas(64) Sums sums_[2];
+};
 
 void multiply(const GemmBlock& block) noexcept {
-  const Parts parts(block.m, kTileRows);
-  multiply_height(block, parts, 0, parts.longer);
-  multiply_height(block, parts, parts.longer, parts.count - parts.longer);
-  _tile_release();
+  if (block.runs == 0 || block.m == 0 || block.n == 0) return;
+  Product(block).multiply();
 }
 
 }  // namespace

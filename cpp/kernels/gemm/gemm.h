@@ -45,8 +45,9 @@
 // No intermediate saturates (vpmaddubsw is out: 255 * 127 * 2 does not fit 16 bits). A product is within
 // +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
-// Contract: reads the operands and writes the n codes or sums of each row, nothing else; output overlaps no operand;
-// panels of b and the offsets of segments in them are 64-byte aligned (nr * kr is a multiple of 64 for every kernel).
+// Contract: reads the operands, of a perhaps also what lies between its runs, and writes the n codes or sums of each
+// row, nothing else; output overlaps no operand; panels of b and the offsets of segments in them are 64-byte aligned
+// (nr * kr is a multiple of 64 for every kernel).
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::gemm, a declaration goes to the end of
 // this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.

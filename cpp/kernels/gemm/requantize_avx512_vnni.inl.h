@@ -22,11 +22,23 @@ inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row
   _mm512_mask_storeu_epi32(sums, mask, sum_i32x16);
 }
 
+// Whether no conversion to codes of a tile overflows, so that none needs a bound before it: sums are at most 2^31 in
+// magnitude, and a multiplier below 1 makes the product less.
+inline bool converts_within_range(const Tile& tile) noexcept {
+  const auto below_1 = [&](std::size_t column) {
+    const __m512 magnitude_f32x16 = _mm512_abs_ps(_mm512_loadu_ps(tile.multiplier + column));
+    return _mm512_cmp_ps_mask(magnitude_f32x16, _mm512_set1_ps(1.0F), _CMP_LT_OQ);
+  };
+  return (below_1(0) & below_1(tile.columns > 16 ? 16 : 0)) == kAllLanes;
+}
+
+template <bool within_range>
 class Requantizer {
  public:
   Requantizer(const GemmBlock& block, const Tile& tile) noexcept
-      : multiplier_f32x16_{_mm512_loadu_ps(tile.multiplier), _mm512_loadu_ps(tile.multiplier + 16)},
-        zero_point_i32x16_(_mm512_set1_epi32(static_cast<int>(block.output_zero_point))),
+      : multiplier_f32x16_{_mm512_loadu_ps(tile.multiplier),
+                           _mm512_loadu_ps(tile.multiplier + (tile.columns > 16 ? 16 : 0))},
+        zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(block.output_zero_point))),
         flip_u8x64_(_mm512_set1_epi8(static_cast<char>(block.flip))),
         mask_(tile.columns >= 32 ? ~__mmask32{0} : (__mmask32{1} << tile.columns) - 1),
         filter_zero_point_(tile.filter_zero_point),
@@ -46,19 +58,38 @@ class Requantizer {
     store(row, _mm512_castsi512_si256(codes(row, row, a0_i32x16, a1_i32x16, a0_i32x16, a1_i32x16)));
   }
 
+  // Up to four rows from `row` on, of 16 columns at most; those behind the last are any.
+  void store_narrow(std::size_t row, std::size_t rows, __m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16,
+                    __m512i d_i32x16) const noexcept {
+    const std::size_t last = rows - 1;
+    const __m512i codes_u8x64 =
+        _mm512_xor_si512(saturate_in_order(rounded<0>(row, a_i32x16), rounded<0>(row + (last < 1 ? last : 1), b_i32x16),
+                                           rounded<0>(row + (last < 2 ? last : 2), c_i32x16),
+                                           rounded<0>(row + (last < 3 ? last : 3), d_i32x16), zero_point_i16x32_),
+                         flip_u8x64_);
+    const auto store_row = [&](std::size_t i, __m128i codes_u8x16) {
+      _mm_mask_storeu_epi8(output_ + (row + i) * output_row_stride_, static_cast<__mmask16>(mask_), codes_u8x16);
+    };
+    store_row(0, _mm512_castsi512_si128(codes_u8x64));
+    if (rows > 1) store_row(1, _mm512_extracti32x4_epi32(codes_u8x64, 1));
+    if (rows > 2) store_row(2, _mm512_extracti32x4_epi32(codes_u8x64, 2));
+    if (rows > 3) store_row(3, _mm512_extracti32x4_epi32(codes_u8x64, 3));
+  }
+
  private:
   __m512i codes(std::size_t a_row, std::size_t b_row, __m512i a0_i32x16, __m512i a1_i32x16, __m512i b0_i32x16,
                 __m512i b1_i32x16) const noexcept {
-    return _mm512_xor_si512(saturate_in_order(unsaturated<0>(a_row, a0_i32x16), unsaturated<1>(a_row, a1_i32x16),
-                                              unsaturated<0>(b_row, b0_i32x16), unsaturated<1>(b_row, b1_i32x16)),
-                            flip_u8x64_);
+    return _mm512_xor_si512(
+        saturate_in_order(rounded<0>(a_row, a0_i32x16), rounded<1>(a_row, a1_i32x16), rounded<0>(b_row, b0_i32x16),
+                          rounded<1>(b_row, b1_i32x16), zero_point_i16x32_),
+        flip_u8x64_);
   }
 
   template <int half>
-  __m512i unsaturated(std::size_t row, __m512i sum_i32x16) const noexcept {
+  __m512i rounded(std::size_t row, __m512i sum_i32x16) const noexcept {
     sum_i32x16 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x16);
     const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16_[half]);
-    return to_unsaturated(bounded(scaled_f32x16), zero_point_i32x16_);
+    return _mm512_cvtps_epi32(within_range ? scaled_f32x16 : bounded(scaled_f32x16));
   }
 
   void store(std::size_t row, __m256i codes_u8x32) const noexcept {
@@ -66,7 +97,7 @@ class Requantizer {
   }
 
   __m512 multiplier_f32x16_[2];
-  __m512i zero_point_i32x16_, flip_u8x64_;
+  __m512i zero_point_i16x32_, flip_u8x64_;
   __mmask32 mask_;
   const std::int32_t *filter_zero_point_, *activation_sum_;
   std::uint8_t* output_;

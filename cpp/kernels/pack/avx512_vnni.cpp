@@ -157,31 +157,39 @@ void gather_groups(const GroupBlock& block) noexcept {
   }
 }
 
-// At most 4 rows whose transposed codes follow each other, as those of an image's colours: groups of four bytes with
-// the last ones dropped.
+// At most 4 rows whose transposed codes follow each other, as those of an image's colours: groups of four bytes, of
+// which the first `rows` stay.
 void transpose_few(const TransposeBlock& block) noexcept {
   const std::size_t rows = block.rows;
   const std::uint8_t* row[4];
   for (std::size_t r = 0; r < 4; ++r) row[r] = block.input + (r < rows ? r : 0) * block.input_row_stride;
-  alignas(16) std::uint8_t order[16] = {};
-  for (std::size_t i = 0; i < 4 * rows; ++i) order[i] = static_cast<std::uint8_t>(i / rows * 4 + i % rows);
-  const __m512i order_u8x64 = _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(order)));
+  // Within a quarter four groups become as many elements of 32 bits as there are rows, then the quarters move up.
+  alignas(64) std::uint8_t byte_order[64] = {};
+  alignas(64) std::uint32_t order[16] = {};
+  for (std::size_t i = 0; i < 16 * rows; ++i) {
+    byte_order[i / (4 * rows) * 16 + i % (4 * rows)] = static_cast<std::uint8_t>(i % (4 * rows) / rows * 4 + i % rows);
+  }
+  for (std::size_t i = 0; i < 4 * rows; ++i) order[i] = static_cast<std::uint32_t>(i / rows * 4 + i % rows);
+  const __m512i byte_order_u8x64 = _mm512_load_si512(byte_order), order_i32x16 = _mm512_load_si512(order);
   const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(block.flip));
+  const auto codes = [&](__m512i groups_u8x64) {
+    return _mm512_permutexvar_epi32(order_i32x16,
+                                    _mm512_shuffle_epi8(_mm512_xor_si512(groups_u8x64, flip_u8x64), byte_order_u8x64));
+  };
   std::uint8_t* output = block.output;
-  for (std::size_t i = 0; i < block.columns; i += 64) {
-    const Groups groups = interleave_64(row, i, byte_mask(block.columns - i));
-    for (std::size_t j = 0; j < 4; ++j) {
-      alignas(64) std::uint8_t quarters[64];
-      const __m512i codes_u8x64 = _mm512_xor_si512(groups.u8x64[j], flip_u8x64);
-      _mm512_store_si512(quarters, _mm512_shuffle_epi8(codes_u8x64, order_u8x64));
-      for (std::size_t quarter = 0; quarter < 4; ++quarter) {
-        const std::size_t column = i + j * 16 + quarter * 4;
-        const std::size_t left = column < block.columns ? block.columns - column : 0;
-        const auto mask = static_cast<__mmask16>((1U << (left < 4 ? left : 4) * rows) - 1);
-        const __m128i codes_u8x16 = _mm_load_si128(reinterpret_cast<const __m128i*>(quarters + 16 * quarter));
-        if (mask != 0) _mm_mask_storeu_epi8(output + column * rows, mask, codes_u8x16);
-      }
+  const __mmask16 whole = lane_mask(4 * rows);
+  std::size_t i = 0;
+  for (; i + 64 <= block.columns; i += 64) {
+    const Groups groups = interleave_64(row, i, kAllBytes);
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < 4; ++j, output += 16 * rows) {
+      _mm512_mask_storeu_epi32(output, whole, codes(groups.u8x64[j]));
     }
+  }
+  const Groups groups = interleave_64(row, i, byte_mask(block.columns - i));
+  for (std::size_t j = 0; i < block.columns; ++j, i += 16, output += 16 * rows) {
+    const std::size_t left = block.columns - i;
+    _mm512_mask_storeu_epi8(output, byte_mask((left < 16 ? left : 16) * rows), codes(groups.u8x64[j]));
   }
 }
 
@@ -218,7 +226,7 @@ inline void transpose_block(const std::uint8_t* input, std::size_t input_row_str
 
 // 16 rows by 32 columns at a time.
 void transpose(const TransposeBlock& block) noexcept {
-  if (block.rows <= 4 && block.output_row_stride == block.rows) return transpose_few(block);
+  if (block.rows <= 4 && block.rows != 0 && block.output_row_stride == block.rows) return transpose_few(block);
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
   for (std::size_t column = 0; column < block.columns; column += 32) {
     const std::size_t columns = block.columns - column;
@@ -236,18 +244,49 @@ void transpose(const TransposeBlock& block) noexcept {
   }
 }
 
+// The sum of each vector's eight lanes, in order.
+inline __m512i sums_of_lanes(const __m512i (&sum_u64x8)[8]) noexcept {
+  __m512i pair_u64x8[4], four_u64x8[2];
+  for (int i = 0; i < 4; ++i) {
+    pair_u64x8[i] = _mm512_add_epi64(_mm512_unpacklo_epi64(sum_u64x8[2 * i], sum_u64x8[2 * i + 1]),
+                                     _mm512_unpackhi_epi64(sum_u64x8[2 * i], sum_u64x8[2 * i + 1]));
+  }
+  for (int i = 0; i < 2; ++i) {
+    four_u64x8[i] = _mm512_add_epi64(_mm512_shuffle_i64x2(pair_u64x8[2 * i], pair_u64x8[2 * i + 1], 0x88),
+                                     _mm512_shuffle_i64x2(pair_u64x8[2 * i], pair_u64x8[2 * i + 1], 0xdd));
+  }
+  return _mm512_add_epi64(_mm512_shuffle_i64x2(four_u64x8[0], four_u64x8[1], 0x88),
+                          _mm512_shuffle_i64x2(four_u64x8[0], four_u64x8[1], 0xdd));
+}
+
+// Eight rows at a time, whose sums are gathered together; the last ones repeat the last row.
 void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, std::size_t k,
               std::int32_t* sums) noexcept {
   const __m512i zero_u8x64 = _mm512_setzero_si512();
-  for (std::size_t row = 0; row < m; ++row, a += a_row_stride) {
-    __m512i sum_u64x8 = zero_u8x64;
+  for (std::size_t row = 0; row < m; row += 8, a += 8 * a_row_stride) {
+    const std::size_t rows = m - row < 8 ? m - row : 8;
+    const std::uint8_t* codes[8];
+    __m512i sum_u64x8[8];
+    for (std::size_t r = 0; r < 8; ++r) {
+      codes[r] = a + (r < rows ? r : rows - 1) * a_row_stride;
+      sum_u64x8[r] = zero_u8x64;
+    }
     std::size_t i = 0;
     for (; i + 64 <= k; i += 64) {
-      sum_u64x8 = _mm512_add_epi64(sum_u64x8, _mm512_sad_epu8(_mm512_loadu_si512(a + i), zero_u8x64));
+      for (std::size_t r = 0; r < 8; ++r) {
+        const __m512i codes_u8x64 = _mm512_loadu_si512(codes[r] + i);
+        sum_u64x8[r] = _mm512_add_epi64(sum_u64x8[r], _mm512_sad_epu8(codes_u8x64, zero_u8x64));
+      }
     }
-    const __m512i last_u8x64 = _mm512_maskz_loadu_epi8(byte_mask(k - i), a + i);
-    sum_u64x8 = _mm512_add_epi64(sum_u64x8, _mm512_sad_epu8(last_u8x64, zero_u8x64));
-    sums[row] = static_cast<std::int32_t>(_mm512_reduce_add_epi64(sum_u64x8));
+    if (i < k) {
+      const __mmask64 mask = byte_mask(k - i);
+      for (std::size_t r = 0; r < 8; ++r) {
+        const __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, codes[r] + i);
+        sum_u64x8[r] = _mm512_add_epi64(sum_u64x8[r], _mm512_sad_epu8(codes_u8x64, zero_u8x64));
+      }
+    }
+    const auto mask = static_cast<__mmask8>((1U << rows) - 1);
+    _mm256_mask_storeu_epi32(sums + row, mask, _mm512_cvtepi64_epi32(sums_of_lanes(sum_u64x8)));
   }
 }
 

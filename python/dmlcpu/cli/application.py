@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import typer
 
+import dmlcpu
 from dmlcpu.cli import bench, check, info, profile, run
 from dmlcpu.cli.failures import reported
 
@@ -18,5 +19,22 @@ application: Final = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dmlcpu {dmlcpu.__version__}")
+        raise typer.Exit
+
+
+@application.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit")
+    ] = False,
+) -> None:
+    pass
+
+
 for _module in (run, bench, info, check, profile):
     application.command(_module.__name__.rpartition(".")[2])(reported(_module.command))

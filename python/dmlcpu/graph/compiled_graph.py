@@ -59,9 +59,9 @@ class CompiledGraph(CompiledOperator):
     OWNED_BY_DML are bound at ``initialize``.
     """
 
-    def __init__(self, device: Device, graph: NativeGraph, desc: Any = None) -> None:
-        """Plan the graph."""
-        self._device, self._desc = device, desc
+    def __init__(self, device: Device, graph: NativeGraph, shared: _core.SharedBuffers | None = None) -> None:
+        """Plan the graph; what it packs of constants it may share with other graphs."""
+        self._device, self._shared = device, shared
         bound = [value for value, kind in enumerate(graph.kinds) if kind in (ValueKind.INPUT, ValueKind.OUTPUT)]
         later = [value for value, array in graph.constants.items() if array is None]
         tensors = tuple(
@@ -93,8 +93,8 @@ class CompiledGraph(CompiledOperator):
 
     @property
     def desc(self) -> Any:
-        """The ``GraphDesc`` that was compiled; None if the graph was made otherwise."""
-        return self._desc
+        """None: a compiled graph keeps no reference to the operators that it was made of, nor to their arrays."""
+        return None
 
     @property
     def binding_properties(self) -> BindingProperties:
@@ -146,8 +146,9 @@ class CompiledGraph(CompiledOperator):
 
     def _initialize(self, owned: Mapping[int, np.ndarray[Any, Any]]) -> None:
         assert self._constants is not None
-        self._graph.initialize([owned.get(value, array) for value, array in self._constants.items()])
-        self._constants = None  # the steps keep what they need
+        arrays = [owned.get(value, array) for value, array in self._constants.items()]
+        self._graph.initialize(arrays, self._shared)
+        self._constants = self._shared = None  # the steps keep what they need
         self._ready[0] = True
 
     def profile(self, **bindings: Any) -> tuple[Any, tuple[StepTime, ...]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -69,13 +71,23 @@ class _NativeRunner:
 
 class _ForeignRunner:
     def __init__(self, part: ForeignPart, num_threads: int) -> None:
+        self._part, self._num_threads = part, num_threads
         self._nodes = "; ".join(str(node) for node in part.nodes)
-        self.provider, self._session = foreign_runner(part, num_threads)
+        self._open()
         own = [value.name for value in part.model.graph.input]
         self._names = tuple(zip(own, part.inputs, strict=True))
         self._outputs = list(part.outputs)
 
+    def _open(self) -> None:
+        """Open the other runtime's session, for this process."""
+        self.provider, self._session = foreign_runner(self._part, self._num_threads)
+        self._process = os.getpid()
+
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
+        if self._process != os.getpid():
+            # Never freed: onnxruntime would wait for the threads of the session, which are not in a child of fork().
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
+            self._open()
         feeds = {own: values[name] for own, name in self._names}
         try:
             with np.errstate(all="ignore"):
@@ -132,10 +144,12 @@ class ExecutablePlan:
 
     Attributes:
         plan: What is run.
+        last_use: A number that grows with each use of a plan of the session.
     """
 
     def __init__(self, plan: Plan, num_threads: int) -> None:
         self.plan = plan
+        self.last_use = 0
         self._runners: list[_Runner] = [
             _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
             for part in plan.parts
@@ -146,27 +160,44 @@ class ExecutablePlan:
         """Who runs each part."""
         return tuple(runner.provider for runner in self._runners)
 
-    def run(self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, skip: int = 0) -> dict[str, Array]:
+    def run(
+        self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, resumed: bool = False
+    ) -> dict[str, Array]:
         """Return all values that parts have made of the feeds, the feeds included.
 
         Args:
-            feeds: The model's inputs, and what parts that are skipped have made.
-            profile: If given, gets an entry for each part.
-            skip: How many parts have run already.
+            feeds: The model's inputs, and what the parts of a shorter plan have made.
+            profile: If given, gets an entry for each part that runs.
+            resumed: Whether there was a shorter plan. A part runs again if it has more readers now, which want more of
+                it; otherwise it does not.
         """
         values = dict(feeds)
         begin = perf_counter_ns()
-        for runner in self._runners[skip:]:
+        for runner, part in zip(self._runners, self.plan.parts, strict=True):
+            if resumed and all(name in values for name in part.outputs):
+                continue
             started = perf_counter_ns()
             steps = runner.run(values, profile is not None)
             if profile is not None:
                 profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps))
         return values
 
-    def outputs(self, values: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
-        """Return outputs of the model by their indices."""
+    def outputs(self, values: Mapping[str, Array], feeds: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
+        """Return outputs of the model by their indices, copied where they are feeds, constants or other outputs."""
+        taken = {_owner(array) for array in feeds.values()}
         results = []
         for index in indices:
             output = self.plan.outputs[index]
-            results.append(values[output] if isinstance(output, str) else np.array(output))
+            array = values[output] if isinstance(output, str) else output
+            if not isinstance(output, str) or _owner(array) in taken:
+                array = np.array(array)
+            taken.add(_owner(array))
+            results.append(array)
         return results
+
+
+def _owner(array: Array) -> int:
+    """Return the identity of the array that owns the memory of a view, or holds what does."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return id(array)

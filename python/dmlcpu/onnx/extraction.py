@@ -1,4 +1,4 @@
-"""Models of some nodes of another model: what another runtime is given, and what is computed beforehand."""
+"""Models of some nodes of another model: what another runtime is given."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value
+from dmlcpu.onnx.values import Array, Tensor
 
-__all__ = ["ArrayType", "described", "extracted", "folded"]
+__all__ = ["ArrayType", "described", "extracted", "shape_of"]
 
 ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
 """Type and shape of an array."""
 
-# Folding is for what computes shapes and rearranges weights, not for making large arrays.
-_LARGEST_FOLDED: Final = 1 << 26
 # A part is stamped with this version of ONNX's operators where all of its nodes had their present form by then: other
 # runtimes follow new versions late.
 _USUAL_VERSION: Final = 18
@@ -89,9 +85,9 @@ def _with_subgraphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]
 
 
 def described(model: onnx.ModelProto) -> dict[str, tuple[np.dtype[Any] | None, tuple[int, ...] | None]]:
-    """Return what shape inference tells of the types and shapes of a model's values."""
+    """Return what shape inference tells of the types and shapes of a model's values, without computing any of them."""
     try:
-        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(model)
     except Exception:  # inference is a help: a run tells the shapes, and what is wrong
         inferred = model
     return {value.name: _described(value) for value in (*inferred.graph.value_info, *inferred.graph.output)}
@@ -105,49 +101,13 @@ def _described(value: onnx.ValueInfoProto) -> tuple[np.dtype[Any] | None, tuple[
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
     except (KeyError, ValueError):
         return None, None
+    return dtype, shape_of(value)
+
+
+def shape_of(value: onnx.ValueInfoProto) -> tuple[int, ...] | None:
+    """Return the shape that a model declares; None if a length is free."""
+    tensor = value.type.tensor_type
     lengths = tensor.shape.dim
     if not tensor.HasField("shape") or any(not d.HasField("dim_value") or d.dim_value < 0 for d in lengths):
-        return dtype, None
-    return dtype, tuple(int(length.dim_value) for length in lengths)
-
-
-def folded(node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Compute a node of constants.
-
-    Raises:
-        NotNative: There is no telling, or the result is large.
-    """
-    arrays = {
-        name: value.array
-        for name, value in zip(node.inputs, inputs, strict=True)
-        if name and isinstance(value, Constant)
-    }
-    graph = onnx.helper.make_graph(
-        [node.proto],
-        "folded",
-        [],
-        [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name],
-        [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in arrays.items()],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)])
-    for dtype, shape in described(model).values():
-        if dtype is not None and shape is not None and _bytes(dtype, shape) > _LARGEST_FOLDED:
-            raise NotNative("its result is too large to be computed beforehand")
-    try:
-        with np.errstate(all="ignore"):
-            results: Any = ReferenceEvaluator(model).run(None, {})
-    except Exception as error:  # not every operator has a reference, and not every node is valid
-        raise NotNative(f"it cannot be computed beforehand ({error})") from None
-    if not all(isinstance(result, np.ndarray | np.generic) for result in results):
-        raise NotNative("its result is no tensor")
-    made = [np.asarray(result) for result in results]
-    if sum(array.nbytes for array in made) > _LARGEST_FOLDED:
-        raise NotNative("its result is too large to be computed beforehand")
-    return [Constant(array) for array in made]
-
-
-def _bytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
-    return size
+        return None
+    return tuple(int(length.dim_value) for length in lengths)

@@ -6,7 +6,8 @@ of its outputs, adding operators to the native graph of the current partition wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,11 @@ __all__ = ["Lowering", "NotNative", "Rule", "scalar_parameters"]
 FLOAT32 = np.dtype(np.float32)
 # Of the elements that the operators of native graphs read, write and move.
 _KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4")))
+
+# Attributes have 64 bits.
+_LIMIT = 1 << 63
+# More than a process can address: strides and bytes are far from overflow.
+_MOST_ELEMENTS = 1 << 48
 
 
 class NotNative(Exception):  # not an error: another runtime takes the node
@@ -50,6 +56,8 @@ class Lowering:
         self._numbers: dict[str, int] = {}
         self._constants: dict[int, tuple[Array, int]] = {}
         self._floats: dict[int, tuple[Table, Tensor]] = {}
+        self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array]] = {}
+        self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
 
@@ -103,9 +111,19 @@ class Lowering:
         outputs: Sequence[tuple[Any, Sequence[int]]],
         attributes: Mapping[str, Sequence[int]] | None = None,
     ) -> list[Tensor]:
-        """Add an operator, or a view, by its native name."""
-        numbers = [self.number(operand) for operand in inputs]
+        """Add an operator, or a view, by its native name.
+
+        Raises:
+            NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
+        """
+        for operand in inputs:
+            array = operand.array if isinstance(operand, Constant) else operand
+            if isinstance(array, np.ndarray):
+                _check(array.dtype, array.shape)
+        if any(not -_LIMIT <= number < _LIMIT for numbers in (attributes or {}).values() for number in numbers):
+            raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
+        numbers = [self.number(operand) for operand in inputs]
         name = "" if self.node is None else self.node.name
         made = self.graph.add_node(type, numbers, descs, attributes, name)
         return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
@@ -143,6 +161,13 @@ class Lowering:
 
     def quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
         """Return a value as codes: a tensor or a constant array."""
+        # Several nodes may want the same codes. The value is kept, so that its id stays its.
+        key = id(value), parameters
+        if key not in self._codes:
+            self._codes[key] = value, self._quantized(value, parameters)
+        return self._codes[key][1]
+
+    def _quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
         if isinstance(value, Constant | Dequantized):
             floats = self.floats(value)
             assert isinstance(floats, np.ndarray)
@@ -162,7 +187,21 @@ class Lowering:
         codes = quantize(table.floats, parameters)
         if table.codes.dtype == parameters.dtype and np.array_equal(codes.view(np.uint8), np.arange(256)):
             return table.codes
-        return self.emit("CODE_TABLE", [table.codes, codes.view(np.uint8)], parameters.dtype, table.shape)
+        return self.code_table(table.codes, codes)
+
+    def code_table(self, codes: Tensor, results: Array) -> Tensor:
+        """Return a function of codes, told by the byte of each, as codes."""
+        tensor = self.emit("CODE_TABLE", [codes, results.view(np.uint8)], results.dtype, codes.shape)
+        self._sources[tensor] = codes, results.view(np.uint8)
+        return tensor
+
+    def origins(self, table: Table) -> Iterator[Table]:
+        """Yield a function of codes as what it is of these codes, then of those that they are a function of, ..."""
+        yield table
+        while table.codes in self._sources:
+            source, results = self._sources[table.codes]
+            table = Table(source, table.floats[results], None)
+            yield table
 
     def table(self, codes: Tensor, parameters: Parameters) -> Table:
         """Return codes as the floats that they stand for."""
@@ -183,13 +222,18 @@ def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Te
     """Return the desc of a packed tensor; one without axes has one of length 1.
 
     Raises:
-        NotNative: It is empty, has more than 8 axes, or elements of a type that no kernel takes.
+        NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
+            takes.
     """
-    if len(shape) > 8 or 0 in shape:
+    _check(dtype, shape)
+    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
+
+
+def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
+    if len(shape) > 8 or 0 in shape or math.prod(shape) >= _MOST_ELEMENTS:
         raise NotNative(f"a tensor of shape {tuple(shape)}")
     if np.dtype(dtype) not in _KERNEL_TYPES:
         raise NotNative(f"elements of type {np.dtype(dtype).name}")
-    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
 
 
 def scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
@@ -212,8 +256,8 @@ def quantize(floats: Array, parameters: Parameters) -> Array:
 def dequantize_codes(parameters: Parameters) -> Array:
     """Return the floats of all 256 codes, by the byte of a code."""
     codes = np.arange(256, dtype=np.uint8).view(parameters.dtype)
-    floats: Array = (codes.astype(np.float32) - np.float32(parameters.zero_point)) * parameters.scale
-    return floats
+    with np.errstate(all="ignore"):  # scales may be infinite or no numbers
+        return np.asarray((codes.astype(np.float32) - np.float32(parameters.zero_point)) * parameters.scale)
 
 
 Rule: TypeAlias = Callable[[Lowering, Node, Sequence[Value | None]], Sequence[Value]]

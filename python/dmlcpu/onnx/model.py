@@ -72,7 +72,7 @@ class Model:
     """A model whose form has been checked: every value is written once, and before it is read.
 
     Attributes:
-        proto: As it was read.
+        proto: As it was read, or without its initializers.
         inputs: What is fed at each run.
         outputs: What a run returns.
         nodes: In an order in which they can run.
@@ -86,8 +86,12 @@ class Model:
     constants: Mapping[str, Array] = field(repr=False)
 
 
-def load_model(model: str | PathLike[str] | bytes) -> Model:
+def load_model(model: str | PathLike[str] | bytes, with_weights: bool = True) -> Model:
     """Read a model from a path or from the bytes of a file.
+
+    Args:
+        model: Where it is.
+        with_weights: Whether the proto is to keep the initializers, which the model has as arrays anyway.
 
     Raises:
         InvalidModelError: It is no ONNX model, or one whose parts do not fit together; the message names the node.
@@ -101,10 +105,10 @@ def load_model(model: str | PathLike[str] | bytes) -> Model:
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
     except (DecodeError, ValueError, TypeError, onnx.checker.ValidationError) as error:
         raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
-    return _checked(proto)
+    return _checked(proto, with_weights)
 
 
-def _checked(proto: onnx.ModelProto) -> Model:
+def _checked(proto: onnx.ModelProto, with_weights: bool) -> Model:
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError("model: it has no graph")
     versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
@@ -114,6 +118,11 @@ def _checked(proto: onnx.ModelProto) -> Model:
     constants = {tensor.name: _array(tensor) for tensor in proto.graph.initializer}
     if proto.graph.sparse_initializer:
         raise InvalidModelError("model: sparse initializers are not supported")
+    if not with_weights:
+        # Nodes refer to the proto, and what is deleted of one is freed with the rest of it: a smaller copy is made.
+        del proto.graph.initializer[:]
+        whole, proto = proto, onnx.ModelProto()
+        proto.CopyFrom(whole)
     inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
     names: set[str] = set()
     nodes = tuple(_node(index, node, versions, names) for index, node in enumerate(proto.graph.node))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 
 __all__ = [
     "ExecutionMode",
     "GraphOptimizationLevel",
     "SessionOptions",
+    "checked_options",
     "get_available_providers",
     "get_device",
+    "picklable_options",
     "set_default_logger_severity",
 ]
 
@@ -70,6 +72,34 @@ class SessionOptions:
             KeyError: There is none.
         """
         return self._entries[key]
+
+
+def checked_options(options: SessionOptions | None) -> SessionOptions:
+    """Return options as they are given, onnxruntime's own too; new ones for None.
+
+    Raises:
+        TypeError: They are none.
+    """
+    if options is None:
+        return SessionOptions()
+    threads = getattr(options, "intra_op_num_threads", None)
+    if not isinstance(threads, int) or isinstance(options, type):
+        raise TypeError(f"sess_options: got an object of type {type(options).__name__}, expected SessionOptions")
+    return options
+
+
+def picklable_options(options: SessionOptions) -> SessionOptions:
+    """Return options that pickle: onnxruntime's own do not. Entries that were added to those are left out."""
+    if isinstance(options, SessionOptions):
+        return options
+    own = SessionOptions()
+    for entry in fields(SessionOptions):
+        if entry.name[0] != "_" and hasattr(options, entry.name):
+            value = getattr(options, entry.name)
+            default = getattr(own, entry.name)
+            # onnxruntime's enumerations are not Python's.
+            setattr(own, entry.name, type(default)(int(value)) if isinstance(default, IntEnum) else value)
+    return own
 
 
 def get_available_providers() -> list[str]:

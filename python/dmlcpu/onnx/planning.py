@@ -15,14 +15,17 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.device import Device
+from dmlcpu import _core
+from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.onnx.extraction import ArrayType, described, extracted, folded
+from dmlcpu.onnx.extraction import ArrayType, extracted
+from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model, Node
 from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
 
 __all__ = ["ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
@@ -107,13 +110,16 @@ class Plan:
     unknown: tuple[str, ...] = ()
 
 
-def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> Plan:
+def make_plan(
+    model: Model, arrays: Mapping[str, ArrayType], device: Device, shared: _core.SharedBuffers | None
+) -> Plan:
     """Plan a model.
 
     Args:
         model: Checked when it was loaded.
         arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
         device: Where native graphs run.
+        shared: What plans of the model pack of its constants; None to keep it apart.
 
     Raises:
         InvalidModelError: Nodes are given what they cannot take.
@@ -121,11 +127,16 @@ def make_plan(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> 
     foreign: set[str] = set()
     while True:
         try:
-            return _Planner(model, arrays, device, foreign).plan()
+            plan = _Planner(model, arrays, device, shared, foreign).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
             foreign.add(error.node)
+            continue
+        for part in plan.parts:
+            if isinstance(part, NativePart):
+                print_plan(part.graph)
+        return plan
 
 
 class _NotLoweredError(Exception):
@@ -137,10 +148,18 @@ class _NotLoweredError(Exception):
 
 
 class _Planner:
-    def __init__(self, model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign: Collection[str]) -> None:
-        self._model, self._arrays, self._never_lowered = model, arrays, foreign
+    def __init__(
+        self,
+        model: Model,
+        arrays: Mapping[str, ArrayType],
+        device: Device,
+        shared: _core.SharedBuffers | None,
+        foreign: Collection[str],
+    ) -> None:
+        self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers = {name: node.name for node in model.nodes for name in node.outputs}
         self._lowering = Lowering(device)
+        self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._native_nodes: list[list[Node]] = [[]]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
@@ -208,7 +227,7 @@ class _Planner:
         captures = set(node.reads) - set(node.inputs)
         foldable = not captures and all(value is None or isinstance(value, Constant) for value in inputs)
         if foldable and (rule is None or node.operator not in _ANCHORS) and node.operator not in _RANDOM:
-            return folded(node, inputs)
+            return self._folding(node, inputs)
         if rule is None or node.name in self._never_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
         if len(inputs) == 0:
@@ -239,8 +258,7 @@ class _Planner:
         for node in nodes:
             known = all(name in self._values or name in made for name in node.reads)
             follows = any(name in made for name in node.reads)
-            is_anchor = node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
-            wanted = known and (node.name in reasons or (follows and not is_anchor))
+            wanted = known and (node.name in reasons or (follows and not self._is_anchor(node)))
             if wanted and not taken:
                 by_reference = self._is_for_the_reference(node)
             # Of the reference's nodes none follows another: the types of what they make are not known yet.
@@ -253,6 +271,14 @@ class _Planner:
             node = nodes[0]
             raise InvalidModelError(f"node {node}: it cannot be planned")
         return rest, self._add_foreign(taken, rest, reasons, by_reference)
+
+    def _is_anchor(self, node: Node) -> bool:
+        """Return whether codes begin or end here, of a type that operators take."""
+        if node.operator in ("QuantizeLinear", "DequantizeLinear") and len(node.inputs) > 2:
+            point = self._values.get(node.inputs[2])
+            if isinstance(point, Constant) and point.array.dtype not in CODE_TYPES:
+                return False
+        return node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
 
     def _is_for_the_reference(self, node: Node) -> bool:
         """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
@@ -286,16 +312,16 @@ class _Planner:
         # The part's own names of its inputs are the model's; it is fed under the names of tensors.
         names = tuple(tensor.name for tensor in inputs.values())
         self._foreign.append(ForeignPart(tuple(taken), by_reference, told, model, names, outputs))
-        unknown = self._learn(model, outputs)
+        unknown = self._learn(model, taken, outputs)
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
         return unknown if rest else ()
 
-    def _learn(self, model: onnx.ModelProto, outputs: Sequence[str]) -> tuple[str, ...]:
+    def _learn(self, model: onnx.ModelProto, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        known = described(model)
+        known = propagated(model, nodes)
         unknown = []
         for name in outputs:
             dtype, shape = self._arrays.get(name) or known.get(name, (None, None))
@@ -307,7 +333,7 @@ class _Planner:
 
     def _compiled(self, graph: NativeGraph, nodes: Sequence[Node]) -> CompiledGraph:
         try:
-            return CompiledGraph(self._lowering.device, graph)
+            return CompiledGraph(self._lowering.device, graph, self._shared)
         except ValueError as error:
             # The native module names the node whose tensors an operator does not take.
             refused = next((node for node in nodes if str(error).startswith(f"node {node.name}: ")), None)
@@ -322,7 +348,7 @@ class _Planner:
             if exports:
                 for number, tensor in enumerate(exports.values()):
                     graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
-                compiled = self._compiled(graph, self._native_nodes[index])
+                compiled = self._compiled(graph.without_unread(), self._native_nodes[index])
                 nodes, shapes = tuple(self._native_nodes[index]), tuple(tensor.shape for tensor in exports.values())
                 parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), shapes))
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:

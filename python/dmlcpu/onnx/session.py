@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -10,22 +12,23 @@ from os import PathLike, fspath
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
-import numpy as np
-
+from dmlcpu import _core
 from dmlcpu.device import BindingProperties, Device
 from dmlcpu.errors import BindingError
 from dmlcpu.graph.compiled_graph import Step
 from dmlcpu.onnx.execution import ExecutablePlan, PartTime
 from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.feeds import checked_feeds, is_fixed, output_indices
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
-from dmlcpu.onnx.options import SessionOptions, get_available_providers
+from dmlcpu.onnx.options import SessionOptions, checked_options, get_available_providers, picklable_options
 from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
 from dmlcpu.onnx.values import Array
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition"]
 
-# Plans are kept for this many different shapes of the inputs.
+# Plans are kept for this many different shapes of the inputs, the last ones used.
 _MOST_PLANS = 16
 
 _TYPE_NAMES = {"float32": "float", "float64": "double", "bool": "bool", "object": "string", "str": "string"}
@@ -96,6 +99,7 @@ class InferenceSession:
 
     Raises:
         InvalidModelError: It is no ONNX model, or one whose parts do not fit together.
+        TypeError: The options are none.
         DmlError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes are free,
             and so is what is wrong with nodes (InvalidModelError).
         OSError: The file cannot be read.
@@ -111,22 +115,31 @@ class InferenceSession:
         device: Device | None = None,
     ) -> None:
         self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else fspath(path_or_bytes)
-        self._options = SessionOptions() if sess_options is None else sess_options
+        self._options = checked_options(sess_options)
         self._providers = providers
-        threads = int(getattr(self._options, "intra_op_num_threads", 0)) or None
         self._given_device = device
-        self._device = Device(num_threads=threads) if device is None else device
-        self._model: Model = load_model(self._source)
-        self._names = [output.name for output in self._model.outputs]
+        self._device = Device(num_threads=self._options.intra_op_num_threads or None) if device is None else device
+        model = load_model(self._source, with_weights=False)
+        self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, _metadata(model)
+        self._names = [output.name for output in model.outputs]
+        self._model: Model | None = model
         self._plans: dict[tuple[Any, ...], ExecutablePlan] = {}
+        self._uses = itertools.count()
+        self._begin_process()
+        _sessions.add(self)
+        self._fixed = all(is_fixed(value.shape) for value in self._inputs)
+        if self._fixed and not self._plan(self._arrays_of_the_model()).plan.unknown:
+            self._model = None  # the one plan has what it needs
+
+    def _begin_process(self) -> None:
+        """Take locks and threads of this process's own."""
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
-        if all(value.shape is not None and _is_fixed(value.shape) for value in self._model.inputs):
-            self._plan(self._arrays_of_the_model())
+        self._shared = _core.SharedBuffers()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a call: the path (or the bytes) and the options."""
-        return _reopened, (self._source, self._options, self._providers, self._given_device)
+        return _reopened, (self._source, picklable_options(self._options), self._providers, self._given_device)
 
     def __repr__(self) -> str:
         """Return the model and where it runs."""
@@ -135,24 +148,15 @@ class InferenceSession:
 
     def get_inputs(self) -> list[NodeArg]:
         """Return what ``run`` is to be fed."""
-        return [_node_arg(value) for value in self._model.inputs]
+        return [_node_arg(value) for value in self._inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """Return what ``run`` gives."""
-        return [_node_arg(value) for value in self._model.outputs]
+        return [_node_arg(value) for value in self._outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
         """Return what the model says of itself."""
-        proto = self._model.proto
-        return ModelMetadata(
-            proto.producer_name,
-            proto.graph.name,
-            proto.domain,
-            proto.doc_string,
-            proto.graph.doc_string,
-            proto.model_version,
-            {entry.key: entry.value for entry in proto.metadata_props},
-        )
+        return self._metadata
 
     def get_providers(self) -> list[str]:
         """Return who may run nodes of the model."""
@@ -177,30 +181,37 @@ class InferenceSession:
             input_feed: An array for each input, by name.
             run_options: Accepted for onnxruntime's sake.
 
+        Returns:
+            The outputs: arrays of their own, that share no memory with each other or the feeds.
+
         Raises:
             BindingError: A name is unknown or missing, or an array has another type or shape than the model says.
         """
-        feeds = self._checked(input_feed)
-        indices = self._indices(output_names)
+        feeds = checked_feeds(self._inputs, self._read_constants, input_feed)
+        indices = output_indices(self._names, output_names)
         plan, values = self._run(feeds)
-        return plan.outputs(values, indices)
+        return plan.outputs(values, feeds, indices)
 
     def run_async(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> Future[list[Array]]:
         """Begin a run on another thread; return the future of its outputs.
 
+        The feeds are copied by the call: the arrays may be written to while the run goes on. A future that a process
+        has not waited for when it forks is never done in the child.
+
         Raises:
             BindingError: As ``run``, at once.
         """
-        feeds, indices = self._checked(input_feed), self._indices(output_names)
+        feeds = checked_feeds(self._inputs, self._read_constants, input_feed, copy=True)
+        indices = output_indices(self._names, output_names)
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._device.num_threads, "dmlcpu-session")
 
         def work() -> list[Array]:
             plan, values = self._run(feeds)
-            return plan.outputs(values, indices)
+            return plan.outputs(values, feeds, indices)
 
         return self._executor.submit(work)
 
@@ -209,6 +220,9 @@ class InferenceSession:
 
         Args:
             shapes: Of inputs whose shapes the model leaves free; by default free lengths are 1.
+
+        Raises:
+            BindingError: The model says otherwise of an input.
         """
         executable = self._plan(self._arrays_of_the_model(shapes))
         return [
@@ -227,88 +241,87 @@ class InferenceSession:
             The path.
         """
         times: list[PartTime] = []
-        self._run(self._checked(input_feed), times)
+        self._run(checked_feeds(self._inputs, self._read_constants, input_feed), times)
         Path(path).write_text(json.dumps({"traceEvents": _trace_events(times), "displayTimeUnit": "ms"}))
         return fspath(path)
-
-    def _indices(self, output_names: Sequence[str] | None) -> Sequence[int]:
-        if not output_names:
-            return range(len(self._names))
-        for name in output_names:
-            if name not in self._names:
-                raise BindingError(f"got output {name!r}, expected one of {', '.join(self._names)}", name)
-        return [self._names.index(name) for name in output_names]
 
     def _run(
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
     ) -> tuple[ExecutablePlan, dict[str, Array]]:
-        arrays = {name: (array.dtype, array.shape) for name, array in feeds.items()}
+        arrays = {value.name: (value.dtype, feeds[value.name].shape) for value in self._inputs}
         plan = self._plan(arrays)
         values = plan.run(feeds, profile)
         while plan.plan.unknown:
             arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-            done = len(plan.plan.parts)
             plan = self._plan(arrays)
-            values = plan.run(values, profile, skip=done)
+            values = plan.run(values, profile, resumed=True)
         return plan, values
 
     def _plan(self, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         key = tuple(arrays.items())
         plan = self._plans.get(key)
-        if plan is not None:
-            return plan
+        if plan is None:
+            plan = self._made_plan(key, arrays)
+        plan.last_use = next(self._uses)
+        return plan
+
+    def _made_plan(self, key: tuple[Any, ...], arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         with self._lock:
             if key not in self._plans:
-                plan = ExecutablePlan(make_plan(self._model, arrays, self._device), self._device.num_threads)
+                assert self._model is not None  # of a model without free shapes there is one key
+                # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
+                shared = None if self._fixed and not self._plans else self._shared
+                plan = make_plan(self._model, arrays, self._device, shared)
+                executable = ExecutablePlan(plan, self._device.num_threads)
                 if len(self._plans) >= _MOST_PLANS:
-                    del self._plans[next(iter(self._plans))]
-                self._plans[key] = plan
+                    del self._plans[min(self._plans, key=lambda key: self._plans[key].last_use)]
+                self._plans[key] = executable
             return self._plans[key]
+
+    def _read_constants(self) -> Mapping[str, Array]:
+        """Return the model's constants, read again if they have not been kept."""
+        model = self._model
+        return (load_model(self._source, with_weights=False) if model is None else model).constants
 
     def _arrays_of_the_model(self, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, ArrayType]:
         arrays = {}
-        for value in self._model.inputs:
+        for value in self._inputs:
             free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
-            arrays[value.name] = (value.dtype, tuple((shapes or {}).get(value.name, free)))
+            shape = tuple((shapes or {}).get(value.name, free))
+            if is_fixed(value.shape) and shape != free:
+                raise BindingError(f"input {value.name!r}: got shape {shape}, expected {free}", value.name)
+            arrays[value.name] = (value.dtype, shape)
         return arrays
 
-    def _checked(self, input_feed: Mapping[str, Any]) -> dict[str, Array]:
-        """Return the feeds as arrays that lie packed, in the model's order."""
-        feeds = {}
-        for value in self._model.inputs:
-            if value.name not in input_feed:
-                raise BindingError(f"got no input {value.name!r}, expected {_expectation(value)}", value.name)
-            feeds[value.name] = _checked_feed(value, input_feed[value.name])
-        for name in input_feed:
-            if name not in feeds and name not in self._model.constants:
-                raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", name)
-        return feeds
+
+_sessions: WeakSet[InferenceSession] = WeakSet()
+
+
+def _begin_process() -> None:
+    """Renew, in a child of fork(), what was other threads': they do not exist there, and leave locks taken."""
+    for session in _sessions:
+        session._begin_process()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_process)
+
+
+def _metadata(model: Model) -> ModelMetadata:
+    proto = model.proto
+    return ModelMetadata(
+        proto.producer_name,
+        proto.graph.name,
+        proto.domain,
+        proto.doc_string,
+        proto.graph.doc_string,
+        proto.model_version,
+        {entry.key: entry.value for entry in proto.metadata_props},
+    )
 
 
 def _reopened(source: Any, options: Any, providers: Any, device: Any) -> InferenceSession:
     return InferenceSession(source, options, providers, device=device)
-
-
-def _is_fixed(shape: Sequence[int | str | None]) -> bool:
-    return all(isinstance(length, int) for length in shape)
-
-
-def _checked_feed(value: ValueInfo, feed: Any) -> Array:
-    array = np.asarray(feed)
-    fits = value.shape is None or (
-        len(value.shape) == array.ndim
-        and all(not isinstance(want, int) or want == got for want, got in zip(value.shape, array.shape, strict=True))
-    )
-    if array.dtype != value.dtype or not fits:
-        got = f"{array.dtype} of shape {array.shape}"
-        raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
-    return np.asarray(array, order="C")
-
-
-def _expectation(value: ValueInfo) -> str:
-    if value.shape is None:
-        return f"{value.dtype} of any shape"
-    return f"{value.dtype} of shape ({', '.join('?' if length is None else str(length) for length in value.shape)})"
 
 
 def _node_arg(value: ValueInfo) -> NodeArg:

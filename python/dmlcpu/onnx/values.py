@@ -61,6 +61,11 @@ class Parameters:
     zero_point: int
     dtype: np.dtype[Any]
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the codes of floats have the floats' order: not of a scale below 0, of 0 or without an end."""
+        return bool(0 < self.scale < np.inf)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:

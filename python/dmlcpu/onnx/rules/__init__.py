@@ -11,13 +11,19 @@ from dmlcpu.onnx.rules import (
     activation,
     arithmetic,
     chains,
+    channel_affine,
     convolution,
+    gathering,
     matrix_multiply,
     movement,
     normalization,
+    padding,
     pooling,
     quantization,
+    rearrangement,
+    reduction,
     resizing,
+    transposed_convolution,
 )
 
 __all__ = ["RULES"]
@@ -25,12 +31,18 @@ __all__ = ["RULES"]
 _MODULES = (
     quantization,
     convolution,
+    transposed_convolution,
     matrix_multiply,
     activation,
     arithmetic,
+    channel_affine,
     movement,
+    rearrangement,
+    gathering,
+    padding,
     pooling,
     normalization,
+    reduction,
     chains,
     resizing,
 )

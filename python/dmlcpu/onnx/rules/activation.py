@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, quantize
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, float_bits, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, float_bits, on_floats, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Clamped", "element_wise", "evaluated", "table_only"]
@@ -49,7 +49,11 @@ def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) ->
 
 
 class Clamped(Deferred):
-    """The result of an operator within bounds: its codes within the bounds' codes, since rounding keeps the order."""
+    """The result of an operator within bounds.
+
+    Its codes are those of the operator within the codes of the bounds where quantization keeps the order of floats: of
+    a scale that is finite and above 0.
+    """
 
     def __init__(self, lowering: Lowering, source: Deferred, lowest: float, highest: float) -> None:
         self._lowering, self._source = lowering, source
@@ -58,18 +62,25 @@ class Clamped(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the operator, and a table if the bounds are not those of the codes anyway."""
-        codes = self._source.quantized(parameters)
+        if not parameters.keeps_order:
+            tensor = self._lowering.floats(self)
+            assert isinstance(tensor, Tensor)
+            return self._lowering.quantized_tensor(tensor, parameters)
+        codes = self._lowering.quantized(self._source, parameters)
+        assert isinstance(codes, Tensor)
         limits = np.iinfo(parameters.dtype)
         lowest, highest = (int(code) for code in quantize(np.array([self._lowest, self._highest]), parameters))
         if lowest <= limits.min and highest >= limits.max:
             return codes
         every = np.arange(256, dtype=np.uint8).view(parameters.dtype)
         table = np.minimum(np.maximum(every, lowest), highest).astype(parameters.dtype)
-        return self._lowering.emit("CODE_TABLE", [codes, table.view(np.uint8)], parameters.dtype, self.shape)
+        return self._lowering.code_table(codes, table)
 
     def floats(self) -> Tensor:
         """Add the operator in floating point, and clip."""
-        return _clip(self._lowering, self._source.computed(), self._lowest, self._highest)
+        floats = self._lowering.floats(self._source)
+        assert isinstance(floats, Tensor)
+        return _clip(self._lowering, floats, self._lowest, self._highest)
 
 
 def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.float32) -> Tensor:
@@ -100,6 +111,7 @@ _FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
     "Exp": (3, {}),
     "Sqrt": (4, {}),
     "Reciprocal": (5, {}),
+    "Neg": (11, {}),
     "Erf": (6, {}),
     "HardSigmoid": (7, {"alpha": 0.2, "beta": 0.5}),
     "LeakyRelu": (9, {"alpha": 0.01}),
@@ -111,14 +123,12 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     value = present(inputs[0])
     if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         codes = evaluated(node, np.arange(256, dtype=np.uint8).view(value.dtype), inputs[1:])
-        return [lowering.emit("CODE_TABLE", [value, codes.view(np.uint8)], value.dtype, value.shape)]
+        return [lowering.code_table(value, codes)]
     if isinstance(value, Table):
         return [Table(value.codes, evaluated(node, value.floats, inputs[1:]), None)]
     bounds = _bounds(node, inputs)
     if isinstance(value, Deferred) and bounds is not None and bounds[0] <= bounds[1]:
         return [Clamped(lowering, value, *bounds)]
-    if bounds is None and node.operator not in _FLOAT_FUNCTIONS:
-        raise NotNative("no kernel for it on floats")
     tensor = _computed_float32(lowering, value)
     if bounds is not None and node.operator == "Clip":
         return [_clip(lowering, tensor, np.float32(bounds[0]), np.float32(bounds[1]))]
@@ -138,11 +148,34 @@ def _computed_float32(lowering: Lowering, value: Value) -> Tensor:
 
 
 def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """PRelu with one slope: a table."""
-    slope = constant(inputs[1], "the slope")
-    if slope.size != 1:
-        raise NotNative("several slopes")
-    return table_only(lowering, node, [inputs[0], Constant(slope.reshape(1))])
+    """PRelu: with one slope a table, else what is above 0 plus the slopes times what is below.
+
+    Slopes between 0 and 1 make of the latter the larger of the value and its product with the slope.
+    """
+    value, slope = present(inputs[0]), constant(inputs[1], "the slope")
+    if slope.size == 1 and isinstance(value, Table):
+        return table_only(lowering, node, [value, Constant(slope.reshape(1))])
+    tensor = _computed_float32(lowering, value)
+    if np.all((slope > 0) & (slope <= 1)):
+        return [on_floats(lowering, 4, tensor, on_floats(lowering, 2, tensor, Constant(slope)))]
+    above = lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (0,)})
+    below = on_floats(lowering, 5, tensor, Constant(np.zeros((), np.float32)))
+    return [on_floats(lowering, 0, above, on_floats(lowering, 2, below, Constant(slope)))]
+
+
+def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """HardSwish: of floats their product with a HardSigmoid."""
+    value = present(inputs[0])
+    if isinstance(value, Table):
+        return table_only(lowering, node, inputs)
+    tensor = _computed_float32(lowering, value)
+    attributes = {
+        "function": (_FLOAT_FUNCTIONS["HardSigmoid"][0],),
+        "alpha": (float_bits(np.float32(1 / 6)),),
+        "beta": (float_bits(np.float32(0.5)),),
+    }
+    gate = lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)
+    return [on_floats(lowering, 2, tensor, gate)]
 
 
 def table_only(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -187,6 +220,8 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
     if dtype == np.float32 and (isinstance(value, Table | Dequantized) or _is_deferred_float(value)):
         return [value]
+    if dtype == np.float32 and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
+        return [lowering.table(value, Parameters(np.float32(1), 0, value.dtype))]
     tensor = computed(lowering, value)
     if tensor.dtype == dtype:
         return [tensor]
@@ -197,7 +232,7 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
 
 
 _TABLES = (
-    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "HardSwish", "Log", "Mish", "Neg", "Round", "Selu", "Sign",
+    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Log", "Mish", "Round", "Selu", "Sign",
     "Sin", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
 )  # fmt: skip
 
@@ -205,6 +240,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip")},
     **{("", name): table_only for name in _TABLES},
     ("", "PRelu"): prelu,
+    ("", "HardSwish"): hard_swish,
     ("", "Identity"): identity,
     ("", "Dropout"): identity,
     ("", "Cast"): cast,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.activation import evaluated
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Quantized", "binary", "power"]
+__all__ = ["RULES", "Multiple", "Quantized", "binary", "power"]
 
 
 class Quantized:
@@ -65,27 +67,13 @@ class QuantizedPair(Deferred):
 
     def floats(self) -> Tensor:
         """Add the operator on floats."""
-        return _on_floats(self._lowering, self._function, *self._values)
-
-
-def _on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
-    shape = np.broadcast_shapes(a.shape, b.shape)
-    operands: list[Operand] = []
-    for value in (a, b):
-        floats = lowering.floats(value)
-        if floats.dtype != np.float32:
-            raise NotNative(f"operands of type {floats.dtype}")
-        if isinstance(floats, Tensor):
-            operands.append(lowering.expanded(floats, shape))
-        else:
-            operands.append(np.broadcast_to(floats, shape or (1,)))
-    return lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, shape, {"function": (function,)})
+        return on_floats(self._lowering, self._function, *self._values)
 
 
 # The operators: the function's number on floats, and the operator on codes.
 _FUNCTIONS: Final[Mapping[str, tuple[int, str]]] = {
     "Add": (0, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
-    "Sub": (1, ""),
+    "Sub": (1, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
     "Mul": (2, "QUANTIZED_MULTIPLY"),
     "Div": (3, ""),
     "Max": (4, ""),
@@ -94,42 +82,68 @@ _FUNCTIONS: Final[Mapping[str, tuple[int, str]]] = {
 
 
 def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """A function of two floats, at least one of which is computed."""
-    if len(inputs) != 2:
-        raise NotNative(f"{len(inputs)} operands")
+    """A function of two floats, at least one of which is computed; of more, one after the other."""
+    if len(inputs) > 2:
+        value = present(inputs[0])
+        for other in inputs[1:]:
+            value = on_floats(lowering, _FUNCTIONS[node.operator][0], value, present(other))
+        return [value]
     a, b = present(inputs[0]), present(inputs[1])
-    table = _as_table(node, a, b)
+    table = _as_table(lowering, node.operator, a, b)
     if table is not None:
         return [table]
     function, operator = _FUNCTIONS[node.operator]
     first, second = Quantized.of(a), Quantized.of(b)
     if operator and first is not None and second is not None:
+        if node.operator == "Sub":
+            parameters = replace(second.parameters, scale=-second.parameters.scale)
+            second = Quantized(second.codes, parameters)
         return [QuantizedPair(lowering, operator, function, a, b, (first, second))]
     if any(isinstance(value, Tensor | Constant) and _dtype(value) != np.float32 for value in (a, b)):
         raise NotNative("operands that are not FLOAT32")
-    return [_on_floats(lowering, function, a, b)]
+    affine = _channel_affine(lowering, node.operator, a, b)
+    return [on_floats(lowering, function, a, b) if affine is None else affine]
 
 
-class Halved(Deferred):
-    """Half of the result of an operator: its codes of twice the scale."""
+def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Value | None:
+    """Return a function of codes and of one number for each channel, if it is one."""
+    if isinstance(a, Constant | Dequantized) and operator in ("Add", "Mul"):
+        a, b = b, a
+    along = channel_constant(b, a.shape) or number_for_channels(a, b)
+    if along is None or operator not in ("Add", "Sub", "Mul", "Div"):
+        return None
+    axis, numbers = along
+    ones, zeros = np.ones_like(numbers), np.zeros_like(numbers)
+    with np.errstate(all="ignore"):
+        factor = {"Mul": numbers, "Div": ones / numbers}.get(operator, ones)
+    addend = {"Add": numbers, "Sub": -numbers}.get(operator, zeros)
 
-    def __init__(self, lowering: Lowering, source: Deferred) -> None:
-        self._lowering, self._source = lowering, source
+    def floats() -> Tensor:
+        return on_floats(lowering, _FUNCTIONS[operator][0], a, b)
+
+    return channel_affine(lowering, a, axis, factor, addend, floats)
+
+
+class Multiple(Deferred):
+    """The result of an operator times a number: its codes of a scale divided by the number."""
+
+    def __init__(self, lowering: Lowering, source: Deferred, factor: float) -> None:
+        self._lowering, self._source, self._factor = lowering, source, np.float32(factor)
         self.shape = source.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the operator from codes to codes; twice a scale is exact."""
-        return self._source.quantized(replace(parameters, scale=parameters.scale * np.float32(2)))
+        """Add the operator from codes to codes."""
+        codes = self._lowering.quantized(self._source, replace(parameters, scale=parameters.scale / self._factor))
+        assert isinstance(codes, Tensor)
+        return codes
 
     def floats(self) -> Tensor:
-        """Add the operator, and a product with one half."""
-        half = np.broadcast_to(np.float32(0.5), self.shape or (1,))
-        operands: list[Operand] = [self._source.computed(), half]
-        return self._lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, self.shape, {"function": (2,)})
+        """Add the operator, and a product."""
+        return on_floats(self._lowering, 2, self._source, Constant(np.array(self._factor)))
 
 
 def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Sum and Mean of one or two operands."""
+    """Sum and Mean."""
     if len(inputs) == 1:
         return [present(inputs[0])]
     [result] = binary(lowering, replace(node, operator="Add"), inputs)
@@ -137,23 +151,28 @@ def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         return [result]
     if isinstance(result, Table):
         return [replace(result, floats=result.floats * np.float32(0.5), parameters=None)]
-    if isinstance(result, Deferred):
-        return [Halved(lowering, result)]
-    assert isinstance(result, Tensor)
-    half = np.broadcast_to(np.float32(0.5), result.shape or (1,))
-    return [lowering.emit("ELEMENT_WISE_BINARY", [result, half], FLOAT32, result.shape, {"function": (2,)})]
+    if isinstance(result, QuantizedPair):
+        return [Multiple(lowering, result, 0.5)]
+    return [on_floats(lowering, 3, result, Constant(np.float32(len(inputs)).reshape(())))]
 
 
 def _dtype(value: Tensor | Constant) -> np.dtype[np.generic]:
     return value.dtype if isinstance(value, Tensor) else value.array.dtype
 
 
-def _as_table(node: Node, a: Value, b: Value) -> Table | None:
+def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | None:
     """Return the result as a function of the codes of one operand, if the other one is too, or is a number."""
+    if isinstance(a, Table) and isinstance(b, Table) and a.codes is not b.codes:
+        # Such as a value and its sigmoid, quantized: of the same codes further back.
+        others = {table.codes: table for table in lowering.origins(b)}
+        common = next((table for table in lowering.origins(a) if table.codes in others), None)
+        if common is None:
+            return None
+        a, b = common, others[common.codes]
     operands = []
     codes: Tensor | None = None
     for value in (a, b):
-        if isinstance(value, Table) and (codes is None or codes is value.codes):
+        if isinstance(value, Table):
             codes = value.codes
             operands.append(value.floats)
         elif isinstance(value, Constant | Dequantized) and np.prod(value.shape) == 1:
@@ -165,7 +184,7 @@ def _as_table(node: Node, a: Value, b: Value) -> Table | None:
         return None
     if len(np.broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
-    return Table(codes, _computed(node.operator, *operands), None)
+    return Table(codes, _computed(operator, *operands), None)
 
 
 def _computed(operator: str, a: Array, b: Array) -> Array:
@@ -180,12 +199,13 @@ def _computed(operator: str, a: Array, b: Array) -> Array:
 def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """A power with a constant exponent: a table, or on floats a square."""
     base, exponent = present(inputs[0]), present(inputs[1])
-    if isinstance(base, Table) and isinstance(exponent, Constant):
-        return [Table(base.codes, evaluated(node, base.floats, [exponent]), None)]
+    if isinstance(base, Table) and isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1:
+        number = Constant(constant(exponent, "the exponent").reshape(1))
+        return [Table(base.codes, evaluated(node, base.floats, [number]), None)]
     if constant(exponent, "the exponent").reshape(-1).tolist() != [2.0]:
         raise NotNative("a power other than a square")
     tensor = computed(lowering, base)
-    return [_on_floats(lowering, 2, tensor, tensor)]
+    return [on_floats(lowering, 2, tensor, tensor)]
 
 
 def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -198,6 +218,11 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         codes = value if isinstance(value, Tensor) else value.array
         operands.append(Quantized(codes, parameters_of(scale, zero_point, _dtype(value))))
     parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
+    if node.operator == "QLinearMul":  # whose kernel has the bits of a table
+        tables = [lowering.table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
+        product = _as_table(lowering, "Mul", *tables) if len(tables) == 2 else None
+        if product is not None:
+            return [lowering.recoded(product, parameters)]
     function, operator = _FUNCTIONS[node.operator.removeprefix("QLinear")]
     pair = (operands[0], operands[1])
     return [QuantizedPair(lowering, operator, function, present(a), present(b), pair).quantized(parameters)]

@@ -18,7 +18,7 @@ from dmlcpu.onnx.rules.activation import element_wise, table_only
 from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats
 from dmlcpu.onnx.rules.operands import float_bits, integers, present
-from dmlcpu.onnx.rules.pooling import spatial_mean
+from dmlcpu.onnx.rules.reduction import reduce_mean
 from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES"]
@@ -50,16 +50,23 @@ class Step(Deferred):
     ) -> None:
         self._lowering, self._rule, self._node, self._inputs = lowering, rule, node, inputs
         self.kind, self.x, self.number, self.axes = kind, x, number, axes
+        self._result: Value | None = None
         self.shape = x.shape[: len(x.shape) - axes] + (1,) * axes
 
     def quantized(self, parameters: Parameters) -> Tensor:
-        """Compute it, and quantize."""
-        return self._lowering.quantized_tensor(self.computed(), parameters)
+        """Compute it as the node says, and quantize."""
+        codes = self._lowering.quantized(self._value(), parameters)
+        assert isinstance(codes, Tensor)
+        return codes
 
     def floats(self) -> Tensor:
         """Compute it as the node says."""
-        [value] = self._rule(self._lowering, self._node, self._inputs)
-        return computed_floats(self._lowering, value)
+        return computed_floats(self._lowering, self._value())
+
+    def _value(self) -> Value:
+        if self._result is None:
+            [self._result] = self._rule(self._lowering, self._node, self._inputs)
+        return self._result
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Go on to the next step, or to the function."""
@@ -139,7 +146,7 @@ def _squares(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | 
 
 def _variance(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     count = _trailing(node, inputs)
-    return None if count is None else step.next(reduce_mean, node, inputs, "variance", count)
+    return None if count is None else step.next(mean, node, inputs, "variance", count)
 
 
 def _with_epsilon(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -236,26 +243,25 @@ def _trailing(node: Node, inputs: Sequence[Value | None]) -> int | None:
     return len(axes)
 
 
-def reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMean over neighbouring axes; over the last ones it may begin a layer normalization."""
+def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean; over the last axes it may begin a layer normalization, but for the average of an image's codes."""
     value = present(inputs[0])
     axes = _axes(node, inputs, len(value.shape))
-    if isinstance(value, Table) and (mean := spatial_mean(lowering, node, value, axes)) is not None:
-        return [mean]
     count = _trailing(node, inputs)
     if isinstance(value, Tensor):
         computed_floats(lowering, value)
-    if count is not None:
+    if count is not None and not (isinstance(value, Table) and axes == (2, 3)):
         return [Step(lowering, computed_mean, node, inputs, "mean", value, axes=count)]
     return computed_mean(lowering, node, inputs)
 
 
 def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMean of floats; the axes are one to the operator."""
-    x = computed_floats(lowering, present(inputs[0]))
-    axes = _axes(node, inputs, len(x.shape))
-    if axes != tuple(range(axes[0], axes[-1] + 1)):
-        raise NotNative("a mean over axes that are no neighbours")
+    """ReduceMean: of codes a pooling, of floats over neighbouring axes an operator that these are one axis to."""
+    value = present(inputs[0])
+    axes = _axes(node, inputs, len(value.shape))
+    if isinstance(value, Table) or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return reduce_mean(lowering, node, inputs)
+    x = computed_floats(lowering, value)
     outer, inner = x.shape[: axes[0]], x.shape[axes[-1] + 1 :]
     rows = lowering.reshaped(x, (*outer, math.prod(x.shape[axes[0] : axes[-1] + 1]), *inner))
     mean = lowering.emit("REDUCE_MEAN", [rows], FLOAT32, (*outer, 1, *inner), {"axis": (len(outer),)})
@@ -266,6 +272,6 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Mul"): scaled,
     ("", "Div"): scaled,
-    ("", "ReduceMean"): reduce_mean,
+    ("", "ReduceMean"): mean,
     ("", "Gelu"): gelu,
 }

@@ -10,10 +10,11 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.movement import with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "window_of"]
+__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "scaled_sums", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Window:
 def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Window:
     """Return the window of a convolution or pooling on spatial axes of these lengths.
 
+    Where a last position that is only partly inside counts too (``ceil_mode``), the end padding reaches as far as it.
+
     Raises:
         NotNative: It is no window that lies inside the padded input.
     """
@@ -64,6 +67,12 @@ def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Wind
     room = [length + a + b - extent for length, a, b, extent in zip(spatial, start, end, extents, strict=True)]
     if min(room) < 0:
         raise NotNative("a window that is larger than the padded input")
+    if node.attributes.get("ceil_mode", 0):
+        for axis, (length, stride) in enumerate(zip(room, strides, strict=True)):
+            inside = spatial[axis] + start[axis]  # the last position begins before this
+            last = min(-(-length // stride), (inside - 1) // stride) * stride
+            end[axis] = max(last + extents[axis] - inside, 0)
+            room[axis] = inside + end[axis] - extents[axis]
     output = tuple(length // stride + 1 for length, stride in zip(room, strides, strict=True))
     return Window(tuple(kernel), strides, dilations, tuple(start), tuple(end), output)
 
@@ -95,6 +104,11 @@ class Filter:
         """Return scales and zero points as {1, channels, 1, ...}; no zero points if all are 0."""
         shape = (1, self.scale.size, *(1,) * (rank - 2))
         return self.scale.reshape(shape), self.zero_point.reshape(shape) if self.zero_point.any() else None
+
+    def unit(self, input: Parameters) -> Array:
+        """Return the unit of sums of products with codes: one, or one for each output channel."""
+        with np.errstate(all="ignore"):
+            return np.asarray(input.scale * self.scale)
 
 
 def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
@@ -136,11 +150,28 @@ class QuantizedConvolution(Deferred):
     ) -> None:
         assert x.parameters is not None
         self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
+        self._floats = x.floats
         self._parameters, self._window, self._groups = x.parameters, window, groups
         self.shape = (x.shape[0], weights.codes.shape[0], *window.output)
 
     def _attributes(self) -> dict[str, Sequence[int]]:
         return {**self._window.attributes(), "group_count": (self._groups,)}
+
+    def scaled(self, factor: Array, addend: Array) -> QuantizedConvolution | None:
+        """Return the convolution times a factor plus an addend of each output channel: another of its kind.
+
+        None if there is no unit to tell an addend in.
+        """
+        scale = (self._filter.scale * factor).astype(np.float32)
+        with np.errstate(all="ignore"):
+            bias = np.rint(addend / (scale.astype(np.float64) * np.float64(self._parameters.scale)))
+            if self._bias is not None:
+                bias += self._bias
+        if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
+            return None
+        weights = Filter(self._filter.codes, scale, np.broadcast_to(self._filter.zero_point, scale.shape))
+        x = Table(self._x, self._floats, self._parameters)
+        return QuantizedConvolution(self._lowering, x, weights, bias.astype(np.int32), self._window, self._groups)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the quantized convolution."""
@@ -169,20 +200,37 @@ class QuantizedConvolution(Deferred):
 
     def floats(self) -> Tensor:
         """Add the integer convolution, and scale its sums."""
+        return scaled_sums(self._lowering, self.sums(), self._filter.unit(self._parameters), self._bias)
+
+    def sums(self) -> Tensor:
+        """Add the integer convolution, without the bias."""
         rank = len(self.shape)
         _, zero_point = scalar_parameters(self._parameters)
-        filter_scale, filter_zero_point = self._filter.parameters(rank)
+        _, filter_zero_point = self._filter.parameters(rank)
         inputs: list[Operand] = [self._x, zero_point.reshape((1,) * rank), self._filter.codes, filter_zero_point]
-        sums = self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
-        floats = self._lowering.emit("CAST", [sums], np.float32, self.shape)
-        scale = self._parameters.scale * filter_scale
-        operands: list[Operand] = [floats, np.broadcast_to(scale, self.shape)]
-        product = self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (2,)})
-        if self._bias is None:
-            return product
-        bias = self._bias.astype(np.float32).reshape(1, -1, *(1,) * (rank - 2)) * scale
-        operands = [product, np.broadcast_to(bias, self.shape)]
-        return self._lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, self.shape, {"function": (0,)})
+        return self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
+
+
+def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | None) -> Tensor:
+    """Return the floats that sums stand for.
+
+    Args:
+        lowering: Where operators are added.
+        sums: INT32, {N, C, ...}.
+        unit: FLOAT32, of all sums or one for each channel.
+        bias: INT32, {C}, in the same unit.
+    """
+    shape = sums.shape
+    along = (1, -1, *(1,) * (len(shape) - 2))
+    floats = lowering.emit("CAST", [sums], np.float32, shape)
+    operands: list[Operand] = [floats, np.broadcast_to(unit.reshape(along), shape)]
+    product = lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (2,)})
+    if bias is None:
+        return product
+    with np.errstate(all="ignore"):
+        scaled = bias.astype(np.float32) * unit
+    operands = [product, np.broadcast_to(scaled.reshape(along), shape)]
+    return lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (0,)})
 
 
 def _groups(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
@@ -204,17 +252,13 @@ def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     assert x.parameters is not None
     groups = _groups(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-    unit = x.parameters.scale * weights.scale
-    return [
-        QuantizedConvolution(lowering, x, weights, integer_bias(bias, unit, weights.codes.shape[0]), window, groups)
-    ]
+    codes_of_bias = integer_bias(bias, weights.unit(x.parameters), weights.codes.shape[0])
+    return [QuantizedConvolution(lowering, x, weights, codes_of_bias, window, groups)]
 
 
 def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """A convolution from codes to codes."""
     x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
-    if node.attributes.get("channels_last", 0):
-        raise NotNative("channels_last")
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
     if any(isinstance(value, Tensor) for value in inputs[1:]):
@@ -289,6 +333,6 @@ def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Conv"): convolution,
     ("", "QLinearConv"): qlinear_conv,
-    ("com.microsoft", "QLinearConv"): qlinear_conv,
+    ("com.microsoft", "QLinearConv"): with_channels_last(qlinear_conv),
     ("", "ConvInteger"): conv_integer,
 }

@@ -12,6 +12,7 @@ import onnx
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
+from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
@@ -243,42 +244,52 @@ def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, tra
     weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
     assert x.parameters is not None
     if bias is not None and bias.shape != (codes.shape[0],):
-        if not isinstance(bias, Constant | Dequantized) or int(np.prod(bias.shape)) != codes.shape[0]:
+        flat = constant(bias, "a bias").reshape(-1)
+        if flat.size != 1 and bias.shape != (1, codes.shape[0]):
             raise NotNative("a bias that has not a value for each column")
-        flat = bias.array if isinstance(bias, Constant) else bias.floats()
-        bias = Constant(flat.reshape(-1))
+        bias = Constant(np.broadcast_to(flat, codes.shape[0]))
     sums = integer_bias(bias, x.parameters.scale * weights.scale, codes.shape[0])
     return Flattened(_Dense(lowering, x, weights, sums), (x.shape[0], codes.shape[0]))
 
 
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Gemm with a constant matrix."""
-    if node.attributes.get("transA", 0) or node.attributes.get("alpha", 1.0) != 1.0:
-        raise NotNative("transA or alpha")
-    if node.attributes.get("beta", 1.0) != 1.0 and len(inputs) > 2:
-        raise NotNative("beta")
-    x, b = lowering.affine(present(inputs[0])), inputs[1]
+    value, b, bias = (*inputs, None)[:3]
+    if node.attributes.get("transA", 0):
+        value = transposed(lowering, present(value), (1, 0))
+    x = lowering.affine(present(value))
     if not isinstance(b, Dequantized):
         raise NotNative("a matrix that is no constant quantized to 8 bits")
-    return [_dense(lowering, x, b, (*inputs, None)[2], bool(node.attributes.get("transB", 0)))]
+    beta = np.float32(node.attributes.get("beta", 1.0))
+    if bias is not None and beta != 1:
+        bias = Constant(constant(bias, "the bias") * beta)
+    return [_dense(lowering, x, _times(b, node), bias, bool(node.attributes.get("transB", 0)))]
+
+
+def _times(matrix: Dequantized, node: Node) -> Dequantized:
+    """Return a matrix times the factor of a product with it."""
+    alpha = np.float32(node.attributes.get("alpha", 1.0))
+    return matrix if alpha == 1 else replace(matrix, scale=(matrix.scale * alpha).astype(matrix.scale.dtype))
 
 
 def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QGemm: codes to codes, or to floats where no output scale is given."""
     a, a_scale, a_zero_point, b, b_scale, b_zero_point, c, y_scale, y_zero_point = (*inputs, None, None, None)[:9]
-    if node.attributes.get("transA", 0) or node.attributes.get("alpha", 1.0) != 1.0 or not isinstance(a, Tensor):
-        raise NotNative("transA or alpha")
-    codes, transposed = constant(b, "the matrix"), bool(node.attributes.get("transB", 0))
+    if not isinstance(a, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    codes, is_transposed = constant(b, "the matrix"), bool(node.attributes.get("transB", 0))
     scales = constant(b_scale, "a scale").reshape(-1)
     points = np.broadcast_to(constant(b_zero_point, "a zero point").reshape(-1), scales.shape)
-    matrix = Dequantized(codes, scales, points, 0 if transposed else 1)
+    matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
     x = lowering.table(a, parameters_of(a_scale, a_zero_point, a.dtype))
+    if node.attributes.get("transA", 0):
+        x = lowering.affine(transposed(lowering, x, (1, 0)))
     assert x.parameters is not None
-    # The bias is INT32 in units of both scales.
-    unit = x.parameters.scale * scales
+    # The bias is INT32 in units of both scales and the factor.
+    unit = x.parameters.scale * matrix.scale
     zeros = np.zeros(unit.size, np.int32)
     bias = None if c is None else Dequantized(constant(c, "the bias").reshape(-1), unit, zeros, 0)
-    result = _dense(lowering, x, matrix, bias, transposed)
+    result = _dense(lowering, x, matrix, bias, is_transposed)
     if y_scale is None:
         return [result]
     return [result.quantized(parameters_of(y_scale, y_zero_point, a.dtype))]

@@ -5,42 +5,49 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import wraps
+from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, quantize
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import integers, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Moved", "moved"]
+__all__ = ["RULES", "Moved", "axes_of", "join", "moved", "reshaped", "sliced", "transposed", "with_channels_last"]
 
 Move = Callable[[Tensor], Tensor]
 
 
 class Moved(Deferred):
-    """The result of an operator, its elements moved."""
+    """A computed value, its elements moved."""
 
-    def __init__(self, source: Deferred, shape: tuple[int, ...], move: Move) -> None:
-        self._source, self._move = source, move
-        self.shape, self.dtype = shape, source.dtype
+    def __init__(self, lowering: Lowering, source: Deferred | Table, shape: tuple[int, ...], move: Move) -> None:
+        self._lowering, self._source, self._move = lowering, source, move
+        self.shape, self.dtype = shape, source.dtype if isinstance(source, Deferred) else FLOAT32
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Move the codes."""
-        return self._move(self._source.quantized(parameters))
+        codes = self._lowering.quantized(self._source, parameters)
+        assert isinstance(codes, Tensor)
+        return self._move(codes)
 
     def floats(self) -> Tensor:
         """Move the floats."""
-        return self._move(self._source.computed())
+        floats = self._lowering.floats(self._source)
+        assert isinstance(floats, Tensor)
+        return self._move(floats)
 
 
-def moved(value: Value, shape: Sequence[int], move: Move, move_array: Callable[[Array], Array]) -> Value:
+def moved(
+    lowering: Lowering, value: Value, shape: Sequence[int], move: Move, move_array: Callable[[Array], Array]
+) -> Value:
     """Return a value with its elements moved, as a tensor is and as an array is."""
     if isinstance(value, Table):
         return replace(value, codes=move(value.codes))
     if isinstance(value, Deferred):
-        return Moved(value, tuple(shape), move)
+        return Moved(lowering, value, tuple(shape), move)
     if isinstance(value, Dequantized):
         if value.scale.size == 1:
             return replace(value, codes=move_array(value.codes))
@@ -48,11 +55,30 @@ def moved(value: Value, shape: Sequence[int], move: Move, move_array: Callable[[
     return Constant(move_array(value.array)) if isinstance(value, Constant) else move(value)
 
 
-def _reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
+def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
+    """Return a value with its elements, in row-major order, under another shape.
+
+    Raises:
+        NotNative: The shape has not as many, or none.
+    """
     lengths = tuple(shape)
-    if int(np.prod(lengths)) != int(np.prod(value.shape)) or 0 in lengths:
+    if math.prod(lengths) != math.prod(value.shape) or 0 in lengths:
         raise NotNative(f"{value.shape} as {lengths}")
-    return moved(value, lengths, lambda tensor: lowering.reshaped(tensor, lengths), lambda a: a.reshape(lengths))
+    if isinstance(value, Dequantized) and value.scale.size > 1:
+        axis = _axis_after_reshape(value.shape, value.axis, lengths)
+        if axis is not None:
+            return replace(value, codes=value.codes.reshape(lengths), axis=axis)
+    return moved(
+        lowering, value, lengths, lambda tensor: lowering.reshaped(tensor, lengths), lambda a: a.reshape(lengths)
+    )
+
+
+def _axis_after_reshape(before: Sequence[int], axis: int, after: Sequence[int]) -> int | None:
+    """Return the axis that has the elements of an axis in their old order, if there is one."""
+    for place, length in enumerate(after):
+        if length == before[axis] and math.prod(after[:place]) == math.prod(before[:axis]):
+            return place
+    return None
 
 
 def reshape(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -62,9 +88,9 @@ def reshape(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     if not node.attributes.get("allowzero", 0):
         wanted = [value.shape[axis] if length == 0 else length for axis, length in enumerate(wanted)]
     if wanted.count(-1) == 1:
-        known = int(np.prod([length for length in wanted if length != -1]))
-        wanted[wanted.index(-1)] = int(np.prod(value.shape)) // max(known, 1)
-    return [_reshaped(lowering, value, wanted)]
+        known = math.prod(length for length in wanted if length != -1)
+        wanted[wanted.index(-1)] = math.prod(value.shape) // max(known, 1)
+    return [reshaped(lowering, value, wanted)]
 
 
 def flatten(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -72,11 +98,11 @@ def flatten(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     value = present(inputs[0])
     axis = int(node.attributes.get("axis", 1))
     axis += len(value.shape) if axis < 0 else 0
-    return [_reshaped(lowering, value, (int(np.prod(value.shape[:axis])), int(np.prod(value.shape[axis:]))))]
+    return [reshaped(lowering, value, (math.prod(value.shape[:axis]), math.prod(value.shape[axis:])))]
 
 
-def _axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...] | None:
-    """Return the axes of an attribute, or since version 13 of the second input; None if they are not given."""
+def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...] | None:
+    """Return the axes of an attribute, or of the second input, in ascending order; None if they are not given."""
     given = node.attributes.get("axes")
     if given is None and len(inputs) > 1 and inputs[1] is not None:
         given = integers(inputs[1], "the axes")
@@ -90,9 +116,9 @@ def _axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, .
 def squeeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Squeeze."""
     value = present(inputs[0])
-    axes = _axes(node, inputs, len(value.shape))
+    axes = axes_of(node, inputs, len(value.shape))
     kept = [length for axis, length in enumerate(value.shape) if not (length == 1 if axes is None else axis in axes)]
-    return [_reshaped(lowering, value, kept)]
+    return [reshaped(lowering, value, kept)]
 
 
 def unsqueeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -102,26 +128,53 @@ def unsqueeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     rank = len(value.shape) + len(given)
     axes = {axis % rank for axis in given}
     lengths = iter(value.shape)
-    return [_reshaped(lowering, value, [1 if axis in axes else next(lengths) for axis in range(rank)])]
+    return [reshaped(lowering, value, [1 if axis in axes else next(lengths) for axis in range(rank)])]
 
 
 def transpose(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Transpose."""
     value = present(inputs[0])
-    permutation = tuple(node.attributes.get("perm", tuple(reversed(range(len(value.shape))))))
-    shape = tuple(value.shape[axis] for axis in permutation)
+    return [transposed(lowering, value, node.attributes.get("perm", tuple(reversed(range(len(value.shape))))))]
+
+
+def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> Value:
+    """Return a value with its axes in another order."""
+    order = tuple(permutation)
+    shape = tuple(value.shape[axis] for axis in order)
     if isinstance(value, Dequantized):
-        return [replace(value, codes=value.codes.transpose(permutation), axis=permutation.index(value.axis))]
+        return replace(value, codes=value.codes.transpose(order), axis=order.index(value.axis))
 
     def move(tensor: Tensor) -> Tensor:
-        return lowering.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": permutation})
+        return lowering.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": order})
 
-    return [moved(value, shape, move, lambda array: array.transpose(permutation))]
+    return moved(lowering, value, shape, move, lambda array: array.transpose(order))
 
 
-def _sliced(
+def with_channels_last(rule: Rule) -> Rule:
+    """Return a rule of images for nodes whose channels may be the last axis: transpositions are views."""
+
+    @wraps(rule)
+    def lower(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+        if not node.attributes.get("channels_last", node.operator.startswith("Nhwc")):
+            return rule(lowering, node, inputs)
+        image = present(inputs[0])
+        first, last = (0, len(image.shape) - 1), tuple(range(1, len(image.shape) - 1))
+        attributes = {name: value for name, value in node.attributes.items() if name != "channels_last"}
+        plain = replace(node, operator=node.operator.removeprefix("Nhwc"), attributes=attributes)
+        results = rule(lowering, plain, [transposed(lowering, image, (*first, *last)), *inputs[1:]])
+        return [transposed(lowering, result, (0, *(axis + 1 for axis in last), 1)) for result in results]
+
+    return lower
+
+
+def sliced(
     lowering: Lowering, value: Value, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]
 ) -> Value:
+    """Return every step-th element of each axis from a start on, as many as the shape says.
+
+    Raises:
+        NotNative: There is none.
+    """
     if 0 in shape:
         raise NotNative("an empty slice")
     attributes = {"starts": tuple(starts), "steps": tuple(steps)}
@@ -133,47 +186,7 @@ def _sliced(
     def move(tensor: Tensor) -> Tensor:
         return lowering.emit("SLICE", [tensor], tensor.dtype, shape, attributes)
 
-    return moved(value, shape, move, lambda array: array[places])
-
-
-def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Slice, forwards."""
-    value = present(inputs[0])
-    rank = len(value.shape)
-    if node.version < 10:
-        starts, ends = node.attributes["starts"], node.attributes["ends"]
-        axes, steps = node.attributes.get("axes", range(len(starts))), (1,) * len(starts)
-    else:
-        starts, ends = integers(inputs[1], "the starts"), integers(inputs[2], "the ends")
-        given_axes, given_steps = (*inputs[3:], None, None)[:2]
-        axes = range(len(starts)) if given_axes is None else integers(given_axes, "the axes")
-        steps = (1,) * len(starts) if given_steps is None else integers(given_steps, "the steps")
-    begin, stride, shape = [0] * rank, [1] * rank, list(value.shape)
-    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        if step < 1:
-            raise NotNative("a slice backwards")
-        places = range(*slice(start, end, step).indices(value.shape[axis]))
-        begin[axis], stride[axis], shape[axis] = places.start, step, len(places)
-    return [_sliced(lowering, value, begin, stride, shape)]
-
-
-def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Gather by one constant index, or by constant indices at equal distances: a slice."""
-    value, indices = present(inputs[0]), constant(inputs[1], "the indices")
-    if isinstance(value, Constant | Dequantized) or not value.shape or indices.ndim > 1 or indices.size == 0:
-        raise NotNative("indices that are no vector")
-    axis = int(node.attributes.get("axis", 0)) % len(value.shape)
-    length = value.shape[axis]
-    places = [int(place) + (length if place < 0 else 0) for place in indices.reshape(-1)]
-    step = places[1] - places[0] if len(places) > 1 else 1
-    if min(places) < 0 or max(places) >= length or step < 1:
-        raise NotNative("indices out of range, or backwards")
-    if places != list(range(places[0], places[-1] + 1, step)):
-        raise NotNative("indices at several distances")
-    starts, steps, shape = [0] * len(value.shape), [1] * len(value.shape), list(value.shape)
-    starts[axis], steps[axis], shape[axis] = places[0], step, len(places)
-    part = _sliced(lowering, value, starts, steps, shape)
-    return [part if indices.ndim == 1 else _reshaped(lowering, part, (*shape[:axis], *shape[axis + 1 :]))]
+    return moved(lowering, value, shape, move, lambda array: array[places])
 
 
 def shape_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -201,7 +214,7 @@ def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     for index, length in enumerate(lengths):
         starts, shape = [0] * len(value.shape), list(value.shape)
         starts[axis], shape[axis] = sum(lengths[:index]), length
-        parts.append(_sliced(lowering, value, starts, (1,) * len(shape), shape))
+        parts.append(sliced(lowering, value, starts, (1,) * len(shape), shape))
     return [part for part, name in zip(parts, node.outputs, strict=True) if name]
 
 
@@ -209,7 +222,11 @@ def expand(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     """Expand."""
     value = present(inputs[0])
     shape = np.broadcast_shapes(value.shape, integers(inputs[1], "the shape"))
-    return [moved(value, shape, lambda tensor: lowering.expanded(tensor, shape), lambda a: np.broadcast_to(a, shape))]
+    return [
+        moved(
+            lowering, value, shape, lambda tensor: lowering.expanded(tensor, shape), lambda a: np.broadcast_to(a, shape)
+        )
+    ]
 
 
 class Joined(Deferred):
@@ -277,60 +294,16 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     return [join(lowering, parts, int(node.attributes["axis"]) % len(parts[0].shape))]
 
 
-def pad(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Pad with a constant."""
-    value = present(inputs[0])
-    rank = len(value.shape)
-    if node.attributes.get("mode", b"constant") != b"constant":
-        raise NotNative("padding that is no constant")
-    if node.version < 11:
-        pads, fill = node.attributes["pads"], np.float32(node.attributes.get("value", 0.0))
-        axes: Sequence[int] = range(rank)
-    else:
-        pads = integers(inputs[1], "the padding")
-        given, given_axes = (*inputs[2:], None, None)[:2]
-        fill = np.float32(0) if given is None else constant(given, "the value").reshape(())[()]
-        axes = range(rank) if given_axes is None else [axis % rank for axis in integers(given_axes, "the axes")]
-    start, end = [0] * rank, [0] * rank
-    for index, axis in enumerate(axes):
-        start[axis], end[axis] = pads[index], pads[index + len(axes)]
-    if min((*start, *end)) < 0:
-        raise NotNative("negative padding")
-    shape = tuple(length + a + b for length, a, b in zip(value.shape, start, end, strict=True))
-    if isinstance(value, Table):
-        if value.parameters is None:
-            raise NotNative("padding of a function of codes")
-        code = quantize(np.array([fill], np.float32), value.parameters)
-        if value.floats[code.view(np.uint8)[0]] != fill:
-            raise NotNative("padding with a value that no code stands for")
-        return [replace(value, codes=_padded(lowering, value.codes, shape, start, end, code[0]))]
-    if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
-        return [_padded(lowering, value, shape, start, end, np.asarray(fill).astype(value.dtype)[()])]
-    raise NotNative("padding of floats")
-
-
-def _padded(
-    lowering: Lowering, codes: Tensor, shape: Sequence[int], start: Sequence[int], end: Sequence[int], code: Any
-) -> Tensor:
-    if tuple(shape) == codes.shape:
-        return codes
-    attributes = {"start_padding": start, "end_padding": end, "value": (int(np.asarray(code).view(np.uint8)),)}
-    return lowering.emit("PADDING", [codes], codes.dtype, shape, attributes)
-
-
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Reshape"): reshape,
     ("", "Flatten"): flatten,
     ("", "Squeeze"): squeeze,
     ("", "Unsqueeze"): unsqueeze,
     ("", "Transpose"): transpose,
-    ("", "Gather"): gather,
     ("", "Shape"): shape_,
     ("", "Size"): shape_,
-    ("", "Slice"): slice_,
     ("", "Split"): split,
     ("", "Expand"): expand,
     ("", "Concat"): concat,
-    ("", "Pad"): pad,
     ("com.microsoft", "QLinearConcat"): qlinear_concat,
 }

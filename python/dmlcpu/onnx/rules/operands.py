@@ -7,10 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative
-from dmlcpu.onnx.values import Array, Constant, Operand, Parameters, Tensor, Value
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Parameters, Tensor, Value
 
-__all__ = ["CODE_TYPES", "aligned", "computed", "constant", "float_bits", "integers", "parameters_of", "present"]
+__all__ = [
+    "CODE_TYPES",
+    "aligned",
+    "computed",
+    "constant",
+    "float_bits",
+    "integers",
+    "on_floats",
+    "parameters_of",
+    "present",
+]
 
 CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.int8))
 
@@ -27,11 +37,13 @@ def present(value: Value | None) -> Value:
 
 
 def constant(value: Value | None, what: str) -> Array:
-    """Return the array of an operand that has to be known when the model is lowered.
+    """Return the array of an operand that has to be known when the model is lowered; of constant codes the floats.
 
     Raises:
         NotNative: It is computed.
     """
+    if isinstance(value, Dequantized):
+        return value.floats()
     if not isinstance(value, Constant):
         raise NotNative(f"{what} is not a constant")
     return value.array
@@ -87,6 +99,25 @@ def computed(lowering: Lowering, value: Value) -> Tensor:
     number = lowering.number(floats)
     assert number is not None
     return lowering.tensor(number, floats.dtype, floats.shape)
+
+
+def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
+    """Add a function of two FLOAT32 operands, broadcast to each other, by its number.
+
+    Raises:
+        NotNative: They are of another type.
+    """
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    operands: list[Operand] = []
+    for value in (a, b):
+        floats = lowering.floats(value)
+        if floats.dtype != np.float32:
+            raise NotNative(f"operands of type {floats.dtype}")
+        if isinstance(floats, Tensor):
+            operands.append(lowering.expanded(floats, shape))
+        else:
+            operands.append(np.broadcast_to(floats, shape or (1,)))
+    return lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, shape, {"function": (function,)})
 
 
 def float_bits(number: np.float32) -> int:

@@ -8,14 +8,15 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, window_of
-from dmlcpu.onnx.rules.movement import Moved
-from dmlcpu.onnx.rules.operands import CODE_TYPES, parameters_of, present
+from dmlcpu.onnx.rules.convolution import Window, window_of
+from dmlcpu.onnx.rules.movement import Moved, reshaped, with_channels_last
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, parameters_of, present
+from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "spatial_mean"]
+__all__ = ["RULES", "averaged", "maximum"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -49,15 +50,74 @@ class AveragePooling(Deferred):
         return self._lowering.emit("CODE_TABLE", [codes, _OTHER_SIGN], parameters.dtype, self.shape)
 
     def floats(self) -> Tensor:
-        """Add the pooling as a depthwise convolution by ones, its sums scaled."""
-        if any(self._window.start_padding) or any(self._window.end_padding):
-            raise NotNative("the average of floats beside padding")
-        channels = self.shape[1]
-        taps = int(np.prod(self._window.kernel))
-        scale = np.array([np.float32(1.0) / np.float32(taps)], np.float32)
-        ones = np.ones((channels, 1, *self._window.kernel), np.int8)
-        weights = Filter(ones, scale, np.zeros(1, np.int8))
-        return QuantizedConvolution(self._lowering, self._x, weights, None, self._window, channels).floats()
+        """Add the pooling of floats."""
+        floats = self._lowering.floats(self._x)
+        assert isinstance(floats, Tensor)
+        return float_pooling(self._lowering, floats, self._window, AVERAGE, self._include_padding)
+
+
+# The functions of FLOAT_POOLING.
+AVERAGE, MAXIMUM = 0, 1
+
+
+def float_pooling(
+    lowering: Lowering, floats: Tensor, window: Window, function: int, include_padding: bool = False
+) -> Tensor:
+    """Add a pooling of a FLOAT32 tensor.
+
+    Raises:
+        NotNative: It is none, or no image.
+    """
+    if floats.dtype != np.float32 or len(floats.shape) != 4:
+        raise NotNative(f"a pooling of {len(floats.shape)} dimensions of type {floats.dtype}")
+    attributes = {
+        **window.attributes(),
+        "window_size": window.kernel,
+        "include_padding": (int(include_padding),),
+        "function": (function,),
+    }
+    return lowering.emit("FLOAT_POOLING", [floats], FLOAT32, (*floats.shape[:2], *window.output), attributes)
+
+
+def averaged(lowering: Lowering, value: Value, window: Window, include_padding: bool = False) -> Value:
+    """Return the average of each window of an image: of codes where the value is dequantized, else of floats."""
+    if isinstance(value, Table) and value.parameters is not None and len(value.shape) in (4, 5):
+        return AveragePooling(lowering, value, window, include_padding)
+    return float_pooling(lowering, computed(lowering, value), window, AVERAGE, include_padding)
+
+
+class Maximum(Moved):
+    """The maximum of each window of what is to be quantized."""
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Take it of the codes, or quantize that of the floats."""
+        if parameters.keeps_order:
+            return super().quantized(parameters)
+        floats = self._lowering.floats(self)
+        assert isinstance(floats, Tensor)
+        return self._lowering.quantized_tensor(floats, parameters)
+
+
+def maximum(lowering: Lowering, value: Value, window: Window) -> Value:
+    """Return the maximum of each window of an image.
+
+    Of what is to be quantized it is that of the codes, where these keep the order.
+    """
+    shape = (*value.shape[:2], *window.output)
+
+    def move(tensor: Tensor) -> Tensor:
+        if tensor.dtype not in CODE_TYPES:
+            return float_pooling(lowering, tensor, window, MAXIMUM)
+        attributes = {**window.attributes(), "window_size": window.kernel}
+        return lowering.emit("MAX_POOLING", [tensor], tensor.dtype, shape, attributes)
+
+    if isinstance(value, Table):
+        if np.all(np.diff(_in_order(value)) >= 0):
+            return replace(value, codes=move(value.codes))
+        return Maximum(lowering, value, shape, move)
+    if isinstance(value, Deferred):
+        return Maximum(lowering, value, shape, move)
+    return move(computed(lowering, value))
 
 
 def _whole(spatial: Sequence[int]) -> Window:
@@ -66,81 +126,95 @@ def _whole(spatial: Sequence[int]) -> Window:
     return Window(tuple(spatial), ones, ones, zeros, zeros, ones)
 
 
-def _image(value: Table) -> Table:
+def _as_image(lowering: Lowering, value: Value) -> Value:
+    """Return rows as images of height 1."""
+    if len(value.shape) == 3:
+        return reshaped(lowering, value, (*value.shape[:2], 1, value.shape[2]))
     if len(value.shape) not in (4, 5):
         raise NotNative(f"a pooling of {len(value.shape)} dimensions")
     return value
 
 
-def _average_window(node: Node, shape: Sequence[int]) -> Window:
-    if node.attributes.get("ceil_mode", 0):
-        raise NotNative("ceil_mode")
-    return window_of(node, shape[2:], node.attributes["kernel_shape"])
+def _window_of_image(window: Window) -> Window:
+    """Return a window of rows as one of images of height 1."""
+    if len(window.kernel) > 1:
+        return window
+    one, none = (1,), (0,)
+    return Window(
+        one + window.kernel,
+        one + window.strides,
+        one + window.dilations,
+        none + window.start_padding,
+        none + window.end_padding,
+        one + window.output,
+    )
+
+
+def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
+    if node.operator.endswith("GlobalAveragePool"):
+        window, include_padding = _whole(value.shape[2:]), False
+    else:
+        window = window_of(node, value.shape[2:], node.attributes["kernel_shape"])
+        include_padding = bool(node.attributes.get("count_include_pad", 0))
+        if include_padding and node.attributes.get("ceil_mode", 0):
+            # What ceil_mode adds behind the padding never counts: the padding becomes part of the image.
+            plain = Margins(*_given_padding(node, len(window.kernel)))
+            if any((*plain.start, *plain.end)):
+                value = padded(lowering, value, Margins((0, 0, *plain.start), (0, 0, *plain.end)), np.float32(0))
+                window = _unpadded(window, value.shape[2:])
+            include_padding = False
+    shape = (*value.shape[:2], *window.output)
+    result = averaged(lowering, _as_image(lowering, value), _window_of_image(window), include_padding)
+    return reshaped(lowering, result, shape)
+
+
+def _unpadded(window: Window, spatial: Sequence[int]) -> Window:
+    """Return a window with the same positions on axes that begin with its start padding and have these lengths."""
+    lengths = zip(window.output, window.strides, window.kernel, window.dilations, spatial, strict=True)
+    end = tuple(
+        max((count - 1) * stride + (kernel - 1) * dilation + 1 - length, 0)
+        for count, stride, kernel, dilation, length in lengths
+    )
+    return replace(window, start_padding=(0,) * len(end), end_padding=end)
+
+
+def _given_padding(node: Node, rank: int) -> tuple[Sequence[int], Sequence[int]]:
+    if node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b""):
+        raise NotNative("ceil_mode with automatic padding")
+    padding = node.attributes.get("pads", (0,) * 2 * rank)
+    return padding[:rank], padding[rank:]
 
 
 def average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """AveragePool and GlobalAveragePool of dequantized codes."""
-    x = _image(lowering.affine(present(inputs[0])))
-    window = _whole(x.shape[2:]) if node.operator == "GlobalAveragePool" else _average_window(node, x.shape)
-    return [AveragePooling(lowering, x, window, bool(node.attributes.get("count_include_pad", 0)))]
-
-
-def spatial_mean(lowering: Lowering, node: Node, x: Table, axes: Sequence[int]) -> Deferred | None:
-    """Return the mean over the spatial axes of an image of dequantized codes; None if they are others."""
-    rank = len(x.shape)
-    is_image = x.parameters is not None and rank in (4, 5)
-    if not is_image or sorted(axis % rank for axis in axes) != list(range(2, rank)):
-        return None
-    return _mean(lowering, node, x, axes)
-
-
-def _mean(lowering: Lowering, node: Node, x: Table, axes: Sequence[int] | None) -> Deferred:
-    rank = len(x.shape)
-    if axes is None or sorted(axis % rank for axis in axes) != list(range(2, rank)):
-        raise NotNative("a mean over other axes than the spatial ones")
-    result = AveragePooling(lowering, x, _whole(x.shape[2:]), False)
-    if node.attributes.get("keepdims", 1):
-        return result
-    shape = x.shape[:2]
-    return Moved(result, shape, lambda tensor: lowering.reshaped(tensor, shape))
-
-
-def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearReduceMean over the spatial axes."""
-    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if not isinstance(x, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    table = _image(lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype)))
-    mean = _mean(lowering, node, table, node.attributes.get("axes"))
-    return [mean.quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
+    """AveragePool and GlobalAveragePool."""
+    return [_pooled_average(lowering, node, present(inputs[0]))]
 
 
 def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearAveragePool and QLinearGlobalAveragePool."""
     x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if node.attributes.get("channels_last", 0) or not isinstance(x, Tensor):
-        raise NotNative("channels_last")
-    table = _image(lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype)))
-    whole = node.operator == "QLinearGlobalAveragePool"
-    window = _whole(x.shape[2:]) if whole else _average_window(node, x.shape)
-    pooling = AveragePooling(lowering, table, window, bool(node.attributes.get("count_include_pad", 0)))
-    return [pooling.quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    result = _pooled_average(lowering, node, table)
+    codes = lowering.quantized(result, parameters_of(y_scale, y_zero_point, x.dtype))
+    assert isinstance(codes, Tensor)
+    return [codes]
 
 
 def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """MaxPool of codes: a positive scale keeps their order."""
+    """MaxPool and GlobalMaxPool."""
     value = present(inputs[0])
-    codes = value.codes if isinstance(value, Table) else value
-    if not isinstance(codes, Tensor) or codes.dtype not in CODE_TYPES or len(codes.shape) not in (3, 4):
-        raise NotNative("floats")
-    if isinstance(value, Table) and not np.all(np.diff(_in_order(value)) >= 0):
-        raise NotNative("a function of codes that does not keep their order")
-    if node.attributes.get("ceil_mode", 0) or node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
-        raise NotNative("ceil_mode, or the indices are asked for")
-    window = window_of(node, codes.shape[2:], node.attributes["kernel_shape"])
-    attributes = {**window.attributes(), "window_size": window.kernel}
-    pooled = lowering.emit("MAX_POOLING", [codes], codes.dtype, (*codes.shape[:2], *window.output), attributes)
-    return [replace(value, codes=pooled) if isinstance(value, Table) else pooled]
+    if len(value.shape) not in (3, 4):
+        raise NotNative(f"a pooling of {len(value.shape)} dimensions")
+    if node.operator == "GlobalMaxPool":
+        window = _whole(value.shape[2:])
+    elif node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
+        raise NotNative("the indices are asked for")
+    else:
+        window = window_of(node, value.shape[2:], node.attributes["kernel_shape"])
+    result = maximum(lowering, _as_image(lowering, value), _window_of_image(window))
+    return [reshaped(lowering, result, (*value.shape[:2], *window.output))]
 
 
 def _in_order(table: Table) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
@@ -152,7 +226,8 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "AveragePool"): average_pool,
     ("", "GlobalAveragePool"): average_pool,
     ("", "MaxPool"): max_pool,
-    ("com.microsoft", "QLinearAveragePool"): qlinear_average_pool,
-    ("com.microsoft", "QLinearGlobalAveragePool"): qlinear_average_pool,
-    ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
+    ("", "GlobalMaxPool"): max_pool,
+    ("com.microsoft", "NhwcMaxPool"): with_channels_last(max_pool),
+    ("com.microsoft", "QLinearAveragePool"): with_channels_last(qlinear_average_pool),
+    ("com.microsoft", "QLinearGlobalAveragePool"): with_channels_last(qlinear_average_pool),
 }

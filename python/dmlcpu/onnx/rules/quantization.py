@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
-from dmlcpu.onnx.values import Constant, Dequantized, Operand, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -90,6 +91,8 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         codes = lowering.quantized(value, parameters)
         return [Constant(codes) if isinstance(codes, np.ndarray) else codes]
     floats = lowering.floats(value)
+    if isinstance(floats, np.ndarray) and isinstance(scale, Constant) and isinstance(points, Constant):
+        return [Constant(_constant_codes(floats, scale.array, points.array, int(node.attributes.get("axis", 1))))]
     if isinstance(floats, np.ndarray) or dtype not in CODE_TYPES or _type_of(scale) != floats.dtype:
         raise NotNative(f"codes of type {dtype}")
     count = math.prod(present(scale).shape)
@@ -97,6 +100,16 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         points = Constant(np.zeros(count, named))
     operands = [floats, *(_along(lowering, parameter, floats.shape, node) for parameter in (scale, points))]
     return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)]
+
+
+def _constant_codes(floats: Array, scales: Array, points: Array, axis: int) -> Array:
+    """Return the codes of constant floats with scales along an axis, such as a filter's."""
+    if floats.dtype != np.float32 or scales.dtype != np.float32 or points.dtype not in CODE_TYPES:
+        raise NotNative(f"codes of type {points.dtype}")
+    if points.size == 1:
+        points = np.broadcast_to(points.reshape(1), scales.shape)
+    codes: Array = linear(np.ascontiguousarray(floats), scales, np.ascontiguousarray(points), axis=axis)
+    return codes
 
 
 def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

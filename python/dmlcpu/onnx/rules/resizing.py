@@ -11,11 +11,11 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.movement import moved
+from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "Taps", "resampled"]
 
 _Floats = Array  # FLOAT32
 
@@ -32,6 +32,11 @@ class Axis:
     size: int
     resized: int
     scale: np.float32
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything happens to it."""
+        return self.size != self.resized or bool(self.scale != 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,14 +158,14 @@ class Resized(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the resampling from codes to codes."""
         assert self._x.parameters is not None
-        return _resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
+        return resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
 
     def floats(self) -> Tensor:
         """Leave it to another runtime."""
         raise NotNative("an interpolation whose result is not quantized")
 
 
-def _resampled(
+def resampled(
     lowering: Lowering,
     codes: Tensor,
     shape: Sequence[int],
@@ -186,6 +191,23 @@ def _resampled(
     return lowering.reshaped(resampled, shape)
 
 
+def _repeated(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tuple[Taps, Taps]) -> Tensor:
+    """Return an image of any type with each row and column as often as the next.
+
+    Raises:
+        NotNative: The nearest ones are others.
+    """
+    split: list[int] = [*tensor.shape[:2]]
+    repeated: list[int] = [*tensor.shape[:2]]
+    for size, resized, of in zip(tensor.shape[2:], shape[2:], taps[4 - len(shape) :], strict=True):
+        times = resized // size
+        if times * size != resized or not np.array_equal(of.lower, np.arange(resized) // times):
+            raise NotNative("floats that do not repeat alike")
+        split += [size, 1]
+        repeated += [size, times]
+    return lowering.reshaped(lowering.expanded(lowering.reshaped(tensor, split), repeated), shape)
+
+
 def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Resize and Upsample, nearest or linear, of images."""
     value = present(inputs[0])
@@ -195,7 +217,17 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if mode not in (b"nearest", b"linear") or (mode == b"linear" and node.attributes.get("antialias", 0)):
         raise NotNative("cubic interpolation, or one against aliasing")
     axes = _axes(node, value.shape, inputs)
-    if any(axis.size != axis.resized or axis.scale != 1 for axis in axes[:2]):
+    if len(axes) == 4 and not axes[3].changes and axes[1].changes:  # channels are behind
+        image = transposed(lowering, value, (0, 3, 1, 2))
+        result = _resized(lowering, node, image, [axes[0], axes[3], axes[1], axes[2]])
+        return [transposed(lowering, result, (0, 2, 3, 1))]
+    return [_resized(lowering, node, value, axes)]
+
+
+def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
+    """Return an image resized, as its axes tell."""
+    mode = node.attributes.get("mode", b"nearest")
+    if any(axis.changes for axis in axes[:2]):
         raise NotNative("other axes than the spatial ones are resized")
     shape = tuple(axis.resized for axis in axes)
     if min(shape) < 1:
@@ -203,23 +235,26 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     spatial = [_taps(node, axis, mode == b"nearest") for axis in axes[2:]]
     single = np.zeros(1, np.int64)
     taps = (spatial[0] if len(spatial) == 2 else Taps(single, single, np.zeros(1, np.float32)), spatial[-1])
+    if mode == b"linear" and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
+        own = Parameters(np.float32(1), 0, value.dtype)
+        return resampled(lowering, value, shape, taps, own, own)
     if mode == b"linear":
-        return [Resized(lowering, lowering.affine(value), shape, taps)]
+        return Resized(lowering, lowering.affine(value), shape, taps)
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
-        raise NotNative("floats")
+        return _repeated(lowering, value, shape, taps)
 
     def move(tensor: Tensor) -> Tensor:
         if tensor.dtype not in CODE_TYPES:
-            raise NotNative("floats")
+            return _repeated(lowering, tensor, shape, taps)
         own = Parameters(np.float32(1), 0, tensor.dtype)
-        return _resampled(lowering, tensor, shape, taps, own, own)
+        return resampled(lowering, tensor, shape, taps, own, own)
 
     def move_array(array: Array) -> Array:
         images = array.reshape(*array.shape[:2], -1, array.shape[-1])
         chosen: Array = images[:, :, taps[0].lower][..., taps[1].lower]
         return chosen.reshape(shape)
 
-    return [moved(value, shape, move, move_array)]
+    return moved(lowering, value, shape, move, move_array)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

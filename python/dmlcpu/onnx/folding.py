@@ -1,0 +1,214 @@
+"""Nodes of constants, computed while a model is planned: shapes, and weights that are only rearranged.
+
+However small a model is, it may ask for any amount of work: arrays of 2**60 elements, loops without an end. So only
+operators are computed here whose work is in proportion to what they read and write, and a plan may spend no more on
+them than ``Folding`` grants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from dmlcpu.onnx.extraction import described, shape_of
+from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.values import Array, Constant, Value
+
+__all__ = ["Folding", "propagated"]
+
+# Operators that are numpy's in the reference evaluator.
+_ARRAYS: Final = frozenset(
+    {
+        "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+        "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "CumSum",
+        "DepthToSpace", "DequantizeLinear", "Div", "Equal", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
+        "GatherND", "Greater", "GreaterOrEqual", "Identity", "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "MatMul",
+        "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not", "OneHot", "Or", "Pad", "Pow", "QuantizeLinear",
+        "Range", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+        "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice",
+        "SpaceToDepth", "Split", "Sqrt", "Squeeze", "Sub", "Sum", "Tanh", "Tile", "Transpose", "Trilu", "Unsqueeze",
+        "Where", "Xor",
+    }
+)  # fmt: skip
+# Operators that go through their elements one by one there, and how many bytes each is as slow as.
+_ELEMENTS: Final = frozenset({"Erf", "GatherElements", "Scatter", "ScatterElements", "ScatterND", "TopK"})
+_ELEMENT_COST: Final = 1 << 10
+# Operators whose results may be of any size, whatever they read.
+_GROWING: Final = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Tile"})
+# The results of a node have no more bytes than this.
+_LARGEST: Final = 1 << 26
+# A plan reads and writes so many bytes in all, and as often what the model brings: a second's work, about.
+_GRANTED: Final = 1 << 28
+_GRANTED_TIMES: Final = 16
+# Arrays of more elements are no shapes.
+_LONGEST_SHAPE: Final = 1 << 10
+
+
+class Folding:
+    """What a plan may still spend on nodes of constants.
+
+    Args:
+        brought: Bytes of the model's constants.
+    """
+
+    def __init__(self, brought: int = 0, granted: int = _GRANTED) -> None:
+        self._left = granted + _GRANTED_TIMES * brought
+
+    def __call__(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Constant]:
+        """Compute a node of constants.
+
+        Raises:
+            NotNative: There is no telling, or it is too much.
+        """
+        if node.domain != "" or node.operator not in _ARRAYS | _ELEMENTS:
+            raise NotNative("no operator that is computed beforehand")
+        arrays = {
+            name: value.array
+            for name, value in zip(node.inputs, inputs, strict=True)
+            if name and isinstance(value, Constant)
+        }
+        factor = _ELEMENT_COST if node.operator in _ELEMENTS else 1
+        self._spend(factor * sum(array.nbytes for array in arrays.values()))
+        model, fed = _model_of(node, arrays)
+        sizes = [_bytes(dtype, shape) for dtype, shape in described(model).values()]
+        if node.operator in _GROWING and None in sizes:
+            raise NotNative("there is no telling the size of its result")
+        if node.operator == "MatMul":
+            factor = max(array.shape[-1] for array in arrays.values() if array.ndim)
+        size = sum(size or 0 for size in sizes)
+        self._spend(factor * size)
+        if size > _LARGEST:
+            raise NotNative("its result is too large to be computed beforehand")
+        return [Constant(array) for array in _computed(model, fed)]
+
+    def _spend(self, cost: int) -> None:
+        if cost > self._left:
+            raise NotNative("it is too much to be computed beforehand")
+        self._left -= cost
+
+
+def _model_of(node: Node, arrays: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """Return a model of a node, and what it is fed: large arrays, which no shape depends on and copies of cost time."""
+    fed = {name: array for name, array in arrays.items() if array.size > _LONGEST_SHAPE and array.dtype != object}
+    graph = onnx.helper.make_graph(
+        [node.proto],
+        "folded",
+        [
+            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in fed.items()
+        ],
+        [onnx.helper.make_empty_tensor_value_info(name) for name in node.outputs if name],
+        [
+            onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
+            for name, array in arrays.items()
+            if name not in fed
+        ],
+    )
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)]), fed
+
+
+def _computed(model: onnx.ModelProto, fed: Mapping[str, Array]) -> Sequence[Array]:
+    try:
+        with np.errstate(all="ignore"):
+            results: Any = ReferenceEvaluator(model).run(None, dict(fed))
+    except Exception as error:  # not every node is valid
+        raise NotNative(f"it cannot be computed beforehand ({error})") from None
+    if not all(isinstance(result, np.ndarray | np.generic) for result in results):
+        raise NotNative("its result is no tensor")
+    return [np.asarray(result) for result in results]
+
+
+def _bytes(dtype: np.dtype[Any] | None, shape: Sequence[int] | None) -> int | None:
+    return None if dtype is None or shape is None else dtype.itemsize * math.prod(shape)
+
+
+# Each round finds the shapes that depend on those of the round before.
+_MOST_ROUNDS: Final = 32
+
+
+def propagated(
+    model: onnx.ModelProto, nodes: Sequence[Node]
+) -> Mapping[str, tuple[np.dtype[Any] | None, tuple[int, ...] | None]]:
+    """Return what ``described`` does, and what follows where nodes compute with shapes.
+
+    Onnx's own propagation of data takes time without a bound.
+
+    Args:
+        model: Of these nodes alone, in this order.
+    """
+    small = _without_large_constants(model)
+    known = described(small)
+    wanted = [value.name for value in model.graph.output]
+    if all(None not in known.get(name, (None, None)) for name in wanted):
+        return known
+    folding = Folding(granted=1 << 20)
+    values: dict[str, Value] = {
+        tensor.name: Constant(onnx.numpy_helper.to_array(tensor)) for tensor in small.graph.initializer
+    }
+    shapes = {name: shape for name, (_, shape) in known.items()}
+    shapes |= {value.name: shape_of(value) for value in small.graph.input}
+    for _ in range(_MOST_ROUNDS):
+        found = _found(nodes, values, shapes, folding)
+        if not found:
+            break
+        values |= found
+        for node, proto in zip(nodes, small.graph.node, strict=True):
+            if node.outputs[0] in found:
+                constant = onnx.numpy_helper.from_array(np.asarray(found[node.outputs[0]].array, order="C"))
+                proto.CopyFrom(onnx.helper.make_node("Constant", [], [node.outputs[0]], value=constant))
+        known = described(small)
+        shapes |= {name: shape for name, (_, shape) in known.items()}
+    return known
+
+
+def _found(
+    nodes: Sequence[Node],
+    values: Mapping[str, Value],
+    shapes: Mapping[str, tuple[int, ...] | None],
+    folding: Folding,
+) -> dict[str, Constant]:
+    """Return the values of nodes with one output that read shapes, or small constants alone."""
+    found: dict[str, Constant] = {}
+    for node in nodes:
+        if len(node.outputs) != 1 or node.outputs[0] in values or set(node.reads) - set(node.inputs):
+            continue
+        inputs = [found.get(name, values.get(name)) if name else None for name in node.inputs]
+        shape = shapes.get(node.inputs[0]) if node.inputs else None
+        try:
+            if (node.domain, node.operator) in (("", "Shape"), ("", "Size")):
+                if shape is None:
+                    continue
+                ends = slice(node.attributes.get("start", 0), node.attributes.get("end"))
+                number: Any = shape[ends] if node.operator == "Shape" else math.prod(shape)
+                result = Constant(np.array(number, np.int64))
+            elif all(value is not None or not name for name, value in zip(node.inputs, inputs, strict=True)):
+                [result] = folding(node, inputs)
+            else:
+                continue
+        except (NotNative, ArithmeticError, TypeError, ValueError):  # a run tells what is wrong with it
+            continue
+        if result.array.size <= _LONGEST_SHAPE:
+            found[node.outputs[0]] = result
+    return found
+
+
+def _without_large_constants(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model whose large initializers are inputs."""
+    small = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    small.graph.name = model.graph.name
+    small.graph.node.extend(model.graph.node)
+    small.graph.input.extend(model.graph.input)
+    small.graph.output.extend(model.graph.output)
+    for tensor in model.graph.initializer:
+        if math.prod(tensor.dims) <= _LONGEST_SHAPE:
+            small.graph.initializer.append(tensor)
+        else:
+            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            small.graph.input.append(info)
+    return small

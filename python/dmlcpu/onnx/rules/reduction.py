@@ -1,0 +1,116 @@
+"""Means, sums and maxima over axes: poolings of images whose windows are as long as these axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.arithmetic import Multiple
+from dmlcpu.onnx.rules.convolution import Window
+from dmlcpu.onnx.rules.movement import axes_of, reshaped, transposed
+from dmlcpu.onnx.rules.operands import computed, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.pooling import averaged, maximum
+from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
+
+__all__ = ["RULES"]
+
+# Of the functions of ELEMENT_WISE_UNARY.
+_SQUARE_ROOT: Final = 4
+
+
+def _reduced(
+    lowering: Lowering, node: Node, inputs: Sequence[Value | None], pool: Callable[[Value, Window], Value]
+) -> Value:
+    """Return a value pooled over the axes of a node."""
+    value = present(inputs[0])
+    rank = len(value.shape)
+    axes = axes_of(node, inputs, rank)
+    if not axes:
+        if node.attributes.get("noop_with_empty_axes", 0):
+            return value
+        axes = tuple(range(rank))
+    kept = [axis for axis in range(rank) if axis not in axes]
+    shape = tuple(1 if axis in axes else length for axis, length in enumerate(value.shape))
+    if not node.attributes.get("keepdims", 1):
+        shape = tuple(value.shape[axis] for axis in kept)
+    if rank != 4 or min(axes) < 2:
+        value = _as_image(lowering, value, kept, axes)
+        axes = (2, 3)
+    kernel = tuple(value.shape[axis] if axis in axes else 1 for axis in (2, 3))
+    output = tuple(length // window for length, window in zip(value.shape[2:], kernel, strict=True))
+    window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), output)
+    return reshaped(lowering, pool(value, window), shape)
+
+
+def _as_image(lowering: Lowering, value: Value, kept: Sequence[int], axes: Sequence[int]) -> Value:
+    """Return a value with the axes that are kept as images and channels, and the others as rows and columns."""
+    order = (*kept, *axes)
+    if order != tuple(range(len(order))):
+        value = transposed(lowering, value, order)
+    lengths, count = value.shape, len(kept)
+    images = lengths[0] if count > 1 else 1
+    rows = lengths[count] if len(axes) > 1 else 1
+    shape = (images, math.prod(lengths[:count]) // images, rows, math.prod(lengths[count:]) // rows)
+    return reshaped(lowering, value, shape)
+
+
+def reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean."""
+    return [_reduced(lowering, node, inputs, lambda image, window: averaged(lowering, image, window))]
+
+
+def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMax."""
+    return [_reduced(lowering, node, inputs, lambda image, window: maximum(lowering, image, window))]
+
+
+def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    """Return the sum over the axes of a node: the mean, as often as there are elements in it."""
+    [mean] = reduce_mean(lowering, node, inputs)
+    count = math.prod(present(inputs[0]).shape) // math.prod(mean.shape)
+    if isinstance(mean, Deferred):
+        return Multiple(lowering, mean, count)
+    return on_floats(lowering, 2, mean, Constant(np.array(count, np.float32)))
+
+
+def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceSum, and of squares ReduceSumSquare and ReduceL2."""
+    if node.operator == "ReduceSum":
+        return [_summed(lowering, node, inputs)]
+    value = present(inputs[0])
+    squares: Value
+    if isinstance(value, Table):
+        squares = Table(value.codes, np.square(value.floats), None)
+    else:
+        squares = on_floats(lowering, 2, value, value)
+    total = _summed(lowering, node, [squares, *inputs[1:]])
+    if node.operator == "ReduceSumSquare":
+        return [total]
+    tensor = computed(lowering, total)
+    return [lowering.emit("ELEMENT_WISE_UNARY", [tensor], np.float32, tensor.shape, {"function": (_SQUARE_ROOT,)})]
+
+
+def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearReduceMean."""
+    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    [mean] = reduce_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
+    codes = lowering.quantized(mean, parameters_of(y_scale, y_zero_point, x.dtype))
+    assert isinstance(codes, Tensor)
+    return [codes]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "ReduceMean"): reduce_mean,
+    ("", "ReduceMax"): reduce_max,
+    **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
+    ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
+}

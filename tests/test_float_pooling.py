@@ -1,0 +1,131 @@
+"""FLOAT_POOLING on random layouts and windows, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import dmlcpu
+from fills import INPUT_FLOATS
+from graph_cases import assert_native_matches_reference, strides_of
+from native_operator import run_native
+from operator_case import OperatorCase
+from strategies import input_tensors, output_tensors
+from strided_tensor import StridedTensor, blank_tensor, element_span
+
+Devices = Mapping[str, dmlcpu.Device]
+Attributes = Mapping[str, Sequence[int]]
+
+
+def output_sizes(sizes: Sequence[int], attributes: Attributes) -> tuple[int, ...]:
+    names = ("window_size", "strides", "dilations", "start_padding", "end_padding")
+    numbers = zip(sizes[2:], *(attributes[name] for name in names), strict=True)
+    spatial = ((size + start + end - (w - 1) * d - 1) // step + 1 for size, w, step, d, start, end in numbers)
+    return (*sizes[:2], *spatial)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> OperatorCase:
+    axes = []
+    is_maximum = draw(st.booleans())
+    for _ in range(2):
+        size, window, dilation, stride = (draw(st.integers(1, most)) for most in (12, 4, 3, 4))
+        reach = (window - 1) * dilation
+        # Of an average a window may be wholly in the padding.
+        most = reach + (0 if is_maximum else 2)
+        start, end = draw(st.integers(0, most)), draw(st.integers(0, most))
+        assume(size + start + end > reach)
+        inside = [
+            any(0 <= o * stride - start + i * dilation < size for i in range(window))
+            for o in range((size + start + end - reach - 1) // stride + 1)
+        ]
+        assume(not is_maximum or all(inside))
+        axes.append((size, window, dilation, stride, start, end))
+    spatial, window_size, dilations, strides, start_padding, end_padding = zip(*axes, strict=True)
+    sizes = (draw(st.integers(1, 2)), draw(st.integers(1, 9) | st.sampled_from((15, 16, 17, 33, 70))), *spatial)
+    attributes = {
+        "function": (int(is_maximum),),
+        "include_padding": (int(draw(st.booleans())),),
+        "strides": strides,
+        "dilations": dilations,
+        "window_size": window_size,
+        "start_padding": start_padding,
+        "end_padding": end_padding,
+    }
+    tensors = {
+        "input_tensor": draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS)),
+        "output_tensor": draw(output_tensors("FLOAT32", output_sizes(sizes, attributes))),
+    }
+    return OperatorCase("FLOAT_POOLING", tensors, attributes)
+
+
+@given(cases())
+def test_equals_the_reference(devices: Devices, case: OperatorCase) -> None:
+    assert_native_matches_reference(devices, case)
+
+
+ATTRIBUTES: Attributes = {
+    "function": (0,),
+    "include_padding": (0,),
+    "strides": (2, 2),
+    "dilations": (1, 1),
+    "window_size": (3, 2),
+    "start_padding": (1, 0),
+    "end_padding": (1, 0),
+}
+
+
+@pytest.mark.parametrize("function", [0, 1])
+@pytest.mark.parametrize("input_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("output_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("sizes", [(2, 2100, 7, 6), (3, 40, 61, 50), (2, 1, 200, 300)])
+def test_several_tasks(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    input_layout: str,
+    output_layout: str,
+    sizes: tuple[int, ...],
+) -> None:
+    """Also more channels than fit the stack at once."""
+    attributes = {**ATTRIBUTES, "function": (function,)}
+    strides, pooled = strides_of(sizes, input_layout, 5), output_sizes(sizes, attributes)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", pooled, strides_of(pooled, output_layout, 3)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize(
+    ("input_sizes", "output_sizes", "changed"),
+    [
+        ((1, 2, 5, 6), (1, 2, 3, 4), {}),
+        ((1, 2, 5, 6), (1, 3, 3, 3), {}),
+        ((1, 2, 1, 5, 6), (1, 2, 1, 3, 3), {}),
+        ((1, 2, 5, 6), (1, 2, 3, 3), {"function": (2,)}),
+        ((1, 2, 5, 6), (1, 2, 3, 3), {"strides": (2,)}),
+        ((1, 2, 5, 6), (1, 2, 3, 3), {"window_size": (0, 2)}),
+        # A maximum of nothing.
+        ((1, 2, 5, 6), (1, 2, 4, 3), {"function": (1,), "start_padding": (3, 0)}),
+    ],
+)
+def test_refuses_what_does_not_fit(
+    device: dmlcpu.Device, input_sizes: tuple[int, ...], output_sizes: tuple[int, ...], changed: Attributes
+) -> None:
+    fitting = {
+        "input_tensor": blank_tensor("FLOAT32", (1, 2, 5, 6), None),
+        "output_tensor": blank_tensor("FLOAT32", (1, 2, 3, 3), None),
+    }
+    run_native(device, "FLOAT_POOLING", fitting, ATTRIBUTES)
+    tensors = {
+        "input_tensor": blank_tensor("FLOAT32", input_sizes, None),
+        "output_tensor": blank_tensor("FLOAT32", output_sizes, None),
+    }
+    with pytest.raises(ValueError, match="FLOAT_POOLING"):
+        run_native(device, "FLOAT_POOLING", tensors, {**ATTRIBUTES, **changed})

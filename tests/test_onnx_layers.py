@@ -1,0 +1,330 @@
+"""What networks are made of besides convolutions, as quantizers leave it: each node beside onnxruntime.
+
+The same node is tried on codes with the same codes wanted again, on a function of codes that no codes stand for, and on
+floats. Nodes that move or compare elements are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder, codes
+from test_onnx_rules import IMAGE, POINTS, SCALE, TYPES, Case, assert_like_onnxruntime, ints, qdq_of
+
+Array = NDArray[Any]
+FLOATS: Final = np.random.default_rng(11)
+
+
+MOVED: Final = (
+    Case("DepthToSpace", (2, 12, 3, 5), blocksize=2),
+    Case("DepthToSpace", (2, 18, 3, 5), blocksize=3, mode="CRD"),
+    Case("SpaceToDepth", (2, 3, 4, 6), blocksize=2),
+    Case("Tile", IMAGE, [ints(1, 2, 1, 3)]),
+    Case("Tile", (5,), [ints(3)]),
+    Case("Gather", IMAGE, [ints(2, 0, 1, 1)], axis=1),
+    Case("Gather", IMAGE, [ints(5, -1, 0)], axis=-1),
+    Case("Gather", (2, 3, 40, 2), [ints(*(7 * i % 40 for i in range(60)))], axis=2),
+    Case("Gather", (2, 40, 3), [ints(*(7 * i % 40 for i in range(30)))], axis=1),
+    Case("Gather", (40, 3), [ints(*(7 * i % 40 for i in range(30))).reshape(5, 6)], axis=0),
+    Case("Slice", IMAGE, [ints(-1), ints(-99), ints(3), ints(-1)]),
+    Case("Slice", (2, 30, 3), [ints(-1, 1), ints(-99, 3), ints(1, 2), ints(-2, 1)]),
+    Case("Pad", IMAGE, [ints(0, 0, 1, 2, 0, 0, 3, 0)], mode="reflect"),
+    Case("Pad", IMAGE, [ints(0, 2, 6, 2, 0, 0, 3, 5)], mode="reflect"),
+    Case("Pad", IMAGE, [ints(1, 0, 1, 2, 0, 0, 3, 0)], mode="edge"),
+    Case("Pad", IMAGE, [ints(0, 0, 1, 2, 0, 0, 3, 0)], mode="wrap", opset=19),
+    Case("Pad", IMAGE, [ints(0, 0, -1, 2, 0, -1, 3, -2)]),
+    Case("Pad", IMAGE, [ints(1, 2, 0, 1), np.float32(0.7), ints(-1, 1)], opset=18),
+    Case("Pad", IMAGE, [ints(0, 0, 1, 2, 0, 0, 3, 0), np.float32(-100)]),
+    Case("MaxPool", IMAGE, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+    Case("MaxPool", (1, 2, 8, 9), kernel_shape=[2, 3], strides=[3, 4], pads=[1, 1, 0, 1], ceil_mode=1),
+    Case("MaxPool", (2, 3, 10), kernel_shape=[3], strides=[2], ceil_mode=1),
+    Case("GlobalMaxPool", IMAGE),
+    Case("GlobalMaxPool", (2, 3, 9)),
+    Case("ReduceMax", IMAGE, axes=[1]),
+    Case("ReduceMax", IMAGE, axes=[-1, 2], keepdims=0),
+    Case("ReduceMax", IMAGE, keepdims=0),
+    Case("ReduceMax", (4, 7), [ints(-1)], opset=18),
+    Case(
+        "Resize",
+        IMAGE,
+        ["", np.float32([1, 2, 3, 1])],
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    ),
+    Case("Reshape", IMAGE, [ints(2, 3, 42)]),
+    Case("Transpose", IMAGE, perm=[0, 2, 3, 1]),
+    Case("Clip", IMAGE, [np.float32(0), np.float32(6)]),
+    Case("Relu", IMAGE),
+)
+
+SUMMED: Final = (
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, count_include_pad=1),
+    Case(
+        "AveragePool",
+        IMAGE,
+        most=1,
+        opset=19,
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        pads=[1, 1, 1, 1],
+        ceil_mode=1,
+        count_include_pad=1,
+    ),
+    Case("AveragePool", IMAGE, most=1, kernel_shape=[1, 5], pads=[0, 2, 0, 2]),
+    Case("AveragePool", (2, 3, 9), most=1, kernel_shape=[3], strides=[2], pads=[1, 0]),
+    Case("GlobalAveragePool", (2, 3, 9), most=1),
+    Case("ReduceMean", IMAGE, most=1, axes=[1]),
+    Case("ReduceMean", IMAGE, most=1, axes=[2]),
+    Case("ReduceMean", IMAGE, most=1, axes=[3], keepdims=0),
+    Case("ReduceMean", (2, 7, 6, 3), most=1, axes=[1, 2], keepdims=0),
+    Case("ReduceMean", (2, 7, 6), [ints(1)], most=1, opset=18),
+    Case("ReduceMean", (2, 7, 6), most=1, keepdims=0),
+    Case("ReduceMean", (2, 3, 4, 5, 6), most=1, axes=[0, 2, 4]),
+    Case("ReduceSum", IMAGE, [ints(2, 3)], 1, y_scale=2.0),
+    Case("ReduceSum", IMAGE, [ints(1)], 1, keepdims=0),
+    Case("ReduceSum", IMAGE, [ints()], 0, noop_with_empty_axes=1),
+    Case("ReduceSumSquare", IMAGE, most=1, axes=[1], y_scale=0.3),
+    Case("ReduceL2", IMAGE, most=1, axes=[-1]),
+    Case("BatchNormalization", IMAGE, [np.float32(row) for row in FLOATS.uniform(0.5, 2, (4, 3))], 1),
+    Case("BatchNormalization", (5, 7), [np.float32(row) for row in FLOATS.uniform(0.5, 2, (4, 7))], 1),
+    Case("BatchNormalization", (2, 3, 9), [np.float32([1, -2, 0.5]), *np.float32(FLOATS.uniform(1, 2, (3, 3)))], 1),
+    Case("BatchNormalization", IMAGE, [np.float32([1, 0, 1e-30]), *np.float32(FLOATS.uniform(1, 2, (3, 3)))], 1),
+    Case("Mul", IMAGE, [np.float32([0.3, -1.7, 2]).reshape(3, 1, 1)], 1),
+    Case("Mul", IMAGE, [np.float32([0.3, 0, 2]).reshape(1, 3, 1, 1)], 1),
+    Case("Add", IMAGE, [np.float32(FLOATS.normal(size=6))], 1),
+    Case("Sub", IMAGE, [np.float32(FLOATS.normal(size=(7, 1)))], 1),
+    Case("Div", IMAGE, [np.float32([0.7, -1.7, 2]).reshape(3, 1, 1)], 1),
+    Case("PRelu", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1)], 1),
+    Case("PRelu", IMAGE, [np.float32([0.3, 1, 1e-3]).reshape(3, 1, 1)], 1),
+    Case("Max", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
+    Case("Sum", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
+    Case("Mean", IMAGE, [np.float32([0.3, -0.25, 2]).reshape(3, 1, 1), np.float32(0.1)], 1),
+)
+
+
+@pytest.mark.parametrize(("x_type", "y_type"), [("uint8", "uint8"), ("int8", "int8"), ("uint8", "int8")])
+@pytest.mark.parametrize("case", [*MOVED, *SUMMED], ids=repr)
+def test_on_codes(random_numbers: np.random.Generator, case: Case, x_type: str, y_type: str) -> None:
+    model = qdq_of(case.operator, x_type, y_type, case.shape, case.others, **case.options)
+    assert_like_onnxruntime(model, {"x": codes(random_numbers, x_type, case.shape)}, case.most)
+
+
+def chain_of(case: Case, first: Sequence[Any], dtype: str, quantize: bool) -> bytes:
+    """A node behind another one, whose result no codes stand for; quantized behind it, or not."""
+    options = {key: value for key, value in case.options.items() if key not in ("opset", "y_scale")}
+    builder = Builder(case.options.get("opset", 17))
+    value = builder.input(dtype, case.shape)
+    if dtype != "float32":
+        value = builder.dequantized(value, SCALE, POINTS[dtype])
+    name, *others = first
+    value = builder.node(name, [value, *others]) if name else value
+    result = builder.node(case.operator, [value, *case.others], **options)
+    if quantize:
+        builder.output(builder.quantized(result, SCALE, POINTS["int8"]), "int8")
+    else:
+        builder.output(result, "float32")
+    return builder.build()
+
+
+@pytest.mark.parametrize("first", [("Tanh",), ("HardSwish",), ("Neg",), ("Sub", np.float32(0.321))], ids=repr)
+@pytest.mark.parametrize("quantize", [False, True])
+@pytest.mark.parametrize("case", [*MOVED, *SUMMED], ids=repr)
+def test_on_functions_of_codes(
+    random_numbers: np.random.Generator, case: Case, first: Sequence[Any], quantize: bool
+) -> None:
+    many = case.operator == "Gather" and case.others[0].size > 16
+    backwards = case.operator == "Slice" and case.shape[1] == 30
+    native = quantize or not (many or backwards)  # floats are not looked up one by one
+    model = chain_of(case, first, "uint8", quantize)
+    most = max(case.most, int(first[0] == "Tanh"))
+    assert_like_onnxruntime(model, {"x": codes(random_numbers, "uint8", case.shape)}, most, native=native)
+
+
+@pytest.mark.parametrize("case", [*MOVED, *SUMMED], ids=repr)
+def test_on_floats(random_numbers: np.random.Generator, case: Case) -> None:
+    many = case.operator == "Gather" and case.others[0].size > 16
+    backwards = case.operator == "Slice" and case.shape[1] == 30
+    feeds = {"x": random_numbers.normal(size=case.shape).astype(np.float32)}
+    assert_like_onnxruntime(chain_of(case, [""], "float32", False), feeds, native=not (many or backwards))
+
+
+def small_convolution(builder: Builder, name: str, shape: Sequence[int], rng: np.random.Generator) -> Any:
+    value = builder.dequantized(builder.input("uint8", shape, name), SCALE, POINTS["uint8"])
+    scales = rng.uniform(0.001, 0.01, 4).astype(np.float32)
+    weights = builder.dequantized(codes(rng, "int8", (4, shape[1], 3, 3)), scales, np.zeros(4, np.int8), axis=0)
+    bias = builder.dequantized(
+        np.int32([999, -5000, 700, 0]), np.float32(SCALE) * scales, np.zeros(4, np.int32), axis=0
+    )
+    return builder.node("Conv", [value, weights, bias], pads=[1, 1, 1, 1])
+
+
+BEHIND_CONVOLUTIONS: Final[Mapping[str, tuple[str, Sequence[Any], Mapping[str, Any]]]] = {
+    "batch normalization": (
+        "BatchNormalization",
+        [np.float32(row) for row in ([1, -2, 0.5, 3], [0, 1, 0.1, -9], [0.3, 0.1, -0.2, 4], [1, 0.5, 2, 7])],
+        {},
+    ),
+    "factors of 0": ("Mul", [np.float32([1, 0, 2, 3]).reshape(4, 1, 1)], {}),
+    "addends": ("Add", [np.float32([1, 0, 2, 3]).reshape(4, 1, 1)], {}),
+    "maxima": ("MaxPool", [], {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+    "averages": ("AveragePool", [], {"kernel_shape": [3, 3], "strides": [2, 2]}),
+    "padding": ("Pad", [ints(0, 0, 1, 1, 0, 0, 0, 2)], {}),
+    "reflection": ("Pad", [ints(0, 0, 1, 1, 0, 0, 0, 2)], {"mode": "reflect"}),
+    "pixel shuffle": ("DepthToSpace", [], {"blocksize": 2}),
+    "means of rows": ("ReduceMean", [], {"axes": [3]}),
+    "pixels that repeat": (
+        "Resize",
+        ["", np.float32([1, 1, 2, 3])],
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ),
+    "halves": ("Mul", [np.float32(0.5)], {}),
+    "quotients": ("Div", [np.float32([[[3]]])], {}),
+    "several slopes": ("PRelu", [np.float32([0.1, -0.2, 0.3, 2]).reshape(4, 1, 1)], {}),
+    "hard swish": ("HardSwish", [], {}),
+}
+
+
+@pytest.mark.parametrize("name", BEHIND_CONVOLUTIONS)
+@pytest.mark.parametrize("quantize", [False, True])
+def test_behind_convolutions(random_numbers: np.random.Generator, name: str, quantize: bool) -> None:
+    """Without codes in between."""
+    operator, others, attributes = BEHIND_CONVOLUTIONS[name]
+    builder = Builder()
+    result = builder.node(operator, [small_convolution(builder, "x", IMAGE, random_numbers), *others], **attributes)
+    if quantize:
+        builder.output(builder.quantized(builder.node("Relu", [result]), 0.1, np.uint8(3)), "uint8")
+    else:
+        builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+GEMMS: Final = (
+    ({"alpha": 0.5}, (5,)),
+    ({"alpha": 0.5, "beta": 3.0, "transB": 1}, (5,)),
+    ({"beta": 2.0}, (1, 5)),
+    ({"beta": 2.0, "transA": 1}, ()),
+    ({"transA": 1, "transB": 1}, (1,)),
+)
+
+
+@pytest.mark.parametrize(("attributes", "bias_shape"), GEMMS, ids=repr)
+@pytest.mark.parametrize("on_codes", [False, True])
+def test_products_with_factors(
+    random_numbers: np.random.Generator, attributes: Mapping[str, float], bias_shape: tuple[int, ...], on_codes: bool
+) -> None:
+    shape = (8, 3) if attributes.get("transA") else (3, 8)
+    matrix = codes(random_numbers, "int8", (5, 8) if attributes.get("transB") else (8, 5))
+    builder, point = Builder(), POINTS["uint8"]
+    x = builder.input("uint8", shape)
+    if on_codes:
+        plain = {key: value for key, value in attributes.items() if key != "beta"}
+        operands = [x, np.float32(SCALE), point, matrix, np.float32(0.02), np.int8(0)]
+        operands += [random_numbers.integers(-9999, 9999, 5, np.int32), np.float32(0.1), point]
+        builder.output(builder.node("com.microsoft.QGemm", operands, **plain), "uint8")
+    else:
+        bias = random_numbers.normal(size=bias_shape).astype(np.float32)
+        operands = [builder.dequantized(x, SCALE, point), builder.dequantized(matrix, 0.02, np.int8(0)), bias]
+        builder.output(builder.quantized(builder.node("Gemm", operands, **attributes), 0.1, point), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)}, 1)
+
+
+@pytest.mark.parametrize("opset", [13, 21])
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_filters_quantized_by_the_model(
+    random_numbers: np.random.Generator, opset: int, per_channel: bool, narrow: bool
+) -> None:
+    """As training with quantization leaves them: floats, quantized, clipped, dequantized."""
+    filters = random_numbers.normal(size=(5, 3, 3, 3)).astype(np.float32)
+    scales = random_numbers.uniform(0.01, 0.02, 5).astype(np.float32) if per_channel else np.float32(0.015)
+    points = np.zeros(scales.shape, np.int8)
+    builder = Builder(opset)
+    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
+    quantized = builder.node("QuantizeLinear", [filters, scales, points], axis=0)
+    if narrow:
+        quantized = builder.node("Clip", [quantized, np.int8(-127), np.int8(127)])
+    weights = builder.node("DequantizeLinear", [quantized, scales, points], axis=0)
+    result = builder.node("Conv", [value, weights])
+    builder.output(builder.quantized(result, 0.2, np.uint8(99)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+def test_filters_that_are_reshaped(random_numbers: np.random.Generator) -> None:
+    """Scales of channels stay scales of channels: a linear layer as a convolution."""
+    filters = codes(random_numbers, "int8", (5, 12))
+    scales = random_numbers.uniform(0.01, 0.02, 5).astype(np.float32)
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (2, 3, 2, 2)), SCALE, POINTS["uint8"])
+    weights = builder.dequantized(filters, scales, np.zeros(5, np.int8), axis=0)
+    result = builder.node("Conv", [value, builder.node("Reshape", [weights, ints(5, 3, 2, 2)])])
+    builder.output(builder.quantized(result, 0.2, np.uint8(99)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 2, 2))}, 1)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_interpolated_codes(random_numbers: np.random.Generator, dtype: str) -> None:
+    """Resize of codes themselves: interpolated and rounded, where onnxruntime cuts off."""
+    builder = Builder()
+    value = builder.node("Resize", [builder.input(dtype, IMAGE), "", np.float32([1, 1, 2, 1.5])], mode="linear")
+    builder.output(value, dtype)
+    x = codes(random_numbers, dtype, IMAGE)
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+    [interpolated] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    builder = Builder()
+    floats = builder.node("Cast", [builder.input(dtype, IMAGE)], to=1)
+    floats = builder.node("Resize", [floats, "", np.float32([1, 1, 2, 1.5])], mode="linear")
+    builder.output(builder.quantized(floats, 1, np.zeros((), dtype)), dtype)
+    [rounded] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    np.testing.assert_array_equal(interpolated, rounded)
+
+
+@pytest.mark.parametrize("operator", ["Pow", "PRelu", "Clip"])
+def test_constants_that_are_dequantized(random_numbers: np.random.Generator, operator: str) -> None:
+    """Quantizers take exponents, slopes and bounds for weights."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", IMAGE), SCALE, POINTS["uint8"])
+    constants = [builder.dequantized(np.uint8(200), 0.01, np.uint8(0))]
+    if operator == "Clip":
+        constants.insert(0, builder.dequantized(np.uint8(20), 0.01, np.uint8(0)))
+    if operator == "PRelu":
+        constants = [builder.dequantized(np.uint8([[[200]]]), 0.01, np.uint8(0))]
+    builder.output(builder.quantized(builder.node(operator, [value, *constants]), 0.1, np.uint8(3)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+WINDOW: Final[Mapping[str, Sequence[int]]] = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+CHANNELS_LAST: Final[Mapping[str, Mapping[str, Any]]] = {
+    "NhwcMaxPool": WINDOW,
+    "QLinearConv": {"channels_last": 1, **WINDOW},
+    "QLinearAveragePool": {"channels_last": 1, **WINDOW},
+    "QLinearGlobalAveragePool": {"channels_last": 1},
+}
+
+
+@pytest.mark.parametrize("operator", CHANNELS_LAST)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_channels_last(random_numbers: np.random.Generator, operator: str, dtype: str) -> None:
+    """As onnxruntime writes a model that it has optimized."""
+    builder, point, shape = Builder(), POINTS[dtype], (2, 7, 6, 4)
+    operands = [builder.input(dtype, shape)]
+    if operator == "QLinearConv":
+        operands += [
+            np.float32(SCALE),
+            point,
+            codes(random_numbers, "int8", (5, 4, 3, 2)),
+            np.float32(0.01),
+            np.int8(0),
+        ]
+        operands += [np.float32(0.3), point]
+    elif operator != "NhwcMaxPool":
+        operands += [np.float32(SCALE), point, np.float32(0.03), point]
+    builder.output(builder.node(f"com.microsoft.{operator}", operands, **CHANNELS_LAST[operator]), dtype)
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, dtype, shape)}, 1)

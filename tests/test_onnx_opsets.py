@@ -1,0 +1,100 @@
+"""Nodes in the forms that they had from opset 10 on: attributes that became inputs, defaults that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from onnx_models import Builder, codes
+from test_onnx_rules import assert_like_onnxruntime, ints
+
+SHAPE: Final = (2, 4, 7, 6)
+STATISTICS: Final = np.random.default_rng(3).uniform(0.5, 1.5, (4, 4)).astype(np.float32)
+
+
+def over_axes(builder: Builder, operator: str, value: str, axes: Sequence[int], since: int, **options: Any) -> Any:
+    """Axes are an attribute, and an input since a version."""
+    if builder.opset >= since:
+        return builder.node(operator, [value, ints(*axes)], **options)
+    return builder.node(operator, [value], axes=list(axes), **options)
+
+
+def padded(builder: Builder, value: str, mode: str) -> Any:
+    pads = [0, 0, 1, 2, 0, 0, 0, 1]
+    if builder.opset >= 11:
+        return builder.node("Pad", [value, ints(*pads), np.float32(0)], mode=mode)
+    return builder.node("Pad", [value], pads=pads, value=0.0, mode=mode)
+
+
+def clipped(builder: Builder, value: str) -> Any:
+    if builder.opset >= 11:
+        return builder.node("Clip", [value, np.float32(0), np.float32(6)])
+    return builder.node("Clip", [value], min=0.0, max=6.0)
+
+
+def split(builder: Builder, value: str) -> Any:
+    if builder.opset >= 13:
+        return builder.node("Split", [value, ints(1, 3)], count=2, axis=1)[1]
+    return builder.node("Split", [value], count=2, axis=1, split=[1, 3])[1]
+
+
+def split_evenly(builder: Builder, value: str) -> Any:
+    options = {"num_outputs": 2} if builder.opset >= 18 else {}
+    return builder.node("Split", [value], count=2, axis=1, **options)[0]
+
+
+def resized(builder: Builder, value: str, mode: str) -> Any:
+    scales = np.float32([1, 1, 2, 2])
+    if builder.opset == 10:
+        return builder.node("Resize", [value, scales], mode=mode)
+    return builder.node("Resize", [value, np.float32([]), scales], mode=mode)
+
+
+def pooled(builder: Builder, value: str, operator: str, **options: Any) -> Any:
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+    return builder.node(operator, [value], ceil_mode=1, **window, **options)
+
+
+NODES: Final[Mapping[str, Callable[[Builder, str], Any]]] = {
+    "padding": lambda builder, x: padded(builder, x, "constant"),
+    "reflection": lambda builder, x: padded(builder, x, "reflect"),
+    "mean of planes": lambda builder, x: over_axes(builder, "ReduceMean", x, (2, 3), 18, keepdims=0),
+    "mean of channels": lambda builder, x: over_axes(builder, "ReduceMean", x, (1,), 18),
+    "maximum": lambda builder, x: over_axes(builder, "ReduceMax", x, (-1,), 18),
+    "sum": lambda builder, x: over_axes(builder, "ReduceSum", x, (2,), 13),
+    "length": lambda builder, x: over_axes(builder, "ReduceL2", x, (1,), 18),
+    "axes more": lambda builder, x: over_axes(builder, "Unsqueeze", x, (1,), 13),
+    "axes less": lambda builder, x: over_axes(
+        builder, "Squeeze", over_axes(builder, "ReduceMean", x, (2, 3), 18), (2, 3), 13
+    ),
+    "bounds": clipped,
+    "parts": split,
+    "equal parts": split_evenly,
+    "nearest": lambda builder, x: resized(builder, x, "nearest"),
+    "linear": lambda builder, x: resized(builder, x, "linear"),
+    "averages": lambda builder, x: pooled(builder, x, "AveragePool"),
+    "averages with padding": lambda builder, x: pooled(builder, x, "AveragePool", count_include_pad=1),
+    "maxima": lambda builder, x: pooled(builder, x, "MaxPool"),
+    "slice": lambda builder, x: builder.node("Slice", [x, ints(1), ints(5), ints(2)]),
+    "blocks": lambda builder, x: builder.node("DepthToSpace", [x], blocksize=2),
+    "normalization": lambda builder, x: builder.node("BatchNormalization", [x, *STATISTICS]),
+    "repetition": lambda builder, x: builder.node("Tile", [x, ints(1, 1, 2, 1)]),
+    "slopes": lambda builder, x: builder.node("PRelu", [x, STATISTICS[0].reshape(4, 1, 1)]),
+    "square": lambda builder, x: builder.node("Pow", [x, np.float32(2)]),
+    "dropout": lambda builder, x: builder.node("Dropout", [x]),
+    "indices": lambda builder, x: builder.node("Gather", [x, ints(3, 0, 1)], axis=1),
+    "sum of three": lambda builder, x: builder.node("Sum", [x, x, builder.node("Relu", [x])]),
+    "softmax": lambda builder, x: builder.node("Softmax", [x], axis=3),
+}
+
+
+@pytest.mark.parametrize("opset", range(10, 22))
+@pytest.mark.parametrize("name", NODES)
+def test_node(random_numbers: np.random.Generator, name: str, opset: int) -> None:
+    builder = Builder(opset)
+    value = builder.dequantized(builder.input("uint8", SHAPE), 0.05, np.uint8(120))
+    builder.output(builder.quantized(NODES[name](builder, value), 0.06, np.uint8(110)), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", SHAPE)}, 1)

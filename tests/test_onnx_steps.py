@@ -1,0 +1,109 @@
+"""The steps that models become: what is computed once, in one step, or not at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_models import Builder, codes
+from test_onnx_layers import small_convolution
+from test_onnx_rules import IMAGE, POINTS, SCALE, TYPES, assert_like_onnxruntime, ints
+
+
+def steps_of(model: bytes) -> list[str]:
+    return [step.type for part in dmlcpu.InferenceSession(model).partitions() for step in part.steps]
+
+
+def test_what_several_nodes_read_is_computed_once(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    result = small_convolution(builder, "x", IMAGE, random_numbers)
+    activated = builder.node("Relu", [result])
+    for value in (result, result, activated, activated):
+        builder.output(builder.quantized(value, 0.1, np.uint8(3)), "uint8")
+    steps = steps_of(builder.build())
+    assert steps.count("QUANTIZED_LINEAR_CONVOLUTION") == 1
+    assert steps.count("CODE_TABLE") <= 1
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+def test_pixels_of_photographs(random_numbers: np.random.Generator) -> None:
+    """UINT8 pixels, normalized in the model, channels behind; the first convolution's codes."""
+    builder = Builder()
+    floats = builder.node("Cast", [builder.input("uint8", (2, 7, 6, 3))], to=1)
+    floats = builder.node("Div", [floats, np.float32(255)])
+    floats = builder.node("Sub", [floats, np.float32([0.485, 0.456, 0.406])])
+    floats = builder.node("Div", [floats, np.float32([0.229, 0.224, 0.225])])
+    quantized = builder.quantized(builder.node("Transpose", [floats], perm=[0, 3, 1, 2]), 0.019, np.uint8(114))
+    builder.output(quantized, "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 7, 6, 3))}, 1)
+    steps = steps_of(builder.build())
+    assert "ELEMENT_WISE_BINARY" not in steps
+
+
+@pytest.mark.parametrize("operator", ["shuffle", "DepthToSpace", "SpaceToDepth"])
+def test_what_moves_between_convolutions_is_copied_once(random_numbers: np.random.Generator, operator: str) -> None:
+    """To where the second one reads it, not over a layout of neither."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 8, 6, 6)), SCALE, POINTS["uint8"])
+    filters = [builder.dequantized(codes(random_numbers, "int8", (8, 8, 1, 1)), 0.01, np.int8(0))]
+    value = builder.dequantized(
+        builder.quantized(builder.node("Conv", [value, *filters]), 0.3, np.uint8(9)), 0.3, np.uint8(9)
+    )
+    if operator == "shuffle":
+        value = builder.node("Reshape", [value, ints(1, 2, 4, 6, 6)])
+        value = builder.node("Transpose", [value], perm=[0, 2, 1, 3, 4])
+        value = builder.node("Reshape", [value, ints(1, 8, 6, 6)])
+        channels = 8
+    else:
+        value = builder.node(operator, [value], blocksize=2)
+        channels = 2 if operator == "DepthToSpace" else 32
+    filters = [builder.dequantized(codes(random_numbers, "int8", (8, channels, 1, 1)), 0.01, np.int8(0))]
+    builder.output(builder.quantized(builder.node("Conv", [value, *filters]), 0.3, np.uint8(9)), "uint8")
+    steps = steps_of(builder.build())
+    assert steps == ["QUANTIZED_LINEAR_CONVOLUTION", "COPY", "QUANTIZED_LINEAR_CONVOLUTION"]
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 8, 6, 6))}, 1)
+
+
+def gated(builder: Builder, codes_in: str, gate: str, dtype: str) -> str:
+    """A value times its sigmoid, or its hard sigmoid in four nodes, each result quantized."""
+    point = POINTS[dtype]
+    value = builder.dequantized(codes_in, 0.04, point)
+    if gate == "Sigmoid":
+        result = builder.dequantized(
+            builder.quantized(builder.node("Sigmoid", [value]), 1 / 256, point), 1 / 256, point
+        )
+    else:
+        result = builder.node("Clip", [builder.node("Add", [value, np.float32(3)]), np.float32(0), np.float32(6)])
+        result = builder.dequantized(builder.quantized(result, 0.025, point), 0.025, point)
+        result = builder.node("Div", [result, np.float32(6)])
+        result = builder.dequantized(builder.quantized(result, 1 / 256, point), 1 / 256, point)
+    name: str = builder.quantized(builder.node("Mul", [value, result]), 0.035, point)
+    return name
+
+
+def gated_on_codes(builder: Builder, codes_in: str, dtype: str) -> str:
+    point, scales = POINTS[dtype], np.float32([0.04, 1 / 256, 0.035])
+    sigmoid = builder.node("com.microsoft.QLinearSigmoid", [codes_in, scales[0], point, scales[1], point])
+    operands = [codes_in, scales[0], point, sigmoid, scales[1], point, scales[2], point]
+    name: str = builder.node("com.microsoft.QLinearMul", operands)
+    return name
+
+
+@pytest.mark.parametrize("gate", ["Sigmoid", "HardSigmoid", "QLinearSigmoid"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_gates_of_the_same_codes_are_one_table(random_numbers: np.random.Generator, gate: str, dtype: str) -> None:
+    """The steps between are gone."""
+    builder = Builder()
+    value = builder.dequantized(builder.input(dtype, IMAGE), SCALE, POINTS[dtype])
+    weights = builder.dequantized(codes(random_numbers, "int8", (4, 3, 1, 1)), 0.01, np.int8(0))
+    convolved = builder.quantized(builder.node("Conv", [value, weights]), 0.04, POINTS[dtype])
+    on_codes = gate.startswith("QLinear")
+    result = gated_on_codes(builder, convolved, dtype) if on_codes else gated(builder, convolved, gate, dtype)
+    builder.output(result, dtype)
+    steps = steps_of(builder.build())
+    assert steps == ["QUANTIZED_LINEAR_CONVOLUTION", "CODE_TABLE"]
+    feeds = {"x": codes(random_numbers, dtype, IMAGE)}
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+    builder.output(convolved, dtype)  # and where the convolution's codes are wanted too
+    assert_like_onnxruntime(builder.build(), feeds, 1)

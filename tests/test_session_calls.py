@@ -1,0 +1,268 @@
+"""What callers give a session and get of it: feeds, outputs, options, futures, processes that fork."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder, codes
+
+Array = NDArray[Any]
+
+
+def doubled(shape: tuple[int | str, ...] = (2, 3)) -> bytes:
+    """Codes x, and y: what they stand for, doubled."""
+    builder = Builder()
+    x = builder.input("uint8", shape)
+    floats = builder.dequantized(x, 0.1, np.uint8(7))
+    builder.output(builder.quantized(builder.node("Mul", [floats, np.float32(2)]), 0.1, np.uint8(7)), "uint8")
+    return builder.build()
+
+
+def expected(x: Array) -> Array:
+    return np.clip(2 * (x.astype(int) - 7) + 7, 0, 255).astype(np.uint8)
+
+
+X: Final = np.arange(6, dtype=np.uint8).reshape(2, 3) * 20
+
+
+def aliases() -> bytes:
+    """Outputs that are the input, the same value under two names, and a view of a value."""
+    builder = Builder()
+    x = builder.input("uint8", (2, 3))
+    y = builder.quantized(builder.node("Sigmoid", [builder.dequantized(x, 0.1, np.uint8(7))]), 0.004, np.uint8(0))
+    constant = builder.constant(np.int64([1, 2]))
+    for value in (x, y, constant):
+        for result in (value, builder.node("Identity", [value]), builder.node("Identity", [value])):
+            builder.output(result, "int64" if value == constant else "uint8")
+    builder.output(builder.node("Reshape", [x, np.int64([-1])]), "uint8")
+    return builder.build()
+
+
+def test_outputs_are_arrays_of_their_own() -> None:
+    session = dmlcpu.InferenceSession(aliases())
+    feed = X.copy()
+    first = [array.copy() for array in session.run(None, {"x": feed})]
+    results = session.run(None, {"x": feed})
+    for index, result in enumerate(results):
+        assert not np.may_share_memory(result, feed)
+        assert not any(np.may_share_memory(result, other) for other in results[:index])
+        result[:] = 99
+    np.testing.assert_array_equal(feed, X)
+    for again, once in zip(session.run(None, {"x": feed}), first, strict=True):
+        np.testing.assert_array_equal(again, once)
+    name = session.get_outputs()[1].name
+    one, other = session.run([name, name], {"x": feed})
+    assert not np.may_share_memory(one, other)
+
+
+def test_feeds_of_a_run_to_come_may_be_written_to() -> None:
+    session = dmlcpu.InferenceSession(doubled(("N", "M")))
+    feed = np.zeros((1000, 1000), np.uint8)
+    futures = []
+    for value in range(8):
+        feed[:] = value * 10
+        futures.append(session.run_async(None, {"x": feed}))
+    feed[:] = 255
+    for value, future in enumerate(futures):
+        [result] = future.result()
+        np.testing.assert_array_equal(result, expected(np.full((1000, 1000), value * 10, np.uint8)))
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        (None, r"input_feed: got None, expected a mapping from names to arrays: x"),
+        ([X], r"input_feed: got an object of type list, expected a mapping from names to arrays: x"),
+        ({"x": [[1, 2, 3], [1, 2]]}, r"input 'x': got an object of type list \(.*\), expected uint8 of shape \(2, 3\)"),
+        ({"x": None}, r"input 'x': got object of shape \(\), expected uint8 of shape \(2, 3\)"),
+        ({"x": X, 3: X}, "got input 3, expected one of x"),
+        ({}, "got no input 'x', expected uint8 of shape"),
+    ],
+)
+def test_feeds_that_are_none(feeds: Any, message: str) -> None:
+    session = dmlcpu.InferenceSession(doubled())
+    for call in (session.run, session.run_async):
+        with pytest.raises(dmlcpu.BindingError, match=message):
+            call(None, feeds)
+
+
+@pytest.mark.parametrize("names", ["value2_0", 5, [3], ["nothing"], [None]])
+def test_names_of_outputs_that_are_none(names: Any) -> None:
+    session = dmlcpu.InferenceSession(doubled())
+    with pytest.raises(dmlcpu.BindingError, match=r"value2_0"):
+        session.run(names, {"x": X})
+    for every in (None, [], (), session._names):
+        np.testing.assert_array_equal(session.run(every, {"x": X})[0], expected(X))
+
+
+@pytest.mark.parametrize("options", [5, "CPUExecutionProvider", {}, dmlcpu.SessionOptions])
+def test_options_that_are_none(options: Any) -> None:
+    with pytest.raises(TypeError, match=r"sess_options: got an object of type .*, expected SessionOptions"):
+        dmlcpu.InferenceSession(doubled(), options)
+
+
+def test_sessions_with_options_of_onnxruntime_pickle() -> None:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.logid = "mine"
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    options.add_session_config_entry("session.dynamic_block_base", "4")
+    session = pickle.loads(pickle.dumps(dmlcpu.InferenceSession(doubled(), options)))
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], expected(X))
+    own = session.get_session_options()
+    assert isinstance(own, dmlcpu.SessionOptions)
+    assert (session.device.num_threads, own.logid) == (2, "mine")
+    assert own.execution_mode is dmlcpu.ExecutionMode.ORT_PARALLEL
+    assert own.graph_optimization_level is dmlcpu.GraphOptimizationLevel.ORT_ENABLE_ALL
+
+
+def test_verbose_sessions(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    dmlcpu.InferenceSession(doubled())
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("DMLCPU_VERBOSE", "1")
+    session = dmlcpu.InferenceSession(doubled(("N", 3)))
+    assert capsys.readouterr().err == ""  # nothing is compiled yet
+    for _ in range(2):
+        session.run(None, {"x": X})
+    head, step = capsys.readouterr().err.splitlines()
+    assert head.startswith("dmlcpu: graph; isa: ")
+    assert step.startswith("dmlcpu: step 0: CODE_TABLE (")
+
+
+@pytest.mark.parametrize("fault", ["bias", "scale"])
+def test_types_that_no_kernel_takes_are_told_with_the_node(fault: str) -> None:
+    builder = Builder()
+    x = builder.input("uint8", (1, 3, 4, 4))
+    scale = np.array(0.5, np.float64 if fault == "scale" else np.float32)
+    operands = [x, scale, np.uint8(0), np.ones((2, 3, 1, 1), np.int8), scale, np.int8(0), scale, np.uint8(0)]
+    bias = np.zeros(2, np.int64 if fault == "bias" else np.int32)
+    builder.output(builder.node("QLinearConv", [*operands, bias]), "uint8")
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"QLinearConv \(QLinearConv_0\): .*(int64|float64|double)"):
+        dmlcpu.InferenceSession(builder.build())
+
+
+HUGE: Final[dict[str, dict[str, list[int]]]] = {
+    "all sides": {"kernel_shape": [2, 2], "pads": [(1 << 31) - 2] * 4},
+    "kernel": {"kernel_shape": [1 << 31, 1 << 31]},
+    "kernel and pads": {"kernel_shape": [(1 << 63) - 1, 2], "pads": [(1 << 63) - 1, 0, (1 << 63) - 1, 0]},
+    "shape": {"kernel_shape": [1, 1], "pads": [1 << 40, 0, 1 << 40, 0]},
+}
+
+
+@pytest.mark.parametrize("attributes", HUGE.values(), ids=HUGE)
+@pytest.mark.parametrize("quantized", [True, False])
+def test_windows_larger_than_any_memory(attributes: dict[str, list[int]], quantized: bool) -> None:
+    builder = Builder()
+    x = builder.input("uint8", (1, 2, 6, 6))
+    value = builder.dequantized(x, 0.1, np.uint8(3)) if quantized else x
+    value = builder.node("MaxPool", [value], **attributes)
+    builder.output(builder.quantized(value, 0.1, np.uint8(3)) if quantized else value, "uint8")
+    with pytest.raises((dmlcpu.InvalidModelError, MemoryError)):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((1, 2, 6, 6), np.uint8)})
+
+
+FORKING: Final = """
+import os, sys, threading
+import numpy as np
+import dmlcpu
+
+def in_child(work):
+    child = os.fork()
+    if child == 0:
+        ok = False
+        try:
+            work()
+            ok = True
+        finally:
+            os._exit(0 if ok else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+native, foreign = sys.argv[1:]
+options = dmlcpu.SessionOptions()
+options.intra_op_num_threads = 2
+session = dmlcpu.InferenceSession(native, options)
+x = np.random.default_rng(1).integers(0, 256, (300, 3), np.uint8)
+expected = session.run_async(None, {"x": x}).result(timeout=20)[0]
+
+def run_async():
+    futures = [session.run_async(None, {"x": x}) for _ in range(5)]
+    assert all((future.result(timeout=20)[0] == expected).all() for future in futures)
+
+assert in_child(run_async)
+assert in_child(lambda: in_child(run_async) or os._exit(2))
+run_async()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        """
+# Another thread plans while this one forks: its lock is not left taken in the child.
+stop = threading.Event()
+
+def plan():
+    for length in range(1, 1 << 30):
+        if stop.is_set():
+            return
+        session.run(None, {"x": np.zeros((length, 3), np.uint8)})
+
+thread = threading.Thread(target=plan)
+thread.start()
+assert all(in_child(lambda: (run_async(), session.run(None, {"x": x[:7]}))) for _ in range(15))
+stop.set()
+thread.join()
+""",
+        """
+# The threads of another runtime's session are not in the child either.
+other = dmlcpu.InferenceSession(foreign, options)
+floats = np.random.default_rng(1).normal(size=(300, 300)).astype(np.float32)
+[sums] = other.run(None, {"x": floats})
+
+def run_other():
+    np.testing.assert_array_equal(other.run(None, {"x": floats})[0], sums)
+
+assert other.partitions()[0].provider == "onnxruntime"
+assert in_child(run_other)
+run_other()
+""",
+    ],
+    ids=["run_async", "amid planning", "onnxruntime"],
+)
+def test_children_have_threads_and_locks_of_their_own(body: str, tmp_path: Path) -> None:
+    builder = Builder()
+    x = builder.input("float32", (300, 300))
+    builder.output(builder.node("Cos", [builder.node("LpNormalization", [x])]), "float32")
+    paths = [tmp_path / "native.onnx", tmp_path / "foreign.onnx"]
+    paths[0].write_bytes(doubled(("N", 3)))
+    paths[1].write_bytes(builder.build())
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING + body, *map(str, paths)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert completed.returncode == 0, completed.stderr
+
+
+def test_the_plans_used_last_are_kept(random_numbers: np.random.Generator) -> None:
+    session = dmlcpu.InferenceSession(doubled(("N", 3)))
+    feeds = [codes(random_numbers, "uint8", (length, 3)) for length in range(1, 18)]
+    for feed in feeds[:16]:
+        session.run(None, {"x": feed})
+    kept = dict(session._plans)
+    session.run(None, {"x": feeds[0]})
+    session.run(None, {"x": feeds[16]})
+    assert [key for key in kept if key not in session._plans] == [list(kept)[1]]
+    session.run(None, {"x": feeds[0]})
+    assert session._plans[next(iter(kept))] is next(iter(kept.values()))

@@ -1,0 +1,111 @@
+"""What sessions keep in memory: weights once, whatever the number of plans, and nothing that no later plan needs."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu.onnx.model import load_model
+from onnx_models import Builder
+
+WIDTH: Final = 512
+
+
+def network(shape: tuple[int | str, ...]) -> Builder:
+    """Convolutions and a product of matrices with 5 MB of weights and small images."""
+    rng = np.random.default_rng(3)
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", shape), 0.02, np.uint8(128))
+    for sizes in ((WIDTH, 3, 1, 1), (WIDTH, WIDTH, 3, 3), (WIDTH, WIDTH, 3, 3)):
+        filters = builder.dequantized(rng.integers(-128, 128, sizes, np.int8), 0.002, np.int8(0))
+        value = builder.node("Conv", [value, filters], pads=[sizes[2] // 2] * 4)
+        value = builder.dequantized(builder.quantized(value, 0.1, np.uint8(128)), 0.1, np.uint8(128))
+    value = builder.node("Flatten", [builder.node("GlobalAveragePool", [value])])
+    value = builder.dequantized(builder.quantized(value, 0.1, np.uint8(128)), 0.1, np.uint8(128))
+    weights = builder.dequantized(rng.integers(-128, 128, (WIDTH, WIDTH), np.int8), 0.002, np.int8(0))
+    builder.output(builder.node("MatMul", [value, weights]), "float32")
+    return builder
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_plans_of_a_session_share_what_they_pack(tmp_path: Path) -> None:
+    """Eight image sizes keep the weights once: the process grows by less than two times their bytes."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(network((1, 3, "H", "W")).build())
+    script = """
+import gc, sys
+import numpy as np
+import dmlcpu
+
+def resident():
+    gc.collect()
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+
+def run(length):
+    return session.run(None, {"x": np.full((1, 3, length, length), 9, np.uint8)})
+
+session = dmlcpu.InferenceSession(sys.argv[1], device=dmlcpu.Device(num_threads=1))
+first = run(4)
+before = resident()
+for length in range(5, 12):
+    run(length)
+grown = resident() - before
+assert (run(4)[0] == first[0]).all()
+assert grown < 10_000_000, grown
+"""
+    command = [sys.executable, "-c", script, str(path)]
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert completed.returncode == 0, completed.stderr
+
+
+def test_results_with_shared_weights_are_those_of_sessions_of_their_own(device: dmlcpu.Device) -> None:
+    model = network((1, 3, "H", "W")).build()
+    shared = dmlcpu.InferenceSession(model, device=device)
+    for length in (1, 5, 2):
+        x = np.random.default_rng(length).integers(0, 256, (1, 3, length, length), np.uint8)
+        [expected] = dmlcpu.InferenceSession(model, device=device).run(None, {"x": x})
+        np.testing.assert_array_equal(shared.run(None, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 4, 4), (1, 3, "H", "W")], ids=["fixed", "free"])
+def test_what_is_kept_of_a_model(tmp_path: Path, shape: tuple[int | str, ...]) -> None:
+    """Of fixed shapes no array and no byte of the file; of free ones the arrays alone, for later plans."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(network(shape).build())
+    weights = path.stat().st_size
+    dmlcpu.InferenceSession(path).partitions()  # what is imported only now is no part of it
+    gc.collect()
+    tracemalloc.start()
+    try:
+        session = dmlcpu.InferenceSession(path)
+        session.partitions()
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    fixed = "H" not in shape
+    assert kept < weights * (0.1 if fixed else 1.2)
+    assert (session._model is None) == fixed
+    assert session.get_inputs()[0].shape == list(shape)
+    assert session.get_modelmeta().graph_name == "model"
+    if fixed:
+        with pytest.raises(dmlcpu.BindingError, match=r"got shape \(1, 3, 5, 5\), expected \(1, 3, 4, 4\)"):
+            session.partitions({"x": (1, 3, 5, 5)})
+
+
+def test_protos_without_weights() -> None:
+    model = network((1, 3, 4, 4)).build()
+    whole, bare = load_model(model), load_model(model, with_weights=False)
+    assert whole.proto.ByteSize() == len(model)
+    assert bare.proto.ByteSize() < len(model) / 100
+    assert list(bare.constants) == list(whole.constants)
+    for name, array in whole.constants.items():
+        np.testing.assert_array_equal(bare.constants[name], array)
