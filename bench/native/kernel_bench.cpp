@@ -164,7 +164,8 @@ class KernelBench {
                                  .k = 128,
                                  .n = 64,
                                  .sums = floats(c_),
-                                 .sums_row_stride = 64};
+                                 .sums_row_stride = 64,
+                                 .begins = false};
     for (const std::size_t rows : {std::size_t{1}, std::size_t{16}}) {
       product.m = rows;
       std::fill_n(product.sums, rows * product.n, 0.0F);

@@ -142,7 +142,6 @@ void FloatMatrixMultiply::run_tile(const TensorPointers& tensors, std::int64_t t
   auto* sums = reinterpret_cast<float*>(own + sums_);
   const std::int64_t a_place = MatrixGeometry::offset(geometry_.a, index) + first_row * geometry_.a.row;
   const std::int64_t b_place = MatrixGeometry::offset(geometry_.b, index) + first_column * geometry_.b.column;
-  std::fill_n(sums, rows * columns, 0.0F);
   for (std::int64_t k = 0; k < geometry_.k; k += kBlockTerms) {
     const std::int64_t terms = std::min(kBlockTerms, geometry_.k - k);
     for (std::int64_t i = 0; i < terms; ++i) {
@@ -160,7 +159,8 @@ void FloatMatrixMultiply::run_tile(const TensorPointers& tensors, std::int64_t t
                                                     .k = as_size(terms),
                                                     .n = as_size(columns),
                                                     .sums = sums + row * columns,
-                                                    .sums_row_stride = 0});
+                                                    .sums_row_stride = 0,
+                                                    .begins = k == 0});
     }
   }
   const std::int64_t bias = MatrixGeometry::offset(geometry_.bias, index) + first_column * geometry_.bias.column;

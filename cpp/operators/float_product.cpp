@@ -100,7 +100,6 @@ void FloatProduct::run_tile(const TensorPointers& tensors, std::int64_t task, st
   auto *b_values = reinterpret_cast<float*>(own), *a_values = reinterpret_cast<float*>(own + a_values_);
   float* sums = stages_sums() ? reinterpret_cast<float*>(own + sums_) : output;
   const std::int64_t sums_row = stages_sums() ? columns : geometry_.output.row;
-  for (std::int64_t i = 0; i < rows; ++i) std::fill_n(sums + i * sums_row, columns, 0.0F);
   for (std::int64_t k = 0; k < geometry_.k; k += kBlockTerms) {
     const std::int64_t terms = std::min(kBlockTerms, geometry_.k - k);
     const float* of_b = b + k * geometry_.b.row;
@@ -115,7 +114,8 @@ void FloatProduct::run_tile(const TensorPointers& tensors, std::int64_t task, st
                                                   .k = as_size(terms),
                                                   .n = as_size(columns),
                                                   .sums = sums,
-                                                  .sums_row_stride = as_size(sums_row)});
+                                                  .sums_row_stride = as_size(sums_row),
+                                                  .begins = k == 0});
   }
   for (std::int64_t i = 0; stages_sums() && i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {

@@ -16,6 +16,7 @@ std::vector<float> draw(Check& check, std::size_t count) {
 void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge edge) {
   const std::size_t a_stride = k + check.below(3), b_stride = n + check.below(3), stride = n + check.below(3);
   const std::vector<float> a = draw(check, (m - 1) * a_stride + k), b = draw(check, (k - 1) * b_stride + n);
+  const bool begins = check.one_in(2);
   std::vector<float> expected = draw(check, (m - 1) * stride + n);
   const GuardedBuffer<float> guarded_a(a, edge), guarded_b(b, edge), sums(expected.size(), edge);
   std::memcpy(sums.data(), expected.data(), expected.size() * sizeof(float));
@@ -27,10 +28,12 @@ void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge
                                          .k = k,
                                          .n = n,
                                          .sums = sums.data(),
-                                         .sums_row_stride = stride});
+                                         .sums_row_stride = stride,
+                                         .begins = begins});
   for (std::size_t row = 0; row < m; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
       float& sum = expected[row * stride + column];
+      if (begins) sum = 0.0f;
       for (std::size_t i = 0; i < k; ++i) sum = std::fma(a[row * a_stride + i], b[i * b_stride + column], sum);
     }
   }

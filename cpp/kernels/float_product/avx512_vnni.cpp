@@ -26,7 +26,9 @@ inline void write_tile(const FloatProductBlock& block, std::size_t row, std::siz
   const float *a = block.a + row * block.a_row_stride, *b = block.b + column;
   __m512 sum[rows][vectors];
   for (std::size_t r = 0; r < rows; ++r) {
-    for (std::size_t v = 0; v < vectors; ++v) sum[r][v] = load(sums + r * block.sums_row_stride, v);
+    for (std::size_t v = 0; v < vectors; ++v) {
+      sum[r][v] = block.begins ? _mm512_setzero_ps() : load(sums + r * block.sums_row_stride, v);
+    }
   }
   for (std::size_t k = 0; k < block.k; ++k, b += block.b_row_stride) {
     __m512 of_b[vectors];

@@ -1,4 +1,4 @@
-// A float32 matrix by another, added to a matrix of sums.
+// A float32 matrix by another, added to a matrix of sums, or to zeros where a product begins.
 //
 //   sums[row][column] = fma(a[row][k], b[k][column], sums[row][column])        for k = 0, 1, ..., one after the other
 //
@@ -25,6 +25,7 @@ struct FloatProductBlock {
   std::size_t n;
   float* sums;
   std::size_t sums_row_stride;
+  bool begins;  // sums are 0 before, and not read
 };
 
 using FloatProductFunction = void (*)(const FloatProductBlock& block) noexcept;
