@@ -328,6 +328,27 @@ def test_nodes_that_nobody_knows() -> None:
         dmlcpu.InferenceSession(builder.build())
 
 
+@pytest.mark.parametrize("count", [2**62, 2**32, 0, -1])
+@pytest.mark.parametrize("within", [False, True], ids=["", "within a branch"])
+def test_counts_that_runtimes_would_divide_by_are_refused(count: int, within: bool) -> None:
+    """The square of 2**62 is 0 in 64 bits, and dividing by it ends the process."""
+    make_info, make_graph, make_node = (
+        getattr(onnx.helper, f"make_{what}") for what in ("tensor_value_info", "graph", "node")
+    )
+    x, y = (make_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in (("x", [1, 8, 4, 4]), ("y", None)))
+    node = make_node("DepthToSpace", ["x"], ["y"], "bad", blocksize=count)
+    inputs = [x]
+    if within:
+        branch = make_graph([node], "branch", [], [y])
+        node = make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
+        inputs.append(make_info("c", onnx.TensorProto.BOOL, []))
+    model = onnx.helper.make_model(
+        make_graph([node], "graph", inputs, [y]), opset_imports=[onnx.helper.make_opsetid("", 17)]
+    )
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"node bad \(DepthToSpace\): got blocksize \[{count}\]"):
+        dmlcpu.InferenceSession(model.SerializeToString())
+
+
 def test_what_fails_in_a_run_names_the_nodes() -> None:
     builder = Builder()
     x = builder.input("int64", (1,))

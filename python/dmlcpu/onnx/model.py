@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -183,10 +183,43 @@ def _node(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken:
         attributes = {attribute.name: _attribute(attribute) for attribute in proto.attribute}
     except Exception as error:  # whatever a malformed attribute makes onnx raise
         raise InvalidModelError(f"node {name} ({proto.op_type}): {error}") from None
+    _check_counts(name, proto)
     inputs, outputs = tuple(proto.input), tuple(proto.output)
     captured = (value for graph in _subgraphs(proto) for value in _captured(graph))
     reads = tuple(dict.fromkeys(value for value in (*inputs, *captured) if value))
     return Node(name, domain, proto.op_type, versions[domain], inputs, outputs, attributes, reads, proto)
+
+
+# Attributes that runtimes divide by, or by a power of, before they look at them.
+_COUNTS: Final = frozenset(
+    (
+        "block_size",
+        "blocksize",
+        "dilations",
+        "group",
+        "kernel_shape",
+        "num_groups",
+        "num_heads",
+        "num_outputs",
+        "strides",
+    )
+)
+
+
+def _check_counts(name: str, proto: onnx.NodeProto) -> None:
+    """Check the counts of a node, and of those within it."""
+    for attribute in proto.attribute:
+        if attribute.name not in _COUNTS:
+            continue
+        counts = attribute.ints if attribute.type == onnx.AttributeProto.INTS else (attribute.i,)
+        if attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS) and not all(
+            1 <= count < 2**31 for count in counts
+        ):
+            got = f"{attribute.name} {list(counts)}"
+            raise InvalidModelError(f"node {name} ({proto.op_type}): got {got}, expected numbers from 1 to {2**31 - 1}")
+    for graph in _subgraphs(proto):
+        for node in graph.node:
+            _check_counts(node.name or name, node)
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
