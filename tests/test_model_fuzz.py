@@ -311,6 +311,21 @@ def test_mutated(name: str, mutation: Mutation, data: st.DataObject) -> None:
     survives(model.SerializeToString())
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, -1.0, 0.0, 3e38])
+@pytest.mark.parametrize("name", BUILT)
+def test_constants_of_any_value(name: str, value: float) -> None:
+    """Each floating-point constant in turn; warnings are errors here."""
+    model = onnx.load_model_from_string(serialized(name))
+    for index, tensor in enumerate(model.graph.initializer):
+        array = onnx.numpy_helper.to_array(tensor)
+        if array.dtype == np.float32:
+            changed = onnx.load_model_from_string(serialized(name))
+            changed.graph.initializer[index].CopyFrom(
+                onnx.numpy_helper.from_array(np.full_like(array, value), tensor.name)
+            )
+            survives(changed.SerializeToString())
+
+
 @pytest.mark.parametrize("name", BUILT)
 @given(st.data(), st.lists(st.sampled_from(MUTATIONS), min_size=2, max_size=5))
 def test_mutated_more_than_once(name: str, data: st.DataObject, mutations: list[Mutation]) -> None:

@@ -127,7 +127,9 @@ def make_plan(
     foreign: set[str] = set()
     while True:
         try:
-            plan = _Planner(model, arrays, device, shared, foreign).plan()
+            # Constants of a model may be infinite or no numbers, and what rules compute of them then is so, too.
+            with np.errstate(all="ignore"):
+                plan = _Planner(model, arrays, device, shared, foreign).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None

@@ -114,8 +114,7 @@ def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Va
         return None
     axis, numbers = along
     ones, zeros = np.ones_like(numbers), np.zeros_like(numbers)
-    with np.errstate(all="ignore"):
-        factor = {"Mul": numbers, "Div": ones / numbers}.get(operator, ones)
+    factor = {"Mul": numbers, "Div": ones / numbers}.get(operator, ones)
     addend = {"Add": numbers, "Sub": -numbers}.get(operator, zeros)
 
     def floats() -> Tensor:
@@ -191,8 +190,7 @@ def _computed(operator: str, a: Array, b: Array) -> Array:
     functions = {
         "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Max": np.maximum, "Min": np.minimum,
     }  # fmt: skip
-    with np.errstate(all="ignore"):
-        result: Array = functions[operator](a, b).astype(np.float32)
+    result: Array = functions[operator](a, b).astype(np.float32)
     return result
 
 

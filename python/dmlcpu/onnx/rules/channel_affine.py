@@ -48,8 +48,7 @@ class ChannelAffine(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the convolution."""
         scale = (self.slope / _FACTOR).astype(np.float32)
-        with np.errstate(all="ignore"):
-            bias = np.rint(self.intercept / scale.astype(np.float64))
+        bias = np.rint(self.intercept / scale.astype(np.float64))
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**30)):  # nor NaN
             return self._lowering.quantized_tensor(self.floats(), parameters)
         channels = scale.size
@@ -109,8 +108,7 @@ def _line(value: Value) -> tuple[Tensor, float, float] | None:
     lowest, highest = int(np.argmin(numbers)), int(np.argmax(numbers))
     slope = (floats[highest] - floats[lowest]) / 255
     intercept = floats[lowest] - slope * numbers[lowest]
-    with np.errstate(invalid="ignore"):
-        deviation = np.abs(floats - (numbers * slope + intercept)).max()
+    deviation = np.abs(floats - (numbers * slope + intercept)).max()
     if not deviation <= _STRAIGHT * np.abs(floats).max():  # nor NaN
         return None
     return value.codes, float(slope), float(intercept)

@@ -107,8 +107,7 @@ class Filter:
 
     def unit(self, input: Parameters) -> Array:
         """Return the unit of sums of products with codes: one, or one for each output channel."""
-        with np.errstate(all="ignore"):
-            return np.asarray(input.scale * self.scale)
+        return np.asarray(input.scale * self.scale)
 
 
 def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
@@ -128,15 +127,13 @@ def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | Non
         raise NotNative("a bias that is no constant with a value for each channel")
     if isinstance(bias, Dequantized):
         # Quantizers write codes in this very unit; then the codes count, not their product with a rounded scale.
-        with np.errstate(invalid="ignore"):
-            is_unit = (np.abs(bias.scale - scale) <= 1e-5 * np.abs(scale)).all()
+        is_unit = (np.abs(bias.scale - scale) <= 1e-5 * np.abs(scale)).all()
         if bias.codes.dtype == np.int32 and not bias.zero_point.any() and is_unit:
             return bias.codes
         floats = bias.floats().astype(np.float64)
     else:
         floats = bias.array.astype(np.float64)
-    with np.errstate(all="ignore"):
-        codes = np.rint(floats / scale.astype(np.float64))
+    codes = np.rint(floats / scale.astype(np.float64))
     limits = np.iinfo(np.int32)
     clipped: Array = np.clip(np.nan_to_num(codes), limits.min, limits.max).astype(np.int32)
     return clipped
@@ -163,10 +160,9 @@ class QuantizedConvolution(Deferred):
         None if there is no unit to tell an addend in.
         """
         scale = (self._filter.scale * factor).astype(np.float32)
-        with np.errstate(all="ignore"):
-            bias = np.rint(addend / (scale.astype(np.float64) * np.float64(self._parameters.scale)))
-            if self._bias is not None:
-                bias += self._bias
+        bias = np.rint(addend / (scale.astype(np.float64) * np.float64(self._parameters.scale)))
+        if self._bias is not None:
+            bias += self._bias
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
             return None
         weights = Filter(self._filter.codes, scale, np.broadcast_to(self._filter.zero_point, scale.shape))
@@ -227,8 +223,7 @@ def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | Non
     product = lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (2,)})
     if bias is None:
         return product
-    with np.errstate(all="ignore"):
-        scaled = bias.astype(np.float32) * unit
+    scaled = bias.astype(np.float32) * unit
     operands = [product, np.broadcast_to(scaled.reshape(along), shape)]
     return lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (0,)})
 

@@ -39,8 +39,7 @@ class LayerNormalization(Deferred):
             return self._lowering.quantized_tensor(self.computed(), parameters)
         scale, zero_point = scalar_parameters(parameters)
         input_scale, _ = scalar_parameters(self.x.parameters)
-        with np.errstate(all="ignore"):
-            operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]
+        operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]
         return self._emitted("QUANTIZED_LAYER_NORMALIZATION", self.x.codes, operands, parameters.dtype)
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
