@@ -74,6 +74,10 @@ for pattern in EXCLUDED:
     backend_test.exclude(pattern)
 
 OnnxBackendNodeModelTest: type[unittest.TestCase] = backend_test.test_cases["OnnxBackendNodeModelTest"]
+# onnx keeps thousands of cases that are not included as skipped ones, among which one that is skipped would be lost.
+for name, case in list(vars(OnnxBackendNodeModelTest).items()):
+    if getattr(case, "__unittest_skip_why__", "").startswith("no matched include pattern"):
+        delattr(OnnxBackendNodeModelTest, name)
 
 
 def test_all_cases_of_quantized_operators_run() -> None:
