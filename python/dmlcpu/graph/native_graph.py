@@ -67,6 +67,8 @@ class NativeGraph:
                 nodes.append(node)
                 needed.update(node.outputs, (value for value in node.inputs if value is not None))
         needed.update(value for value, name in enumerate(self.names) if name)
+        if len(needed) == len(self.kinds):
+            return self.copy(), {value: value for value in needed}
         numbers = {value: number for number, value in enumerate(sorted(needed))}
         graph = NativeGraph()
         graph.descs = [self.descs[value] for value in numbers]
@@ -154,36 +156,6 @@ class NativeGraph:
             [value] = self.add_node("RESHAPE", [value], [desc], name=name)
         self.kinds[value], self.names[value], self.descs[value] = ValueKind.OUTPUT, name, desc
         self.outputs.append(value)
-
-    def without_unread(self) -> NativeGraph:
-        """Return the graph without nodes that nothing reads, and without the values that only they have."""
-        read = set(self.outputs)
-        nodes = []
-        for node in reversed(self._nodes):
-            if not read.isdisjoint(node.outputs):
-                nodes.append(node)
-                read.update(value for value in node.inputs if value is not None)
-        read.update(value for node in nodes for value in node.outputs)
-        read.update(value for value, kind in enumerate(self.kinds) if kind is ValueKind.INPUT)
-        if len(read) == len(self.kinds):
-            return self
-        kept = [value for value in range(len(self.kinds)) if value in read]
-        number = {value: place for place, value in enumerate(kept)}
-        graph = NativeGraph()
-        for attribute in ("descs", "kinds", "names"):
-            entries = getattr(self, attribute)
-            getattr(graph, attribute).extend(entries[value] for value in kept)
-        graph.constants = {number[value]: array for value, array in self.constants.items() if value in read}
-        graph.outputs = [number[value] for value in self.outputs]
-        graph._nodes = [
-            replace(
-                node,
-                inputs=tuple(None if value is None else number[value] for value in node.inputs),
-                outputs=tuple(number[value] for value in node.outputs),
-            )
-            for node in reversed(nodes)
-        ]
-        return graph
 
     def rows(self) -> tuple[list[Any], list[Any]]:
         """Return the values and nodes for the native module."""

@@ -350,7 +350,8 @@ class _Planner:
             if exports:
                 for number, tensor in enumerate(exports.values()):
                     graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
-                compiled = self._compiled(graph.without_unread(), self._native_nodes[index])
+                read, _ = graph.reaching(graph.outputs)
+                compiled = self._compiled(read, self._native_nodes[index])
                 nodes, shapes = tuple(self._native_nodes[index]), tuple(tensor.shape for tensor in exports.values())
                 parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), shapes))
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
