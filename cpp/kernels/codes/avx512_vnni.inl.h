@@ -12,6 +12,12 @@ inline __mmask16 lane_mask(std::size_t count) noexcept {
 // returns its second operand.
 inline __m512 bounded(__m512 scaled_f32x16) noexcept { return _mm512_min_ps(_mm512_set1_ps(512.0f), scaled_f32x16); }
 
+// The lanes whose multiplier is below 1 in magnitude. Where all of them are, no conversion of scaled sums overflows, so
+// that none needs a bound before it: sums are at most 2^31 in magnitude.
+inline __mmask16 below_1(__m512 multiplier_f32x16) noexcept {
+  return _mm512_cmp_ps_mask(_mm512_abs_ps(multiplier_f32x16), _mm512_set1_ps(1.0F), _CMP_LT_OQ);
+}
+
 // rne(bounded) + zero_point, before saturation; bounded is at most 513, the zero point of 0..255. The conversion rounds
 // half to even. Below -2^31 and for NaN it returns -2^31, and the lowest code follows.
 inline __m512i to_unsaturated(__m512 bounded_f32x16, __m512i zero_point_i32x16) noexcept {

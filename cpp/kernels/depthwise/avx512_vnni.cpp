@@ -42,15 +42,11 @@ class Strip {
   // Sums of windows of up to 128 taps are below 2^15.
   static constexpr std::size_t kMostGroupsOfPairs = 128 / 4;
 
-  // Whether no conversion to codes overflows, so that none needs a bound before it: sums are at most 2^31 in magnitude,
-  // and a multiplier below 1 makes the product less.
+  // Whether no conversion of sums to codes overflows.
   bool converts_within_range() const noexcept {
-    __mmask16 below_1 = kAllLanes;
-    for (std::size_t v = 0; v < vectors; ++v) {
-      const __m512 magnitude_f32x16 = _mm512_abs_ps(multiplier_f32x16_[v]);
-      below_1 = _mm512_mask_cmp_ps_mask(below_1, magnitude_f32x16, _mm512_set1_ps(1.0F), _CMP_LT_OQ);
-    }
-    return below_1 == kAllLanes;
+    __mmask16 within_range = kAllLanes;
+    for (std::size_t v = 0; v < vectors; ++v) within_range &= below_1(multiplier_f32x16_[v]);
+    return within_range == kAllLanes;
   }
 
   template <bool within_range>

@@ -22,14 +22,10 @@ inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row
   _mm512_mask_storeu_epi32(sums, mask, sum_i32x16);
 }
 
-// Whether no conversion to codes of a tile overflows, so that none needs a bound before it: sums are at most 2^31 in
-// magnitude, and a multiplier below 1 makes the product less.
+// Whether no conversion of a tile's sums to codes overflows.
 inline bool converts_within_range(const Tile& tile) noexcept {
-  const auto below_1 = [&](std::size_t column) {
-    const __m512 magnitude_f32x16 = _mm512_abs_ps(_mm512_loadu_ps(tile.multiplier + column));
-    return _mm512_cmp_ps_mask(magnitude_f32x16, _mm512_set1_ps(1.0F), _CMP_LT_OQ);
-  };
-  return (below_1(0) & below_1(tile.columns > 16 ? 16 : 0)) == kAllLanes;
+  const std::size_t second = tile.columns > 16 ? 16 : 0;
+  return (below_1(_mm512_loadu_ps(tile.multiplier)) & below_1(_mm512_loadu_ps(tile.multiplier + second))) == kAllLanes;
 }
 
 template <bool within_range>

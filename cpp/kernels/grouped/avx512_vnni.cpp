@@ -35,20 +35,16 @@ inline Sums add_products(Sums sum_i32x16, __m512i codes_x64, __m512i filter_x64)
   return reinterpret_cast<Sums>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sum_i32x16), codes_x64, filter_x64));
 }
 
-// Whether every scaled sum is within int32: sums are at most 2^31 in magnitude, and a multiplier below 1 makes the
-// product less. Then no conversion overflows, and codes need no bound before it.
+// Whether no conversion of sums to codes overflows.
 inline bool converts_within_range(const GroupedRun& run) noexcept {
-  __mmask16 below_1 = kAllLanes;
+  __mmask16 within_range = kAllLanes;
   for (std::size_t i = 0; i < run.channels; i += kBlock) {
-    for (std::size_t t = 0; t < kVectors; ++t) {
-      const __m512 magnitude_f32x16 = _mm512_abs_ps(_mm512_loadu_ps(run.multiplier + i + t * kLanes));
-      below_1 = _mm512_mask_cmp_ps_mask(below_1, magnitude_f32x16, _mm512_set1_ps(1.0F), _CMP_LT_OQ);
-    }
+    for (std::size_t t = 0; t < kVectors; ++t)
+      within_range &= below_1(_mm512_loadu_ps(run.multiplier + i + t * kLanes));
   }
-  return below_1 == kAllLanes;
+  return within_range == kAllLanes;
 }
 
-// One block of channels of a row of pixels.
 template <std::size_t group_lanes, bool filter_has_zero_point, bool within_range>
 class Block {
  public:
