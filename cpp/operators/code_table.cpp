@@ -1,27 +1,15 @@
 // CODE_TABLE: tensors input, table, output. Every byte of the output is what the table has for the byte of the input: a
 // chain of unary operators between 8-bit codes, or the step from one scale and zero point to others.
-#include <stdexcept>
-
 #include "operators/code_runs.h"
 #include "operators/operator.h"
 #include "operators/plan_words.h"
 #include "operators/strided_copy.h"
+#include "operators/table_tensor.h"
 
 namespace dmlcpu {
 namespace {
 
 enum Tensor : std::size_t { kInput, kTable, kOutput };
-
-// The table is read as 256 bytes from its first.
-void check_table(const OperatorDesc& desc) {
-  const TensorLayout& table = desc.tensor(kTable);
-  std::int64_t packed_stride = 1;
-  for (std::size_t axis = table.rank; axis-- > 0;) {
-    if (table.sizes[axis] != 1 && table.strides[axis] != packed_stride) packed_stride = 0;
-    packed_stride *= table.sizes[axis];
-  }
-  if (packed_stride != 256) throw std::invalid_argument(desc.type + ": the table is 256 contiguous elements");
-}
 
 // The copy of the input to the output, where that is a transposition: in blocks it is much faster than code by code.
 std::optional<StridedCopy> transposition(const OperatorDesc& desc, const ExecutionTarget& target) {
@@ -38,7 +26,7 @@ class CodeTable final : public CompiledOperator {
         transposition_(transposition(desc(), target())),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(transposition_ ? kOutput : kInput)}, target()),
         look_up_(target().kernels().best_table().look_up) {
-    check_table(desc());
+    check_table(desc(), kTable);
   }
 
   std::string describe() const override {
