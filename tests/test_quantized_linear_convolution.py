@@ -110,6 +110,25 @@ def depthwise_shapes() -> list[ConvolutionShape]:
     return shapes
 
 
+def window_shapes() -> list[ConvolutionShape]:
+    """Windows of 3x3 and 5x5 taps: blocks of 64, 32 and 16 channels, rows cut into parts, strips and bands."""
+    shapes = []
+    for kernel in (3, 5):
+        window: dict[str, Any] = {"kernel": (kernel, kernel), "end_padding": (kernel // 2, kernel // 2)}
+        for groups in (32, 33, 48, 63, 64, 65, 80, 97, 112):
+            for steps in ((1, 1), (2, 2)):
+                padding = {"start_padding": (kernel // 2, kernel // 2)}
+                shapes.append(ConvolutionShape(1, 1, (5, 9), groups=groups, strides=steps, **padding, **window))
+        for steps, rows, columns in (((1, 2), 7, 6), ((2, 1), 8, 7), ((1, 3), 5, 9), ((1, 1), 5, 5)):
+            shapes.append(ConvolutionShape(1, 1, (rows, columns), groups=50, batch=2, strides=steps, **window))
+        for columns in (1, 2, 3, 4):
+            padding = {"start_padding": (kernel, kernel - 1)}
+            shapes.append(ConvolutionShape(1, 1, (columns, columns), groups=36, **padding, **window))
+        shapes.append(ConvolutionShape(1, 1, (9, 8), groups=32, dilations=(2, 1), **window))
+        shapes.append(ConvolutionShape(1, 1, (37, 300), groups=130, strides=(2, 1), **window))
+    return shapes
+
+
 def grouped_shapes() -> list[ConvolutionShape]:
     """Groups of 4, 8 and 16 channels: around the blocks of vectors, on every step and window, in strips and bands."""
     shapes = []
@@ -136,7 +155,7 @@ def grouped_shapes() -> list[ConvolutionShape]:
     return shapes
 
 
-@pytest.mark.parametrize("shape", edge_shapes() + depthwise_shapes() + grouped_shapes(), ids=str)
+@pytest.mark.parametrize("shape", edge_shapes() + depthwise_shapes() + window_shapes() + grouped_shapes(), ids=str)
 def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
     for types, is_channels_last in itertools.product(ALL_TYPES[::3], (False, True)):
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
@@ -164,6 +183,21 @@ def test_images_of_one_pixel_in_any_order(
         assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
 
 
+@pytest.mark.parametrize("pixel_stride", [0, 40, 100, 600_000])
+def test_windows_of_pixels_in_any_distance(
+    devices: Devices, random_numbers: np.random.Generator, pixel_stride: int
+) -> None:
+    """All the same, neighbours, a slice of more channels, and so far apart that no row of padding is made."""
+    same: dict[str, Any] = {"kernel": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
+    shape = ConvolutionShape(1, 1, (4, 3), groups=40, batch=2, **same)
+    strides = (2 * pixel_stride, 1, 2 * pixel_stride, pixel_stride)
+    for types in ALL_TYPES[::3]:
+        case = packed_case(shape, types, random_numbers)
+        codes = any_integers(random_numbers, NUMPY_TYPES[types.input], element_span(shape.input_sizes, strides))
+        tensors = {**case.tensors, "input_tensor": StridedTensor(types.input, shape.input_sizes, strides, codes)}
+        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
+
+
 @pytest.mark.parametrize("types", ALL_TYPES, ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
 @pytest.mark.parametrize("fill", [highest_integers, lowest_integers], ids=["highest", "lowest"])
 def test_products_at_the_ends_of_the_range(
@@ -173,6 +207,7 @@ def test_products_at_the_ends_of_the_range(
     for shape in (
         ConvolutionShape(64, 17, (4, 5), (3, 3)),
         ConvolutionShape(1, 1, (5, 9), (3, 3), groups=33),
+        ConvolutionShape(1, 1, (6, 9), (5, 5), groups=70),
         ConvolutionShape(4, 4, (4, 5), (3, 3), groups=17),
         ConvolutionShape(16, 16, (3, 5), (3, 3), groups=9),
     ):

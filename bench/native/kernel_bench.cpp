@@ -46,6 +46,7 @@ class KernelBench {
   void run() {
     for (const std::size_t k : {64U, 576U, 2304U}) product(k);
     depthwise();
+    if (table_.depthwise_window != nullptr) depthwise_window();
     rescale();
     for (const std::size_t group_channels : {4U, 8U, 16U}) grouped(group_channels);
     nibbles();
@@ -134,6 +135,40 @@ class KernelBench {
                               .output = c_.data(),
                               .output_pixel_stride = 64};
     report("depthwise 3x3", 2UL * 9 * 28 * 64, "operations", [&] { table_.depthwise->convolve(run); });
+  }
+
+  // Rows of 28 pixels of 64 channels, with padding.
+  void depthwise_window() {
+    static constexpr std::size_t pixels = 28, channels = 64, row_count = 16;
+    for (const std::size_t window : {3, 5}) {
+      std::vector<const std::uint8_t*> rows;
+      for (std::size_t i = 0; i < row_count * window; ++i) {
+        rows.push_back(a_.data() + (i / window + i % window) * pixels * channels);
+      }
+      const DepthwiseWindowRun run = {.window = window,
+                                      .stride = 1,
+                                      .rows = rows.data(),
+                                      .column_step = channels,
+                                      .first_column = -static_cast<std::ptrdiff_t>(window / 2),
+                                      .columns = pixels,
+                                      .padding = c_.data(),
+                                      .input_flip = 0,
+                                      .filter = reinterpret_cast<const std::int8_t*>(b_.data()),
+                                      .output_rows = row_count,
+                                      .pixels = pixels,
+                                      .channels = channels,
+                                      .offset = integers(a_),
+                                      .multiplier = floats(parameters_),
+                                      .filter_zero_point = nullptr,
+                                      .output_zero_point = 100.0F,
+                                      .flip = 0,
+                                      .output = c_.data(),
+                                      .output_pixel_stride = channels,
+                                      .output_row_stride = pixels * channels};
+      const std::string size = " " + std::to_string(window) + "x" + std::to_string(window);
+      report("depthwise window" + size, 2 * window * window * row_count * pixels * channels, "operations",
+             [&] { table_.depthwise_window->convolve(run); });
+    }
   }
 
   // A tile of sums in cache.

@@ -17,6 +17,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::scalar,
      .gemm = &scalar::gemm,
      .depthwise = &scalar::depthwise,
+     .depthwise_window = &scalar::depthwise_window,
      .grouped = &scalar::grouped,
      .pack = &scalar::pack,
      .nibbles = &scalar::nibbles,
@@ -40,6 +41,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::avx2,
      .gemm = &avx2::gemm,
      .depthwise = &avx2::depthwise,
+     .depthwise_window = nullptr,
      .grouped = &avx2::grouped,
      .pack = &avx2::pack,
      .nibbles = &avx2::nibbles,
@@ -62,6 +64,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::avx_vnni,
      .gemm = &avx_vnni::gemm,
      .depthwise = &avx2::depthwise,
+     .depthwise_window = nullptr,
      .grouped = &avx2::grouped,
      .pack = &avx2::pack,
      .nibbles = &avx2::nibbles,
@@ -84,6 +87,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::avx512_vnni,
      .gemm = &avx512_vnni::gemm,
      .depthwise = &avx512_vnni::depthwise,
+     .depthwise_window = &avx512_vnni::depthwise_window,
      .grouped = &avx512_vnni::grouped,
      .pack = &avx512_vnni::pack,
      .nibbles = &avx512_vnni::nibbles,
@@ -106,6 +110,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
     {.isa = Isa::amx_int8,
      .gemm = &amx_int8::gemm,
      .depthwise = &avx512_vnni::depthwise,
+     .depthwise_window = &avx512_vnni::depthwise_window,
      .grouped = &avx512_vnni::grouped,
      .pack = &avx512_vnni::pack,
      .nibbles = &avx512_vnni::nibbles,
@@ -147,33 +152,39 @@ const std::string& unavailable_reason(Isa isa) {
 
 std::vector<KernelOrigin> kernel_origins(Isa isa) {
   const KernelTable& row = kernel_table(isa);
-  const auto origin = [&](const char* family, auto column) {
+  std::vector<KernelOrigin> origins;
+  const auto append = [&](const char* family, auto column) {
+    if (row.*column == nullptr) return;
     for (const KernelTable& lower : kTable) {
-      if (lower.*column == row.*column) return KernelOrigin{family, isa_name(lower.isa)};
+      if (lower.*column == row.*column) return origins.push_back({family, isa_name(lower.isa)});
     }
-    return KernelOrigin{family, isa_name(isa)};
   };
-  const bool by_vbmi = &row.best_table() != row.table;
-  return {origin("gemm", &KernelTable::gemm),
-          origin("depthwise", &KernelTable::depthwise),
-          origin("pack", &KernelTable::pack),
-          origin("nibbles", &KernelTable::nibbles),
-          origin("quantize", &KernelTable::quantize),
-          origin("dequantize", &KernelTable::dequantize),
-          origin("add", &KernelTable::add),
-          origin("multiply", &KernelTable::multiply),
-          origin("range", &KernelTable::range),
-          origin("max_pool", &KernelTable::max_pool),
-          by_vbmi ? KernelOrigin{"table", "avx512_vbmi"} : origin("table", &KernelTable::table),
-          origin("rescale", &KernelTable::rescale),
-          origin("float_product", &KernelTable::float_product),
-          origin("pool", &KernelTable::pool),
-          origin("float_functions", &KernelTable::float_functions),
-          origin("cast", &KernelTable::cast),
-          origin("resample", &KernelTable::resample),
-          origin("softmax", &KernelTable::softmax),
-          origin("layer_normalization", &KernelTable::layer_normalization),
-          origin("grouped", &KernelTable::grouped)};
+  append("gemm", &KernelTable::gemm);
+  append("depthwise", &KernelTable::depthwise);
+  append("depthwise_window", &KernelTable::depthwise_window);
+  append("pack", &KernelTable::pack);
+  append("nibbles", &KernelTable::nibbles);
+  append("quantize", &KernelTable::quantize);
+  append("dequantize", &KernelTable::dequantize);
+  append("add", &KernelTable::add);
+  append("multiply", &KernelTable::multiply);
+  append("range", &KernelTable::range);
+  append("max_pool", &KernelTable::max_pool);
+  if (&row.best_table() != row.table) {
+    origins.push_back({"table", "avx512_vbmi"});
+  } else {
+    append("table", &KernelTable::table);
+  }
+  append("rescale", &KernelTable::rescale);
+  append("float_product", &KernelTable::float_product);
+  append("pool", &KernelTable::pool);
+  append("float_functions", &KernelTable::float_functions);
+  append("cast", &KernelTable::cast);
+  append("resample", &KernelTable::resample);
+  append("softmax", &KernelTable::softmax);
+  append("layer_normalization", &KernelTable::layer_normalization);
+  append("grouped", &KernelTable::grouped);
+  return origins;
 }
 
 std::vector<Isa> available_isas() {

@@ -5,6 +5,7 @@
 #include "kernels/add/add.h"
 #include "kernels/cast/cast.h"
 #include "kernels/depthwise/depthwise.h"
+#include "kernels/depthwise_window/depthwise_window.h"
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/float_functions/float_functions.h"
 #include "kernels/float_product/float_product.h"
@@ -31,6 +32,7 @@ struct KernelTable {
   Isa isa;
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
+  const DepthwiseWindowKernels* depthwise_window;  // null where depthwise serves its windows, too
   const GroupedKernels* grouped;
   const PackKernels* pack;
   const NibblesKernels* nibbles;

@@ -32,7 +32,7 @@ constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbse
 // An estimate, for the kernels of a machine with AVX-512: what is done with each output, and its products, or the
 // groups of four taps; products of few pixels take as long as reading the filter.
 double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  constexpr double kCyclesOfOutput = 0.4, kCyclesOfTapGroup = 0.2, kFilterBytesPerCycle = 16;
+  constexpr double kCyclesOfOutput = 0.4, kCyclesOfTapGroup = 0.15, kFilterBytesPerCycle = 16;
   const auto terms = static_cast<double>(geometry.reduction()),
              channels = static_cast<double>(geometry.output_channels);
   const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;

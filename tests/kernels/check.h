@@ -80,6 +80,7 @@ inline constexpr Edge kEdges[] = {Edge::begin, Edge::end};
 void check_add(Check& check);
 void check_cast(Check& check);
 void check_depthwise(Check& check);
+void check_depthwise_window(Check& check);
 void check_dequantize(Check& check);
 void check_float_product(Check& check);
 void check_float_functions(Check& check);

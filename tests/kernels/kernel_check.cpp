@@ -29,6 +29,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"gemm", check_gemm},
     {"depthwise", check_depthwise},
+    {"depthwise window", check_depthwise_window},
     {"pack", check_pack},
     {"nibbles", check_nibbles},
     {"quantize", check_quantize},

@@ -36,14 +36,18 @@ inline __m512i saturate_in_order(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i
   return _mm512_permutexvar_epi32(order_i32x16, saturate(a_i32x16, b_i32x16, c_i32x16, d_i32x16));
 }
 
-// The same of rounded values without their zero point, which is added after the first pack: what saturates there does
-// so in the end as well.
+// The same two of rounded values without their zero point, which is added after the first pack: what saturates there
+// does so in the end as well.
+inline __m512i saturate(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __m512i d_i32x16,
+                        __m512i zero_point_i16x32) noexcept {
+  const __m512i low_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(a_i32x16, b_i32x16), zero_point_i16x32);
+  const __m512i high_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(c_i32x16, d_i32x16), zero_point_i16x32);
+  return _mm512_packus_epi16(low_i16x32, high_i16x32);
+}
 inline __m512i saturate_in_order(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __m512i d_i32x16,
                                  __m512i zero_point_i16x32) noexcept {
   const __m512i order_i32x16 = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i low_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(a_i32x16, b_i32x16), zero_point_i16x32);
-  const __m512i high_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(c_i32x16, d_i32x16), zero_point_i16x32);
-  return _mm512_permutexvar_epi32(order_i32x16, _mm512_packus_epi16(low_i16x32, high_i16x32));
+  return _mm512_permutexvar_epi32(order_i32x16, saturate(a_i32x16, b_i32x16, c_i32x16, d_i32x16, zero_point_i16x32));
 }
 
 // Saturates, flips and stores the masked lanes of one vector, for tails.

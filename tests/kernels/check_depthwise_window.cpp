@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <deque>
+
+#include "check.h"
+#include "reference.h"
+
+namespace dmlcpu::test {
+namespace {
+
+struct Shape {
+  std::size_t window, stride, rows, pixels, channels, gap;
+  bool has_filter, ends_in_sums;
+
+  std::size_t pixel_stride() const { return channels + gap; }
+  std::size_t row_stride() const { return pixels * pixel_stride() + gap; }
+  std::size_t outputs() const { return (rows - 1) * row_stride() + (pixels - 1) * pixel_stride() + channels; }
+};
+
+// Operands of channels in their own order, and in that of the kernel.
+class Case {
+ public:
+  Case(Check& check, const Shape& shape) : check_(check), shape_(shape), codes_(shape.rows * shape.window) {
+    // From windows that begin or end in the padding to those that are within the input.
+    const auto extent = static_cast<std::ptrdiff_t>((shape.pixels - 1) * shape.stride + shape.window);
+    left_ = static_cast<std::ptrdiff_t>(check.below(shape.window + 2));
+    columns_ = std::max<std::ptrdiff_t>(1, extent - left_ - static_cast<std::ptrdiff_t>(check.below(4)));
+    column_step_ = static_cast<std::ptrdiff_t>(shape.channels + shape.gap);
+    padding_code_ = check.code();
+    input_flip_ = check.flip();
+    for (std::vector<std::uint8_t>& codes : codes_) {
+      codes.resize(static_cast<std::size_t>((columns_ - 1) * column_step_) + shape.channels);
+      for (std::uint8_t& code : codes) code = check.code();
+    }
+    filter_.resize(shape.channels * shape.window * shape.window);
+    for (std::int8_t& code : filter_) code = static_cast<std::int8_t>(check.code());
+    for (std::size_t channel = 0; channel < shape.channels; ++channel) {
+      offset_.push_back(static_cast<std::int32_t>(check.word() >> check.below(24)));
+      multiplier_.push_back(check.one_in(16) ? check.scale() : 0.0001F * static_cast<float>(check.code()));
+      filter_zero_point_.push_back(static_cast<std::int8_t>(check.code()));
+    }
+    output_zero_point_ = check.zero_point();
+    output_flip_ = check.flip();
+  }
+
+  void run(Edge edge) {
+    std::deque<GuardedBuffer<std::uint8_t>> guarded_rows;
+    std::vector<const std::uint8_t*> rows;
+    for (const std::vector<std::uint8_t>& codes : codes_) {
+      rows.push_back(guarded_rows.emplace_back(codes, edge).data());
+    }
+    const GuardedBuffer<std::uint8_t> padding(std::vector<std::uint8_t>(kWindowLanes, padding_code_), edge);
+    // Whole lines, so that the filter is aligned at either edge.
+    const GuardedBuffer<std::int8_t> filter(packed_filter(), edge);
+    const GuardedBuffer<std::int32_t> offset(in_lanes(offset_), edge), zero_point(in_lanes(filter_zero_point_), edge);
+    const GuardedBuffer<float> multiplier(in_lanes(multiplier_), edge);
+    const GuardedBuffer<std::uint8_t> output(shape_.ends_in_sums ? 0 : shape_.outputs(), edge);
+    const GuardedBuffer<std::int32_t> sums(shape_.ends_in_sums ? shape_.outputs() : 0, edge);
+    check_.table.depthwise_window->convolve({.window = shape_.window,
+                                             .stride = shape_.stride,
+                                             .rows = rows.data(),
+                                             .column_step = column_step_,
+                                             .first_column = -left_,
+                                             .columns = columns_,
+                                             .padding = padding.data(),
+                                             .input_flip = input_flip_,
+                                             .filter = filter.data(),
+                                             .output_rows = shape_.rows,
+                                             .pixels = shape_.pixels,
+                                             .channels = shape_.channels,
+                                             .offset = offset.data(),
+                                             .multiplier = shape_.ends_in_sums ? nullptr : multiplier.data(),
+                                             .filter_zero_point = shape_.has_filter ? zero_point.data() : nullptr,
+                                             .output_zero_point = output_zero_point_,
+                                             .flip = output_flip_,
+                                             .output = shape_.ends_in_sums ? nullptr : output.data(),
+                                             .output_pixel_stride = shape_.pixel_stride(),
+                                             .output_row_stride = shape_.row_stride(),
+                                             .sums = shape_.ends_in_sums ? sums.data() : nullptr});
+
+    std::vector<std::uint8_t> expected = canaries<std::uint8_t>(output.size());
+    std::vector<std::int32_t> expected_sums = canaries<std::int32_t>(sums.size());
+    for (std::size_t row = 0; row < shape_.rows; ++row) {
+      for (std::size_t pixel = 0; pixel < shape_.pixels; ++pixel) {
+        for (std::size_t channel = 0; channel < shape_.channels; ++channel) {
+          const std::int32_t sum = reference_sum(row, pixel, channel);
+          const std::size_t element = row * shape_.row_stride() + pixel * shape_.pixel_stride() + channel;
+          if (shape_.ends_in_sums) {
+            expected_sums[element] = sum;
+          } else {
+            const float scaled = static_cast<float>(sum) * multiplier_[channel];
+            expected[element] = reference_code(scaled, output_zero_point_, output_flip_);
+          }
+        }
+      }
+    }
+    check_.equal(output, expected);
+    check_.equal(sums, expected_sums);
+  }
+
+ private:
+  std::int32_t reference_sum(std::size_t output_row, std::size_t pixel, std::size_t channel) const {
+    std::int64_t sum = offset_[channel], codes = 0;
+    for (std::size_t row = 0; row < shape_.window; ++row) {
+      for (std::size_t k = 0; k < shape_.window; ++k) {
+        const auto column = static_cast<std::ptrdiff_t>(pixel * shape_.stride + k) - left_;
+        const bool is_padding = column < 0 || column >= columns_;
+        const std::size_t element = static_cast<std::size_t>(column * column_step_) + channel;
+        const std::uint8_t stored = is_padding ? padding_code_ : codes_[output_row * shape_.window + row][element];
+        const std::int64_t code = static_cast<std::uint8_t>(stored ^ input_flip_);
+        sum += code * filter_[(channel * shape_.window + row) * shape_.window + k];
+        codes += code;
+      }
+    }
+    if (shape_.has_filter) sum -= filter_zero_point_[channel] * codes;
+    return reference_wrap(sum);
+  }
+
+  // Calls body(block, lane, channel) for the lanes of every block.
+  template <class Body>
+  void for_each_lane(const Body& body) const {
+    std::size_t block = 0;
+    for (std::size_t end = 0; end < shape_.channels; ++block) {
+      const std::size_t left = shape_.channels - end;
+      const std::size_t channels = left > 32 && shape_.channels >= 64 ? 64 : left > 16 ? 32 : 16;
+      end = std::min(end + channels, shape_.channels);
+      for (std::size_t vector = 0; vector < 4; ++vector) {
+        for (std::size_t quarter = 0; quarter < 4; ++quarter) {
+          for (std::size_t i = 0; i < 4; ++i) {
+            const std::size_t channel = end - channels + quarter % (channels / 16) * 16 + vector * 4 + i;
+            body(block, vector * 16 + quarter * 4 + i, channel);
+          }
+        }
+      }
+    }
+  }
+
+  template <class T>
+  std::vector<T> in_lanes(const std::vector<T>& of_channels) const {
+    std::vector<T> lanes;
+    for_each_lane([&](std::size_t, std::size_t, std::size_t channel) { lanes.push_back(of_channels[channel]); });
+    return lanes;
+  }
+
+  std::vector<std::int8_t> packed_filter() const {
+    const std::size_t window = shape_.window, groups = window == 3 ? 3 : 7;
+    std::vector<std::int8_t> packed;
+    for_each_lane([&](std::size_t block, std::size_t lane, std::size_t channel) {
+      packed.resize((block + 1) * groups * kWindowLanes * 4);
+      const auto put = [&](std::size_t group, std::size_t i, std::size_t row, std::size_t column) {
+        packed[((block * groups + group) * kWindowLanes + lane) * 4 + i] =
+            filter_[(channel * window + row) * window + column];
+      };
+      for (std::size_t column = 0; column < window; ++column) {
+        for (std::size_t row = 0; row < std::min<std::size_t>(window, 4); ++row) put(column, row, row, column);
+      }
+      for (std::size_t column = 0; window == 5 && column < 5; ++column) {
+        // The last row: [0 - - -] [1 2 3 4] with stride 1, [0 1 2 3] [- - 4 -] with stride 2.
+        const bool second = shape_.stride == 1 ? column > 0 : column == 4;
+        put(second ? 6 : 5, second ? column - shape_.stride : column, 4, column);
+      }
+    });
+    return packed;
+  }
+
+  Check& check_;
+  const Shape shape_;
+  std::vector<std::vector<std::uint8_t>> codes_;  // of the rows of each output row
+  std::ptrdiff_t left_, columns_, column_step_;
+  std::uint8_t padding_code_, input_flip_, output_flip_;
+  std::vector<std::int8_t> filter_;
+  std::vector<std::int32_t> offset_, filter_zero_point_;
+  std::vector<float> multiplier_;
+  float output_zero_point_;
+};
+
+}  // namespace
+
+void check_depthwise_window(Check& check) {
+  if (check.table.depthwise_window == nullptr) return;
+  for (const std::size_t window : {3, 5}) {
+    for (const std::size_t stride : {1, 2}) {
+      for (const std::size_t channels : {32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 95, 96, 97, 112, 144, 271}) {
+        for (const std::size_t pixels : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 30}) {
+          for (const Edge edge : kEdges) {
+            const Shape shape = {.window = window,
+                                 .stride = stride,
+                                 .rows = 1 + check.below(3),
+                                 .pixels = pixels,
+                                 .channels = channels,
+                                 .gap = check.below(2) * 3,
+                                 .has_filter = check.one_in(2),
+                                 .ends_in_sums = check.one_in(3)};
+            describe_case(
+                "window %zu, stride %zu, rows %zu, pixels %zu, channels %zu, gap %zu, zero points %d, sums %d, edge %d",
+                window, stride, shape.rows, pixels, channels, shape.gap, shape.has_filter, shape.ends_in_sums,
+                static_cast<int>(edge));
+            Case(check, shape).run(edge);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace dmlcpu::test
