@@ -73,15 +73,22 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
     }
     return;
   }
-  constexpr std::size_t last = vectors - 1;  // what stands in for a second vector is masked out
   const auto requantize = [&](const auto& requantizer) __attribute__((always_inline)) {
+    if constexpr (vectors == 1) {
+      const auto sum = [&](std::size_t row) { return acc_i32x16[row < rows ? row : rows - 1][0]; };
+#pragma GCC unroll 4
+      for (std::size_t row = 0; row < rows; row += 4) {
+        requantizer.store_narrow(row, rows - row, sum(row), sum(row + 1), sum(row + 2), sum(row + 3));
+      }
+    } else {
 #pragma GCC unroll 7
-    for (std::size_t row = 0; row + 2 <= rows; row += 2) {
-      requantizer.store_pair(row, acc_i32x16[row][0], acc_i32x16[row][last], acc_i32x16[row + 1][0],
-                             acc_i32x16[row + 1][last]);
-    }
-    if constexpr (rows % 2 != 0) {
-      requantizer.store_last(rows - 1, acc_i32x16[rows - 1][0], acc_i32x16[rows - 1][last]);
+      for (std::size_t row = 0; row + 2 <= rows; row += 2) {
+        requantizer.store_pair(row, acc_i32x16[row][0], acc_i32x16[row][1], acc_i32x16[row + 1][0],
+                               acc_i32x16[row + 1][1]);
+      }
+      if constexpr (rows % 2 != 0) {
+        requantizer.store_last(rows - 1, acc_i32x16[rows - 1][0], acc_i32x16[rows - 1][1]);
+      }
     }
   };
   if (converts_within_range(tile)) {
