@@ -30,6 +30,23 @@ PyTypeObject* numpy_scalar_type() {
   return reinterpret_cast<PyTypeObject*>(type.get_stored().ptr());
 }
 
+bool is_native(const py::dtype& dtype) {
+  const char order = dtype.byteorder();
+  return order == '=' || order == '|' || order == kNativeOrder;
+}
+
+DataType data_type_of(const py::dtype& dtype) {
+  constexpr DataType kSigned[] = {DataType::int8, DataType::int16, DataType::unknown, DataType::int32};
+  constexpr DataType kUnsigned[] = {DataType::uint8, DataType::uint16, DataType::unknown, DataType::uint32};
+  const py::ssize_t bytes = dtype.itemsize();
+  if (is_native(dtype) && bytes >= 1 && bytes <= 4) {
+    if (dtype.kind() == 'i') return kSigned[bytes - 1];
+    if (dtype.kind() == 'u') return kUnsigned[bytes - 1];
+    if (dtype.kind() == 'f' && bytes % 2 == 0) return bytes == 4 ? DataType::float32 : DataType::float16;
+  }
+  return DataType::unknown;
+}
+
 bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }
 
 bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::array& array) {
@@ -82,8 +99,7 @@ ArrayRule::ArrayRule(const TensorLayout& tensor_layout)
 void* ArrayRule::accept(const py::array& array) const {
   using Flags = py::detail::npy_api;
   const py::dtype dtype = array.dtype();
-  const char order = dtype.byteorder();
-  if (dtype.num() != dtype_number || (order != '=' && order != '|' && order != kNativeOrder)) return nullptr;
+  if (dtype.num() != dtype_number || !is_native(dtype)) return nullptr;
   if (!has_flag(array, Flags::NPY_ARRAY_ALIGNED_) || (layout.output && !array.writeable())) return nullptr;
   const bool scalar = array.ndim() == 0 && element_count == 1;
   const bool flat = array.ndim() == 1 && has_flag(array, Flags::NPY_ARRAY_C_CONTIGUOUS_) &&
@@ -126,6 +142,31 @@ TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes, con
   TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size()};
   std::copy(sizes.begin(), sizes.end(), layout.sizes.begin());
   std::copy(strides.begin(), strides.end(), layout.strides.begin());
+  return layout;
+}
+
+TensorLayout tensor_layout(const py::array& array) {
+  const auto rank = static_cast<std::size_t>(array.ndim());
+  if (rank > kMaxRank) throw std::invalid_argument("a tensor's rank is above 8");
+  TensorLayout layout{.type = data_type_of(array.dtype()), .rank = std::max<std::size_t>(rank, 1)};
+  if (layout.type == DataType::unknown) throw std::invalid_argument("no data type is this numpy dtype");
+  layout.sizes[0] = layout.strides[0] = 1;
+  // What numpy says of the strides of axes of length 1 means nothing, least of all of an array that lies packed.
+  const bool is_packed = has_flag(array, py::array::c_style);
+  py::ssize_t packed_stride = 1;
+  for (std::size_t axis = rank; axis-- > 0;) {
+    const auto index = static_cast<py::ssize_t>(axis);
+    layout.sizes[axis] = array.shape(index);
+    layout.strides[axis] = packed_stride;
+    if (is_packed) {
+      packed_stride *= layout.sizes[axis];
+      continue;
+    }
+    const py::ssize_t stride = array.strides(index);
+    const bool is_whole = stride >= 0 && stride % array.itemsize() == 0;
+    if (!is_whole && layout.sizes[axis] != 1) throw std::invalid_argument("strides are no whole elements");
+    layout.strides[axis] = is_whole ? stride / array.itemsize() : 0;
+  }
   return layout;
 }
 

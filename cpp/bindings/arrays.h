@@ -40,6 +40,11 @@ struct ArrayRule {
 // Throws std::invalid_argument for a rank above 8.
 TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides);
 
+// The layout of an array as it lies in memory; one without axes has one of length 1. Throws std::invalid_argument for
+// elements of another type or in another byte order, strides that are no whole elements going forward, and a rank above
+// 8.
+TensorLayout tensor_layout(const pybind11::array& array);
+
 // The address that a caller's object gives a tensor, if it is a numpy array that fits as it is, or for an input a numpy
 // scalar that does; else null. held keeps alive what is there, whatever the caller does meanwhile.
 void* address_of(const ArrayRule& rule, PyObject* object, pybind11::object& held);

@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings/arrays.h"
@@ -18,14 +19,21 @@ namespace py = pybind11;
 namespace dmlcpu {
 namespace {
 
-// (kind, name of the binding, data_type, sizes, strides)
-using ValueRow = std::tuple<int, std::string, int, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+// (kind, name of the binding, data_type, sizes, strides), or in place of a constant that is told already the array
+// itself, as it lies in memory.
+using DescribedRow = std::tuple<int, std::string, int, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+using ValueRow = std::variant<py::array, DescribedRow>;
 // (type, name, inputs, outputs, attributes)
 using NodeRow = std::tuple<std::string, std::string, std::vector<std::optional<std::size_t>>, std::vector<std::size_t>,
                            GraphAttributes>;
 
 GraphValue graph_value(const ValueRow& row) {
-  const auto& [kind, name, type, sizes, strides] = row;
+  if (const auto* array = std::get_if<py::array>(&row)) {
+    GraphValue value{.kind = ValueKind::constant, .layout = tensor_layout(*array)};
+    value.layout.owned = true;
+    return value;
+  }
+  const auto& [kind, name, type, sizes, strides] = std::get<DescribedRow>(row);
   if (kind < 0 || kind > static_cast<int>(ValueKind::intermediate)) throw std::invalid_argument("no kind of value");
   GraphValue value{.kind = static_cast<ValueKind>(kind), .layout = tensor_layout(type, sizes, strides)};
   value.layout.owned = value.kind == ValueKind::constant;
@@ -61,7 +69,7 @@ class BoundGraph {
       const GraphValue& value = graph.values[i];
       if (value.kind == ValueKind::constant) constants_.push_back({i, py::str(), ArrayRule(value.layout)});
       if (value.kind != ValueKind::input && value.kind != ValueKind::output) continue;
-      py::str name(std::get<1>(values[i]));
+      py::str name(std::get<1>(std::get<DescribedRow>(values[i])));
       PyUnicode_InternInPlace(&name.ptr());
       bound_.push_back({i, std::move(name), ArrayRule(value.layout)});
     }

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 _TensorRow = tuple[int, Sequence[int], Sequence[int], bool, bool]
 
 def known_isas() -> tuple[str, ...]: ...
@@ -34,7 +36,7 @@ class BoundOperator:
     @property
     def persistent_resource_size(self) -> int: ...
 
-_ValueRow = tuple[int, str, int, Sequence[int], Sequence[int]]
+_ValueRow = tuple[int, str, int, Sequence[int], Sequence[int]] | np.ndarray[Any, Any]
 _NodeRow = tuple[str, str, Sequence[int | None], Sequence[int], Mapping[str, Sequence[int]]]
 
 def bind_graph(

@@ -50,7 +50,7 @@ class CompiledGraph(CompiledOperator):
         bound = [value for value, kind in enumerate(graph.kinds) if kind in (ValueKind.INPUT, ValueKind.OUTPUT)]
         later = [value for value, array in graph.constants.items() if array is None]
         tensors = tuple(
-            TensorBinding(graph.names[v], graph.descs[v], v in later, graph.kinds[v] is ValueKind.OUTPUT)
+            TensorBinding(graph.names[v], graph.desc(v), v in later, graph.kinds[v] is ValueKind.OUTPUT)
             for v in (*bound, *later)
         )
         self._resolver = BindingResolver("graph", tensors)
