@@ -200,12 +200,8 @@ class Lowering:
         yield table
         while table.codes in self._sources:
             source, results = self._sources[table.codes]
-            table = Table(source, table.floats[results], None)
+            table = Table(source, table.floats[results])
             yield table
-
-    def table(self, codes: Tensor, parameters: Parameters) -> Table:
-        """Return codes as the floats that they stand for."""
-        return Table(codes, dequantize_codes(parameters), parameters)
 
     def affine(self, value: Value) -> Table:
         """Return a value as dequantized codes.
@@ -251,13 +247,6 @@ def quantize(floats: Array, parameters: Parameters) -> Array:
     scale, zero_point = scalar_parameters(parameters)
     array = np.ascontiguousarray(floats, np.float32)
     return np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(array.shape)
-
-
-def dequantize_codes(parameters: Parameters) -> Array:
-    """Return the floats of all 256 codes, by the byte of a code."""
-    codes = np.arange(256, dtype=np.uint8).view(parameters.dtype)
-    with np.errstate(all="ignore"):  # scales may be infinite or no numbers
-        return np.asarray((codes.astype(np.float32) - np.float32(parameters.zero_point)) * parameters.scale)
 
 
 Rule: TypeAlias = Callable[[Lowering, Node, Sequence[Value | None]], Sequence[Value]]

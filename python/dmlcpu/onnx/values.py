@@ -66,6 +66,12 @@ class Parameters:
         """Whether the codes of floats have the floats' order: not of a scale below 0, of 0 or without an end."""
         return bool(0 < self.scale < np.inf)
 
+    def floats(self) -> Array:
+        """Return the floats of all 256 codes, by the byte of a code."""
+        codes = np.arange(256, dtype=np.uint8).view(self.dtype)
+        with np.errstate(all="ignore"):  # scales may be infinite or no numbers
+            return np.asarray((codes.astype(np.float32) - np.float32(self.zero_point)) * self.scale)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
@@ -73,13 +79,21 @@ class Table:
 
     Attributes:
         codes: The codes, UINT8 or INT8.
-        floats: FLOAT32, 256 of them, by the byte of a code.
-        parameters: Of the codes, if the floats are just the dequantized codes.
+        function: FLOAT32, 256 of them, by the byte of a code; or the codes' parameters, if they are just dequantized.
     """
 
     codes: Tensor
-    floats: Array
-    parameters: Parameters | None
+    function: Array | Parameters
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Of the codes, if the floats are just the dequantized codes."""
+        return self.function if isinstance(self.function, Parameters) else None
+
+    @property
+    def floats(self) -> Array:
+        """FLOAT32, 256 of them, by the byte of a code."""
+        return self.function.floats() if isinstance(self.function, Parameters) else self.function
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -149,7 +149,7 @@ def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if node.operator == "Sum":
         return [result]
     if isinstance(result, Table):
-        return [replace(result, floats=result.floats * np.float32(0.5), parameters=None)]
+        return [Table(result.codes, result.floats * np.float32(0.5))]
     if isinstance(result, QuantizedPair):
         return [Multiple(lowering, result, 0.5)]
     return [on_floats(lowering, 3, result, Constant(np.float32(len(inputs)).reshape(())))]
@@ -183,7 +183,7 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
         return None
     if len(np.broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
-    return Table(codes, _computed(operator, *operands), None)
+    return Table(codes, _computed(operator, *operands))
 
 
 def _computed(operator: str, a: Array, b: Array) -> Array:
@@ -199,7 +199,7 @@ def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     base, exponent = present(inputs[0]), present(inputs[1])
     if isinstance(base, Table) and isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1:
         number = Constant(constant(exponent, "the exponent").reshape(1))
-        return [Table(base.codes, evaluated(node, base.floats, [number]), None)]
+        return [Table(base.codes, evaluated(node, base.floats, [number]))]
     if constant(exponent, "the exponent").reshape(-1).tolist() != [2.0]:
         raise NotNative("a power other than a square")
     tensor = computed(lowering, base)
@@ -217,7 +217,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         operands.append(Quantized(codes, parameters_of(scale, zero_point, _dtype(value))))
     parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
     if node.operator == "QLinearMul":  # whose kernel has the bits of a table
-        tables = [lowering.table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
+        tables = [Table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
         product = _as_table(lowering, "Mul", *tables) if len(tables) == 2 else None
         if product is not None:
             return [lowering.recoded(product, parameters)]

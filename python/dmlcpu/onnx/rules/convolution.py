@@ -147,7 +147,6 @@ class QuantizedConvolution(Deferred):
     ) -> None:
         assert x.parameters is not None
         self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
-        self._floats = x.floats
         self._parameters, self._window, self._groups = x.parameters, window, groups
         self.shape = (x.shape[0], weights.codes.shape[0], *window.output)
 
@@ -166,7 +165,7 @@ class QuantizedConvolution(Deferred):
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
             return None
         weights = Filter(self._filter.codes, scale, np.broadcast_to(self._filter.zero_point, scale.shape))
-        x = Table(self._x, self._floats, self._parameters)
+        x = Table(self._x, self._parameters)
         return QuantizedConvolution(self._lowering, x, weights, bias.astype(np.int32), self._window, self._groups)
 
     def quantized(self, parameters: Parameters) -> Tensor:
@@ -264,7 +263,7 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     weights = Filter(constant(w, "the filter"), np.broadcast_to(scales, length), np.broadcast_to(points, length))
     groups = _groups(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point))
+    table = Table(x, parameters_of(x_scale, x_zero_point))
     biases = None if bias is None else constant(bias, "the bias")
     result = QuantizedConvolution(lowering, table, weights, biases, window, groups)
     return [result.quantized(parameters_of(y_scale, y_zero_point))]

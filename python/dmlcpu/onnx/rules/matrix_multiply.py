@@ -196,7 +196,7 @@ class _Dense(QuantizedConvolution):
         self._outer = lowering
         image = lowering.reshaped(self._transposed(x.codes), (1, columns, rows, 1))
         window = replace(_POINT, output=(rows, 1))
-        super().__init__(lowering, Table(image, x.floats, x.parameters), weights, bias, window, 1)
+        super().__init__(lowering, replace(x, codes=image), weights, bias, window, 1)
 
     def _transposed(self, tensor: Tensor) -> Tensor:
         shape = tensor.shape[::-1]
@@ -281,7 +281,7 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     scales = constant(b_scale, "a scale").reshape(-1)
     points = np.broadcast_to(constant(b_zero_point, "a zero point").reshape(-1), scales.shape)
     matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
-    x = lowering.table(a, parameters_of(a_scale, a_zero_point, a.dtype))
+    x = Table(a, parameters_of(a_scale, a_zero_point, a.dtype))
     if node.attributes.get("transA", 0):
         x = lowering.affine(transposed(lowering, x, (1, 0)))
     assert x.parameters is not None

@@ -163,7 +163,7 @@ def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
     axis = _softmax_axis(node, len(x.shape), int(node.attributes.get("opset", 13)))
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
     return [Softmax(lowering, table, axis).quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
 
 

@@ -195,7 +195,7 @@ def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value 
     x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
     result = _pooled_average(lowering, node, table)
     codes = lowering.quantized(result, parameters_of(y_scale, y_zero_point, x.dtype))
     assert isinstance(codes, Tensor)
