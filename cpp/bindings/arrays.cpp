@@ -49,6 +49,15 @@ DataType data_type_of(const py::dtype& dtype) {
 
 bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }
 
+bool is_row_major(const TensorLayout& layout) {
+  std::int64_t stride = 1;
+  for (std::size_t axis = layout.rank; axis-- > 0;) {
+    if (layout.strides[axis] != stride) return false;
+    stride *= layout.sizes[axis];
+  }
+  return true;
+}
+
 bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::array& array) {
   if (static_cast<std::size_t>(array.ndim()) != layout.rank) return false;
   const py::ssize_t* shape = array.shape();
@@ -94,6 +103,8 @@ ArrayRule::ArrayRule(const TensorLayout& tensor_layout)
       element_bytes(element_size(layout.type)),
       span_bytes(layout.span_bytes()),
       element_count(layout.element_count()),
+      has_gaps(layout.span() != element_count),
+      is_packed(is_row_major(layout)),
       dtype_number(numpy_dtype(layout.type).num()) {}
 
 void* ArrayRule::accept(const py::array& array) const {
@@ -109,12 +120,20 @@ void* ArrayRule::accept(const py::array& array) const {
   return const_cast<void*>(array.data());
 }
 
+void* ArrayRule::accept_packed(const py::array& array) const {
+  if (static_cast<std::size_t>(array.ndim()) != layout.rank || !has_flag(array, py::array::c_style)) return nullptr;
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    if (array.shape(static_cast<py::ssize_t>(axis)) != layout.sizes[axis]) return nullptr;
+  }
+  return accept(array);
+}
+
 py::array ArrayRule::allocate() const {
   const py::dtype dtype = numpy_dtype(layout.type);
   if (is_four_bits(layout.type)) {
     py::array packed(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes)});
     auto* bytes = static_cast<std::uint8_t*>(packed.mutable_data());
-    if (layout.span() != element_count) std::fill_n(bytes, span_bytes, std::uint8_t{0});
+    if (has_gaps) std::fill_n(bytes, span_bytes, std::uint8_t{0});
     bytes[span_bytes - 1] = 0;
     return packed;
   }
@@ -123,51 +142,54 @@ py::array ArrayRule::allocate() const {
     shape[axis] = layout.sizes[axis];
     strides[axis] = layout.strides[axis] * static_cast<py::ssize_t>(element_bytes);
   }
-  if (span_bytes >= kRecycledSize && layout.span() == element_count) {
+  if (span_bytes >= kRecycledSize && !has_gaps) {
     auto memory = std::make_unique<RecycledMemory>(recycled_memory(span_bytes));
     void* data = memory->get();
     const py::capsule owner(memory.get(), [](void* held) { delete static_cast<RecycledMemory*>(held); });
     memory.release();
     return py::array(dtype, std::move(shape), std::move(strides), data, owner);
   }
+  if (is_packed) return py::array(dtype, std::move(shape));
   py::array owner(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes / element_bytes)});
   auto* data = static_cast<std::uint8_t*>(owner.mutable_data());
-  if (layout.span() != element_count) std::fill_n(data, span_bytes, std::uint8_t{0});
+  if (has_gaps) std::fill_n(data, span_bytes, std::uint8_t{0});
   return py::array(dtype, std::move(shape), std::move(strides), data, owner);
 }
 
-TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
-  if (sizes.size() != strides.size() || sizes.size() > kMaxRank)
+TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
+                           const std::optional<std::vector<std::int64_t>>& strides) {
+  if ((strides && sizes.size() != strides->size()) || sizes.size() > kMaxRank)
     throw std::invalid_argument("a tensor's rank is above 8");
   TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size()};
   std::copy(sizes.begin(), sizes.end(), layout.sizes.begin());
-  std::copy(strides.begin(), strides.end(), layout.strides.begin());
+  if (strides) {
+    std::copy(strides->begin(), strides->end(), layout.strides.begin());
+    return layout;
+  }
+  std::int64_t stride = 1;
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    layout.strides[axis] = stride;
+    if (__builtin_mul_overflow(stride, sizes[axis], &stride))
+      throw std::invalid_argument("the sizes of a tensor overflow");
+  }
   return layout;
 }
 
 TensorLayout tensor_layout(const py::array& array) {
-  const auto rank = static_cast<std::size_t>(array.ndim());
-  if (rank > kMaxRank) throw std::invalid_argument("a tensor's rank is above 8");
-  TensorLayout layout{.type = data_type_of(array.dtype()), .rank = std::max<std::size_t>(rank, 1)};
-  if (layout.type == DataType::unknown) throw std::invalid_argument("no data type is this numpy dtype");
-  layout.sizes[0] = layout.strides[0] = 1;
-  // What numpy says of the strides of axes of length 1 means nothing, least of all of an array that lies packed.
-  const bool is_packed = has_flag(array, py::array::c_style);
-  py::ssize_t packed_stride = 1;
-  for (std::size_t axis = rank; axis-- > 0;) {
-    const auto index = static_cast<py::ssize_t>(axis);
-    layout.sizes[axis] = array.shape(index);
-    layout.strides[axis] = packed_stride;
-    if (is_packed) {
-      packed_stride *= layout.sizes[axis];
-      continue;
-    }
-    const py::ssize_t stride = array.strides(index);
+  const DataType type = data_type_of(array.dtype());
+  if (type == DataType::unknown) throw std::invalid_argument("no data type is this numpy dtype");
+  std::vector<std::int64_t> sizes(array.shape(), array.shape() + array.ndim());
+  if (sizes.empty()) sizes.push_back(1);
+  if (has_flag(array, py::array::c_style)) return tensor_layout(static_cast<int>(type), sizes, std::nullopt);
+  std::vector<std::int64_t> strides;
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    const py::ssize_t stride = array.strides(static_cast<py::ssize_t>(axis));
     const bool is_whole = stride >= 0 && stride % array.itemsize() == 0;
-    if (!is_whole && layout.sizes[axis] != 1) throw std::invalid_argument("strides are no whole elements");
-    layout.strides[axis] = is_whole ? stride / array.itemsize() : 0;
+    // What numpy says of the stride of an axis of length 1 means nothing.
+    if (!is_whole && sizes[axis] != 1) throw std::invalid_argument("strides are no whole elements");
+    strides.push_back(is_whole ? stride / array.itemsize() : 0);
   }
-  return layout;
+  return tensor_layout(static_cast<int>(type), sizes, strides);
 }
 
 void* address_of(const ArrayRule& rule, PyObject* object, py::object& held) {

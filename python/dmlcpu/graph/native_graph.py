@@ -172,7 +172,7 @@ class NativeGraph:
     def rows(self) -> tuple[list[Any], list[Any]]:
         """Return the values and nodes for the native module."""
         values = [
-            self.constants[value] if desc is None else (kind, name, desc.data_type, desc.sizes, desc.element_strides)
+            self.constants[value] if desc is None else (kind, name, desc.data_type, desc.sizes, desc.strides)
             for value, (kind, name, desc) in enumerate(zip(self.kinds, self.names, self._descs, strict=True))
         ]
         nodes = [(node.type, node.name, node.inputs, node.outputs, dict(node.attributes)) for node in self._nodes]
