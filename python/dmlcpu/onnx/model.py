@@ -21,6 +21,12 @@ __all__ = ["Model", "Node", "ValueInfo", "has_quantized_nodes", "load_model"]
 
 _LARGEST_RANK = 32
 
+# Looking them up in the class takes longer than comparing with them.
+_INT: Final = onnx.AttributeProto.INT
+_INTS: Final = onnx.AttributeProto.INTS
+_GRAPH: Final = onnx.AttributeProto.GRAPH
+_GRAPHS: Final = onnx.AttributeProto.GRAPHS
+
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
@@ -135,7 +141,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weigh
 
 
 def _array(tensor: onnx.TensorProto, raw_data: memoryview | None) -> Array:
-    if min(tensor.dims, default=0) < 0:
+    if tensor.dims and min(tensor.dims) < 0:
         raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {list(tensor.dims)}")
     try:
         return array_of(tensor, raw_data)
@@ -214,17 +220,14 @@ def _check_counts(name: str, proto: onnx.NodeProto, subgraphs: Iterable[onnx.Gra
     for attribute in proto.attribute:
         if attribute.name not in _COUNTS:
             continue
-        counts = attribute.ints if attribute.type == _INTS else (attribute.i,)
-        if attribute.type in (_INT, _INTS) and not (min(counts, default=1) >= 1 and max(counts, default=1) < 2**31):
+        kind = attribute.type
+        counts = attribute.ints if kind == _INTS else (attribute.i,)
+        if kind in (_INT, _INTS) and not 1 <= min(counts, default=1) <= max(counts, default=1) < 2**31:
             got = f"{attribute.name} {list(counts)}"
             raise InvalidModelError(f"node {name} ({proto.op_type}): got {got}, expected numbers from 1 to {2**31 - 1}")
     for graph in subgraphs:
         for node in graph.node:
             _check_counts(node.name or name, node, _subgraphs(node))
-
-
-_INT: Final = onnx.AttributeProto.INT
-_INTS: Final = onnx.AttributeProto.INTS
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
@@ -279,9 +282,10 @@ def _ordered(nodes: Sequence[Node], known: set[str], outputs: Sequence[ValueInfo
 
 def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
+        kind = attribute.type
+        if kind == _GRAPH:
             yield attribute.g
-        elif attribute.type == onnx.AttributeProto.GRAPHS:
+        elif kind == _GRAPHS:
             yield from attribute.graphs
 
 

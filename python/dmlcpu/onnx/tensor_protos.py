@@ -26,6 +26,12 @@ _PLAIN: Final[dict[int, tuple[np.dtype[Any], str, np.dtype[Any]]]] = {
 }
 
 
+_EXTERNAL: Final = onnx.TensorProto.EXTERNAL
+_WITH_TENSORS: Final = frozenset(
+    getattr(onnx.AttributeProto, name) for name in ("TENSOR", "TENSORS", "GRAPH", "GRAPHS")
+)
+
+
 def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
     """Return the elements of a tensor; what models have most of is read here, which is quick, the rest by onnx.
 
@@ -59,7 +65,7 @@ def has_external_data(model: onnx.ModelProto) -> bool:
 
 
 def _is_external(tensor: onnx.TensorProto) -> bool:
-    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
+    return bool(tensor.data_location == _EXTERNAL)
 
 
 def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
@@ -69,12 +75,10 @@ def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Ten
     for node in part.node:
         for attribute in node.attribute:
             kind = attribute.type
+            if kind not in _WITH_TENSORS:
+                continue
             if kind == onnx.AttributeProto.TENSOR:
                 yield attribute.t
-            elif kind == onnx.AttributeProto.TENSORS:
-                yield from attribute.tensors
-            elif kind == onnx.AttributeProto.GRAPH:
-                yield from _tensors_of(attribute.g)
-            elif kind == onnx.AttributeProto.GRAPHS:
-                for graph in attribute.graphs:
-                    yield from _tensors_of(graph)
+            yield from attribute.tensors
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors_of(graph)

@@ -7,7 +7,7 @@ often come without any floating point, or as floats.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -132,7 +132,7 @@ class Dequantized:
             return np.asarray(difference * self.scale.astype(np.float32).reshape(along))
 
 
-class Deferred(ABC):
+class Deferred:  # no ABC, of which isinstance() takes several times as long, and planning asks often
     """The floating-point result of an operator on quantized operands, not yet computed.
 
     Attributes:

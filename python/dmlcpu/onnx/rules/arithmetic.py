@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
@@ -39,13 +39,12 @@ class Quantized:
 
     def operands(self, lowering: Lowering, shape: tuple[int, ...]) -> list[Operand]:
         """Return codes broadcast to a shape, scale and zero point."""
-        ones = (1,) * max(len(shape), 1)
         codes: Operand
         if isinstance(self.codes, Tensor):
             codes = lowering.expanded(self.codes, shape)
         else:
             codes = np.broadcast_to(self.codes, shape or (1,))
-        return [codes, *(array.reshape(ones) for array in scalar_parameters(self.parameters))]
+        return [codes, *lowering.pair(self.parameters)]
 
 
 class QuantizedPair(Deferred):
@@ -61,9 +60,8 @@ class QuantizedPair(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the operator on codes."""
         a, b = (operand.operands(self._lowering, self.shape) for operand in self._pair)
-        ones = (1,) * max(len(self.shape), 1)
-        output = [array.reshape(ones) for array in scalar_parameters(parameters)]
-        return self._lowering.emit(self._operator, [*a, *b, *output], parameters.dtype, self.shape)
+        operands = [*a, *b, *self._lowering.pair(parameters)]
+        return self._lowering.emit(self._operator, operands, parameters.dtype, self.shape)
 
     def floats(self) -> Tensor:
         """Add the operator on floats."""

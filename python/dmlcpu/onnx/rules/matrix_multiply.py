@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
 from dmlcpu.onnx.rules.movement import transposed
@@ -40,10 +40,10 @@ class Factor:
         return np.broadcast_to(self.codes, shape)
 
 
-def _factor(value: Value, column_axis: bool) -> Factor:
+def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
     """Return a dequantized value as an operand; several scales lie along columns."""
     if isinstance(value, Table) and value.parameters is not None:
-        scale, zero_point = scalar_parameters(value.parameters)
+        scale, zero_point = lowering.pair(value.parameters)
         return Factor(value.codes, scale, zero_point)
     if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES or value.scale.dtype != np.float32:
         raise NotNative("an operand is not quantized to 8 bits")
@@ -78,7 +78,7 @@ class Product(Deferred):
         """Add the product from codes to codes."""
         if self._bias is not None:
             return self._lowering.quantized_tensor(self.computed(), parameters)
-        return self.codes(*scalar_parameters(parameters), parameters.dtype)
+        return self.codes(*self._lowering.pair(parameters), parameters.dtype)
 
     def codes(self, scale: Operand, zero_point: Operand, dtype: np.dtype[Any]) -> Tensor:
         """Add the product, without its bias, from codes to codes of a scale and zero point that may be computed."""
@@ -170,7 +170,7 @@ def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     """MatMul: of codes where both operands are quantized, else of floats."""
     values = present(inputs[0]), present(inputs[1])
     try:
-        a, b = _factor(values[0], False), _factor(values[1], True)
+        a, b = _factor(lowering, values[0], False), _factor(lowering, values[1], True)
     except NotNative:
         return [_float_product(lowering, *values)]
     return [Product(lowering, a, b)]
