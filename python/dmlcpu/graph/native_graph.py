@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ class ValueKind(IntEnum):
     INTERMEDIATE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     type: str
     name: str
     inputs: tuple[int | None, ...]
@@ -77,8 +75,7 @@ class NativeGraph:
         graph.constants = {numbers[value]: array for value, array in self.constants.items() if value in numbers}
         graph.outputs = [numbers[value] for value in self.outputs]
         graph._nodes = [
-            replace(
-                node,
+            node._replace(
                 inputs=tuple(None if value is None else numbers[value] for value in node.inputs),
                 outputs=tuple(numbers[value] for value in node.outputs),
             )
@@ -135,7 +132,7 @@ class NativeGraph:
         """Add an operator by its native name, its inputs numbered as in its desc; return its outputs."""
         values = [self._add_value(ValueKind.INTERMEDIATE, "", desc) for desc in outputs]
         self._nodes.append(
-            _Node(type, name or f"node {len(self._nodes)}", tuple(inputs), tuple(values), attributes or {})
+            _Node(type, name or f"node {len(self._nodes)}", tuple(inputs), tuple(values), dict(attributes or {}))
         )
         return values
 
@@ -175,5 +172,4 @@ class NativeGraph:
             self.constants[value] if desc is None else (kind, name, desc.data_type, desc.sizes, desc.strides)
             for value, (kind, name, desc) in enumerate(zip(self.kinds, self.names, self._descs, strict=True))
         ]
-        nodes = [(node.type, node.name, node.inputs, node.outputs, dict(node.attributes)) for node in self._nodes]
-        return values, nodes
+        return values, [*self._nodes]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -231,8 +232,13 @@ def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Te
         NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
             takes.
     """
+    return _desc_of(np.dtype(dtype), tuple(shape))
+
+
+@lru_cache  # most tensors of a network are as another one is
+def _desc_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorDesc:
     _check(dtype, shape)
-    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
+    return TensorDesc(data_type_of(dtype), shape or (1,))
 
 
 def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:

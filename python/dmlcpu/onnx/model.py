@@ -43,7 +43,7 @@ class ValueInfo:
     shape: tuple[int | str | None, ...] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in five times the time
 class Node:
     """A node of a model.
 

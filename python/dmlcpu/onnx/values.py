@@ -34,7 +34,7 @@ class Constant:
         return tuple(self.array.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in three times the time
 class Tensor:
     """A tensor that a partition computes or is given.
 
