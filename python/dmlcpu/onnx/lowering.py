@@ -195,6 +195,8 @@ class Lowering:
 
     def recoded(self, table: Table, parameters: Parameters) -> Tensor:
         """Return the codes of a function of codes: the codes themselves if it changes none, else through a table."""
+        if table.parameters == parameters and parameters.keeps_codes:
+            return table.codes
         codes = quantize(table.floats, parameters)
         if table.codes.dtype == parameters.dtype and np.array_equal(codes.view(np.uint8), np.arange(256)):
             return table.codes

@@ -187,12 +187,13 @@ def _node(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken:
     taken.add(name)
     if domain not in versions:
         raise InvalidModelError(f"node {name}: the model imports no operators of the domain {domain!r}")
+    given = [*proto.attribute]
     try:
-        attributes = {attribute.name: _attribute(attribute) for attribute in proto.attribute}
+        attributes = {attribute.name: _attribute(attribute) for attribute in given}
     except Exception as error:  # whatever a malformed attribute makes onnx raise
         raise InvalidModelError(f"node {name} ({proto.op_type}): {error}") from None
-    subgraphs = [*_subgraphs(proto)]
-    _check_counts(name, proto, subgraphs)
+    subgraphs = [*_subgraphs(given)]
+    _check_counts(name, proto, given, subgraphs)
     inputs, outputs = tuple(proto.input), tuple(proto.output)
     captured = (value for graph in subgraphs for value in _captured(graph))
     reads = tuple(dict.fromkeys(filter(None, (*inputs, *captured))))
@@ -215,19 +216,24 @@ _COUNTS: Final = frozenset(
 )
 
 
-def _check_counts(name: str, proto: onnx.NodeProto, subgraphs: Iterable[onnx.GraphProto]) -> None:
+def _check_counts(
+    name: str,
+    proto: onnx.NodeProto,
+    attributes: Sequence[onnx.AttributeProto],
+    subgraphs: Iterable[onnx.GraphProto],
+) -> None:
     """Check the counts of a node, and of those within it."""
-    for attribute in proto.attribute:
+    for attribute in attributes:
         if attribute.name not in _COUNTS:
             continue
         kind = attribute.type
-        counts = attribute.ints if kind == _INTS else (attribute.i,)
+        counts = tuple(attribute.ints) if kind == _INTS else (attribute.i,)
         if kind in (_INT, _INTS) and not 1 <= min(counts, default=1) <= max(counts, default=1) < 2**31:
             got = f"{attribute.name} {list(counts)}"
             raise InvalidModelError(f"node {name} ({proto.op_type}): got {got}, expected numbers from 1 to {2**31 - 1}")
     for graph in subgraphs:
         for node in graph.node:
-            _check_counts(node.name or name, node, _subgraphs(node))
+            _check_counts(node.name or name, node, node.attribute, _subgraphs(node.attribute))
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
@@ -280,8 +286,8 @@ def _ordered(nodes: Sequence[Node], known: set[str], outputs: Sequence[ValueInfo
     return tuple(order)
 
 
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
+def _subgraphs(attributes: Sequence[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
+    for attribute in attributes:
         kind = attribute.type
         if kind == _GRAPH:
             yield attribute.g
@@ -294,7 +300,7 @@ def _captured(graph: onnx.GraphProto) -> Iterator[str]:
     inside = {value.name for value in (*graph.input, *graph.initializer)}
     inside |= {name for node in graph.node for name in node.output}
     for node in graph.node:
-        names = (*node.input, *(name for inner in _subgraphs(node) for name in _captured(inner)))
+        names = (*node.input, *(name for inner in _subgraphs(node.attribute) for name in _captured(inner)))
         yield from (name for name in names if name and name not in inside)
     yield from (value.name for value in graph.output if value.name not in inside)
 

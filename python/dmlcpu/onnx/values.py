@@ -66,6 +66,15 @@ class Parameters:
         """Whether the codes of floats have the floats' order: not of a scale below 0, of 0 or without an end."""
         return bool(0 < self.scale < np.inf)
 
+    @property
+    def keeps_codes(self) -> bool:
+        """Whether quantization makes codes of their own floats again; of some other scales it may, too.
+
+        A product with the scale and the quotient by it, each rounded, are at most 256 * 2**-22 from the integer between
+        -255 and 255 that they began with, if neither overflows or becomes denormal.
+        """
+        return 2.0**-100 < abs(float(self.scale)) < 2.0**100
+
     def floats(self) -> Array:
         """Return the floats of all 256 codes, by the byte of a code."""
         codes = np.arange(256, dtype=np.uint8).view(self.dtype)
