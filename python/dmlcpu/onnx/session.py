@@ -206,14 +206,17 @@ class InferenceSession:
         # Most runs are of arrays as the run before had them: then the native graph's own look at them is enough.
         latest = self._latest
         if latest is not None and type(input_feed) is dict and (outputs := latest.run_packed(input_feed)) is not None:
-            return outputs if output_names is None else self._chosen(outputs, output_names)
+            are_all = output_names is None or (
+                type(output_names) is list and {*map(type, output_names)} == {str} and output_names == self._names
+            )
+            return outputs if are_all else self._chosen(outputs, output_names)
         feeds = checked_feeds(self._inputs, self._read_constants, input_feed)
         indices = output_indices(self._names, output_names)
         plan, values = self._run(feeds)
         self._latest = plan.graph
         return plan.outputs(values, feeds, indices)
 
-    def _chosen(self, outputs: list[Array], output_names: Sequence[str]) -> list[Array]:
+    def _chosen(self, outputs: list[Array], output_names: Sequence[str] | None) -> list[Array]:
         indices = output_indices(self._names, output_names)
         if len({*indices}) < len(indices):  # no two of them share memory
             return [np.array(outputs[index]) for index in indices]
