@@ -190,7 +190,8 @@ class _Planner:
                     outputs.append(output.name)
                     continue
                 value = self._floats(output.name)
-                outputs.append(value if isinstance(value, np.ndarray) else self._exported(value))
+                # Of a constant a copy: it may be a view of the whole file, which would be kept with it.
+                outputs.append(np.array(value) if isinstance(value, np.ndarray) else self._exported(value))
         return Plan(tuple(self._parts()), tuple(outputs), unknown)
 
     def _floats(self, name: str) -> Tensor | Array:
