@@ -52,7 +52,7 @@ class Network:
         return self.graph.add_array(self.rng.uniform(0.1, 2, 1).astype(np.float32))
 
     def zero_point(self, value: int) -> int:
-        dtype = np.int8 if self.graph.descs[value].data_type is TensorDataType.INT8 else np.uint8
+        dtype = np.int8 if self.graph.desc(value).data_type is TensorDataType.INT8 else np.uint8
         return self.graph.add_array(codes(self.rng, (1,), dtype))
 
     def parameters(self, *operands: int) -> list[int]:
@@ -72,7 +72,7 @@ class Network:
         dtype: TensorDataType = TensorDataType.UINT8,
         zero_points: bool = False,
     ) -> int:
-        n, c, h, w = self.graph.descs[x].sizes
+        n, c, h, w = self.graph.desc(x).sizes
         height, width = ((size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1 for size in (h, w))
         filters = codes(self.rng, (channels, c // groups, kernel, kernel), np.int8)
         # So that about half of the codes saturate.
@@ -102,19 +102,19 @@ class Network:
         return y
 
     def binary(self, type: str, a: int, b: int, dtype: TensorDataType = TensorDataType.UINT8) -> int:
-        output = TensorDesc(dtype, self.graph.descs[a].sizes)
+        output = TensorDesc(dtype, self.graph.desc(a).sizes)
         zero_point = codes(self.rng, (1,), np.int8 if dtype is TensorDataType.INT8 else np.uint8)
         inputs = [*self.parameters(a, b), self.scale(), self.graph.add_array(zero_point)]
         [y] = self.graph.add_node(type, inputs, [output])
         return y
 
     def table(self, x: int, dtype: TensorDataType = TensorDataType.UINT8) -> int:
-        desc = TensorDesc(dtype, self.graph.descs[x].sizes)
+        desc = TensorDesc(dtype, self.graph.desc(x).sizes)
         [y] = self.graph.add_node(TABLE, [x, self.graph.add_array(codes(self.rng, (256,)))], [desc])
         return y
 
     def output(self, value: int, *, planes: bool = False) -> int:
-        desc = self.graph.descs[value]
+        desc = self.graph.desc(value)
         strides = None if planes else channels_last(desc.sizes)
         bound = TensorDesc(desc.data_type, desc.sizes, strides=strides)
         self.graph.mark_output(value, f"output_{self._outputs}", bound)
@@ -168,9 +168,9 @@ def chain(case: Case, seed: int, *, bound: bool, planes: bool = False) -> Networ
     network = Network(np.random.default_rng(seed), bound=bound)
     x = network.input(case.sizes, planes=planes)
     y = network.convolution(x, case.channels, dtype=TensorDataType.INT8, zero_points=planes, **case.attributes)
-    other = network.input(network.graph.descs[y].sizes)
+    other = network.input(network.graph.desc(y).sizes)
     y = network.table(network.binary(ADD, other, y), TensorDataType.INT8)
-    second = network.input(network.graph.descs[y].sizes, np.int8)
+    second = network.input(network.graph.desc(y).sizes, np.int8)
     network.output(network.binary(MULTIPLY, y, second, TensorDataType.INT8))
     return network
 
@@ -207,7 +207,7 @@ def test_residual_blocks(devices: Devices) -> None:
         network = Network(np.random.default_rng(7), bound=bound)
         y = network.convolution(network.input((2, 3, 32, 30)), 16, kernel=3, stride=2, padding=1)
         for stride in (1, 1, 2, 1):
-            channels = network.graph.descs[y].sizes[1] * stride
+            channels = network.graph.desc(y).sizes[1] * stride
             inner = network.convolution(y, channels, kernel=3, stride=stride, padding=1)
             if stride == 2:
                 y = network.convolution(y, channels, stride=2)
@@ -275,7 +275,7 @@ def output_itself(network: Network, y: int) -> None:
 
 
 def part_of_a_join(network: Network, y: int) -> None:
-    n, c, h, w = network.graph.descs[y].sizes
+    n, c, h, w = network.graph.desc(y).sizes
     both = network.graph.add_view(
         "JOIN", [network.table(y), network.input((n, c, h, w))], (n, 2 * c, h, w), {"axis": (1,)}
     )
@@ -283,24 +283,24 @@ def part_of_a_join(network: Network, y: int) -> None:
 
 
 def in_another_shape(network: Network, y: int) -> None:
-    n, c, h, w = network.graph.descs[y].sizes
+    n, c, h, w = network.graph.desc(y).sizes
     network.output(network.table(network.graph.add_view("RESHAPE", [y], (n, c, h * w, 1))))
 
 
 def a_part_alone(network: Network, y: int) -> None:
-    n, c, h, w = network.graph.descs[y].sizes
+    n, c, h, w = network.graph.desc(y).sizes
     part = network.graph.add_view("SLICE", [y], (n, c, h - 1, w), {"starts": (0, 0, 1, 0), "steps": (1, 1, 1, 1)})
     network.output(network.table(part))
 
 
 def broadcast_operand(network: Network, y: int) -> None:
-    n, c, h, w = network.graph.descs[y].sizes
+    n, c, h, w = network.graph.desc(y).sizes
     gate = network.graph.add_view("EXPAND", [network.input((n, c, 1, 1))], (n, c, h, w))
     network.output(network.binary(MULTIPLY, y, gate))
 
 
 def other_operand_by_planes(network: Network, y: int) -> None:
-    network.output(network.binary(ADD, y, network.input(network.graph.descs[y].sizes, planes=True)))
+    network.output(network.binary(ADD, y, network.input(network.graph.desc(y).sizes, planes=True)))
 
 
 ALONE = (
@@ -363,7 +363,7 @@ def test_a_refused_stage_is_named() -> None:
     network = Network(np.random.default_rng(29))
     y = network.convolution(network.input((1, 12, 6, 5)), 10)
     short = network.graph.add_array(np.zeros(255, np.uint8))
-    [z] = network.graph.add_node(TABLE, [y, short], [network.graph.descs[y]], name="the table")
+    [z] = network.graph.add_node(TABLE, [y, short], [network.graph.desc(y)], name="the table")
     network.output(z)
     with pytest.raises(ValueError, match=r"node the table: .*256"):
         network.compiled(dmlcpu.default_device())

@@ -154,7 +154,7 @@ def test_many_threads_dispatch_one_graph(random_numbers: Rng, weights: dict[str,
 
 def convolution(graph: NativeGraph, x: int, filters: Any, channels: int) -> int:
     """Add a 1x1 convolution with all scales 1 and zero points 0, saturating."""
-    batch, _, height, width = graph.descs[x].sizes
+    batch, _, height, width = graph.desc(x).sizes
     one = graph.add_array(np.ones((1, 1, 1, 1), np.float32))
     inputs = [x, one, None, graph.add_array(filters), one, None, None, one, None]
     attributes = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}

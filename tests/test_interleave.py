@@ -32,7 +32,7 @@ def interleaved(parts: Sequence[Array], axis: int) -> Array:
 
 
 def table(graph: NativeGraph, value: int, entries: Array) -> int:
-    desc = TensorDesc(graph.descs[value].data_type, graph.descs[value].sizes)
+    desc = TensorDesc(graph.desc(value).data_type, graph.desc(value).sizes)
     [result] = graph.add_node("CODE_TABLE", [value, graph.add_array(entries)], [desc])
     return result
 

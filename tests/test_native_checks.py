@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 from dmlcpu import _core
@@ -114,3 +115,21 @@ def test_nodes_of_graphs_write_something() -> None:
     for operator in ("MAX_POOLING", "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"):
         with pytest.raises(ValueError, match="writes no value"):
             _core.bind_graph(values, [(operator, "node", (0,), (), {})], "scalar", 1, not_called, not_called)
+
+
+def test_constants_of_graphs_lie_as_layouts_can_say() -> None:
+    def bind_array(array: np.ndarray[Any, Any]) -> _core.BoundGraph:
+        return _core.bind_graph([array], [], "scalar", 1, not_called, not_called)
+
+    five = np.arange(10, dtype=np.float32)[::2]  # as long as the row that tells a value
+    alone = np.ndarray((1, 2), np.float32, bytes(16), strides=(3, 8))  # the stride of an only index counts for nothing
+    for array in (five, five.reshape(5, 1), np.array(1, np.float32), np.broadcast_to(five[:1], (7, 5)), alone):
+        bind_array(array).initialize([array])
+    for array in (five.astype(np.float64), five.astype(">f4"), five != 0, np.zeros(2, "V4")):
+        with pytest.raises(ValueError, match="no data type"):
+            bind_array(array)
+    for array in (five[::-1], np.ndarray((2,), np.float32, bytes(12), strides=(6,))):
+        with pytest.raises(ValueError, match="no whole elements"):
+            bind_array(array)
+    with pytest.raises(ValueError, match="rank"):
+        bind_array(five.reshape((5, *(1,) * 8)))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import dmlcpu
+from dmlcpu.onnx.lowering import quantize
+from dmlcpu.onnx.values import Parameters
 from onnx_models import Builder, codes
 from test_onnx_layers import small_convolution
 from test_onnx_rules import IMAGE, POINTS, SCALE, TYPES, assert_like_onnxruntime, ints
@@ -107,3 +109,34 @@ def test_gates_of_the_same_codes_are_one_table(random_numbers: np.random.Generat
     assert_like_onnxruntime(builder.build(), feeds, 1)
     builder.output(convolved, dtype)  # and where the convolution's codes are wanted too
     assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
+def test_codes_that_stay_what_they_are(random_numbers: np.random.Generator) -> None:
+    """Where codes are known to become themselves again, they do, next to the limits of that knowledge too."""
+    limits = [2.0**-100, 2.0**100]
+    scales = [*np.nextafter(np.float32(limits), np.float32(1)), *np.float32(limits)]
+    scales += [*np.exp2(random_numbers.uniform(-149, 128, 300)), 0, np.inf, np.nan]
+    kept = 0
+    for scale in np.float32(scales):
+        for dtype, zero_point in (("uint8", 0), ("uint8", 255), ("int8", -128), ("int8", 127), ("uint8", 131)):
+            for signed in (scale, -scale):
+                parameters = Parameters(signed, zero_point, np.dtype(dtype))
+                every = np.arange(256, dtype=np.uint8).view(dtype)
+                if parameters.keeps_codes:
+                    np.testing.assert_array_equal(quantize(parameters.floats(), parameters), every)
+                    kept += 1
+    assert kept > 1000
+    assert not any(Parameters(scale, 0, np.dtype("uint8")).keeps_codes for scale in np.float32([*limits, 0, np.inf]))
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.0, 3e38])
+def test_scales_that_keep_no_codes(random_numbers: np.random.Generator, scale: float) -> None:
+    """Codes that are dequantized, moved and quantized again by a scale of 0, or one too large, are not their own."""
+    builder = Builder()
+    floats = builder.dequantized(builder.input("uint8", (2, 3)), scale, np.uint8(7))
+    builder.output(builder.quantized(builder.node("Transpose", [floats]), scale, np.uint8(7)), "uint8")
+    x = codes(random_numbers, "uint8", (2, 3))
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    parameters = Parameters(np.float32(scale), 7, np.dtype("uint8"))
+    np.testing.assert_array_equal(result, quantize(parameters.floats(), parameters)[x.T])
+    assert (scale == 0.1) == np.array_equal(result, x.T)

@@ -198,6 +198,23 @@ def test_windows_of_pixels_in_any_distance(
         assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
 
 
+@pytest.mark.parametrize("channels", [(5, 1), (3, 17), (4, 32), (65, 63), (33, 64), (70, 130)], ids=str)
+@pytest.mark.parametrize("groups", [1, 3])
+def test_filters_whose_output_channels_are_neighbours(
+    devices: Devices, random_numbers: np.random.Generator, channels: tuple[int, int], groups: int
+) -> None:
+    """A matrix given by columns, packed or with gaps, and all channels one and the same; the last panel not full."""
+    shape = ConvolutionShape(*channels, (3, 5), (1, 1), groups=groups)
+    count = shape.filter_sizes[0]
+    for types, strides in itertools.product(ALL_TYPES[::3], ((1, count, 1, 1), (1, count + 7, 3, 2), (0, 1, 1, 1))):
+        case = packed_case(shape, types, random_numbers)
+        codes = any_integers(random_numbers, NUMPY_TYPES[types.filter], element_span(shape.filter_sizes, strides))
+        filters = StridedTensor(types.filter, shape.filter_sizes, strides, codes)
+        tensors = {**case.tensors, "filter_tensor": filters}
+        for owned in (set[str](), {"filter_tensor"}):
+            assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes), owned=owned)
+
+
 @pytest.mark.parametrize("types", ALL_TYPES, ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
 @pytest.mark.parametrize("fill", [highest_integers, lowest_integers], ids=["highest", "lowest"])
 def test_products_at_the_ends_of_the_range(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -104,6 +106,97 @@ def test_names_of_outputs_that_are_none(names: Any) -> None:
         session.run(names, {"x": X})
     for every in (None, [], (), session._names):
         np.testing.assert_array_equal(session.run(every, {"x": X})[0], expected(X))
+
+
+def misaligned(array: Array) -> Array:
+    memory = np.zeros(array.nbytes + 1, np.uint8)[1:]
+    moved = memory.view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+def test_every_run_checks_feeds_as_the_first_one_does() -> None:
+    """A run after a good one hands the feeds to the native graph, which must not take what the session refuses."""
+    builder = Builder()
+    x, y = builder.input(np.float32, ("N", 4)), builder.input(np.float32, (1,), "y")
+    scaled = builder.node("Mul", [x, builder.node("Reshape", [y, np.int64([1, 1])])])
+    builder.output(builder.quantized(scaled, 0.5, np.uint8(9)), "uint8")
+    x, y = np.float32([[1, -2, 3, 4], [5, 6, -7, 8]]), np.float32([3])
+    wide = np.stack([x, x + 1], axis=-1)
+    good: list[Any] = [
+        {"x": x, "y": y},
+        {"y": y, "x": x},
+        {"x": wide[..., 0], "y": y},
+        {"x": np.asfortranarray(x), "y": y},
+        {"x": misaligned(x), "y": misaligned(y)},
+        {"x": np.ma.masked_array(x), "y": y[::-1]},
+        MappingProxyType({"x": x, "y": y}),
+        {"x": x[:1], "y": y},
+        {"x": np.concatenate([x, x]), "y": y},
+    ]
+    bad: list[Any] = [
+        {"x": x, "y": np.float32(3)},
+        {"x": x, "y": y.reshape(1, 1)},
+        {"x": x.reshape(-1), "y": y},
+        {"x": x.reshape(1, 2, 4), "y": y},
+        {"x": x.T, "y": y},
+        {"x": x.astype(np.float64), "y": y},
+        {"x": x.astype(">f4"), "y": y},
+        {"x": x.view(np.int32), "y": y},
+        {"x": x},
+        {"x": x, "y": y, "z": y},
+        {"x": x, "z": y},
+        [("x", x), ("y", y)],
+    ]
+    session = dmlcpu.InferenceSession(builder.build())
+    session.run(None, good[0])
+    for feeds in good:
+        [result], [again] = session.run(None, feeds), session.run(None, feeds)
+        wanted = np.rint(np.asarray(feeds["x"]) * 3 / 0.5) + 9
+        np.testing.assert_array_equal(result, np.clip(wanted, 0, 255).astype(np.uint8))
+        np.testing.assert_array_equal(again, result)
+        assert not np.may_share_memory(again, result)
+    for feeds in bad:
+        with pytest.raises(dmlcpu.BindingError) as first:
+            dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+        session.run(None, good[0])
+        with pytest.raises(dmlcpu.BindingError) as later:
+            session.run(None, feeds)
+        assert str(later.value) == str(first.value)
+
+
+def test_inputs_without_axes_stay_without_them() -> None:
+    builder = Builder()
+    x, y = builder.input(np.float32, (2,)), builder.input(np.float32, (), "y")
+    builder.output(builder.node("Add", [x, y]), np.float32)
+    session = dmlcpu.InferenceSession(builder.build())
+    feeds = {"x": np.float32([1, 2]), "y": np.array(3, np.float32)}
+    for _ in range(2):
+        np.testing.assert_array_equal(session.run(None, feeds)[0], np.float32([4, 5]))
+        with pytest.raises(dmlcpu.BindingError, match="'y': got float32 of shape"):
+            session.run(None, {**feeds, "y": np.float32([3])})
+
+
+def test_outputs_of_every_run_are_those_that_are_asked_for() -> None:
+    builder = Builder()
+    floats = builder.dequantized(builder.input("uint8", (2, 3)), 0.1, np.uint8(7))
+    rows = [builder.quantized(builder.node("Mul", [floats, np.float32(k)]), 0.1, np.uint8(7)) for k in (2, 3, 4)]
+    names = [rows[2], rows[0], rows[1]]
+    for name in names:
+        builder.output(name, "uint8")
+    session = dmlcpu.InferenceSession(builder.build())
+    feeds = {"x": X}
+    wanted = dict(zip(names, session.run(None, feeds), strict=True))
+    np.testing.assert_array_equal(wanted[rows[0]], expected(X))
+    for asked in (names, names[::-1], (names[1],), [names[2], names[0], names[2]], [], None):
+        results = session.run(asked, feeds)
+        for name, result in zip(asked or names, results, strict=True):
+            np.testing.assert_array_equal(result, wanted[name])
+        assert not any(np.may_share_memory(a, b) for a, b in itertools.combinations(results, 2))
+    for nothing in ("y", ["y"], 5, [names[0], None]):
+        with pytest.raises(dmlcpu.BindingError, match=names[0]):
+            session.run(nothing, feeds)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("options", [5, "CPUExecutionProvider", {}, dmlcpu.SessionOptions])

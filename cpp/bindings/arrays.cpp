@@ -30,7 +30,33 @@ PyTypeObject* numpy_scalar_type() {
   return reinterpret_cast<PyTypeObject*>(type.get_stored().ptr());
 }
 
+bool is_native(const py::dtype& dtype) {
+  const char order = dtype.byteorder();
+  return order == '=' || order == '|' || order == kNativeOrder;
+}
+
+DataType data_type_of(const py::dtype& dtype) {
+  constexpr DataType kSigned[] = {DataType::int8, DataType::int16, DataType::unknown, DataType::int32};
+  constexpr DataType kUnsigned[] = {DataType::uint8, DataType::uint16, DataType::unknown, DataType::uint32};
+  const py::ssize_t bytes = dtype.itemsize();
+  if (is_native(dtype) && bytes >= 1 && bytes <= 4) {
+    if (dtype.kind() == 'i') return kSigned[bytes - 1];
+    if (dtype.kind() == 'u') return kUnsigned[bytes - 1];
+    if (dtype.kind() == 'f' && bytes % 2 == 0) return bytes == 4 ? DataType::float32 : DataType::float16;
+  }
+  return DataType::unknown;
+}
+
 bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }
+
+bool is_row_major(const TensorLayout& layout) {
+  std::int64_t stride = 1;
+  for (std::size_t axis = layout.rank; axis-- > 0;) {
+    if (layout.strides[axis] != stride) return false;
+    stride *= layout.sizes[axis];
+  }
+  return true;
+}
 
 bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::array& array) {
   if (static_cast<std::size_t>(array.ndim()) != layout.rank) return false;
@@ -77,13 +103,14 @@ ArrayRule::ArrayRule(const TensorLayout& tensor_layout)
       element_bytes(element_size(layout.type)),
       span_bytes(layout.span_bytes()),
       element_count(layout.element_count()),
+      has_gaps(layout.span() != element_count),
+      is_packed(is_row_major(layout)),
       dtype_number(numpy_dtype(layout.type).num()) {}
 
 void* ArrayRule::accept(const py::array& array) const {
   using Flags = py::detail::npy_api;
   const py::dtype dtype = array.dtype();
-  const char order = dtype.byteorder();
-  if (dtype.num() != dtype_number || (order != '=' && order != '|' && order != kNativeOrder)) return nullptr;
+  if (dtype.num() != dtype_number || !is_native(dtype)) return nullptr;
   if (!has_flag(array, Flags::NPY_ARRAY_ALIGNED_) || (layout.output && !array.writeable())) return nullptr;
   const bool scalar = array.ndim() == 0 && element_count == 1;
   const bool flat = array.ndim() == 1 && has_flag(array, Flags::NPY_ARRAY_C_CONTIGUOUS_) &&
@@ -93,12 +120,20 @@ void* ArrayRule::accept(const py::array& array) const {
   return const_cast<void*>(array.data());
 }
 
+void* ArrayRule::accept_packed(const py::array& array) const {
+  if (static_cast<std::size_t>(array.ndim()) != layout.rank || !has_flag(array, py::array::c_style)) return nullptr;
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    if (array.shape(static_cast<py::ssize_t>(axis)) != layout.sizes[axis]) return nullptr;
+  }
+  return accept(array);
+}
+
 py::array ArrayRule::allocate() const {
   const py::dtype dtype = numpy_dtype(layout.type);
   if (is_four_bits(layout.type)) {
     py::array packed(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes)});
     auto* bytes = static_cast<std::uint8_t*>(packed.mutable_data());
-    if (layout.span() != element_count) std::fill_n(bytes, span_bytes, std::uint8_t{0});
+    if (has_gaps) std::fill_n(bytes, span_bytes, std::uint8_t{0});
     bytes[span_bytes - 1] = 0;
     return packed;
   }
@@ -107,26 +142,54 @@ py::array ArrayRule::allocate() const {
     shape[axis] = layout.sizes[axis];
     strides[axis] = layout.strides[axis] * static_cast<py::ssize_t>(element_bytes);
   }
-  if (span_bytes >= kRecycledSize && layout.span() == element_count) {
+  if (span_bytes >= kRecycledSize && !has_gaps) {
     auto memory = std::make_unique<RecycledMemory>(recycled_memory(span_bytes));
     void* data = memory->get();
     const py::capsule owner(memory.get(), [](void* held) { delete static_cast<RecycledMemory*>(held); });
     memory.release();
     return py::array(dtype, std::move(shape), std::move(strides), data, owner);
   }
+  if (is_packed) return py::array(dtype, std::move(shape));
   py::array owner(dtype, std::vector<py::ssize_t>{static_cast<py::ssize_t>(span_bytes / element_bytes)});
   auto* data = static_cast<std::uint8_t*>(owner.mutable_data());
-  if (layout.span() != element_count) std::fill_n(data, span_bytes, std::uint8_t{0});
+  if (has_gaps) std::fill_n(data, span_bytes, std::uint8_t{0});
   return py::array(dtype, std::move(shape), std::move(strides), data, owner);
 }
 
-TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
-  if (sizes.size() != strides.size() || sizes.size() > kMaxRank)
+TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
+                           const std::optional<std::vector<std::int64_t>>& strides) {
+  if ((strides && sizes.size() != strides->size()) || sizes.size() > kMaxRank)
     throw std::invalid_argument("a tensor's rank is above 8");
   TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size()};
   std::copy(sizes.begin(), sizes.end(), layout.sizes.begin());
-  std::copy(strides.begin(), strides.end(), layout.strides.begin());
+  if (strides) {
+    std::copy(strides->begin(), strides->end(), layout.strides.begin());
+    return layout;
+  }
+  std::int64_t stride = 1;
+  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+    layout.strides[axis] = stride;
+    if (__builtin_mul_overflow(stride, sizes[axis], &stride))
+      throw std::invalid_argument("the sizes of a tensor overflow");
+  }
   return layout;
+}
+
+TensorLayout tensor_layout(const py::array& array) {
+  const DataType type = data_type_of(array.dtype());
+  if (type == DataType::unknown) throw std::invalid_argument("no data type is this numpy dtype");
+  std::vector<std::int64_t> sizes(array.shape(), array.shape() + array.ndim());
+  if (sizes.empty()) sizes.push_back(1);
+  if (has_flag(array, py::array::c_style)) return tensor_layout(static_cast<int>(type), sizes, std::nullopt);
+  std::vector<std::int64_t> strides;
+  for (std::size_t axis = 0; axis < sizes.size(); ++axis) {
+    const py::ssize_t stride = array.strides(static_cast<py::ssize_t>(axis));
+    const bool is_whole = stride >= 0 && stride % array.itemsize() == 0;
+    // What numpy says of the stride of an axis of length 1 means nothing.
+    if (!is_whole && sizes[axis] != 1) throw std::invalid_argument("strides are no whole elements");
+    strides.push_back(is_whole ? stride / array.itemsize() : 0);
+  }
+  return tensor_layout(static_cast<int>(type), sizes, strides);
 }
 
 void* address_of(const ArrayRule& rule, PyObject* object, py::object& held) {

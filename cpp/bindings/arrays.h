@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct ArrayRule {
   std::size_t element_bytes;
   std::size_t span_bytes;
   std::int64_t element_count;
+  bool has_gaps;
+  bool is_packed;  // in row-major order
   int dtype_number;
 
   explicit ArrayRule(const TensorLayout& tensor_layout);
@@ -32,13 +35,22 @@ struct ArrayRule {
   // the packed bytes of the span.
   void* accept(const pybind11::array& array) const;
 
+  // The address of the first element if the array is packed and of the desc's very shape, else null.
+  void* accept_packed(const pybind11::array& array) const;
+
   // A new array of the desc's sizes and strides; gaps are zero, elements uninitialised. Of 4-bit elements, the packed
   // bytes, 1-D.
   pybind11::array allocate() const;
 };
 
-// Throws std::invalid_argument for a rank above 8.
-TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides);
+// Packed without strides. Throws std::invalid_argument for a rank above 8, and packed sizes that overflow.
+TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
+                           const std::optional<std::vector<std::int64_t>>& strides);
+
+// The layout of an array as it lies in memory; one without axes has one of length 1. Throws std::invalid_argument for
+// elements of another type or in another byte order, strides that are no whole elements going forward, and a rank above
+// 8.
+TensorLayout tensor_layout(const pybind11::array& array);
 
 // The address that a caller's object gives a tensor, if it is a numpy array that fits as it is, or for an input a numpy
 // scalar that does; else null. held keeps alive what is there, whatever the caller does meanwhile.

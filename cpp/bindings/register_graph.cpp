@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "bindings/arrays.h"
@@ -18,14 +19,22 @@ namespace py = pybind11;
 namespace dmlcpu {
 namespace {
 
-// (kind, name of the binding, data_type, sizes, strides)
-using ValueRow = std::tuple<int, std::string, int, std::vector<std::int64_t>, std::vector<std::int64_t>>;
+// (kind, name of the binding, data_type, sizes, strides if it is not packed), or in place of a constant that is told
+// already the array itself, as it lies in memory.
+using DescribedRow =
+    std::tuple<int, std::string, int, std::vector<std::int64_t>, std::optional<std::vector<std::int64_t>>>;
+using ValueRow = std::variant<py::array, DescribedRow>;
 // (type, name, inputs, outputs, attributes)
 using NodeRow = std::tuple<std::string, std::string, std::vector<std::optional<std::size_t>>, std::vector<std::size_t>,
                            GraphAttributes>;
 
 GraphValue graph_value(const ValueRow& row) {
-  const auto& [kind, name, type, sizes, strides] = row;
+  if (const auto* array = std::get_if<py::array>(&row)) {
+    GraphValue value{.kind = ValueKind::constant, .layout = tensor_layout(*array)};
+    value.layout.owned = true;
+    return value;
+  }
+  const auto& [kind, name, type, sizes, strides] = std::get<DescribedRow>(row);
   if (kind < 0 || kind > static_cast<int>(ValueKind::intermediate)) throw std::invalid_argument("no kind of value");
   GraphValue value{.kind = static_cast<ValueKind>(kind), .layout = tensor_layout(type, sizes, strides)};
   value.layout.owned = value.kind == ValueKind::constant;
@@ -61,7 +70,7 @@ class BoundGraph {
       const GraphValue& value = graph.values[i];
       if (value.kind == ValueKind::constant) constants_.push_back({i, py::str(), ArrayRule(value.layout)});
       if (value.kind != ValueKind::input && value.kind != ValueKind::output) continue;
-      py::str name(std::get<1>(values[i]));
+      py::str name(std::get<1>(std::get<DescribedRow>(values[i])));
       PyUnicode_InternInPlace(&name.ptr());
       bound_.push_back({i, std::move(name), ArrayRule(value.layout)});
     }
@@ -83,6 +92,17 @@ class BoundGraph {
   }
 
   py::object dispatch(const py::dict& bindings) const { return run(bindings, nullptr); }
+
+  // The outputs in a list, in the order of the values, of inputs that are packed arrays of the very shapes that the
+  // graph was given; None, and nothing has run, if some are not or there are others.
+  py::object run_packed(const py::dict& inputs) const {
+    Bound bound{.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {}, .outputs = {}};
+    if (!ready_.load(std::memory_order_acquire) || !bind_packed(inputs, bound)) return py::none();
+    without_gil([&] { graph_->dispatch(bound.pointers, nullptr); });
+    py::list outputs(bound.outputs.size());
+    for (std::size_t i = 0; i < bound.outputs.size(); ++i) outputs[i] = std::move(bound.outputs[i]);
+    return outputs;
+  }
 
   // The outputs, and for each step when it began and how long it took, in nanoseconds.
   py::object profile(const py::dict& bindings) const {
@@ -125,6 +145,25 @@ class BoundGraph {
     py::array array = binding.rule.allocate();
     bound.pointers[binding.value] = array.mutable_data();
     bound.outputs.push_back(std::move(array));
+  }
+
+  bool bind_packed(const py::dict& inputs, Bound& bound) const {
+    Py_ssize_t used = 0;
+    for (const Binding& binding : bound_) {
+      if (binding.rule.layout.output) continue;
+      PyObject* object = PyDict_GetItemWithError(inputs.ptr(), binding.name.ptr());
+      if (object == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+      if (object == nullptr || !py::isinstance<py::array>(object)) return false;
+      const auto& array = bound.held.emplace_back(py::reinterpret_borrow<py::object>(object));
+      bound.pointers[binding.value] = binding.rule.accept_packed(py::reinterpret_borrow<py::array>(array));
+      if (bound.pointers[binding.value] == nullptr) return false;
+      ++used;
+    }
+    if (used != PyDict_Size(inputs.ptr())) return false;
+    for (const Binding& binding : bound_) {
+      if (binding.rule.layout.output) allocate_output(binding, bound);
+    }
+    return true;
   }
 
   bool bind_quickly(const py::dict& bindings, Bound& bound) const {
@@ -179,6 +218,7 @@ void register_graph(py::module_& module) {
   py::class_<BoundGraph> type(module, "BoundGraph");
   type.def("initialize", &BoundGraph::initialize, py::arg("constants"), py::arg("shared") = nullptr)
       .def("dispatch", &BoundGraph::dispatch, py::arg("bindings"))
+      .def("run_packed", &BoundGraph::run_packed, py::arg("inputs"))
       .def("profile", &BoundGraph::profile, py::arg("bindings"))
       .def("describe",
            [](const BoundGraph& self) {

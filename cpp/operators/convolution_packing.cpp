@@ -190,39 +190,65 @@ void gather_terms(const ConvolutionGeometry& geometry, const PackKernels& kernel
   }
 }
 
-std::int32_t sum_of_codes(const std::uint8_t* codes, std::size_t count) {
-  std::uint32_t sum = 0;
-  for (std::size_t i = 0; i < count; ++i) sum += static_cast<std::uint32_t>(static_cast<std::int8_t>(codes[i]));
-  return static_cast<std::int32_t>(sum);
+// The same of neighbouring output channels, each k bytes after the one before.
+void gather_channels(const ConvolutionGeometry& geometry, const PackKernels& kernels, const TermOrder& order,
+                     const std::uint8_t* filter, std::size_t count, std::uint8_t flip, std::uint8_t* terms) {
+  if (geometry.kernel_height * geometry.kernel_width == 1 && geometry.filter.n == 1) {  // a matrix, given by columns
+    kernels.transpose({.input = filter,
+                       .input_row_stride = as_size(geometry.filter.c),
+                       .rows = as_size(geometry.group_input_channels()),
+                       .columns = count,
+                       .flip = flip,
+                       .output = terms,
+                       .output_row_stride = order.k()});
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    gather_terms(geometry, kernels, order, filter + static_cast<std::int64_t>(i) * geometry.filter.n, flip,
+                 terms + i * order.k());
+  }
+}
+
+constexpr std::uint8_t kUnsigned = 0x80;  // flips a signed code to an unsigned one, 128 more, and back
+
+// The sums of signed codes in rows that hold them as unsigned ones.
+void sum_signed(const PackKernels& kernels, const std::uint8_t* rows, std::size_t row_stride, std::size_t count,
+                std::size_t k, std::int32_t* sums) {
+  kernels.sum_rows(rows, row_stride, count, k, sums);
+  const std::uint32_t excess = kUnsigned * static_cast<std::uint32_t>(k);
+  for (std::size_t i = 0; i < count; ++i) {
+    sums[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[i]) - excess);
+  }
 }
 
 }  // namespace
 
 void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels, const PackedFilter& layout,
                  const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) {
-  const std::size_t k = layout.order.k(), nr = layout.nr, channels = as_size(geometry.group_output_channels());
+  const TermOrder& order = layout.order;
+  const std::size_t k = order.k(), nr = layout.nr, channels = as_size(geometry.group_output_channels());
   auto* sums = reinterpret_cast<std::int32_t*>(packed + layout.sums_offset());
   auto* segment_sums = reinterpret_cast<std::int32_t*>(packed + layout.segment_sums_offset());
-  std::vector<std::uint8_t> terms(nr * k, 0);  // of the channels of one panel
+  // Of the channels of one panel, as unsigned codes, which kernels sum; what pads the segments is 0 as a signed one.
+  std::vector<std::uint8_t> terms(nr * k, kUnsigned);
   for (std::size_t first = 0; first < layout.output_channels; first += channels) {
     for (std::size_t panel = 0; panel < channels; panel += nr, packed += nr * k) {
-      const std::size_t count = std::min(nr, channels - panel);
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t channel = first + panel + i;
-        gather_terms(geometry, kernels, layout.order, filter + static_cast<std::int64_t>(channel) * geometry.filter.n,
-                     flip, terms.data() + i * k);
-        sums[channel] = sum_of_codes(terms.data() + i * k, k);
-        for (std::size_t segment = 0; segment < layout.summed_segments; ++segment) {
-          segment_sums[segment * layout.output_channels + channel] =
-              sum_of_codes(terms.data() + i * k + segment * layout.order.segment_padded, layout.order.segment_padded);
-        }
+      const std::size_t count = std::min(nr, channels - panel), channel = first + panel;
+      gather_channels(geometry, kernels, order, filter + static_cast<std::int64_t>(channel) * geometry.filter.n, count,
+                      flip ^ kUnsigned, terms.data());
+      sum_signed(kernels, terms.data(), k, count, k, sums + channel);
+      for (std::size_t segment = 0; segment < layout.summed_segments; ++segment) {
+        sum_signed(kernels, terms.data() + segment * order.segment_padded, k, count, order.segment_padded,
+                   segment_sums + segment * layout.output_channels + channel);
       }
-      std::memset(terms.data() + count * k, 0, (nr - count) * k);
-      for (std::size_t group = 0; group < k; group += 4) {
-        for (std::size_t i = 0; i < nr; ++i) {
-          std::memcpy(packed + group * nr + i * 4, terms.data() + i * k + group, 4);
-        }
-      }
+      if (count < nr) std::memset(packed, 0, nr * k);
+      kernels.gather_groups({.columns = terms.data(),
+                             .column_stride = k,
+                             .count = count,
+                             .k = k,
+                             .flip = kUnsigned,
+                             .output = packed,
+                             .group_stride = nr * 4});
     }
   }
 }

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 _TensorRow = tuple[int, Sequence[int], Sequence[int], bool, bool]
 
 def known_isas() -> tuple[str, ...]: ...
@@ -34,7 +36,7 @@ class BoundOperator:
     @property
     def persistent_resource_size(self) -> int: ...
 
-_ValueRow = tuple[int, str, int, Sequence[int], Sequence[int]]
+_ValueRow = tuple[int, str, int, Sequence[int], Sequence[int] | None] | np.ndarray[Any, Any]
 _NodeRow = tuple[str, str, Sequence[int | None], Sequence[int], Mapping[str, Sequence[int]]]
 
 def bind_graph(
@@ -52,6 +54,7 @@ class SharedBuffers:
 class BoundGraph:
     def initialize(self, constants: Sequence[Any], shared: SharedBuffers | None = ...) -> None: ...
     def dispatch(self, bindings: dict[str, Any]) -> Any: ...
+    def run_packed(self, inputs: dict[str, Any]) -> list[Any] | None: ...
     def profile(self, bindings: dict[str, Any]) -> tuple[Any, list[tuple[int, int]]]: ...
     def describe(self) -> list[tuple[str, str, str, int]]: ...
     @property

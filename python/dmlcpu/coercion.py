@@ -16,6 +16,7 @@ __all__ = ["coerce_integer", "coerce_member", "coerce_sequence"]
 
 # Far above any rank (at most 8), and enough for attribute arrays that are longer than they need to be.
 _LONGEST_SEQUENCE = 4096
+_INTEGER = frozenset({int})
 
 _Member = TypeVar("_Member", bound=IntEnum | IntFlag)
 
@@ -27,7 +28,7 @@ def coerce_integer(value: Any) -> Any:
     >>> coerce_integer(numpy.uint8(3)), coerce_integer(2.0), coerce_integer(None)
     (3, 2.0, None)
     """
-    if type(value) is int:
+    if type(value) is int or value is None:
         return value
     try:
         return int(index(value))
@@ -43,6 +44,10 @@ def coerce_sequence(value: Any) -> Any:
     >>> coerce_sequence([1, 2.5]), coerce_sequence(range(3)), coerce_sequence("12"), coerce_sequence(4)
     ((1, 2.5), (0, 1, 2), '12', 4)
     """
+    if value is None:
+        return None
+    if type(value) is tuple and len(value) <= _LONGEST_SEQUENCE and _INTEGER.issuperset(map(type, value)):
+        return value  # the most common case is quick
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, bytearray, Mapping, Set)):
         return value
     try:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from itertools import accumulate
 from operator import index, mul
@@ -176,6 +176,17 @@ def dtype_of(data_type: TensorDataType) -> np.dtype[Any]:
     return dtype
 
 
+# How the constructor of a desc brings each argument to its canonical form.
+_COERCIONS: Final[tuple[tuple[str, Callable[[Any], Any]], ...]] = (
+    ("data_type", partial(coerce_member, TensorDataType)),
+    ("sizes", coerce_sequence),
+    ("strides", coerce_sequence),
+    ("flags", partial(coerce_member, TensorFlags)),
+    ("total_tensor_size_in_bytes", coerce_integer),
+    ("guaranteed_base_offset_alignment", coerce_integer),
+)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class TensorDesc:
     """The type and the layout of one tensor (``DML_BUFFER_TENSOR_DESC``).
@@ -210,15 +221,11 @@ class TensorDesc:
 
     def __post_init__(self) -> None:
         """Bring every value to its canonical form, so that equal descs compare and hash equal."""
-        for name, value in (
-            ("data_type", coerce_member(TensorDataType, self.data_type)),
-            ("sizes", coerce_sequence(self.sizes)),
-            ("strides", coerce_sequence(self.strides)),
-            ("flags", coerce_member(TensorFlags, self.flags)),
-            ("total_tensor_size_in_bytes", coerce_integer(self.total_tensor_size_in_bytes)),
-            ("guaranteed_base_offset_alignment", coerce_integer(self.guaranteed_base_offset_alignment)),
-        ):
-            object.__setattr__(self, name, value)
+        for name, coerce in _COERCIONS:
+            given = getattr(self, name)
+            value = coerce(given)
+            if value is not given:
+                object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         """Show the arguments that differ from their defaults."""

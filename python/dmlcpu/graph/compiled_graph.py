@@ -50,7 +50,7 @@ class CompiledGraph(CompiledOperator):
         bound = [value for value, kind in enumerate(graph.kinds) if kind in (ValueKind.INPUT, ValueKind.OUTPUT)]
         later = [value for value, array in graph.constants.items() if array is None]
         tensors = tuple(
-            TensorBinding(graph.names[v], graph.descs[v], v in later, graph.kinds[v] is ValueKind.OUTPUT)
+            TensorBinding(graph.names[v], graph.desc(v), v in later, graph.kinds[v] is ValueKind.OUTPUT)
             for v in (*bound, *later)
         )
         self._resolver = BindingResolver("graph", tensors)
@@ -60,6 +60,8 @@ class CompiledGraph(CompiledOperator):
         self._initialize_lock = Lock()
         self._times: tuple[StepTime, ...] = ()  # of the last profile
         values, nodes = graph.rows()
+        results = _Results(graph)
+        self._places = results.places
         try:
             self._graph = _core.bind_graph(
                 values,
@@ -67,7 +69,7 @@ class CompiledGraph(CompiledOperator):
                 device.isa,
                 device.num_threads,
                 _Resolve(self._resolver, len(bound), ready := [not later]),
-                _Results(graph),
+                results,
             )
         except ValueError as error:  # it names the node
             raise InvalidDescError(f"graph: {error}", None, None) from None
@@ -106,6 +108,20 @@ class CompiledGraph(CompiledOperator):
             BindingError, DmlError, MemoryError: As for a compiled operator.
         """
         return self._graph.dispatch(bindings)
+
+    def run_packed(self, inputs: dict[str, Any]) -> list[np.ndarray[Any, Any]] | None:
+        """Run the graph once on arrays by name, if they are all that it takes, and return new outputs by their indices.
+
+        Quicker than ``dispatch``, for inputs that are packed arrays of the very types and shapes of their descs. Of any
+        others it returns None, and has run nothing.
+
+        Raises:
+            MemoryError: As ``dispatch``.
+        """
+        outputs = self._graph.run_packed(inputs)
+        if outputs is None or len(outputs) == 1:
+            return outputs
+        return [outputs[place] for place in self._places]
 
     def describe(self) -> str:
         """Tell the steps that the graph became: operator, node, bytes read and written, and what was chosen for it.
@@ -184,10 +200,10 @@ class _Results:
 
     def __init__(self, graph: NativeGraph) -> None:
         self._type = result_type("GraphOutputs", tuple(graph.names[value] for value in graph.outputs))
-        self._places = [sorted(graph.outputs).index(value) for value in graph.outputs]
+        self.places = [sorted(graph.outputs).index(value) for value in graph.outputs]
 
     def __call__(self, *results: Any) -> Any:
-        return self._type(*(results[place] for place in self._places))
+        return self._type(*(results[place] for place in self.places))
 
 
 class _Resolve:

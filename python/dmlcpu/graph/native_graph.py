@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmlcpu.tensor import TensorDesc
+from dmlcpu.tensor import TensorDesc, data_type_of
 
 __all__ = ["NativeGraph", "ValueKind"]
 
@@ -25,8 +24,7 @@ class ValueKind(IntEnum):
     INTERMEDIATE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     type: str
     name: str
     inputs: tuple[int | None, ...]
@@ -41,7 +39,7 @@ class NativeGraph:
     """
 
     def __init__(self) -> None:
-        self.descs: list[TensorDesc] = []
+        self._descs: list[TensorDesc | None] = []  # None of constants that lie as their arrays do
         self.kinds: list[ValueKind] = []
         self.names: list[str] = []
         self.constants: dict[int, _Array | None] = {}
@@ -51,7 +49,7 @@ class NativeGraph:
     def copy(self) -> NativeGraph:
         """Return a graph that goes on from here by itself."""
         graph = NativeGraph()
-        graph.descs, graph.kinds, graph.names = [*self.descs], [*self.kinds], [*self.names]
+        graph._descs, graph.kinds, graph.names = [*self._descs], [*self.kinds], [*self.names]
         graph.constants, graph.outputs, graph._nodes = {**self.constants}, [*self.outputs], [*self._nodes]
         return graph
 
@@ -71,14 +69,13 @@ class NativeGraph:
             return self.copy(), {value: value for value in needed}
         numbers = {value: number for number, value in enumerate(sorted(needed))}
         graph = NativeGraph()
-        graph.descs = [self.descs[value] for value in numbers]
+        graph._descs = [self._descs[value] for value in numbers]
         graph.kinds = [self.kinds[value] for value in numbers]
         graph.names = [self.names[value] for value in numbers]
         graph.constants = {numbers[value]: array for value, array in self.constants.items() if value in numbers}
         graph.outputs = [numbers[value] for value in self.outputs]
         graph._nodes = [
-            replace(
-                node,
+            node._replace(
                 inputs=tuple(None if value is None else numbers[value] for value in node.inputs),
                 outputs=tuple(numbers[value] for value in node.outputs),
             )
@@ -86,11 +83,17 @@ class NativeGraph:
         ]
         return graph, numbers
 
-    def _add_value(self, kind: ValueKind, name: str, desc: TensorDesc) -> int:
+    def _add_value(self, kind: ValueKind, name: str, desc: TensorDesc | None) -> int:
         self.kinds.append(kind)
         self.names.append(name)
-        self.descs.append(desc)
-        return len(self.descs) - 1
+        self._descs.append(desc)
+        return len(self._descs) - 1
+
+    def desc(self, value: int) -> TensorDesc:
+        """Return the desc of a value that was added with one."""
+        desc = self._descs[value]
+        assert desc is not None
+        return desc
 
     def add_input(self, name: str, desc: TensorDesc) -> int:
         """Add a value that is bound at each dispatch."""
@@ -106,11 +109,17 @@ class NativeGraph:
         return value
 
     def add_array(self, array: _Array) -> int:
-        """Add a constant as it lies in memory, packed if no desc can say that; a 0-d array is one element."""
-        forward = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
-        array = array if forward else np.ascontiguousarray(array)
-        array = array.reshape(1) if array.ndim == 0 else array
-        return self.add_constant(TensorDesc.from_array(array), array)
+        """Add a constant as it lies in memory, packed if no desc can say that; a 0-d array is one element.
+
+        Raises:
+            TypeError: No data type has its dtype.
+        """
+        data_type_of(array.dtype)
+        if not array.flags.c_contiguous and any(step < 0 or step % array.itemsize for step in array.strides):
+            array = np.ascontiguousarray(array)
+        value = self._add_value(ValueKind.CONSTANT, "", None)
+        self.constants[value] = array
+        return value
 
     def add_node(
         self,
@@ -123,7 +132,7 @@ class NativeGraph:
         """Add an operator by its native name, its inputs numbered as in its desc; return its outputs."""
         values = [self._add_value(ValueKind.INTERMEDIATE, "", desc) for desc in outputs]
         self._nodes.append(
-            _Node(type, name or f"node {len(self._nodes)}", tuple(inputs), tuple(values), attributes or {})
+            _Node(type, name or f"node {len(self._nodes)}", tuple(inputs), tuple(values), dict(attributes or {}))
         )
         return values
 
@@ -136,12 +145,12 @@ class NativeGraph:
         name: str = "",
     ) -> int:
         """Add a view of the inputs' data type, other than REINTERPRET (``cpp/graph/graph.h``); return its output."""
-        [value] = self.add_node(type, inputs, [TensorDesc(self.descs[inputs[0]].data_type, sizes)], attributes, name)
+        [value] = self.add_node(type, inputs, [TensorDesc(self.desc(inputs[0]).data_type, sizes)], attributes, name)
         return value
 
     def reinterpret(self, value: int, desc: TensorDesc, name: str = "") -> int:
         """Return the memory of a value as another tensor; the value itself if that says the same."""
-        given = self.descs[value]
+        given = self.desc(value)
         if (given.data_type, given.sizes, given.element_strides) == (desc.data_type, desc.sizes, desc.element_strides):
             return value
         [other] = self.add_node("REINTERPRET", [value], [desc], name=name)
@@ -154,14 +163,13 @@ class NativeGraph:
         )
         if self.kinds[value] is not ValueKind.INTERMEDIATE or reinterpreted:
             [value] = self.add_node("RESHAPE", [value], [desc], name=name)
-        self.kinds[value], self.names[value], self.descs[value] = ValueKind.OUTPUT, name, desc
+        self.kinds[value], self.names[value], self._descs[value] = ValueKind.OUTPUT, name, desc
         self.outputs.append(value)
 
     def rows(self) -> tuple[list[Any], list[Any]]:
         """Return the values and nodes for the native module."""
         values = [
-            (int(kind), name, int(desc.data_type), desc.sizes, desc.element_strides)
-            for kind, name, desc in zip(self.kinds, self.names, self.descs, strict=True)
+            self.constants[value] if desc is None else (kind, name, desc.data_type, desc.sizes, desc.strides)
+            for value, (kind, name, desc) in enumerate(zip(self.kinds, self.names, self._descs, strict=True))
         ]
-        nodes = [(node.type, node.name, node.inputs, node.outputs, dict(node.attributes)) for node in self._nodes]
-        return values, nodes
+        return values, [*self._nodes]

@@ -13,8 +13,10 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.absent import MissingRuntimeError
+from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import has_quantized_nodes
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
@@ -135,11 +137,13 @@ class ExecutablePlan:
 
     Attributes:
         plan: What is run.
+        graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
         last_use: A number that grows with each use of a plan of the session.
     """
 
-    def __init__(self, plan: Plan, num_threads: int) -> None:
+    def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], num_threads: int) -> None:
         self.plan = plan
+        self.graph = _only_graph(plan, arrays)
         self.last_use = 0
         try:
             self._runners: list[_Runner] = [
@@ -191,6 +195,17 @@ class ExecutablePlan:
             taken.add(_owner(array))
             results.append(array)
         return results
+
+
+def _only_graph(plan: Plan, arrays: Mapping[str, ArrayType]) -> CompiledGraph | None:
+    """Return the graph that takes what a plan is given and makes the model's outputs of it, if there is one."""
+    if len(plan.parts) != 1 or plan.unknown or not all(isinstance(output, str) for output in plan.outputs):
+        return None
+    [part] = plan.parts
+    if not isinstance(part, NativePart) or arrays.keys() != {*part.inputs} or part.outputs != plan.outputs:
+        return None
+    # To the graph, tensors without axes have one.
+    return part.graph if all(part.shapes) and all(shape for _, shape in arrays.values()) else None
 
 
 def _owner(array: Array) -> int:

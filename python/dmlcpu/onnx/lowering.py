@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "NotNative", "Rule", "scalar_parameters"]
+__all__ = ["Lowering", "NotNative", "Rule"]
 
 FLOAT32 = np.dtype(np.float32)
 # Of the elements that the operators of native graphs read, write and move.
@@ -57,6 +58,7 @@ class Lowering:
         self._constants: dict[int, tuple[Array, int]] = {}
         self._floats: dict[int, tuple[Table, Tensor]] = {}
         self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array]] = {}
+        self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
@@ -117,16 +119,25 @@ class Lowering:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
         """
         for operand in inputs:
-            array = operand.array if isinstance(operand, Constant) else operand
-            if isinstance(array, np.ndarray):
-                _check(array.dtype, array.shape)
-        if any(not -_LIMIT <= number < _LIMIT for numbers in (attributes or {}).values() for number in numbers):
-            raise NotNative("an attribute of more than 64 bits")
+            if isinstance(operand, Constant):
+                operand = operand.array
+            if isinstance(operand, np.ndarray) and id(operand) not in self._constants:
+                _check(operand.dtype, operand.shape)
+        for entries in (attributes or {}).values():
+            if entries and not -_LIMIT <= min(entries) <= max(entries) < _LIMIT:
+                raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
         numbers = [self.number(operand) for operand in inputs]
         name = "" if self.node is None else self.node.name
         made = self.graph.add_node(type, numbers, descs, attributes, name)
         return [self.tensor(value, *output) for value, output in zip(made, outputs, strict=True)]
+
+    def pair(self, parameters: Parameters) -> tuple[Array, Array]:
+        """Return scale and zero point as arrays of one element: constants that all who have the same ones share."""
+        key = parameters.scale.tobytes(), parameters.zero_point, parameters.dtype.char  # 0 and -0 are not the same
+        if key not in self._pairs:
+            self._pairs[key] = _scalar_parameters(parameters)
+        return self._pairs[key]
 
     def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """Return the elements of a tensor in row-major order with another shape."""
@@ -155,7 +166,7 @@ class Lowering:
     def _dequantized(self, table: Table) -> Tensor:
         if table.parameters is None:
             return self.emit("FLOAT_TABLE", [table.codes, table.floats], FLOAT32, table.shape)
-        scale, zero_point = scalar_parameters(table.parameters)
+        scale, zero_point = self.pair(table.parameters)
         inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
         return self.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", inputs, FLOAT32, table.shape)
 
@@ -178,12 +189,14 @@ class Lowering:
 
     def quantized_tensor(self, value: Tensor, parameters: Parameters) -> Tensor:
         """Return floats that have been computed as codes."""
-        scale, zero_point = scalar_parameters(parameters)
+        scale, zero_point = self.pair(parameters)
         inputs: list[Operand] = [value, repeated(scale, value.shape), repeated(zero_point, value.shape)]
         return self.emit("ELEMENT_WISE_QUANTIZE_LINEAR", inputs, parameters.dtype, value.shape)
 
     def recoded(self, table: Table, parameters: Parameters) -> Tensor:
         """Return the codes of a function of codes: the codes themselves if it changes none, else through a table."""
+        if table.parameters == parameters and parameters.keeps_codes:
+            return table.codes
         codes = quantize(table.floats, parameters)
         if table.codes.dtype == parameters.dtype and np.array_equal(codes.view(np.uint8), np.arange(256)):
             return table.codes
@@ -200,12 +213,8 @@ class Lowering:
         yield table
         while table.codes in self._sources:
             source, results = self._sources[table.codes]
-            table = Table(source, table.floats[results], None)
+            table = Table(source, table.floats[results])
             yield table
-
-    def table(self, codes: Tensor, parameters: Parameters) -> Table:
-        """Return codes as the floats that they stand for."""
-        return Table(codes, dequantize_codes(parameters), parameters)
 
     def affine(self, value: Value) -> Table:
         """Return a value as dequantized codes.
@@ -225,8 +234,13 @@ def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Te
         NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
             takes.
     """
+    return _desc_of(np.dtype(dtype), tuple(shape))
+
+
+@lru_cache  # most tensors of a network are as another one is
+def _desc_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorDesc:
     _check(dtype, shape)
-    return TensorDesc(data_type_of(np.dtype(dtype)), tuple(shape) or (1,))
+    return TensorDesc(data_type_of(dtype), shape or (1,))
 
 
 def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
@@ -236,7 +250,7 @@ def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Non
         raise NotNative(f"elements of type {np.dtype(dtype).name}")
 
 
-def scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
+def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
     """Return scale and zero point as arrays of one element."""
     return np.array([parameters.scale], np.float32), np.array([parameters.zero_point], parameters.dtype)
 
@@ -248,16 +262,9 @@ def repeated(parameter: Array, shape: Sequence[int]) -> Array:
 
 def quantize(floats: Array, parameters: Parameters) -> Array:
     """Return the codes of an array of floats."""
-    scale, zero_point = scalar_parameters(parameters)
+    scale, zero_point = _scalar_parameters(parameters)
     array = np.ascontiguousarray(floats, np.float32)
     return np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(array.shape)
-
-
-def dequantize_codes(parameters: Parameters) -> Array:
-    """Return the floats of all 256 codes, by the byte of a code."""
-    codes = np.arange(256, dtype=np.uint8).view(parameters.dtype)
-    with np.errstate(all="ignore"):  # scales may be infinite or no numbers
-        return np.asarray((codes.astype(np.float32) - np.float32(parameters.zero_point)) * parameters.scale)
 
 
 Rule: TypeAlias = Callable[[Lowering, Node, Sequence[Value | None]], Sequence[Value]]

@@ -13,11 +13,19 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.serialized import without_large_constants
+from dmlcpu.onnx.tensor_protos import array_of, has_external_data
 from dmlcpu.onnx.values import Array
 
 __all__ = ["Model", "Node", "ValueInfo", "has_quantized_nodes", "load_model"]
 
 _LARGEST_RANK = 32
+
+# Looking them up in the class takes longer than comparing with them.
+_INT: Final = onnx.AttributeProto.INT
+_INTS: Final = onnx.AttributeProto.INTS
+_GRAPH: Final = onnx.AttributeProto.GRAPH
+_GRAPHS: Final = onnx.AttributeProto.GRAPHS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +43,7 @@ class ValueInfo:
     shape: tuple[int | str | None, ...] | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in five times the time
 class Node:
     """A node of a model.
 
@@ -99,23 +107,24 @@ def load_model(model: str | PathLike[str] | bytes, with_weights: bool = True) ->
     """
     source = "model" if isinstance(model, bytes) else fspath(model)
     data = model if isinstance(model, bytes) else Path(source).read_bytes()
+    rest, large = (data, {}) if with_weights else without_large_constants(data)
     try:
-        proto = onnx.load_model_from_string(data)
-        if not isinstance(model, bytes):
+        proto = onnx.load_model_from_string(rest)
+        if not isinstance(model, bytes) and has_external_data(proto):
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
     except (DecodeError, ValueError, TypeError, RuntimeError, onnx.checker.ValidationError) as error:
         raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
-    return _checked(proto, with_weights)
+    return _checked(proto, large, with_weights)
 
 
-def _checked(proto: onnx.ModelProto, with_weights: bool) -> Model:
+def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weights: bool) -> Model:
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError("model: it has no graph")
     versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
     for domain, version in versions.items():
         if not 1 <= version < 1 << 31:
             raise InvalidModelError(f"model: version {version} of the operators of the domain {domain!r}")
-    constants = {tensor.name: _array(tensor) for tensor in proto.graph.initializer}
+    constants = {tensor.name: _array(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)}
     if proto.graph.sparse_initializer:
         raise InvalidModelError("model: sparse initializers are not supported")
     if not with_weights:
@@ -131,14 +140,13 @@ def _checked(proto: onnx.ModelProto, with_weights: bool) -> Model:
     return Model(proto, inputs, outputs, nodes, constants)
 
 
-def _array(tensor: onnx.TensorProto) -> Array:
-    if any(length < 0 for length in tensor.dims):
+def _array(tensor: onnx.TensorProto, raw_data: memoryview | None) -> Array:
+    if tensor.dims and min(tensor.dims) < 0:
         raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {list(tensor.dims)}")
     try:
-        array: Array = onnx.numpy_helper.to_array(tensor)
+        return array_of(tensor, raw_data)
     except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
         raise InvalidModelError(f"initializer {tensor.name!r}: {error}") from None
-    return array
 
 
 def _output_info(value: onnx.ValueInfoProto) -> ValueInfo:
@@ -179,14 +187,16 @@ def _node(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken:
     taken.add(name)
     if domain not in versions:
         raise InvalidModelError(f"node {name}: the model imports no operators of the domain {domain!r}")
+    given = [*proto.attribute]
     try:
-        attributes = {attribute.name: _attribute(attribute) for attribute in proto.attribute}
+        attributes = {attribute.name: _attribute(attribute) for attribute in given}
     except Exception as error:  # whatever a malformed attribute makes onnx raise
         raise InvalidModelError(f"node {name} ({proto.op_type}): {error}") from None
-    _check_counts(name, proto)
+    subgraphs = [*_subgraphs(given)]
+    _check_counts(name, proto, given, subgraphs)
     inputs, outputs = tuple(proto.input), tuple(proto.output)
-    captured = (value for graph in _subgraphs(proto) for value in _captured(graph))
-    reads = tuple(dict.fromkeys(value for value in (*inputs, *captured) if value))
+    captured = (value for graph in subgraphs for value in _captured(graph))
+    reads = tuple(dict.fromkeys(filter(None, (*inputs, *captured))))
     return Node(name, domain, proto.op_type, versions[domain], inputs, outputs, attributes, reads, proto)
 
 
@@ -206,27 +216,34 @@ _COUNTS: Final = frozenset(
 )
 
 
-def _check_counts(name: str, proto: onnx.NodeProto) -> None:
+def _check_counts(
+    name: str,
+    proto: onnx.NodeProto,
+    attributes: Sequence[onnx.AttributeProto],
+    subgraphs: Iterable[onnx.GraphProto],
+) -> None:
     """Check the counts of a node, and of those within it."""
-    for attribute in proto.attribute:
+    for attribute in attributes:
         if attribute.name not in _COUNTS:
             continue
-        counts = attribute.ints if attribute.type == onnx.AttributeProto.INTS else (attribute.i,)
-        if attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS) and not all(
-            1 <= count < 2**31 for count in counts
-        ):
+        kind = attribute.type
+        counts = tuple(attribute.ints) if kind == _INTS else (attribute.i,)
+        if kind in (_INT, _INTS) and not 1 <= min(counts, default=1) <= max(counts, default=1) < 2**31:
             got = f"{attribute.name} {list(counts)}"
             raise InvalidModelError(f"node {name} ({proto.op_type}): got {got}, expected numbers from 1 to {2**31 - 1}")
-    for graph in _subgraphs(proto):
+    for graph in subgraphs:
         for node in graph.node:
-            _check_counts(node.name or name, node)
+            _check_counts(node.name or name, node, node.attribute, _subgraphs(node.attribute))
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
+    kind = attribute.type
+    if kind == _INTS and not attribute.ref_attr_name:  # the most common kind is quick
+        return tuple(attribute.ints)
     value = onnx.helper.get_attribute_value(attribute)
-    if attribute.type == onnx.AttributeProto.TENSOR:
-        return onnx.numpy_helper.to_array(value)
-    return tuple(value) if attribute.type in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS) else value
+    if kind == onnx.AttributeProto.TENSOR:
+        return array_of(value)
+    return tuple(value) if kind == onnx.AttributeProto.FLOATS else value
 
 
 def _ordered(nodes: Sequence[Node], known: set[str], outputs: Sequence[ValueInfo]) -> tuple[Node, ...]:
@@ -269,11 +286,12 @@ def _ordered(nodes: Sequence[Node], known: set[str], outputs: Sequence[ValueInfo
     return tuple(order)
 
 
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
+def _subgraphs(attributes: Sequence[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
+    for attribute in attributes:
+        kind = attribute.type
+        if kind == _GRAPH:
             yield attribute.g
-        elif attribute.type == onnx.AttributeProto.GRAPHS:
+        elif kind == _GRAPHS:
             yield from attribute.graphs
 
 
@@ -282,7 +300,7 @@ def _captured(graph: onnx.GraphProto) -> Iterator[str]:
     inside = {value.name for value in (*graph.input, *graph.initializer)}
     inside |= {name for node in graph.node for name in node.output}
     for node in graph.node:
-        names = (*node.input, *(name for inner in _subgraphs(node) for name in _captured(inner)))
+        names = (*node.input, *(name for inner in _subgraphs(node.attribute) for name in _captured(inner)))
         yield from (name for name in names if name and name not in inside)
     yield from (value.name for value in graph.output if value.name not in inside)
 

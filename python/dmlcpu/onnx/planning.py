@@ -190,7 +190,8 @@ class _Planner:
                     outputs.append(output.name)
                     continue
                 value = self._floats(output.name)
-                outputs.append(value if isinstance(value, np.ndarray) else self._exported(value))
+                # Of a constant a copy: it may be a view of the whole file, which would be kept with it.
+                outputs.append(np.array(value) if isinstance(value, np.ndarray) else self._exported(value))
         return Plan(tuple(self._parts()), tuple(outputs), unknown)
 
     def _floats(self, name: str) -> Tensor | Array:
@@ -209,7 +210,7 @@ class _Planner:
         rest: list[Node] = []
         reasons: dict[str, str] = {}
         for node in nodes:
-            if any(name not in self._values for name in node.reads):
+            if not all(map(self._values.__contains__, node.reads)):
                 rest.append(node)
                 continue
             self._lowering.node = node
@@ -226,8 +227,8 @@ class _Planner:
     def _results(self, node: Node) -> Sequence[Value]:
         inputs = [self._values[name] if name else None for name in node.inputs]
         rule = RULES.get((node.domain, node.operator))
-        captures = set(node.reads) - set(node.inputs)
-        foldable = not captures and all(value is None or isinstance(value, Constant) for value in inputs)
+        constant = all(value is None or isinstance(value, Constant) for value in inputs)
+        foldable = constant and {*node.reads} <= {*node.inputs}  # without subgraphs that take more
         if foldable and (rule is None or node.operator not in _ANCHORS) and node.operator not in _RANDOM:
             return self._folding(node, inputs)
         if rule is None or node.name in self._never_lowered:

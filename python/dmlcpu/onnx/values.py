@@ -7,7 +7,7 @@ often come without any floating point, or as floats.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -34,7 +34,7 @@ class Constant:
         return tuple(self.array.shape)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in three times the time
 class Tensor:
     """A tensor that a partition computes or is given.
 
@@ -66,6 +66,21 @@ class Parameters:
         """Whether the codes of floats have the floats' order: not of a scale below 0, of 0 or without an end."""
         return bool(0 < self.scale < np.inf)
 
+    @property
+    def keeps_codes(self) -> bool:
+        """Whether quantization makes codes of their own floats again; of some other scales it may, too.
+
+        A product with the scale and the quotient by it, each rounded, are at most 256 * 2**-22 from the integer between
+        -255 and 255 that they began with, if neither overflows or becomes denormal.
+        """
+        return 2.0**-100 < abs(float(self.scale)) < 2.0**100
+
+    def floats(self) -> Array:
+        """Return the floats of all 256 codes, by the byte of a code."""
+        codes = np.arange(256, dtype=np.uint8).view(self.dtype)
+        with np.errstate(all="ignore"):  # scales may be infinite or no numbers
+            return np.asarray((codes.astype(np.float32) - np.float32(self.zero_point)) * self.scale)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
@@ -73,13 +88,21 @@ class Table:
 
     Attributes:
         codes: The codes, UINT8 or INT8.
-        floats: FLOAT32, 256 of them, by the byte of a code.
-        parameters: Of the codes, if the floats are just the dequantized codes.
+        function: FLOAT32, 256 of them, by the byte of a code; or the codes' parameters, if they are just dequantized.
     """
 
     codes: Tensor
-    floats: Array
-    parameters: Parameters | None
+    function: Array | Parameters
+
+    @property
+    def parameters(self) -> Parameters | None:
+        """Of the codes, if the floats are just the dequantized codes."""
+        return self.function if isinstance(self.function, Parameters) else None
+
+    @property
+    def floats(self) -> Array:
+        """FLOAT32, 256 of them, by the byte of a code."""
+        return self.function.floats() if isinstance(self.function, Parameters) else self.function
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -118,7 +141,7 @@ class Dequantized:
             return np.asarray(difference * self.scale.astype(np.float32).reshape(along))
 
 
-class Deferred(ABC):
+class Deferred:  # no ABC, of which isinstance() takes several times as long, and planning asks often
     """The floating-point result of an operator on quantized operands, not yet computed.
 
     Attributes:

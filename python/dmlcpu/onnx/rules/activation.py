@@ -124,7 +124,7 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
         codes = evaluated(node, np.arange(256, dtype=np.uint8).view(value.dtype), inputs[1:])
         return [lowering.code_table(value, codes)]
     if isinstance(value, Table):
-        return [Table(value.codes, evaluated(node, value.floats, inputs[1:]), None)]
+        return [Table(value.codes, evaluated(node, value.floats, inputs[1:]))]
     bounds = _bounds(node, inputs)
     if isinstance(value, Deferred) and bounds is not None and bounds[0] <= bounds[1]:
         return [Clamped(lowering, value, *bounds)]
@@ -182,7 +182,7 @@ def table_only(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     value = present(inputs[0])
     if not isinstance(value, Table):
         raise NotNative("no kernel for it on floats")
-    return [Table(value.codes, evaluated(node, value.floats, inputs[1:]), None)]
+    return [Table(value.codes, evaluated(node, value.floats, inputs[1:]))]
 
 
 def identity(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -200,13 +200,13 @@ def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     codes, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
     if not isinstance(codes, Tensor):
         raise NotNative("an input that is no tensor of codes")
-    table = lowering.table(codes, parameters_of(x_scale, x_zero_point, codes.dtype))
+    table = Table(codes, parameters_of(x_scale, x_zero_point, codes.dtype))
     operator = node.operator.removeprefix("QLinear")
     proto = onnx.helper.make_node(operator, ["x"], ["y"], node.name)
     proto.attribute.extend(node.proto.attribute)
     plain = Node(node.name, "", operator, 17, ("x",), ("y",), node.attributes, ("x",), proto)
     floats = evaluated(plain, table.floats)
-    return [lowering.recoded(Table(codes, floats, None), parameters_of(y_scale, y_zero_point, codes.dtype))]
+    return [lowering.recoded(Table(codes, floats), parameters_of(y_scale, y_zero_point, codes.dtype))]
 
 
 def _is_deferred_float(value: Value) -> bool:
@@ -220,7 +220,7 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     if dtype == np.float32 and (isinstance(value, Table | Dequantized) or _is_deferred_float(value)):
         return [value]
     if dtype == np.float32 and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
-        return [lowering.table(value, Parameters(np.float32(1), 0, value.dtype))]
+        return [Table(value, Parameters(np.float32(1), 0, value.dtype))]
     tensor = computed(lowering, value)
     if tensor.dtype == dtype:
         return [tensor]

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
@@ -39,13 +39,12 @@ class Quantized:
 
     def operands(self, lowering: Lowering, shape: tuple[int, ...]) -> list[Operand]:
         """Return codes broadcast to a shape, scale and zero point."""
-        ones = (1,) * max(len(shape), 1)
         codes: Operand
         if isinstance(self.codes, Tensor):
             codes = lowering.expanded(self.codes, shape)
         else:
             codes = np.broadcast_to(self.codes, shape or (1,))
-        return [codes, *(array.reshape(ones) for array in scalar_parameters(self.parameters))]
+        return [codes, *lowering.pair(self.parameters)]
 
 
 class QuantizedPair(Deferred):
@@ -61,9 +60,8 @@ class QuantizedPair(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the operator on codes."""
         a, b = (operand.operands(self._lowering, self.shape) for operand in self._pair)
-        ones = (1,) * max(len(self.shape), 1)
-        output = [array.reshape(ones) for array in scalar_parameters(parameters)]
-        return self._lowering.emit(self._operator, [*a, *b, *output], parameters.dtype, self.shape)
+        operands = [*a, *b, *self._lowering.pair(parameters)]
+        return self._lowering.emit(self._operator, operands, parameters.dtype, self.shape)
 
     def floats(self) -> Tensor:
         """Add the operator on floats."""
@@ -149,7 +147,7 @@ def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if node.operator == "Sum":
         return [result]
     if isinstance(result, Table):
-        return [replace(result, floats=result.floats * np.float32(0.5), parameters=None)]
+        return [Table(result.codes, result.floats * np.float32(0.5))]
     if isinstance(result, QuantizedPair):
         return [Multiple(lowering, result, 0.5)]
     return [on_floats(lowering, 3, result, Constant(np.float32(len(inputs)).reshape(())))]
@@ -183,7 +181,7 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
         return None
     if len(np.broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
-    return Table(codes, _computed(operator, *operands), None)
+    return Table(codes, _computed(operator, *operands))
 
 
 def _computed(operator: str, a: Array, b: Array) -> Array:
@@ -199,7 +197,7 @@ def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     base, exponent = present(inputs[0]), present(inputs[1])
     if isinstance(base, Table) and isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1:
         number = Constant(constant(exponent, "the exponent").reshape(1))
-        return [Table(base.codes, evaluated(node, base.floats, [number]), None)]
+        return [Table(base.codes, evaluated(node, base.floats, [number]))]
     if constant(exponent, "the exponent").reshape(-1).tolist() != [2.0]:
         raise NotNative("a power other than a square")
     tensor = computed(lowering, base)
@@ -217,7 +215,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         operands.append(Quantized(codes, parameters_of(scale, zero_point, _dtype(value))))
     parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
     if node.operator == "QLinearMul":  # whose kernel has the bits of a table
-        tables = [lowering.table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
+        tables = [Table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]
         product = _as_table(lowering, "Mul", *tables) if len(tables) == 2 else None
         if product is not None:
             return [lowering.recoded(product, parameters)]

@@ -55,7 +55,7 @@ class ChannelAffine(Deferred):
         own = Parameters(np.float32(1), 0, self.codes.dtype)
         # With channels innermost this is a view of the codes.
         before, behind = self.shape[: self.axis], self.shape[self.axis + 1 :]
-        value: Value = self._lowering.table(self.codes, own)
+        value: Value = Table(self.codes, own)
         if not behind:
             value = transposed(
                 self._lowering, reshaped(self._lowering, value, (1, 1, math.prod(before), channels)), (0, 3, 1, 2)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.movement import with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
@@ -103,7 +103,7 @@ class Filter:
     def parameters(self, rank: int) -> tuple[Array, Array | None]:
         """Return scales and zero points as {1, channels, 1, ...}; no zero points if all are 0."""
         shape = (1, self.scale.size, *(1,) * (rank - 2))
-        return self.scale.reshape(shape), self.zero_point.reshape(shape) if self.zero_point.any() else None
+        return self.scale.reshape(shape), self.zero_point.reshape(shape) if np.count_nonzero(self.zero_point) else None
 
     def unit(self, input: Parameters) -> Array:
         """Return the unit of sums of products with codes: one, or one for each output channel."""
@@ -147,7 +147,6 @@ class QuantizedConvolution(Deferred):
     ) -> None:
         assert x.parameters is not None
         self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
-        self._floats = x.floats
         self._parameters, self._window, self._groups = x.parameters, window, groups
         self.shape = (x.shape[0], weights.codes.shape[0], *window.output)
 
@@ -166,33 +165,25 @@ class QuantizedConvolution(Deferred):
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
             return None
         weights = Filter(self._filter.codes, scale, np.broadcast_to(self._filter.zero_point, scale.shape))
-        x = Table(self._x, self._floats, self._parameters)
+        x = Table(self._x, self._parameters)
         return QuantizedConvolution(self._lowering, x, weights, bias.astype(np.int32), self._window, self._groups)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the quantized convolution."""
         rank = len(self.shape)
-        ones = (1,) * rank
-        input_scale, input_zero_point = (array.reshape(ones) for array in scalar_parameters(self._parameters))
-        output_scale, output_zero_point = (array.reshape(ones) for array in scalar_parameters(parameters))
         filter_scale, filter_zero_point = self._filter.parameters(rank)
         bias = None if self._bias is None else self._bias.reshape(1, -1, *(1,) * (rank - 2))
         inputs: list[Operand] = [
             self._x,
-            input_scale,
-            input_zero_point,
+            *self._lowering.pair(self._parameters),
             self._filter.codes,
             filter_scale,
             filter_zero_point,
             bias,
+            *self._lowering.pair(parameters),
         ]
-        return self._lowering.emit(
-            "QUANTIZED_LINEAR_CONVOLUTION",
-            [*inputs, output_scale, output_zero_point],
-            parameters.dtype,
-            self.shape,
-            self._attributes(),
-        )
+        attributes = self._attributes()
+        return self._lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", inputs, parameters.dtype, self.shape, attributes)
 
     def floats(self) -> Tensor:
         """Add the integer convolution, and scale its sums."""
@@ -200,10 +191,9 @@ class QuantizedConvolution(Deferred):
 
     def sums(self) -> Tensor:
         """Add the integer convolution, without the bias."""
-        rank = len(self.shape)
-        _, zero_point = scalar_parameters(self._parameters)
-        _, filter_zero_point = self._filter.parameters(rank)
-        inputs: list[Operand] = [self._x, zero_point.reshape((1,) * rank), self._filter.codes, filter_zero_point]
+        _, zero_point = self._lowering.pair(self._parameters)
+        _, filter_zero_point = self._filter.parameters(len(self.shape))
+        inputs: list[Operand] = [self._x, zero_point, self._filter.codes, filter_zero_point]
         return self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
 
 
@@ -260,11 +250,13 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
         return [_with_computed_operands(lowering, node, x, (*inputs, None)[:9])]
     scales = constant(w_scale, "a scale").reshape(-1)
     points = constant(w_zero_point, "a zero point").reshape(-1)
-    length = max(scales.size, points.size)
-    weights = Filter(constant(w, "the filter"), np.broadcast_to(scales, length), np.broadcast_to(points, length))
+    if scales.size != points.size:
+        length = max(scales.size, points.size)
+        scales, points = np.broadcast_to(scales, length), np.broadcast_to(points, length)
+    weights = Filter(constant(w, "the filter"), scales, points)
     groups = _groups(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point))
+    table = Table(x, parameters_of(x_scale, x_zero_point))
     biases = None if bias is None else constant(bias, "the bias")
     result = QuantizedConvolution(lowering, table, weights, biases, window, groups)
     return [result.quantized(parameters_of(y_scale, y_zero_point))]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
 from dmlcpu.onnx.rules.movement import transposed
@@ -40,10 +40,10 @@ class Factor:
         return np.broadcast_to(self.codes, shape)
 
 
-def _factor(value: Value, column_axis: bool) -> Factor:
+def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
     """Return a dequantized value as an operand; several scales lie along columns."""
     if isinstance(value, Table) and value.parameters is not None:
-        scale, zero_point = scalar_parameters(value.parameters)
+        scale, zero_point = lowering.pair(value.parameters)
         return Factor(value.codes, scale, zero_point)
     if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES or value.scale.dtype != np.float32:
         raise NotNative("an operand is not quantized to 8 bits")
@@ -78,7 +78,7 @@ class Product(Deferred):
         """Add the product from codes to codes."""
         if self._bias is not None:
             return self._lowering.quantized_tensor(self.computed(), parameters)
-        return self.codes(*scalar_parameters(parameters), parameters.dtype)
+        return self.codes(*self._lowering.pair(parameters), parameters.dtype)
 
     def codes(self, scale: Operand, zero_point: Operand, dtype: np.dtype[Any]) -> Tensor:
         """Add the product, without its bias, from codes to codes of a scale and zero point that may be computed."""
@@ -170,7 +170,7 @@ def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     """MatMul: of codes where both operands are quantized, else of floats."""
     values = present(inputs[0]), present(inputs[1])
     try:
-        a, b = _factor(values[0], False), _factor(values[1], True)
+        a, b = _factor(lowering, values[0], False), _factor(lowering, values[1], True)
     except NotNative:
         return [_float_product(lowering, *values)]
     return [Product(lowering, a, b)]
@@ -196,7 +196,7 @@ class _Dense(QuantizedConvolution):
         self._outer = lowering
         image = lowering.reshaped(self._transposed(x.codes), (1, columns, rows, 1))
         window = replace(_POINT, output=(rows, 1))
-        super().__init__(lowering, Table(image, x.floats, x.parameters), weights, bias, window, 1)
+        super().__init__(lowering, replace(x, codes=image), weights, bias, window, 1)
 
     def _transposed(self, tensor: Tensor) -> Tensor:
         shape = tensor.shape[::-1]
@@ -240,7 +240,7 @@ def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, tra
         raise NotNative(f"a product of {x.shape} and {b.codes.shape}")
     if b.scale.size > 1 and axis != 0:
         raise NotNative("scales along another axis than the columns'")
-    filter_codes = np.ascontiguousarray(codes).reshape(*codes.shape, 1, 1)
+    filter_codes = codes.reshape(*codes.shape, 1, 1)  # a view: packing transposes faster than numpy
     weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
     assert x.parameters is not None
     if bias is not None and bias.shape != (codes.shape[0],):
@@ -281,7 +281,7 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     scales = constant(b_scale, "a scale").reshape(-1)
     points = np.broadcast_to(constant(b_zero_point, "a zero point").reshape(-1), scales.shape)
     matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
-    x = lowering.table(a, parameters_of(a_scale, a_zero_point, a.dtype))
+    x = Table(a, parameters_of(a_scale, a_zero_point, a.dtype))
     if node.attributes.get("transA", 0):
         x = lowering.affine(transposed(lowering, x, (1, 0)))
     assert x.parameters is not None

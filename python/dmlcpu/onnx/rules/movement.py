@@ -290,7 +290,7 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
             continue
         if not isinstance(codes, Tensor):
             raise NotNative("parts that are no codes")
-        parts.append(lowering.recoded(lowering.table(codes, parameters_of(scale, zero_point, codes.dtype)), parameters))
+        parts.append(lowering.recoded(Table(codes, parameters_of(scale, zero_point, codes.dtype)), parameters))
     return [join(lowering, parts, int(node.attributes["axis"]) % len(parts[0].shape))]
 
 

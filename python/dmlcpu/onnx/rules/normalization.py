@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import computed, float_bits, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
@@ -37,8 +37,8 @@ class LayerNormalization(Deferred):
         """Add the normalization from codes to codes, or of floats."""
         if not isinstance(self.x, Table) or self.x.parameters is None:
             return self._lowering.quantized_tensor(self.computed(), parameters)
-        scale, zero_point = scalar_parameters(parameters)
-        input_scale, _ = scalar_parameters(self.x.parameters)
+        scale, zero_point = self._lowering.pair(parameters)
+        input_scale, _ = self._lowering.pair(self.x.parameters)
         operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]
         return self._emitted("QUANTIZED_LAYER_NORMALIZATION", self.x.codes, operands, parameters.dtype)
 
@@ -127,9 +127,8 @@ class Softmax(Deferred):
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the softmax from codes to codes."""
         assert self._x.parameters is not None
-        ones = (1,) * len(self.shape)
-        pairs = (*scalar_parameters(self._x.parameters), *scalar_parameters(parameters))
-        operands: list[Operand] = [self._x.codes, *(array.reshape(ones) for array in pairs)]
+        pairs = (*self._lowering.pair(self._x.parameters), *self._lowering.pair(parameters))
+        operands: list[Operand] = [self._x.codes, *pairs]
         return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
 
     def floats(self) -> Tensor:
@@ -163,7 +162,7 @@ def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
     axis = _softmax_axis(node, len(x.shape), int(node.attributes.get("opset", 13)))
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
     return [Softmax(lowering, table, axis).quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
 
 

@@ -84,7 +84,7 @@ def parameters_of(
         raise NotNative("scales along an axis")
     if scales.dtype != np.float32 or zero_points.dtype not in CODE_TYPES:
         raise NotNative(f"codes of type {zero_points.dtype} with scales of type {scales.dtype}")
-    return Parameters(np.float32(scales.reshape(-1)[0]), int(zero_points.reshape(-1)[0]), zero_points.dtype)
+    return Parameters(np.float32(scales.item()), int(zero_points.item()), zero_points.dtype)
 
 
 def computed(lowering: Lowering, value: Value) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Window, window_of
 from dmlcpu.onnx.rules.movement import Moved, reshaped, with_channels_last
@@ -36,8 +36,8 @@ class AveragePooling(Deferred):
         # The operator has one data type. INT8 codes are UINT8 ones less 128, the zero point too.
         dtype = self._x.codes.dtype
         zero_point = parameters.zero_point + int(np.iinfo(dtype).min) - int(np.iinfo(parameters.dtype).min)
-        given = scalar_parameters(self._x.parameters)
-        wanted = scalar_parameters(Parameters(parameters.scale, zero_point, dtype))
+        given = self._lowering.pair(self._x.parameters)
+        wanted = self._lowering.pair(Parameters(parameters.scale, zero_point, dtype))
         attributes = {
             **self._window.attributes(),
             "window_size": self._window.kernel,
@@ -195,7 +195,7 @@ def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value 
     x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
     result = _pooled_average(lowering, node, table)
     codes = lowering.quantized(result, parameters_of(y_scale, y_zero_point, x.dtype))
     assert isinstance(codes, Tensor)

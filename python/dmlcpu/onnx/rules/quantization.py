@@ -13,7 +13,7 @@ from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -43,7 +43,7 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         raise NotNative("another type than the scale's")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
-        return [lowering.table(codes, parameters_of(scale, zero_point, codes.dtype))]
+        return [Table(codes, parameters_of(scale, zero_point, codes.dtype))]
     if dtype not in (np.float32, np.float16):
         raise NotNative(f"scales of type {dtype}")
     if zero_point is not None and _type_of(zero_point) != codes.dtype:

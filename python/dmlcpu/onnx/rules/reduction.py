@@ -86,7 +86,7 @@ def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     value = present(inputs[0])
     squares: Value
     if isinstance(value, Table):
-        squares = Table(value.codes, np.square(value.floats), None)
+        squares = Table(value.codes, np.square(value.floats))
     else:
         squares = on_floats(lowering, 2, value, value)
     total = _summed(lowering, node, [squares, *inputs[1:]])
@@ -101,7 +101,7 @@ def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value |
     x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
-    table = lowering.table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
     [mean] = reduce_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
     codes = lowering.quantized(mean, parameters_of(y_scale, y_zero_point, x.dtype))
     assert isinstance(codes, Tensor)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, scalar_parameters
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
@@ -185,8 +185,7 @@ def resampled(
     }
     rows = (shape[2],) if len(shape) == 4 else (1,)
     image = lowering.reshaped(codes, (*codes.shape[:2], *((1,) if len(shape) == 3 else ()), *codes.shape[2:]))
-    pairs = (*scalar_parameters(given), *scalar_parameters(wanted))
-    operands: list[Operand] = [image, *(array.reshape(1, 1, 1, 1) for array in pairs)]
+    operands: list[Operand] = [image, *lowering.pair(given), *lowering.pair(wanted)]
     resampled = lowering.emit("QUANTIZED_RESAMPLE", operands, wanted.dtype, (*shape[:2], *rows, shape[-1]), attributes)
     return lowering.reshaped(resampled, shape)
 

@@ -1,0 +1,84 @@
+"""The tensors of ONNX models: where they are, and the arrays that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.values import Array
+
+__all__ = ["array_of", "has_external_data"]
+
+# Types whose elements ``raw_data`` holds as they lie in memory, and the field that may hold them instead, with the type
+# of its numbers.
+_PLAIN: Final[dict[int, tuple[np.dtype[Any], str, np.dtype[Any]]]] = {
+    number: (np.dtype(own), field, np.dtype(stored))
+    for number, own, field, stored in (
+        (onnx.TensorProto.FLOAT, "<f4", "float_data", "<f4"),
+        (onnx.TensorProto.INT8, "<i1", "int32_data", "<i4"),
+        (onnx.TensorProto.UINT8, "<u1", "int32_data", "<i4"),
+        (onnx.TensorProto.INT32, "<i4", "int32_data", "<i4"),
+        (onnx.TensorProto.INT64, "<i8", "int64_data", "<i8"),
+    )
+}
+
+
+_EXTERNAL: Final = onnx.TensorProto.EXTERNAL
+_WITH_TENSORS: Final = frozenset(
+    getattr(onnx.AttributeProto, name) for name in ("TENSOR", "TENSORS", "GRAPH", "GRAPHS")
+)
+
+
+def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
+    """Return the elements of a tensor; what models have most of is read here, which is quick, the rest by onnx.
+
+    Args:
+        tensor: Where they are, if they are not elsewhere.
+        raw_data: The tensor's, if it has been taken out of it.
+
+    Raises:
+        Exception: Whatever a malformed tensor makes numpy or onnx raise.
+    """
+    plain = _PLAIN.get(tensor.data_type)
+    if plain is None or _is_external(tensor) or tensor.HasField("segment"):
+        if raw_data is not None:
+            tensor.raw_data = bytes(raw_data)
+        whole: Array = onnx.numpy_helper.to_array(tensor)
+        return whole
+    own, field, stored = plain
+    data = tensor.raw_data if tensor.HasField("raw_data") else raw_data
+    if data is not None:
+        array = np.frombuffer(data, own).reshape(tuple(tensor.dims))
+        return array if array.flags.aligned else array.copy()
+    numbers = getattr(tensor, field)
+    # Protobuf's own conversion is quick for many numbers, but not for the one of a scale or a zero point.
+    array = np.array(numbers[:] if len(numbers) == 1 else numbers, stored)
+    return array.astype(own, copy=False).reshape(tuple(tensor.dims))
+
+
+def has_external_data(model: onnx.ModelProto) -> bool:
+    """Return whether the elements of some tensor are in another file."""
+    return any(_is_external(tensor) for part in (model.graph, *model.functions) for tensor in _tensors_of(part))
+
+
+def _is_external(tensor: onnx.TensorProto) -> bool:
+    return bool(tensor.data_location == _EXTERNAL)
+
+
+def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.TensorProto]:
+    """Yield the initializers, and the tensors that are attributes, those of subgraphs included."""
+    if isinstance(part, onnx.GraphProto):
+        yield from part.initializer
+    for node in part.node:
+        for attribute in node.attribute:
+            kind = attribute.type
+            if kind not in _WITH_TENSORS:
+                continue
+            if kind == onnx.AttributeProto.TENSOR:
+                yield attribute.t
+            yield from attribute.tensors
+            for graph in (attribute.g, *attribute.graphs):
+                yield from _tensors_of(graph)

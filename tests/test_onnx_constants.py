@@ -1,0 +1,156 @@
+"""Constants of ONNX models, read as onnx reads them, however a file holds them, and large ones where they lie in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from dmlcpu.onnx.model import load_model
+from onnx_models import Builder
+
+Array = NDArray[Any]
+
+_TYPES = [
+    np.dtype(name)
+    for name in ("f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.int4, ml_dtypes.uint4)
+]
+_SHAPES = [(), (1,), (3,), (0,), (2, 3), (70, 31)]
+
+
+def _array(rng: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    return rng.integers(-8 if dtype.kind in "if" else 0, 8, shape).astype(dtype)
+
+
+def _in_numbers(array: Array, name: str) -> onnx.TensorProto:
+    """Return a tensor with its elements in the field of its type, not as raw data."""
+    element = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+    return onnx.helper.make_tensor(name, element, array.shape, array.reshape(-1).tolist())
+
+
+def _model(*tensors: onnx.TensorProto) -> onnx.ModelProto:
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+    node = onnx.helper.make_node("Identity", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "model", [x], [y], tensors)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _assert_same(constants: Any, expected: Any) -> None:
+    assert list(constants) == list(expected)
+    for name, array in constants.items():
+        other = expected[name]
+        assert (array.dtype, array.shape) == (other.dtype, other.shape), name
+        assert array.tobytes() == other.tobytes(), name
+        assert array.flags.aligned, name
+
+
+@pytest.mark.parametrize("dtype", _TYPES, ids=str)
+def test_as_onnx_reads_them(random_numbers: np.random.Generator, dtype: np.dtype[Any]) -> None:
+    tensors = []
+    for index, shape in enumerate(_SHAPES):
+        array = _array(random_numbers, dtype, shape)
+        tensors.append(onnx.numpy_helper.from_array(array, f"a{'b' * index}"))  # names move what follows them
+        if dtype.type.__module__ == "numpy":
+            tensors.append(_in_numbers(array, f"numbers{index}"))
+    model = _model(*tensors)
+    expected = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    for with_weights in (False, True):
+        _assert_same(load_model(model.SerializeToString(), with_weights).constants, expected)
+
+
+def test_large_ones_are_not_copied(random_numbers: np.random.Generator) -> None:
+    large, small = (_array(random_numbers, np.dtype("i1"), shape) for shape in ((64, 64), (64,)))
+    data = _model(*(onnx.numpy_helper.from_array(array, name) for name, array in (("l", large), ("s", small))))
+    file = data.SerializeToString()
+    model = load_model(file, with_weights=False)
+    assert np.shares_memory(model.constants["l"], np.frombuffer(file, np.uint8))
+    assert not np.shares_memory(model.constants["s"], np.frombuffer(file, np.uint8))
+    assert not model.proto.graph.initializer
+
+
+def test_messages_in_pieces(random_numbers: np.random.Generator) -> None:
+    """Protobuf appends what is repeated of pieces of a message; of what is not, the last one counts."""
+    arrays = [_array(random_numbers, np.dtype("i1"), (64, 64)) for _ in range(4)]
+    tensors = [onnx.numpy_helper.from_array(array, f"w{index}") for index, array in enumerate(arrays)]
+    first, second = _model(*tensors[:2]), onnx.ModelProto()
+    second.graph.initializer.extend(tensors[2:3])
+    twice = onnx.TensorProto(raw_data=arrays[0].tobytes()).SerializeToString() + tensors[3].SerializeToString()
+    # The graph's field, then an initializer's, each with its length.
+    piece = b"\x2a" + _length(len(twice)) + twice
+    data = first.SerializeToString() + second.SerializeToString() + b"\x3a" + _length(len(piece)) + piece
+    _assert_same(load_model(data, False).constants, {f"w{index}": array for index, array in enumerate(arrays)})
+
+
+def _length(number: int) -> bytes:
+    return bytes([number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14])
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        b"\xfb\x3e\x08\x01\xfc\x3e",
+        b"\xfd\x3e\x01\x02\x03\x04",
+        b"\xf9\x3e\x01\x02\x03\x04\x05\x06\x07\x08",
+        b"\x38\x05",
+    ],
+    ids=["group", "four bytes", "eight bytes", "a number in place of the graph"],
+)
+def test_fields_that_are_not_known(random_numbers: np.random.Generator, extra: bytes) -> None:
+    array = _array(random_numbers, np.dtype("i1"), (64, 64))
+    data = _model(onnx.numpy_helper.from_array(array, "w")).SerializeToString()
+    for whole in (extra + data, data + extra):
+        _assert_same(load_model(whole, False).constants, {"w": array})
+
+
+def test_external_data_beside_large_constants(random_numbers: np.random.Generator, tmp_path: Path) -> None:
+    arrays = {f"w{index}": _array(random_numbers, np.dtype("f4"), (40, 40)) for index in range(3)}
+    model = _model(*(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()))
+    outside = model.graph.initializer[1]
+    (tmp_path / "weights.bin").write_bytes(outside.raw_data)
+    outside.data_location = onnx.TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value="weights.bin")
+    for stale in (False, True):  # raw data that is left behind does not count
+        outside.raw_data = bytes(arrays["w1"].nbytes) if stale else b""
+        if not stale:
+            outside.ClearField("raw_data")
+        (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+        _assert_same(load_model(tmp_path / "model.onnx", False).constants, arrays)
+
+
+def test_damaged_files(random_numbers: np.random.Generator) -> None:
+    """With large constants taken out of a file there are the same constants, or the same complaint, as with them in."""
+    builder = Builder()
+    x = builder.input(np.float32, (1, 40))
+    weights = _array(random_numbers, np.dtype("f4"), (40, 40))
+    builder.output(builder.node("Add", [builder.node("MatMul", [x, weights]), weights[:1]]), np.float32)
+    file = np.frombuffer(builder.build(), np.uint8)
+    heads = np.flatnonzero(file != 0)
+    heads = heads[(heads < 400) | (heads > len(file) - 200)]
+    accepted = refused = 0
+    for _ in range(1500):
+        damaged = file.copy()
+        where = random_numbers.choice(heads, random_numbers.integers(1, 3))
+        damaged[where] = random_numbers.integers(0, 256, len(where))
+        data = damaged[: random_numbers.choice([len(file), len(file), random_numbers.integers(1, len(file))])].tobytes()
+        whole, parts = (_outcome(data, with_weights) for with_weights in (True, False))
+        assert type(whole) is type(parts)
+        if isinstance(whole, str):
+            assert whole == parts
+            refused += 1
+        else:
+            _assert_same(parts, whole)
+            accepted += 1
+    assert min(accepted, refused) > 100
+
+
+def _outcome(data: bytes, with_weights: bool) -> Any:
+    try:
+        return dict(load_model(data, with_weights).constants)
+    except dmlcpu.InvalidModelError as error:
+        return str(error)
