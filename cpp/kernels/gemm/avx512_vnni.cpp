@@ -26,9 +26,13 @@ constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
 // may point behind an operand.
 constexpr std::size_t kPrefetchedBytes = 8 * 4 * kNr, kLongRow = 1024;
 
-// A tile of up to 16 columns is one vector wide.
-template <std::size_t rows, std::size_t vectors>
+// A tile of up to 16 columns is one vector wide. Its rows are those of one run, or half of them those of the next.
+template <std::size_t rows, std::size_t vectors, std::size_t runs = 1>
 void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
+  constexpr std::size_t of_run = rows / runs;
+  const auto place = [&](std::size_t row) __attribute__((always_inline)) {
+    return row / of_run * block.a_run_stride + row % of_run * block.a_row_stride;
+  };
   __m512i acc_i32x16[rows][vectors];
 #pragma GCC unroll 14
   for (std::size_t row = 0; row < rows; ++row) {
@@ -47,7 +51,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
 #pragma GCC unroll 14
         for (std::size_t row = 0; row < rows; ++row) {
           int group;
-          __builtin_memcpy(&group, a + row * block.a_row_stride, sizeof(group));
+          __builtin_memcpy(&group, a + place(row), sizeof(group));
           const __m512i a_x64 = _mm512_set1_epi32(group);
           for (std::size_t v = 0; v < vectors; ++v) {
             acc_i32x16[row][v] = _mm512_dpbusd_epi32(acc_i32x16[row][v], a_x64, b_x64[v]);
@@ -59,7 +63,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
     if (block.k >= kLongRow) {
       while (b + 64 * kNr < end) {
 #pragma GCC unroll 14
-        for (std::size_t row = 0; row < rows; ++row) _mm_prefetch(a + row * block.a_row_stride + 64, _MM_HINT_T0);
+        for (std::size_t row = 0; row < rows; ++row) _mm_prefetch(a + place(row) + 64, _MM_HINT_T0);
         multiply_until(b + 64 * kNr);
       }
     }
@@ -107,7 +111,33 @@ constexpr TileFunction kTileFunctions[kMr] = {
     multiply_tile<9, vectors>,  multiply_tile<10, vectors>, multiply_tile<11, vectors>, multiply_tile<12, vectors>,
     multiply_tile<13, vectors>, multiply_tile<14, vectors>};
 
+// By the rows of a run.
+template <std::size_t vectors>
+constexpr TileFunction kPairFunctions[kMr / 2] = {multiply_tile<2, vectors, 2>,  multiply_tile<4, vectors, 2>,
+                                                  multiply_tile<6, vectors, 2>,  multiply_tile<8, vectors, 2>,
+                                                  multiply_tile<10, vectors, 2>, multiply_tile<12, vectors, 2>,
+                                                  multiply_tile<14, vectors, 2>};
+
+// Two short runs, as the rows of a small image are, share the loads of b, if their results follow each other as well.
+bool takes_pairs(const GemmBlock& block) noexcept {
+  return block.runs > 1 && block.m != 0 && block.m <= kMr / 2 &&
+         block.output_run_stride == block.m * block.output_row_stride;
+}
+
+void multiply_pairs(const GemmBlock& block) noexcept {
+  for (std::size_t panel = 0; panel < block.n; panel += kNr) {
+    for (std::size_t run = 0; run < block.runs; run += 2) {
+      const std::size_t runs = block.runs - run < 2 ? 1 : 2;
+      const Tile tile = tile_of(block, kNr, panel, run, 0, runs * block.m);
+      const auto& functions = tile.columns > 16 ? kPairFunctions<2> : kPairFunctions<1>;
+      const auto& last_functions = tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>;
+      (runs == 2 ? functions : last_functions)[block.m - 1](block, tile);
+    }
+  }
+}
+
 void multiply(const GemmBlock& block) noexcept {
+  if (takes_pairs(block)) return multiply_pairs(block);
   for_each_tile(block, kMr, kNr, [&](const Tile& tile) noexcept {
     (tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>)[tile.rows - 1](block, tile);
   });
