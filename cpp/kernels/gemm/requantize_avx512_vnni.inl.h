@@ -28,10 +28,11 @@ inline bool converts_within_range(const Tile& tile) noexcept {
   return (below_1(_mm512_loadu_ps(tile.multiplier)) & below_1(_mm512_loadu_ps(tile.multiplier + second))) == kAllLanes;
 }
 
+// Inlined everywhere: a call would move all sums out of their registers.
 template <bool within_range>
 class Requantizer {
  public:
-  Requantizer(const GemmBlock& block, const Tile& tile) noexcept
+  __attribute__((always_inline)) Requantizer(const GemmBlock& block, const Tile& tile) noexcept
       : multiplier_f32x16_{_mm512_loadu_ps(tile.multiplier),
                            _mm512_loadu_ps(tile.multiplier + (tile.columns > 16 ? 16 : 0))},
         zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(block.output_zero_point))),
@@ -43,20 +44,21 @@ class Requantizer {
         output_row_stride_(block.output_row_stride) {}
 
   // Rows row and row + 1.
-  void store_pair(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16, __m512i b0_i32x16,
-                  __m512i b1_i32x16) const noexcept {
+  __attribute__((always_inline)) void store_pair(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16,
+                                                 __m512i b0_i32x16, __m512i b1_i32x16) const noexcept {
     const __m512i codes_u8x64 = codes(row, row + 1, a0_i32x16, a1_i32x16, b0_i32x16, b1_i32x16);
     store(row, _mm512_castsi512_si256(codes_u8x64));
     store(row + 1, _mm512_extracti64x4_epi64(codes_u8x64, 1));
   }
 
-  void store_last(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16) const noexcept {
+  __attribute__((always_inline)) void store_last(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16) const noexcept {
     store(row, _mm512_castsi512_si256(codes(row, row, a0_i32x16, a1_i32x16, a0_i32x16, a1_i32x16)));
   }
 
   // Up to four rows from `row` on, of 16 columns at most; those behind the last are any.
-  void store_narrow(std::size_t row, std::size_t rows, __m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16,
-                    __m512i d_i32x16) const noexcept {
+  __attribute__((always_inline)) void store_narrow(std::size_t row, std::size_t rows, __m512i a_i32x16,
+                                                   __m512i b_i32x16, __m512i c_i32x16,
+                                                   __m512i d_i32x16) const noexcept {
     const std::size_t last = rows - 1;
     const __m512i codes_u8x64 =
         _mm512_xor_si512(saturate_in_order(rounded<0>(row, a_i32x16), rounded<0>(row + (last < 1 ? last : 1), b_i32x16),
