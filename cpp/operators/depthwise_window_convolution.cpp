@@ -50,8 +50,8 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
         window_(as_size(geometry.kernel_height)),
         stride_(as_size(geometry.stride_width)),
         padding_bytes_(round_up(static_cast<std::size_t>(row_bytes(geometry)), kWindowLanes)) {
-    for (WindowBlock block = {0, 0}; block.end() < channels_; blocks_.push_back(block)) {
-      block = next_window_block(channels_, block.end());
+    for (std::size_t end = 0; end < channels_; end = blocks_.back().channel + blocks_.back().channels) {
+      blocks_.push_back(next_window_block(channels_, end));
     }
     const std::size_t blocks = blocks_.size();
     BufferLayout filter;

@@ -286,9 +286,10 @@ class Strip {
 
 template <std::size_t window, std::size_t stride, Codes kind>
 void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
-  WindowBlock block = {0, 0};
-  for (std::size_t number = 0; block.end() < run.channels; ++number) {
-    block = next_window_block(run.channels, block.end());
+  std::size_t end = 0;
+  for (std::size_t number = 0; end < run.channels; ++number) {
+    const WindowBlock block = next_window_block(run.channels, end);
+    end = block.channel + block.channels;
     if (block.channels == 64) {
       Strip<window, stride, 1, kind>(run, block.channel, number).convolve();
     } else if (block.channels == 32) {

@@ -43,23 +43,24 @@ inline constexpr std::size_t kWindowLanes = 64, kMostWindow = 5, kLeastWindowCha
 
 struct WindowBlock {
   std::size_t channel, channels;  // the first one, and how many: 64, 32 or 16
-  std::size_t end() const noexcept { return channel + channels; }
 };
 
-// The block after those that end with a channel.
-constexpr WindowBlock next_window_block(std::size_t channels, std::size_t end) noexcept {
+// Functions of the layout are static: what a linker could merge might be code of an instruction set that the CPU lacks.
+
+// The block after those that end before a channel.
+static inline constexpr WindowBlock next_window_block(std::size_t channels, std::size_t end) noexcept {
   const std::size_t left = channels - end;
   const std::size_t of_block = left > 32 && channels >= 64 ? 64 : left > 16 ? 32 : 16;
   return {left < of_block ? channels - of_block : end, of_block};
 }
 
 // The channel of a lane, from the first of its block on.
-constexpr std::size_t window_lane_channel(std::size_t block_channels, std::size_t lane) noexcept {
+static inline constexpr std::size_t window_lane_channel(std::size_t block_channels, std::size_t lane) noexcept {
   return (lane / 4 % 4 * 16 & (block_channels - 1)) + lane / 16 * 4 + lane % 4;
 }
 
 // Groups of four taps: 3 of a 3x3 window, 7 of a 5x5.
-constexpr std::size_t window_groups(std::size_t window) noexcept { return window == 3 ? 3 : 7; }
+static inline constexpr std::size_t window_groups(std::size_t window) noexcept { return window == 3 ? 3 : 7; }
 
 struct WindowTap {
   std::size_t row, column;
@@ -70,7 +71,8 @@ struct WindowTap {
 // columns, which begin at column 0 and at column `stride`, so that the second one is the next pixel's first:
 //
 //   stride 1: [40 - - -] [41 42 43 44]      stride 2: [40 41 42 43] [- - 44 -]
-constexpr WindowTap window_tap(std::size_t window, std::size_t stride, std::size_t group, std::size_t i) noexcept {
+static inline constexpr WindowTap window_tap(std::size_t window, std::size_t stride, std::size_t group,
+                                             std::size_t i) noexcept {
   if (group < window) return {i, group, i < window && i < 4};
   const bool first = group == window;
   const std::size_t column = first ? i : stride + i;

@@ -55,9 +55,10 @@ void convolve_lane(const DepthwiseWindowRun& run, std::size_t channel, std::size
 
 void convolve(const DepthwiseWindowRun& operands) noexcept {
   const DepthwiseWindowRun run = operands;  // a copy: bytes of output could alias the original
-  WindowBlock block = {0, 0};
-  for (std::size_t number = 0; block.end() < run.channels; ++number) {
-    block = next_window_block(run.channels, block.end());
+  std::size_t end = 0;
+  for (std::size_t number = 0; end < run.channels; ++number) {
+    const WindowBlock block = next_window_block(run.channels, end);
+    end = block.channel + block.channels;
     for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
       if (lane / 4 % 4 * 16 >= block.channels) continue;  // the same channel of another pixel
       convolve_lane(run, block.channel + window_lane_channel(block.channels, lane), number, lane);
