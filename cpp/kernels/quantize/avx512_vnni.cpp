@@ -52,14 +52,15 @@ inline Lanes lanes_of(const float* scale, const float* zero_point, __mmask16 mas
   return lanes;
 }
 
+// At most 513.
 template <Rescale rescale>
-inline __m512i rescaled(__m512 value_f32x16, const Lanes& lanes) noexcept {
+inline __m512 rescaled(__m512 value_f32x16, const Lanes& lanes) noexcept {
   if constexpr (rescale == Rescale::divide) {
-    return to_unsaturated(bounded(_mm512_div_ps(value_f32x16, lanes.scale_f32x16)), lanes.zero_point_i32x16);
+    return bounded(_mm512_div_ps(value_f32x16, lanes.scale_f32x16));
   } else if constexpr (rescale == Rescale::divide_by_reciprocal) {
-    return to_unsaturated(bounded_quotient(value_f32x16, lanes.reciprocal), lanes.zero_point_i32x16);
+    return bounded_quotient(value_f32x16, lanes.reciprocal);
   } else {
-    return to_unsaturated(bounded(_mm512_mul_ps(value_f32x16, lanes.scale_f32x16)), lanes.zero_point_i32x16);
+    return bounded(_mm512_mul_ps(value_f32x16, lanes.scale_f32x16));
   }
 }
 
@@ -72,11 +73,14 @@ inline __mmask64 mask_of(std::size_t count) noexcept {
 // 64 codes, by lanes[j] or, where they are all the same, by lanes[0].
 template <Rescale rescale, int kinds, class Input>
 inline __m512i codes_of(const Input* input, __mmask64 mask, const Lanes (&lanes)[kinds]) noexcept {
-  __m512i unsaturated_i32x16[4];
+  const auto lanes_at = [&](int j) -> const Lanes& { return lanes[kinds == 1 ? 0 : j]; };
+  __m512i rounded_i32x16[4];
   for (int j = 0; j < 4; ++j) {
-    unsaturated_i32x16[j] = rescaled<rescale>(load(input + 16 * j, part(mask, j)), lanes[kinds == 1 ? 0 : j]);
+    rounded_i32x16[j] = _mm512_cvtps_epi32(rescaled<rescale>(load(input + 16 * j, part(mask, j)), lanes_at(j)));
   }
-  return saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]);
+  const PairZeroPoints zero_points = {_mm512_packs_epi32(lanes_at(0).zero_point_i32x16, lanes_at(1).zero_point_i32x16),
+                                      _mm512_packs_epi32(lanes_at(2).zero_point_i32x16, lanes_at(3).zero_point_i32x16)};
+  return in_order(saturate(rounded_i32x16[0], rounded_i32x16[1], rounded_i32x16[2], rounded_i32x16[3], zero_points));
 }
 
 template <Rescale rescale, int kinds, class Input>

@@ -5,7 +5,7 @@
 // division takes longer than a step.
 struct Parameters {
   static constexpr std::size_t kMost = 512;
-  alignas(64) float scale[kMost], bound[kMost], reciprocal[kMost];
+  alignas(64) float scale[kMost], bound[kMost], reciprocal[kMost], rest[kMost];
   alignas(64) std::int32_t zero_point[kMost];
 };
 
@@ -17,6 +17,7 @@ void prepare(const float* scale, const float* zero_point, std::size_t count, Par
     if constexpr (rescale == Rescale::divide_by_reciprocal) {
       _mm512_store_ps(parameters.bound + i, lanes.reciprocal.bound_f32x16);
       _mm512_store_ps(parameters.reciprocal + i, lanes.reciprocal.reciprocal_f32x16);
+      _mm512_store_ps(parameters.rest + i, lanes.reciprocal.rest_f32x16);
     }
     _mm512_store_si512(parameters.zero_point + i, lanes.zero_point_i32x16);
   }
@@ -24,17 +25,17 @@ void prepare(const float* scale, const float* zero_point, std::size_t count, Par
 
 // Of sixteen elements from i on.
 inline Lanes lanes_at(const Parameters& parameters, std::size_t i) noexcept {
-  const __m512 scale_f32x16 = _mm512_load_ps(parameters.scale + i);
-  return {scale_f32x16,
-          {_mm512_load_ps(parameters.bound + i), scale_f32x16, _mm512_load_ps(parameters.reciprocal + i)},
+  return {_mm512_load_ps(parameters.scale + i),
+          {_mm512_load_ps(parameters.bound + i), _mm512_load_ps(parameters.reciprocal + i),
+           _mm512_load_ps(parameters.rest + i)},
           _mm512_load_si512(parameters.zero_point + i)};
 }
 
 // Of one row, in all lanes.
 inline Lanes lanes_of_row(const Parameters& parameters, std::size_t row) noexcept {
-  const __m512 scale_f32x16 = _mm512_set1_ps(parameters.scale[row]);
-  return {scale_f32x16,
-          {_mm512_set1_ps(parameters.bound[row]), scale_f32x16, _mm512_set1_ps(parameters.reciprocal[row])},
+  return {_mm512_set1_ps(parameters.scale[row]),
+          {_mm512_set1_ps(parameters.bound[row]), _mm512_set1_ps(parameters.reciprocal[row]),
+           _mm512_set1_ps(parameters.rest[row])},
           _mm512_set1_epi32(parameters.zero_point[row])};
 }
 
@@ -56,7 +57,8 @@ void quantize_short_rows(const QuantizeRun& run, std::size_t first, std::size_t 
       quantize_64<rescale>(input + whole, output + whole, rest_mask, lanes, flip_u8x64);
     } else if (rest != 0) {
       const auto mask = static_cast<__mmask16>(rest_mask);
-      store_tail(output + whole, mask, rescaled<rescale>(load(input + whole, mask), lanes[0]), flip_u8x64);
+      const __m512 rescaled_f32x16 = rescaled<rescale>(load(input + whole, mask), lanes[0]);
+      store_tail(output + whole, mask, to_unsaturated(rescaled_f32x16, lanes[0].zero_point_i32x16), flip_u8x64);
     }
     input += run.input_row_stride;
     output += run.output_row_stride;
