@@ -15,7 +15,7 @@ template <class Element>
 void copy_elements(const Element* source, std::int64_t source_row, std::int64_t source_column, Element* target,
                    std::int64_t target_row, std::int64_t target_column, std::size_t rows, std::size_t columns) {
   const auto m = static_cast<std::int64_t>(rows), n = static_cast<std::int64_t>(columns);
-  if (source_row == 1 || target_row == 1) {
+  if ((source_row == 1 && source_column != 0) || target_row == 1) {
     for (std::int64_t j = 0; j < n; ++j) {
       for (std::int64_t i = 0; i < m; ++i) {
         target[i * target_row + j * target_column] = source[i * source_row + j * source_column];
