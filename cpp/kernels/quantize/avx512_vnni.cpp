@@ -102,12 +102,12 @@ inline void prefetch_64(const Input* input, std::size_t bytes) noexcept {
 }
 
 // From this length on a row pays for a first step that brings its input to the beginning of a cache line.
-constexpr std::size_t kAlignedRow = 256;
+constexpr std::size_t kAlignedRow = 512;
 
 template <Rescale rescale, class Input>
-void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, float scale, float zero_point,
+void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, const Lanes& of_row,
                   __m512i flip_u8x64) noexcept {
-  const Lanes lanes[1] = {lanes_of<rescale>(scale, zero_point)};
+  const Lanes lanes[1] = {of_row};  // a copy: bytes of output could alias the original
   const auto quantize_at = [&](std::size_t i, __mmask64 mask) {
     quantize_64<rescale>(input + i, output + i, mask, lanes, flip_u8x64);
   };
@@ -180,27 +180,25 @@ void quantize_by_element(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
 template <class Input, Rescale rescale>
 void quantize_by_row(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
   constexpr bool divides = rescale == Rescale::divide;
-  if (run.rows > 1 && run.count < kAlignedRow) {
+  if (run.rows > 1) {
     for (std::size_t row = 0; row < run.rows; row += Parameters::kMost) {
       const std::size_t rows = run.rows - row < Parameters::kMost ? run.rows - row : Parameters::kMost;
       if (divides && reciprocal_applies(run.scale + row, rows)) {
-        quantize_short_rows<Rescale::divide_by_reciprocal, Input>(run, row, rows, flip_u8x64);
+        quantize_rows<Rescale::divide_by_reciprocal, Input>(run, row, rows, flip_u8x64);
       } else {
-        quantize_short_rows<rescale, Input>(run, row, rows, flip_u8x64);
+        quantize_rows<rescale, Input>(run, row, rows, flip_u8x64);
       }
     }
     return;
   }
-  for (std::size_t row = 0; row < run.rows; ++row) {
-    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
-    std::uint8_t* output = run.output + row * run.output_row_stride;
-    const float scale = run.scale[row], zero_point = run.zero_point[row];
-    if (divides && reciprocal_applies(scale)) {
-      quantize_row<Rescale::divide_by_reciprocal>(input, output, run.count, scale, zero_point, flip_u8x64);
-    } else {
-      quantize_row<rescale>(input, output, run.count, scale, zero_point, flip_u8x64);
-    }
+  if (run.rows == 0) return;
+  const Input* input = static_cast<const Input*>(run.input);
+  const float scale = run.scale[0], zero_point = run.zero_point[0];
+  if (divides && reciprocal_applies(scale)) {
+    constexpr Rescale kRescale = Rescale::divide_by_reciprocal;
+    return quantize_row<kRescale>(input, run.output, run.count, lanes_of<kRescale>(scale, zero_point), flip_u8x64);
   }
+  quantize_row<rescale>(input, run.output, run.count, lanes_of<rescale>(scale, zero_point), flip_u8x64);
 }
 
 template <class Input, Rescale rescale>

@@ -39,18 +39,34 @@ inline Lanes lanes_of_row(const Parameters& parameters, std::size_t row) noexcep
           _mm512_set1_epi32(parameters.zero_point[row])};
 }
 
-// rows rows from the first on that are shorter than kAlignedRow, at most Parameters::kMost of them.
+// Rows of 16 or 32 elements, one after the other: several in a step. The rest of them is left to the caller, who is
+// told how many are done.
+template <Rescale rescale, std::size_t rows_of_step, class Input>
+std::size_t quantize_joined_rows(const Input* input, std::uint8_t* output, std::size_t rows,
+                                 const Parameters& parameters, __m512i flip_u8x64) noexcept {
+  constexpr std::size_t kVectors = 4 / rows_of_step;  // of a row
+  std::size_t row = 0;
+  for (; row + rows_of_step <= rows; row += rows_of_step, input += 64, output += 64) {
+    const Lanes lanes[4] = {lanes_of_row(parameters, row), lanes_of_row(parameters, row + 1 / kVectors),
+                            lanes_of_row(parameters, row + 2 / kVectors), lanes_of_row(parameters, row + 3 / kVectors)};
+    prefetch_64(input, kPrefetch);
+    quantize_64<rescale>(input, output, ~__mmask64{0}, lanes, flip_u8x64);
+  }
+  return row;
+}
+
+// Rows shorter than kAlignedRow, from the first on; input and output are those of row 0.
 template <Rescale rescale, class Input>
-void quantize_short_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, __m512i flip_u8x64) noexcept {
-  Parameters parameters;
-  prepare<rescale>(run.scale + first, run.zero_point + first, rows, parameters);
-  const Input* input = static_cast<const Input*>(run.input) + first * run.input_row_stride;
-  std::uint8_t* output = run.output + first * run.output_row_stride;
+void quantize_short_rows(const QuantizeRun& run, const Input* input, std::uint8_t* output, std::size_t first,
+                         std::size_t rows, const Parameters& parameters, __m512i flip_u8x64) noexcept {
   const std::size_t rest = run.count % 64, whole = run.count - rest;
   const __mmask64 rest_mask = mask_of(rest);
-  for (std::size_t row = 0; row < rows; ++row) {
+  input += first * run.input_row_stride;
+  output += first * run.output_row_stride;
+  for (std::size_t row = first; row < rows; ++row) {
     const Lanes lanes[1] = {lanes_of_row(parameters, row)};
     for (std::size_t i = 0; i < whole; i += 64) {
+      prefetch_64(input + i, kPrefetch);
       quantize_64<rescale>(input + i, output + i, ~__mmask64{0}, lanes, flip_u8x64);
     }
     if (rest > 16) {
@@ -63,6 +79,27 @@ void quantize_short_rows(const QuantizeRun& run, std::size_t first, std::size_t 
     input += run.input_row_stride;
     output += run.output_row_stride;
   }
+}
+
+// rows rows from the first on, at most Parameters::kMost of them.
+template <Rescale rescale, class Input>
+void quantize_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, __m512i flip_u8x64) noexcept {
+  Parameters parameters;
+  prepare<rescale>(run.scale + first, run.zero_point + first, rows, parameters);
+  const Input* input = static_cast<const Input*>(run.input) + first * run.input_row_stride;
+  std::uint8_t* output = run.output + first * run.output_row_stride;
+  if (run.count >= kAlignedRow) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      quantize_row<rescale>(input + row * run.input_row_stride, output + row * run.output_row_stride, run.count,
+                            lanes_of_row(parameters, row), flip_u8x64);
+    }
+    return;
+  }
+  const bool joined = run.input_row_stride == run.count && run.output_row_stride == run.count;
+  std::size_t done = 0;
+  if (joined && run.count == 16) done = quantize_joined_rows<rescale, 4>(input, output, rows, parameters, flip_u8x64);
+  if (joined && run.count == 32) done = quantize_joined_rows<rescale, 2>(input, output, rows, parameters, flip_u8x64);
+  quantize_short_rows<rescale>(run, input, output, done, rows, parameters, flip_u8x64);
 }
 
 // Whether the parameters of 192 elements are four times those of 48, as of images with 3 channels.
