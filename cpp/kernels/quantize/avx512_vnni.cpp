@@ -106,7 +106,8 @@ constexpr std::size_t kAlignedRow = 512;
 
 template <Rescale rescale, class Input>
 void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, const Lanes& of_row,
-                  __m512i flip_u8x64) noexcept {
+                  std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
   const Lanes lanes[1] = {of_row};  // a copy: bytes of output could alias the original
   const auto quantize_at = [&](std::size_t i, __mmask64 mask) {
     quantize_64<rescale>(input + i, output + i, mask, lanes, flip_u8x64);
@@ -131,7 +132,8 @@ constexpr std::size_t kPrefetchBlock = 16384;
 
 // Elements i to i + 63 of every row.
 template <Rescale rescale, class Input>
-void quantize_columns(const QuantizeRun& run, std::size_t i, __m512i flip_u8x64) noexcept {
+void quantize_columns(const QuantizeRun& run, std::size_t i, std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
   const __mmask64 mask = mask_of(run.count - i);
   Lanes lanes[4];
   for (int j = 0; j < 4; ++j) {
@@ -160,33 +162,33 @@ inline bool reciprocal_applies(const float* scale, std::size_t count) noexcept {
 }
 
 template <class Input, Rescale rescale>
-void quantize_by_element(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+void quantize_by_element(const QuantizeRun& run, std::uint8_t flip) noexcept {
   constexpr bool divides = rescale == Rescale::divide;
   if (run.rows > 1 && run.count > 64 && run.count % 64 == 0 && run.count <= Parameters::kMost) {
     if (divides && reciprocal_applies(run.scale, run.count)) {
-      return quantize_periods<Rescale::divide_by_reciprocal, Input>(run, flip_u8x64);
+      return quantize_periods<Rescale::divide_by_reciprocal, Input>(run, flip);
     }
-    return quantize_periods<rescale, Input>(run, flip_u8x64);
+    return quantize_periods<rescale, Input>(run, flip);
   }
   for (std::size_t i = 0; i < run.count; i += 64) {
     if (divides && reciprocal_applies(run.scale + i, run.count - i < 64 ? run.count - i : 64)) {
-      quantize_columns<Rescale::divide_by_reciprocal, Input>(run, i, flip_u8x64);
+      quantize_columns<Rescale::divide_by_reciprocal, Input>(run, i, flip);
     } else {
-      quantize_columns<rescale, Input>(run, i, flip_u8x64);
+      quantize_columns<rescale, Input>(run, i, flip);
     }
   }
 }
 
 template <class Input, Rescale rescale>
-void quantize_by_row(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+void quantize_by_row(const QuantizeRun& run, std::uint8_t flip) noexcept {
   constexpr bool divides = rescale == Rescale::divide;
   if (run.rows > 1) {
     for (std::size_t row = 0; row < run.rows; row += Parameters::kMost) {
       const std::size_t rows = run.rows - row < Parameters::kMost ? run.rows - row : Parameters::kMost;
       if (divides && reciprocal_applies(run.scale + row, rows)) {
-        quantize_rows<Rescale::divide_by_reciprocal, Input>(run, row, rows, flip_u8x64);
+        quantize_rows<Rescale::divide_by_reciprocal, Input>(run, row, rows, flip);
       } else {
-        quantize_rows<rescale, Input>(run, row, rows, flip_u8x64);
+        quantize_rows<rescale, Input>(run, row, rows, flip);
       }
     }
     return;
@@ -196,17 +198,16 @@ void quantize_by_row(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
   const float scale = run.scale[0], zero_point = run.zero_point[0];
   if (divides && reciprocal_applies(scale)) {
     constexpr Rescale kRescale = Rescale::divide_by_reciprocal;
-    return quantize_row<kRescale>(input, run.output, run.count, lanes_of<kRescale>(scale, zero_point), flip_u8x64);
+    return quantize_row<kRescale>(input, run.output, run.count, lanes_of<kRescale>(scale, zero_point), flip);
   }
-  quantize_row<rescale>(input, run.output, run.count, lanes_of<rescale>(scale, zero_point), flip_u8x64);
+  quantize_row<rescale>(input, run.output, run.count, lanes_of<rescale>(scale, zero_point), flip);
 }
 
 template <class Input, Rescale rescale>
 void quantize_run(const QuantizeRun& operands) noexcept {
   const QuantizeRun run = operands;  // a copy: bytes of output could alias the original
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
-  if (run.per_element) return quantize_by_element<Input, rescale>(run, flip_u8x64);
-  quantize_by_row<Input, rescale>(run, flip_u8x64);
+  if (run.per_element) return quantize_by_element<Input, rescale>(run, run.flip);
+  quantize_by_row<Input, rescale>(run, run.flip);
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ inline Lanes lanes_of_row(const Parameters& parameters, std::size_t row) noexcep
 // told how many are done.
 template <Rescale rescale, std::size_t rows_of_step, class Input>
 std::size_t quantize_joined_rows(const Input* input, std::uint8_t* output, std::size_t rows,
-                                 const Parameters& parameters, __m512i flip_u8x64) noexcept {
+                                 const Parameters& parameters, std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
   constexpr std::size_t kVectors = 4 / rows_of_step;  // of a row
   std::size_t row = 0;
   for (; row + rows_of_step <= rows; row += rows_of_step, input += 64, output += 64) {
@@ -58,7 +59,8 @@ std::size_t quantize_joined_rows(const Input* input, std::uint8_t* output, std::
 // Rows shorter than kAlignedRow, from the first on; input and output are those of row 0.
 template <Rescale rescale, class Input>
 void quantize_short_rows(const QuantizeRun& run, const Input* input, std::uint8_t* output, std::size_t first,
-                         std::size_t rows, const Parameters& parameters, __m512i flip_u8x64) noexcept {
+                         std::size_t rows, const Parameters& parameters, std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
   const std::size_t rest = run.count % 64, whole = run.count - rest;
   const __mmask64 rest_mask = mask_of(rest);
   input += first * run.input_row_stride;
@@ -83,7 +85,7 @@ void quantize_short_rows(const QuantizeRun& run, const Input* input, std::uint8_
 
 // rows rows from the first on, at most Parameters::kMost of them.
 template <Rescale rescale, class Input>
-void quantize_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, __m512i flip_u8x64) noexcept {
+void quantize_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, std::uint8_t flip) noexcept {
   Parameters parameters;
   prepare<rescale>(run.scale + first, run.zero_point + first, rows, parameters);
   const Input* input = static_cast<const Input*>(run.input) + first * run.input_row_stride;
@@ -91,15 +93,15 @@ void quantize_rows(const QuantizeRun& run, std::size_t first, std::size_t rows, 
   if (run.count >= kAlignedRow) {
     for (std::size_t row = 0; row < rows; ++row) {
       quantize_row<rescale>(input + row * run.input_row_stride, output + row * run.output_row_stride, run.count,
-                            lanes_of_row(parameters, row), flip_u8x64);
+                            lanes_of_row(parameters, row), flip);
     }
     return;
   }
   const bool joined = run.input_row_stride == run.count && run.output_row_stride == run.count;
   std::size_t done = 0;
-  if (joined && run.count == 16) done = quantize_joined_rows<rescale, 4>(input, output, rows, parameters, flip_u8x64);
-  if (joined && run.count == 32) done = quantize_joined_rows<rescale, 2>(input, output, rows, parameters, flip_u8x64);
-  quantize_short_rows<rescale>(run, input, output, done, rows, parameters, flip_u8x64);
+  if (joined && run.count == 16) done = quantize_joined_rows<rescale, 4>(input, output, rows, parameters, flip);
+  if (joined && run.count == 32) done = quantize_joined_rows<rescale, 2>(input, output, rows, parameters, flip);
+  quantize_short_rows<rescale>(run, input, output, done, rows, parameters, flip);
 }
 
 // Whether the parameters of 192 elements are four times those of 48, as of images with 3 channels.
@@ -110,7 +112,8 @@ inline bool repeats_by_48(const QuantizeRun& run) noexcept {
 
 // Rows of 192 such elements: the parameters stay in registers.
 template <Rescale rescale, class Input>
-void quantize_by_48(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+void quantize_by_48(const QuantizeRun& run, std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
   const auto lanes_from = [&](std::size_t i) {
     return lanes_of<rescale>(run.scale + i, run.zero_point + i, kAllLanes);
   };
@@ -129,8 +132,9 @@ void quantize_by_48(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
 
 // Rows of a multiple of 64 elements, at most Parameters::kMost, with a parameter each, from end to end.
 template <Rescale rescale, class Input>
-void quantize_periods(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
-  if (repeats_by_48(run)) return quantize_by_48<rescale, Input>(run, flip_u8x64);
+void quantize_periods(const QuantizeRun& run, std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
+  if (repeats_by_48(run)) return quantize_by_48<rescale, Input>(run, flip);
   Parameters parameters;
   prepare<rescale>(run.scale, run.zero_point, run.count, parameters);
   for (std::size_t row = 0; row < run.rows; ++row) {
