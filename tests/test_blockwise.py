@@ -93,7 +93,9 @@ def blocked_case(
 
 # How weights are cut: along the last axis, along the one before, by row, by column, in all, by element, odd lengths.
 LAYOUTS = [
+    ((96, 1024), (96, 16)),
     ((96, 1024), (96, 32)),
+    ((96, 1024), (96, 64)),
     ((96, 1024), (96, 128)),
     ((96, 1024), (3, 1024)),
     ((96, 1024), (96, 1)),
@@ -123,6 +125,25 @@ def test_tensors_of_several_tasks(
 ) -> None:
     case = blocked_case(random_numbers, operator, (codes, "FLOAT32"), sizes, blocks)
     assert_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize("blocks", [(70, 40), (70, 20), (70, 2), (2, 1280), (7, 1280), (2, 40)], ids=str)
+@pytest.mark.parametrize("operator", ["QUANTIZE", "DEQUANTIZE"])
+def test_rows_with_gaps(
+    devices: Devices, random_numbers: np.random.Generator, operator: str, blocks: tuple[int, ...]
+) -> None:
+    """Kernels take them where they are; what lies between them stays as it is."""
+    sizes, given_strides, made_strides = (70, 1280), (1283, 1), (1301, 1)
+    given_type, made_type = ("FLOAT32", "UINT8") if operator == "QUANTIZE" else ("UINT8", "FLOAT32")
+    fill = input_fills(NUMPY_TYPES[given_type])[0]
+    values = fill(random_numbers, NUMPY_TYPES[given_type], buffer_length(given_type, sizes, given_strides))
+    every = {
+        "input_tensor": StridedTensor(given_type, sizes, given_strides, values),
+        "quantization_tensors[0]": filled(random_numbers, "FLOAT32", blocks, SCALES[0]),
+        "quantization_tensors[1]": filled(random_numbers, "UINT8", blocks, INTEGERS[0]),
+        "output_tensor": blank_tensor(made_type, sizes, made_strides),
+    }
+    assert_matches_reference(devices, OperatorCase(operator, every, {"quantization_type": 2}))
 
 
 @pytest.mark.parametrize("data_type", ["UINT4", "INT4"])

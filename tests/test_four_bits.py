@@ -17,6 +17,7 @@ import dmlcpu
 from bound_arrays import BoundByField, blank_outputs, compiled, random_inputs, tensors_of
 from conftest import SEED
 from dispatching import operator_desc
+from dmlcpu.bindings import BindingResolver
 from operator_case import OperatorCase
 from strategies import Run, runs
 from strided_tensor import FILL_BYTE, PACKED_TYPES, StridedTensor
@@ -220,6 +221,24 @@ def test_an_array_of_tensors_is_a_sequence_of_its_full_length(desc: dmlcpu.Opera
     with pytest.raises(dmlcpu.BindingError, match="no tensor has this name") as raised:
         operator.dispatch(input_tensor=x, **{SCALE: scale, ZERO_POINT: zero_point})
     assert raised.value.field == SCALE
+
+
+@pytest.mark.parametrize("sequence", [tuple, list])
+def test_plain_arrays_of_a_sequence_are_bound_without_python(
+    sequence: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = random_inputs(BLOCK_QUANTIZE, np.random.default_rng(SEED))
+    device = dmlcpu.Device()
+    operator = device.compile_operator(device.create_operator(BLOCK_QUANTIZE))
+    given_tensors = sequence([inputs[SCALE], inputs[ZERO_POINT]])
+    expected = operator.dispatch(input_tensor=inputs["input_tensor"], quantization_tensors=given_tensors)
+
+    def resolve(*_: Any) -> None:
+        pytest.fail("the native module asked Python")
+
+    monkeypatch.setattr(BindingResolver, "__call__", resolve)
+    again = operator.dispatch(input_tensor=inputs["input_tensor"], quantization_tensors=given_tensors)
+    assert again.tobytes() == expected.tobytes()
 
 
 def test_one_tensor_of_an_array_owned_and_the_other_bound() -> None:

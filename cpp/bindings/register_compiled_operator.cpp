@@ -123,7 +123,8 @@ class BoundOperator {
     for (std::size_t i = 0; i < rules_.size(); ++i) {
       PyObject* object = value_of(names_[i], bindings);
       if (object != nullptr && names_[i].entry.value_or(0) == 0) ++used;
-      if (!take_entry(names_[i], object)) return false;
+      py::object snapshot;
+      if (!take_entry(names_[i], object, snapshot)) return false;
       if (!rules_[i] || rules_[i]->layout.owned) {
         if (object != nullptr && object != Py_None) return false;
         continue;
@@ -151,10 +152,15 @@ class BoundOperator {
     return object;
   }
 
-  // In place of a tuple its entry of this name, null past the end; false if it is no tuple of the full length. (A list
-  // could change under another thread's hands.)
-  static bool take_entry(const Name& name, PyObject*& object) {
+  // In place of a tuple or list its entry of this name, null past the end; false if it is none of the full length. A
+  // list could change under another thread's hands: the entry is one of a snapshot, which the caller keeps.
+  static bool take_entry(const Name& name, PyObject*& object, py::object& snapshot) {
     if (!name.entry || object == nullptr || object == Py_None) return true;
+    if (PyList_Check(object)) {
+      snapshot = py::reinterpret_steal<py::object>(PyList_AsTuple(object));
+      if (!snapshot) throw py::error_already_set();
+      object = snapshot.ptr();
+    }
     if (!PyTuple_Check(object) || static_cast<std::size_t>(PyTuple_GET_SIZE(object)) != name.length) return false;
     object = *name.entry < name.length ? PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(*name.entry)) : nullptr;
     return true;
@@ -184,7 +190,8 @@ class BoundOperator {
         allocate_output(i, bound);
       } else {
         PyObject* object = value_of(names_[i], bindings);
-        if (!take_entry(names_[i], object) || object == nullptr) throw std::logic_error("an output has gone");
+        py::object snapshot;
+        if (!take_entry(names_[i], object, snapshot) || object == nullptr) throw std::logic_error("an output has gone");
         bound.outputs[bound.output_count++] = py::reinterpret_borrow<py::object>(object);
       }
     }

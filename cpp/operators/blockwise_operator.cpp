@@ -10,8 +10,11 @@
 namespace dmlcpu {
 namespace {
 
-// The shortest row that is worth a call of a kernel; parameters of shorter ones are repeated for each element.
+// The shortest row that is worth a kernel's row; parameters of shorter ones are repeated for each element.
 constexpr std::size_t kShortestRow = 16;
+
+// Columns of rows that share a parameter each, as many as kernels prepare once for all rows.
+constexpr std::size_t kSharedColumns = 512;
 
 constexpr std::size_t kOutput = 0, kInput = 1, kScale = 2, kZeroPoint = 3;  // operands of runs_
 
@@ -35,6 +38,7 @@ BlockwiseOperator::BlockwiseOperator(OperatorDesc operator_desc, ExecutionTarget
       zero_point_(desc().tensors.at(2)),
       output_(desc().tensor(3)),
       runs_(output_, input_, scale_, zero_point_ ? &*zero_point_ : nullptr),
+      rows_in_place_(takes_rows_in_place()),
       zero_point_offset_(zero_point_offset),
       absent_zero_point_(absent_zero_point) {}
 
@@ -58,19 +62,29 @@ std::string BlockwiseOperator::describe() const {
          "\nparameters: " + parameters + "\n" + runs_.describe(num_threads());
 }
 
+// Whether kernels take rows as they lie in memory, with a parameter for each or the same ones for all.
+bool BlockwiseOperator::takes_rows_in_place() const {
+  if (is_four_bits(input_.type) || is_four_bits(output_.type)) return false;
+  if (runs_.stride(kInput) != 1 || runs_.stride(kOutput) != 1) return false;
+  if (one_parameter_a_row()) return runs_.columns() >= kShortestRow;
+  return runs_.row_stride(kScale) == 0 && runs_.row_stride(kZeroPoint) == 0;
+}
+
 void BlockwiseOperator::run(const TensorPointers& tensors) const {
-  const bool direct = !is_four_bits(input_.type) && !is_four_bits(output_.type) && runs_.stride(kInput) == 1 &&
-                      runs_.stride(kOutput) == 1;
   const NibbleRowsFunction packed_rows = takes_packed_rows() ? packed_rows_kernel() : nullptr;
-  const bool whole_rows = (direct && one_parameter_a_row()) || packed_rows != nullptr;
   const bool joined_rows = runs_.is_uniform(kInput) && runs_.is_uniform(kOutput);
+  const bool whole_rows = packed_rows != nullptr || (rows_in_place_ && one_parameter_a_row());
+  const bool shared_columns = rows_in_place_ && !one_parameter_a_row() && runs_.rows() > 1;
+  const std::size_t most_columns = whole_rows       ? BlockedRuns::kElementsPerTask
+                                   : shared_columns ? kSharedColumns
+                                                    : kChunk;
   parallel_for(runs_.task_count(), num_threads(), [&](std::size_t task, int) noexcept {
     Workspace workspace;
     workspace.packed_rows = packed_rows;
     const BlockedRuns::Piece piece = runs_.piece(task);
-    const std::size_t columns = whole_rows ? piece.column_count : std::min(piece.column_count, kChunk);
+    const std::size_t columns = std::min(piece.column_count, most_columns);
     const std::size_t rows_of_chunk = packed_rows != nullptr ? kChunk : std::max<std::size_t>(kChunk / columns, 1);
-    const std::size_t rows = joined_rows && columns == runs_.columns() ? rows_of_chunk : 1;
+    const std::size_t rows = rows_in_place_ ? kChunk : joined_rows && columns == runs_.columns() ? rows_of_chunk : 1;
     for (std::size_t plane = 0; plane < piece.plane_count; ++plane) {
       const OperandStrides first = runs_.offsets(piece.first_plane + plane);
       // Rows innermost: chunks below each other may have the same parameters.
@@ -89,12 +103,24 @@ void BlockwiseOperator::run(const TensorPointers& tensors) const {
   });
 }
 
-// A chunk has several rows only where they form one run in the input and in the output.
+// A chunk has several rows only where they form one run in the input and in the output, or kernels read and write them
+// where they are.
 void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandStrides& index, std::size_t rows,
                                   std::size_t columns, Workspace& workspace) const noexcept {
   const NibblesKernels& nibbles = *target().kernels().nibbles;
   const bool per_element = !one_parameter_a_row() || (columns < kShortestRow && rows > 1);
-  load_parameters(tensors, index, rows, columns, per_element, workspace);
+  load_parameters(tensors, index, rows_in_place_ && per_element ? 1 : rows, columns, per_element, workspace);
+  if (rows_in_place_) {
+    return compute({.input = element(static_cast<const void*>(tensors[0]), input_.type, index[kInput]),
+                    .output = element(tensors[3], output_.type, index[kOutput]),
+                    .rows = rows,
+                    .columns = columns,
+                    .input_row_stride = static_cast<std::size_t>(runs_.row_stride(kInput)),
+                    .output_row_stride = static_cast<std::size_t>(runs_.row_stride(kOutput)),
+                    .scale = workspace.scale,
+                    .zero_point = workspace.zero_point,
+                    .per_element = per_element});
+  }
   if (workspace.packed_rows != nullptr) {
     return workspace.packed_rows({.input = static_cast<const std::uint8_t*>(tensors[0]) + index[kInput] / 2,
                                   .output = element(tensors[3], output_.type, index[kOutput]),
@@ -116,10 +142,13 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
   }
   const bool direct = !is_four_bits(output_.type) && (runs_.stride(kOutput) == 1 || count == 1);
   void* output = direct ? element(tensors[3], output_.type, index[kOutput]) : workspace.output.bytes;
+  const std::size_t columns_of_row = per_element ? count : columns;
   compute({.input = input,
            .output = output,
-           .rows = rows,
-           .columns = columns,
+           .rows = count / columns_of_row,
+           .columns = columns_of_row,
+           .input_row_stride = columns_of_row,
+           .output_row_stride = columns_of_row,
            .scale = workspace.scale,
            .zero_point = workspace.zero_point,
            .per_element = per_element});

@@ -20,12 +20,13 @@ class BlockwiseOperator : public CompiledOperator {
   // absent_zero_point.
   BlockwiseOperator(OperatorDesc desc, ExecutionTarget target, float zero_point_offset, float absent_zero_point);
 
-  // Rows of columns elements, contiguous throughout; with a parameter for each row, or (per_element) each element.
-  // Codes of 4 bits are bytes, of which compute() may leave any value in an output: they saturate at 15.
+  // Rows of columns elements; with a parameter for each row, or (per_element) each element of a row, the same ones in
+  // every row. Codes of 4 bits are bytes, of which compute() may leave any value in an output: they saturate at 15.
   struct ScaledRows {
     const void* input;
     void* output;
     std::size_t rows, columns;
+    std::size_t input_row_stride, output_row_stride;
     const float* scale;
     const float* zero_point;
     bool per_element;
@@ -44,6 +45,7 @@ class BlockwiseOperator : public CompiledOperator {
   int num_threads() const;
   bool takes_packed_rows() const;
   bool one_parameter_a_row() const { return runs_.stride(2) == 0 && runs_.stride(3) == 0; }
+  bool takes_rows_in_place() const;
   void run_chunk(const TensorPointers& tensors, const OperandStrides& index, std::size_t rows, std::size_t columns,
                  Workspace& workspace) const noexcept;
   void load_parameters(const TensorPointers& tensors, const OperandStrides& index, std::size_t rows,
@@ -55,6 +57,7 @@ class BlockwiseOperator : public CompiledOperator {
   std::optional<TensorLayout> zero_point_;
   TensorLayout output_;
   BlockedRuns runs_;
+  bool rows_in_place_;
   float zero_point_offset_, absent_zero_point_;
 };
 

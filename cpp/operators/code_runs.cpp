@@ -1,7 +1,6 @@
 #include "operators/code_runs.h"
 
 #include <algorithm>
-#include <atomic>
 
 namespace dmlcpu {
 namespace {
@@ -38,7 +37,6 @@ CodeRuns::CodeRuns(std::span<const TensorLayout* const> operands, const Executio
       pack_(*target.kernels().pack),
       table_(target.kernels().best_table()),
       num_threads_(target.num_threads),
-      streams_(runs_.dense(0) && streams(operands.size() * static_cast<std::size_t>(operands[0]->element_count()))),
       constant_(constant_input()) {
   choose_blocks();
 }
@@ -51,7 +49,7 @@ std::optional<std::size_t> CodeRuns::constant_input() const {
 }
 
 void CodeRuns::choose_blocks() {
-  bool strided = false, staged = streams_;
+  bool strided = false, staged = false;
   for (std::size_t operand = 0; operand <= input_count_; ++operand) {
     strided |= runs_.apart(operand);
     staged |= runs_.stride(operand) != 1 && !constant_;
@@ -82,20 +80,9 @@ void CodeRuns::look_up(const Table& table, const std::uint8_t* codes, std::size_
   table_.look_up({.table = table.codes, .input = codes, .count = count, .output = output});
 }
 
-void CodeRuns::store(const Block& block, const ChunkBuffer& buffer, std::uint8_t* output) const {
-  const Rows rows = rows_of(block, 0);
-  if (streams_ && rows.contiguous()) return pack_.stream(buffer.bytes, block.rows * block.columns, output);
-  scatter(buffer, DataType::uint8, output, rows, pack_);
-}
-
-// Orders streaming stores before whatever tells another thread that they are done: a full fence, as a release is not
-// enough for them.
-void CodeRuns::finish_streams() { std::atomic_thread_fence(std::memory_order_seq_cst); }
-
 std::string CodeRuns::describe() const {
   std::string text = "blocks: up to " + std::to_string(max_rows_) + " x " + std::to_string(max_columns_) + " elements";
   if (constant_) text += ", one input the same code all over a run: looked up in a table of the other's";
-  if (streams_) text += ", stored past the caches";
   return text + "\n" + runs_.describe(num_threads_);
 }
 

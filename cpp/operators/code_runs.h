@@ -49,7 +49,6 @@ class CodeRuns {
           row += rows;
         }
       }
-      if (streams_) finish_streams();
     });
   }
 
@@ -100,13 +99,12 @@ class CodeRuns {
   std::optional<std::size_t> constant_input() const;
   const std::uint8_t* contiguous(const Block& block, std::size_t input, const std::uint8_t* data, Copy& copy) const;
   void look_up(const Table& table, const std::uint8_t* codes, std::size_t count, std::uint8_t* output) const;
-  void store(const Block& block, const ChunkBuffer& buffer, std::uint8_t* output) const;
-  static void finish_streams();
 
   template <class Kernel>
   void run_block(const Block& block, const Inputs& inputs, std::uint8_t* output, Staging& staging,
                  const Kernel& kernel) const {
-    const bool in_place = rows_of(block, 0).contiguous() && !streams_;
+    const Rows output_rows = rows_of(block, 0);
+    const bool in_place = output_rows.contiguous();
     std::uint8_t* codes = in_place ? output + offset(block, 0) : staging.output.bytes;
     if (constant_) {
       const std::size_t constant = *constant_, other = 1 - constant;
@@ -119,7 +117,7 @@ class CodeRuns {
       }
       kernel(contiguous_codes, codes, block.rows * block.columns);
     }
-    if (!in_place) store(block, staging.output, output + offset(block, 0));
+    if (!in_place) scatter(staging.output, DataType::uint8, output + offset(block, 0), output_rows, pack_);
   }
 
   template <class Kernel>
@@ -137,7 +135,6 @@ class CodeRuns {
   const PackKernels& pack_;
   const TableKernels& table_;
   int num_threads_;
-  bool streams_;
   std::optional<std::size_t> constant_;  // the input that is one code over each run, if the rest is looked up
   std::size_t max_rows_ = 1, max_columns_ = 1;
 };

@@ -23,8 +23,7 @@ class Dequantize final : public BlockwiseOperator {
   Dequantize(OperatorDesc operator_desc, ExecutionTarget execution_target, DataType codes)
       : BlockwiseOperator(std::move(operator_desc), execution_target, zero_point_offset(codes),
                           absent_zero_point(codes)),
-        kernel_(select_kernel(*target().kernels().dequantize, codes, desc().tensor(3).type)),
-        output_bytes_(element_size(desc().tensor(3).type)) {}
+        kernel_(select_kernel(*target().kernels().dequantize, codes, desc().tensor(3).type)) {}
 
  protected:
   const char* kernel_family() const override { return "dequantize"; }
@@ -35,20 +34,19 @@ class Dequantize final : public BlockwiseOperator {
   }
 
   void compute(const ScaledRows& rows) const noexcept override {
-    const std::size_t calls = rows.per_element ? 1 : rows.rows, count = rows.rows * rows.columns / calls;
-    for (std::size_t i = 0; i < calls; ++i) {
-      kernel_({.input = static_cast<const std::uint8_t*>(rows.input) + i * count,
-               .output = static_cast<std::uint8_t*>(rows.output) + i * count * output_bytes_,
-               .count = count,
-               .scale = rows.scale + i,
-               .zero_point = rows.zero_point + i,
-               .per_element = rows.per_element});
-    }
+    kernel_({.input = rows.input,
+             .output = rows.output,
+             .count = rows.columns,
+             .scale = rows.scale,
+             .zero_point = rows.zero_point,
+             .per_element = rows.per_element,
+             .rows = rows.rows,
+             .input_row_stride = rows.input_row_stride,
+             .output_row_stride = rows.output_row_stride});
   }
 
  private:
   DequantizeFunction kernel_;
-  std::size_t output_bytes_;
 };
 
 }  // namespace

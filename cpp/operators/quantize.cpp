@@ -27,29 +27,27 @@ class Quantize final : public BlockwiseOperator {
   Quantize(OperatorDesc operator_desc, ExecutionTarget execution_target, DataType codes)
       : BlockwiseOperator(std::move(operator_desc), execution_target, offset_flip(codes), middle(codes)),
         flip_(is_four_bits(codes) ? std::uint8_t{0} : offset_flip(codes)),
-        kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)),
-        input_bytes_(element_size(desc().tensor(0).type)) {}
+        kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
 
  protected:
   const char* kernel_family() const override { return "quantize"; }
 
   void compute(const ScaledRows& rows) const noexcept override {
-    const std::size_t calls = rows.per_element ? 1 : rows.rows, count = rows.rows * rows.columns / calls;
-    for (std::size_t i = 0; i < calls; ++i) {
-      kernel_({.input = static_cast<const std::uint8_t*>(rows.input) + i * count * input_bytes_,
-               .output = static_cast<std::uint8_t*>(rows.output) + i * count,
-               .count = count,
-               .scale = rows.scale + i,
-               .zero_point = rows.zero_point + i,
-               .per_element = rows.per_element,
-               .flip = flip_});
-    }
+    kernel_({.input = rows.input,
+             .output = static_cast<std::uint8_t*>(rows.output),
+             .count = rows.columns,
+             .scale = rows.scale,
+             .zero_point = rows.zero_point,
+             .per_element = rows.per_element,
+             .flip = flip_,
+             .rows = rows.rows,
+             .input_row_stride = rows.input_row_stride,
+             .output_row_stride = rows.output_row_stride});
   }
 
  private:
   std::uint8_t flip_;
   QuantizeFunction kernel_;
-  std::size_t input_bytes_;
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ ScaledRuns::ScaledRuns(const TensorLayout& input, const TensorLayout* scale, con
       zero_point_offset_(zero_point_offset),
       pack_(*target.kernels().pack),
       num_threads_(target.num_threads),
-      streams_(runs_.dense(kOutput) && streams(bytes_of(input) + bytes_of(output))),
+      streams_(runs_.dense(kOutput) && streams(bytes_of(input), bytes_of(output))),
       repeats_(repeats()) {
   choose_blocks();
 }

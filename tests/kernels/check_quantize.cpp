@@ -70,9 +70,11 @@ void check_kernel(Check& check, const char* name, QuantizeFunction kernel, Resca
     }
   }
   for (const std::size_t rows : {511, 512, 513, 1030}) {
-    for (const std::size_t count : {1, 5, 16, 49, 80}) {
+    for (const std::size_t count : {1, 5, 16, 32, 49, 80, 600}) {
       describe_case("quantize %s, %zu rows of %zu", name, rows, count);
-      check_rows<Input>(check, kernel, rescale, count, rows, false);
+      for (int repeat = 0; repeat < 8; ++repeat) {  // joined rows among them
+        check_rows<Input>(check, kernel, rescale, count, rows, false);
+      }
     }
   }
   for (const std::size_t count : {128, 192, 448, 512, 576}) {

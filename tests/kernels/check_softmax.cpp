@@ -81,9 +81,53 @@ void check_codes(Check& check, std::size_t count, Edge edge) {
   check.equal(output, expected);
 }
 
+float moved(float value, int units) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  bits += static_cast<std::uint32_t>(units);
+  std::memcpy(&value, &bits, sizeof(bits));
+  return value;
+}
+
+// Powers whose shares of the sum are within a few units in the last place of half-way points between codes, or tiny:
+// what quotients that are no divisions have to get right.
+void check_share_ties(Check& check, float sum, float output_scale) {
+  constexpr std::size_t kCount = 1024;
+  const auto near_by = [&](int units) {
+    return static_cast<int>(check.below(static_cast<std::size_t>(2 * units + 1))) - units;
+  };
+  std::vector<float> powers(kCount);
+  std::vector<std::uint8_t> expected(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const float tie = moved((static_cast<float>(check.below(256)) + 0.5f) * output_scale, near_by(2));
+    powers[i] = std::fmin(moved(tie * sum, near_by(1)), sum);
+    if (check.one_in(16))
+      powers[i] = std::ldexp(1.0f + static_cast<float>(i) * 0x1p-10f, -static_cast<int>(check.below(149)));
+    expected[i] = reference_code(powers[i] / sum / output_scale, 3.0f, 0);
+  }
+  const GuardedBuffer<float> given(powers, Edge::end);
+  const GuardedBuffer<std::uint8_t> output(kCount, Edge::end);
+  check.table.softmax->shares({.powers = given.data(),
+                               .count = kCount,
+                               .sum = sum,
+                               .output_scale = output_scale,
+                               .output_zero_point = 3.0f,
+                               .output_flip = 0,
+                               .output = output.data()});
+  check.equal(output, expected);
+}
+
 }  // namespace
 
 void check_softmax(Check& check) {
+  for (int repeat = 0; repeat < 2000; ++repeat) {
+    const float fraction = static_cast<float>(check.below(1U << 23)) * 0x1p-23f;
+    const float sum = std::ldexp(1.0f + fraction, static_cast<int>(check.below(repeat % 4 == 0 ? 66 : 8)));
+    const float output_scale =
+        check.one_in(2) ? 0x1p-8f : std::ldexp(1.0f + fraction * fraction, -static_cast<int>(check.below(66)));
+    describe_case("softmax, shares of %a by %a", static_cast<double>(sum), static_cast<double>(output_scale));
+    check_share_ties(check, sum, output_scale);
+  }
   for (const std::size_t count : run_lengths()) {
     if (count == 0) continue;
     for (const Edge edge : kEdges) {

@@ -1,7 +1,7 @@
-// add.h for AVX-512: 64 codes a step, the rest by one mask. Unpacks and packs both work within 128-bit quarters, so
+// add.h for AVX-512: 64 codes a step, the rest by one mask. Shuffles and packs both work within 128-bit quarters, so
 // that what one spreads the other gathers, without a permutation.
 //
-// Bound by arithmetic on two ports (about 13 instructions for 16 elements) while the operands are in cache, by memory
+// Bound by arithmetic on two ports (about 10 instructions for 16 elements) while the operands are in cache, by memory
 // otherwise. The division goes by the reciprocal (codes/avx512_vnni.inl.h, with the proof), unless a scale is extreme
 // or the output's is negative.
 #include <immintrin.h>
@@ -20,7 +20,7 @@ namespace {
 
 // How far ahead operands are asked for, in bytes: the arithmetic fills the time that the caches beyond level 1 take,
 // but is too long a chain for the loads to run ahead by themselves.
-constexpr std::size_t kPrefetch = 1024;
+constexpr std::size_t kPrefetch = 2048;
 
 // Whether every quotient can go by the reciprocal without a bound: differences are at most 255, so that no quotient
 // exceeds 2^29 but for roundings, which 32-bit integers hold with room for those; what exceeds 512 saturates whatever
@@ -28,15 +28,6 @@ constexpr std::size_t kPrefetch = 1024;
 inline bool reciprocal_applies(const AddRun& run) noexcept {
   const float largest = 255.0f * (__builtin_fabsf(run.a_parameters.scale) + __builtin_fabsf(run.b_parameters.scale));
   return reciprocal_applies(run.output_parameters.scale) && largest <= 0x1p29f * run.output_parameters.scale;
-}
-
-// Saturates to bytes as saturate does, with the zero point added between the packs, to 32 lanes at a time: both packs
-// and the sum saturate, and a sum that does is beyond 0..255 on the right side.
-inline __m512i saturated_sum(const __m512i (&rounded_i32x16)[4], __m512i zero_point_i16x32) noexcept {
-  const __m512i low_i16x32 = _mm512_packs_epi32(rounded_i32x16[0], rounded_i32x16[1]);
-  const __m512i high_i16x32 = _mm512_packs_epi32(rounded_i32x16[2], rounded_i32x16[3]);
-  return _mm512_packus_epi16(_mm512_adds_epi16(low_i16x32, zero_point_i16x32),
-                             _mm512_adds_epi16(high_i16x32, zero_point_i16x32));
 }
 
 template <bool by_reciprocal, bool flips>
@@ -61,7 +52,8 @@ void add_elements(const AddRun& run) noexcept {
                                                    : bounded(_mm512_div_ps(sum_f32x16, output_scale_f32x16));
       rounded_i32x16[j] = _mm512_cvtps_epi32(quotient_f32x16);
     }
-    __m512i codes_u8x64 = saturated_sum(rounded_i32x16, output_zero_point_i16x32);
+    __m512i codes_u8x64 =
+        saturate(rounded_i32x16[0], rounded_i32x16[1], rounded_i32x16[2], rounded_i32x16[3], output_zero_point_i16x32);
     if constexpr (flips) codes_u8x64 = _mm512_xor_si512(codes_u8x64, output_flip_u8x64);
     _mm512_mask_storeu_epi8(output + i, mask, codes_u8x64);
   };

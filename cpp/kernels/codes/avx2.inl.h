@@ -43,7 +43,7 @@ inline __m256i lane_mask(std::size_t count) noexcept {
 
 // Division by one positive scale through its reciprocal, as codes/avx512_vnni.inl.h proves it.
 struct Reciprocal {
-  __m256 bound_f32x8, scale_f32x8, reciprocal_f32x8;
+  __m256 bound_f32x8, reciprocal_f32x8, rest_f32x8;
 };
 
 inline bool reciprocal_applies(float scale) noexcept {
@@ -51,13 +51,12 @@ inline bool reciprocal_applies(float scale) noexcept {
 }
 
 inline Reciprocal reciprocal_of(float scale) noexcept {
-  return {_mm256_set1_ps(512.0f * scale), _mm256_set1_ps(scale), _mm256_set1_ps(1.0f / scale)};
+  const float reciprocal = 1.0f / scale, missing = __builtin_fmaf(-reciprocal, scale, 1.0f);
+  return {_mm256_set1_ps(512.0f * scale), _mm256_set1_ps(reciprocal), _mm256_set1_ps(missing / scale)};
 }
 
 // At most 513, as to_unsaturated wants it.
 inline __m256 bounded_quotient(__m256 value_f32x8, const Reciprocal& by) noexcept {
   const __m256 x_f32x8 = _mm256_min_ps(by.bound_f32x8, value_f32x8);  // NaN, the second operand, passes
-  const __m256 q0_f32x8 = _mm256_mul_ps(x_f32x8, by.reciprocal_f32x8);
-  const __m256 rem_f32x8 = _mm256_fnmadd_ps(q0_f32x8, by.scale_f32x8, x_f32x8);
-  return _mm256_fmadd_ps(rem_f32x8, by.reciprocal_f32x8, q0_f32x8);
+  return _mm256_fmadd_ps(x_f32x8, by.reciprocal_f32x8, _mm256_mul_ps(x_f32x8, by.rest_f32x8));
 }

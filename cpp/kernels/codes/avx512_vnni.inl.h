@@ -30,24 +30,38 @@ inline __m512i saturate(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __
   return _mm512_packus_epi16(_mm512_packs_epi32(a_i32x16, b_i32x16), _mm512_packs_epi32(c_i32x16, d_i32x16));
 }
 
-// The same with the bytes in the order of the operands.
-inline __m512i saturate_in_order(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __m512i d_i32x16) noexcept {
-  const __m512i order_i32x16 = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return _mm512_permutexvar_epi32(order_i32x16, saturate(a_i32x16, b_i32x16, c_i32x16, d_i32x16));
-}
+// The zero points of the words that the first pack makes of two vectors.
+struct PairZeroPoints {
+  __m512i low_i16x32, high_i16x32;
+};
 
-// The same two of rounded values without their zero point, which is added after the first pack: what saturates there
-// does so in the end as well.
+// The same of rounded values without their zero points, which are added between the packs, to 32 lanes at a time: both
+// packs and the sum saturate, and a sum that does is beyond 0..255 on the right side.
 inline __m512i saturate(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __m512i d_i32x16,
-                        __m512i zero_point_i16x32) noexcept {
-  const __m512i low_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(a_i32x16, b_i32x16), zero_point_i16x32);
-  const __m512i high_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(c_i32x16, d_i32x16), zero_point_i16x32);
+                        const PairZeroPoints& zero_points) noexcept {
+  const __m512i low_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(a_i32x16, b_i32x16), zero_points.low_i16x32);
+  const __m512i high_i16x32 = _mm512_adds_epi16(_mm512_packs_epi32(c_i32x16, d_i32x16), zero_points.high_i16x32);
   return _mm512_packus_epi16(low_i16x32, high_i16x32);
 }
+
+inline __m512i saturate(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __m512i d_i32x16,
+                        __m512i zero_point_i16x32) noexcept {
+  return saturate(a_i32x16, b_i32x16, c_i32x16, d_i32x16, PairZeroPoints{zero_point_i16x32, zero_point_i16x32});
+}
+
+// The bytes of saturate in the order of its operands.
+inline __m512i in_order(__m512i saturated_u8x64) noexcept {
+  const __m512i order_i32x16 = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_epi32(order_i32x16, saturated_u8x64);
+}
+
+inline __m512i saturate_in_order(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __m512i d_i32x16) noexcept {
+  return in_order(saturate(a_i32x16, b_i32x16, c_i32x16, d_i32x16));
+}
+
 inline __m512i saturate_in_order(__m512i a_i32x16, __m512i b_i32x16, __m512i c_i32x16, __m512i d_i32x16,
                                  __m512i zero_point_i16x32) noexcept {
-  const __m512i order_i32x16 = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return _mm512_permutexvar_epi32(order_i32x16, saturate(a_i32x16, b_i32x16, c_i32x16, d_i32x16, zero_point_i16x32));
+  return in_order(saturate(a_i32x16, b_i32x16, c_i32x16, d_i32x16, zero_point_i16x32));
 }
 
 // Saturates, flips and stores the masked lanes of one vector, for tails.
@@ -57,20 +71,21 @@ inline void store_tail(std::uint8_t* output, __mmask16 mask, __m512i unsaturated
   _mm_mask_storeu_epi8(output, mask, _mm_xor_si128(codes_u8x16, _mm512_castsi512_si128(flip_u8x64)));
 }
 
-// Division by one positive scale, in place of the three times slower instruction: a multiplication by the reciprocal,
-// corrected once by the remainder. The result may differ from the quotient; the code made of it does not.
+// Division by one positive scale, in place of the three times slower instruction: a multiplication by the reciprocal
+// and by what its rounding has left out. The result may differ from the quotient; the code made of it does not.
 //
-//   r = 1 / s;  q0 = x * r;  rem = x - q0 * s;  q = q0 + rem * r      each rounded once (the last two are fused)
+//   r = 1 / s;  rest = (1 - r * s) / s;  q = x * r + x * rest      each rounded once (1 - r * s is exact, the sum
+//   fused)
 //
-// x is cut to 512 s, which is exact and makes the same code. So q0 overflows only downwards, where q becomes NaN (as it
-// does for x = -infinity): the lowest code, rightly. Below 1/4 in magnitude, x denormal included, q rounds to 0 as the
-// quotient does. From 1/4 on nothing underflows, for rem is a multiple of the units in the last place of q0 and of s
-// multiplied, 2^-25 * 2^-87: so every step commutes with a scaling of x and s by powers of two, and q is within 0.51
-// units in the last place of the exact quotient. Hence q and the rounded quotient can only be on different sides of
-// h = n + 1/2, |h| < 256, if x is one of the five floats around h * s. They never are: `kernel_check --every-scale`
-// tries these for all 2^23 significands of s.
+// x is cut to 512 s, which is exact and makes the same code. Where x * r is below the range of floats, q is -infinity
+// or NaN (as it is for x = -infinity): the lowest code, rightly. Below 1/4 in magnitude, x denormal included, q rounds
+// to 0 as the quotient does. From 1/4 on nothing underflows, for 1 - r * s is 0 or at least 2^-47, so that x * rest is
+// 0 or at least 2^-50, and rest at least 2^-111: so every step commutes with a scaling of x and s by powers of two, and
+// q is within 0.51 units in the last place of the exact quotient. Hence q and the rounded quotient can only be on
+// different sides of h = n + 1/2, |h| < 256, if x is one of the five floats around h * s. They never are: `kernel_check
+// --every-scale` tries these for all 2^23 significands of s. (With rest = (1 - r * s) * r one of them fails.)
 struct Reciprocal {
-  __m512 bound_f32x16, scale_f32x16, reciprocal_f32x16;
+  __m512 bound_f32x16, reciprocal_f32x16, rest_f32x16;
 };
 
 inline bool reciprocal_applies(float scale) noexcept {
@@ -84,19 +99,21 @@ inline bool reciprocal_applies(__m512 scale_f32x16, __mmask16 mask) noexcept {
 }
 
 inline Reciprocal reciprocal_of(__m512 scale_f32x16) noexcept {
-  return {_mm512_mul_ps(_mm512_set1_ps(512.0f), scale_f32x16), scale_f32x16,
-          _mm512_div_ps(_mm512_set1_ps(1.0f), scale_f32x16)};
+  const __m512 one_f32x16 = _mm512_set1_ps(1.0f);
+  const __m512 reciprocal_f32x16 = _mm512_div_ps(one_f32x16, scale_f32x16);
+  const __m512 missing_f32x16 = _mm512_fnmadd_ps(reciprocal_f32x16, scale_f32x16, one_f32x16);
+  return {_mm512_mul_ps(_mm512_set1_ps(512.0f), scale_f32x16), reciprocal_f32x16,
+          _mm512_div_ps(missing_f32x16, scale_f32x16)};
 }
 
 inline Reciprocal reciprocal_of(float scale) noexcept {
-  return {_mm512_set1_ps(512.0f * scale), _mm512_set1_ps(scale), _mm512_set1_ps(1.0f / scale)};
+  const float reciprocal = 1.0f / scale, missing = __builtin_fmaf(-reciprocal, scale, 1.0f);
+  return {_mm512_set1_ps(512.0f * scale), _mm512_set1_ps(reciprocal), _mm512_set1_ps(missing / scale)};
 }
 
 // q above, for an x that is at most 512 s.
 inline __m512 quotient(__m512 x_f32x16, const Reciprocal& by) noexcept {
-  const __m512 q0_f32x16 = _mm512_mul_ps(x_f32x16, by.reciprocal_f32x16);
-  const __m512 rem_f32x16 = _mm512_fnmadd_ps(q0_f32x16, by.scale_f32x16, x_f32x16);
-  return _mm512_fmadd_ps(rem_f32x16, by.reciprocal_f32x16, q0_f32x16);
+  return _mm512_fmadd_ps(x_f32x16, by.reciprocal_f32x16, _mm512_mul_ps(x_f32x16, by.rest_f32x16));
 }
 
 // At most 513, as to_unsaturated wants it.

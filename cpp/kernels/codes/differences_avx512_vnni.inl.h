@@ -7,8 +7,8 @@ struct Operand {
   __m512i flip_u8x64;
 };
 
-// The bits 0x4b0000cc are the float 2^23 + cc: an unpack with 0x4b00 converts a code. The difference to 2^23 +
-// zero_point is exact, both being integers below 2^24.
+// The bits 0x4b0000cc are the float 2^23 + cc: a shuffle that leaves the upper bytes as they are converts codes. The
+// difference to 2^23 + zero_point is exact, both being integers below 2^24.
 template <class Parameters>
 inline Operand spread(const Parameters& operand) noexcept {
   return {_mm512_set1_ps(operand.scale), _mm512_set1_ps(0x1p23f + operand.zero_point),
@@ -23,17 +23,16 @@ struct Differences {
 
 template <bool flips = true>
 inline Differences differences(const std::uint8_t* codes, __mmask64 mask, const Operand& operand) noexcept {
-  const __m512i exponent_u16x32 = _mm512_set1_epi16(0x4b00), zero_u8x64 = _mm512_setzero_si512();
+  constexpr __mmask64 kLowestBytes = 0x1111111111111111;
+  const __m512i exponent_u32x16 = _mm512_set1_epi32(0x4b000000);
+  const __m512i first_four_u8x64 = _mm512_set4_epi32(3, 2, 1, 0);  // of each quarter, in lowest bytes
   __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, codes);
   if constexpr (flips) codes_u8x64 = _mm512_xor_si512(codes_u8x64, operand.flip_u8x64);
-  const __m512i low_u16x32 = _mm512_unpacklo_epi8(codes_u8x64, zero_u8x64);
-  const __m512i high_u16x32 = _mm512_unpackhi_epi8(codes_u8x64, zero_u8x64);
-  const __m512i shifted_f32x16[4] = {
-      _mm512_unpacklo_epi16(low_u16x32, exponent_u16x32), _mm512_unpackhi_epi16(low_u16x32, exponent_u16x32),
-      _mm512_unpacklo_epi16(high_u16x32, exponent_u16x32), _mm512_unpackhi_epi16(high_u16x32, exponent_u16x32)};
   Differences result;
   for (int i = 0; i < 4; ++i) {
-    result.f32x16[i] = _mm512_sub_ps(_mm512_castsi512_ps(shifted_f32x16[i]), operand.shifted_zero_point_f32x16);
+    const __m512i four_u8x64 = _mm512_add_epi32(first_four_u8x64, _mm512_set1_epi32(4 * i));
+    const __m512i shifted_u32x16 = _mm512_mask_shuffle_epi8(exponent_u32x16, kLowestBytes, codes_u8x64, four_u8x64);
+    result.f32x16[i] = _mm512_sub_ps(_mm512_castsi512_ps(shifted_u32x16), operand.shifted_zero_point_f32x16);
   }
   return result;
 }

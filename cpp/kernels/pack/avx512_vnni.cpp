@@ -196,8 +196,9 @@ void transpose_few(const TransposeBlock& block) noexcept {
 // rows <= 16 by columns <= 32, where whole says that they are 16 and 32.
 template <bool whole>
 inline void transpose_block(const std::uint8_t* input, std::size_t input_row_stride, std::size_t rows,
-                            std::size_t columns, __m256i flip_u8x32, std::uint8_t* output,
+                            std::size_t columns, std::uint8_t flip, std::uint8_t* output,
                             std::size_t output_row_stride) noexcept {
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
   const auto load_mask = static_cast<__mmask32>(byte_mask(columns));
   const __mmask16 store_mask = lane_mask(rows);
   __m256i row_u8x32[16];
@@ -227,7 +228,6 @@ inline void transpose_block(const std::uint8_t* input, std::size_t input_row_str
 // 16 rows by 32 columns at a time.
 void transpose(const TransposeBlock& block) noexcept {
   if (block.rows <= 4 && block.rows != 0 && block.output_row_stride == block.rows) return transpose_few(block);
-  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
   for (std::size_t column = 0; column < block.columns; column += 32) {
     const std::size_t columns = block.columns - column;
     for (std::size_t row = 0; row < block.rows; row += 16) {
@@ -235,9 +235,9 @@ void transpose(const TransposeBlock& block) noexcept {
       const std::uint8_t* input = block.input + row * block.input_row_stride + column;
       std::uint8_t* output = block.output + column * block.output_row_stride + row;
       if (rows >= 16 && columns >= 32) {
-        transpose_block<true>(input, block.input_row_stride, 16, 32, flip_u8x32, output, block.output_row_stride);
+        transpose_block<true>(input, block.input_row_stride, 16, 32, block.flip, output, block.output_row_stride);
       } else {
-        transpose_block<false>(input, block.input_row_stride, rows, columns, flip_u8x32, output,
+        transpose_block<false>(input, block.input_row_stride, rows, columns, block.flip, output,
                                block.output_row_stride);
       }
     }

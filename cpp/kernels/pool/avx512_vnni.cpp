@@ -109,9 +109,7 @@ struct CountReciprocal {
 };
 
 inline bool reciprocals_apply(float count, __m512 scale_f32x16, __mmask16 mask) noexcept {
-  const __mmask16 large = _mm512_mask_cmp_ps_mask(mask, scale_f32x16, _mm512_set1_ps(0x1p-64f), _CMP_GE_OQ);
-  return count >= 1.0f && count < 0x1p22f &&
-         _mm512_mask_cmp_ps_mask(large, scale_f32x16, _mm512_set1_ps(0x1p64f), _CMP_LE_OQ) == mask;
+  return count >= 1.0f && count < 0x1p22f && reciprocal_applies(scale_f32x16, mask);
 }
 
 // Channels [channel, channel + 16 * vectors) of all pixels; whole says that there are as many.
@@ -162,8 +160,7 @@ class Strip {
     Reciprocal by_scale[vectors];
     if constexpr (by_reciprocal) {
       for (std::size_t v = 0; v < vectors; ++v) {
-        by_scale[v] = {_mm512_mul_ps(_mm512_set1_ps(512.0f), scale_f32x16_[v]), scale_f32x16_[v],
-                       _mm512_div_ps(_mm512_set1_ps(1.0f), scale_f32x16_[v])};
+        by_scale[v] = reciprocal_of(scale_f32x16_[v]);
       }
     }
     const Taps<Element, flips> taps[4] = {taps_at(0), taps_at(1), taps_at(2), taps_at(3)};

@@ -52,14 +52,15 @@ inline Lanes lanes_of(const float* scale, const float* zero_point, __mmask16 mas
   return lanes;
 }
 
+// At most 513.
 template <Rescale rescale>
-inline __m512i rescaled(__m512 value_f32x16, const Lanes& lanes) noexcept {
+inline __m512 rescaled(__m512 value_f32x16, const Lanes& lanes) noexcept {
   if constexpr (rescale == Rescale::divide) {
-    return to_unsaturated(bounded(_mm512_div_ps(value_f32x16, lanes.scale_f32x16)), lanes.zero_point_i32x16);
+    return bounded(_mm512_div_ps(value_f32x16, lanes.scale_f32x16));
   } else if constexpr (rescale == Rescale::divide_by_reciprocal) {
-    return to_unsaturated(bounded_quotient(value_f32x16, lanes.reciprocal), lanes.zero_point_i32x16);
+    return bounded_quotient(value_f32x16, lanes.reciprocal);
   } else {
-    return to_unsaturated(bounded(_mm512_mul_ps(value_f32x16, lanes.scale_f32x16)), lanes.zero_point_i32x16);
+    return bounded(_mm512_mul_ps(value_f32x16, lanes.scale_f32x16));
   }
 }
 
@@ -72,11 +73,14 @@ inline __mmask64 mask_of(std::size_t count) noexcept {
 // 64 codes, by lanes[j] or, where they are all the same, by lanes[0].
 template <Rescale rescale, int kinds, class Input>
 inline __m512i codes_of(const Input* input, __mmask64 mask, const Lanes (&lanes)[kinds]) noexcept {
-  __m512i unsaturated_i32x16[4];
+  const auto lanes_at = [&](int j) -> const Lanes& { return lanes[kinds == 1 ? 0 : j]; };
+  __m512i rounded_i32x16[4];
   for (int j = 0; j < 4; ++j) {
-    unsaturated_i32x16[j] = rescaled<rescale>(load(input + 16 * j, part(mask, j)), lanes[kinds == 1 ? 0 : j]);
+    rounded_i32x16[j] = _mm512_cvtps_epi32(rescaled<rescale>(load(input + 16 * j, part(mask, j)), lanes_at(j)));
   }
-  return saturate_in_order(unsaturated_i32x16[0], unsaturated_i32x16[1], unsaturated_i32x16[2], unsaturated_i32x16[3]);
+  const PairZeroPoints zero_points = {_mm512_packs_epi32(lanes_at(0).zero_point_i32x16, lanes_at(1).zero_point_i32x16),
+                                      _mm512_packs_epi32(lanes_at(2).zero_point_i32x16, lanes_at(3).zero_point_i32x16)};
+  return in_order(saturate(rounded_i32x16[0], rounded_i32x16[1], rounded_i32x16[2], rounded_i32x16[3], zero_points));
 }
 
 template <Rescale rescale, int kinds, class Input>
@@ -98,12 +102,13 @@ inline void prefetch_64(const Input* input, std::size_t bytes) noexcept {
 }
 
 // From this length on a row pays for a first step that brings its input to the beginning of a cache line.
-constexpr std::size_t kAlignedRow = 256;
+constexpr std::size_t kAlignedRow = 512;
 
 template <Rescale rescale, class Input>
-void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, float scale, float zero_point,
-                  __m512i flip_u8x64) noexcept {
-  const Lanes lanes[1] = {lanes_of<rescale>(scale, zero_point)};
+void quantize_row(const Input* input, std::uint8_t* output, std::size_t count, const Lanes& of_row,
+                  std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
+  const Lanes lanes[1] = {of_row};  // a copy: bytes of output could alias the original
   const auto quantize_at = [&](std::size_t i, __mmask64 mask) {
     quantize_64<rescale>(input + i, output + i, mask, lanes, flip_u8x64);
   };
@@ -127,7 +132,8 @@ constexpr std::size_t kPrefetchBlock = 16384;
 
 // Elements i to i + 63 of every row.
 template <Rescale rescale, class Input>
-void quantize_columns(const QuantizeRun& run, std::size_t i, __m512i flip_u8x64) noexcept {
+void quantize_columns(const QuantizeRun& run, std::size_t i, std::uint8_t flip) noexcept {
+  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(flip));
   const __mmask64 mask = mask_of(run.count - i);
   Lanes lanes[4];
   for (int j = 0; j < 4; ++j) {
@@ -156,55 +162,52 @@ inline bool reciprocal_applies(const float* scale, std::size_t count) noexcept {
 }
 
 template <class Input, Rescale rescale>
-void quantize_by_element(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+void quantize_by_element(const QuantizeRun& run, std::uint8_t flip) noexcept {
   constexpr bool divides = rescale == Rescale::divide;
   if (run.rows > 1 && run.count > 64 && run.count % 64 == 0 && run.count <= Parameters::kMost) {
     if (divides && reciprocal_applies(run.scale, run.count)) {
-      return quantize_periods<Rescale::divide_by_reciprocal, Input>(run, flip_u8x64);
+      return quantize_periods<Rescale::divide_by_reciprocal, Input>(run, flip);
     }
-    return quantize_periods<rescale, Input>(run, flip_u8x64);
+    return quantize_periods<rescale, Input>(run, flip);
   }
   for (std::size_t i = 0; i < run.count; i += 64) {
     if (divides && reciprocal_applies(run.scale + i, run.count - i < 64 ? run.count - i : 64)) {
-      quantize_columns<Rescale::divide_by_reciprocal, Input>(run, i, flip_u8x64);
+      quantize_columns<Rescale::divide_by_reciprocal, Input>(run, i, flip);
     } else {
-      quantize_columns<rescale, Input>(run, i, flip_u8x64);
+      quantize_columns<rescale, Input>(run, i, flip);
     }
   }
 }
 
 template <class Input, Rescale rescale>
-void quantize_by_row(const QuantizeRun& run, __m512i flip_u8x64) noexcept {
+void quantize_by_row(const QuantizeRun& run, std::uint8_t flip) noexcept {
   constexpr bool divides = rescale == Rescale::divide;
-  if (run.rows > 1 && run.count < kAlignedRow) {
+  if (run.rows > 1) {
     for (std::size_t row = 0; row < run.rows; row += Parameters::kMost) {
       const std::size_t rows = run.rows - row < Parameters::kMost ? run.rows - row : Parameters::kMost;
       if (divides && reciprocal_applies(run.scale + row, rows)) {
-        quantize_short_rows<Rescale::divide_by_reciprocal, Input>(run, row, rows, flip_u8x64);
+        quantize_rows<Rescale::divide_by_reciprocal, Input>(run, row, rows, flip);
       } else {
-        quantize_short_rows<rescale, Input>(run, row, rows, flip_u8x64);
+        quantize_rows<rescale, Input>(run, row, rows, flip);
       }
     }
     return;
   }
-  for (std::size_t row = 0; row < run.rows; ++row) {
-    const Input* input = static_cast<const Input*>(run.input) + row * run.input_row_stride;
-    std::uint8_t* output = run.output + row * run.output_row_stride;
-    const float scale = run.scale[row], zero_point = run.zero_point[row];
-    if (divides && reciprocal_applies(scale)) {
-      quantize_row<Rescale::divide_by_reciprocal>(input, output, run.count, scale, zero_point, flip_u8x64);
-    } else {
-      quantize_row<rescale>(input, output, run.count, scale, zero_point, flip_u8x64);
-    }
+  if (run.rows == 0) return;
+  const Input* input = static_cast<const Input*>(run.input);
+  const float scale = run.scale[0], zero_point = run.zero_point[0];
+  if (divides && reciprocal_applies(scale)) {
+    constexpr Rescale kRescale = Rescale::divide_by_reciprocal;
+    return quantize_row<kRescale>(input, run.output, run.count, lanes_of<kRescale>(scale, zero_point), flip);
   }
+  quantize_row<rescale>(input, run.output, run.count, lanes_of<rescale>(scale, zero_point), flip);
 }
 
 template <class Input, Rescale rescale>
 void quantize_run(const QuantizeRun& operands) noexcept {
   const QuantizeRun run = operands;  // a copy: bytes of output could alias the original
-  const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.flip));
-  if (run.per_element) return quantize_by_element<Input, rescale>(run, flip_u8x64);
-  quantize_by_row<Input, rescale>(run, flip_u8x64);
+  if (run.per_element) return quantize_by_element<Input, rescale>(run, run.flip);
+  quantize_by_row<Input, rescale>(run, run.flip);
 }
 
 }  // namespace

@@ -70,15 +70,29 @@ CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
   return {maximum, folded(sums)};
 }
 
-void write_shares(const CodeShares& run) noexcept {
+// Quotients by the reciprocals of the sum and of the scale; avx512_vnni.cpp has the proof.
+template <bool by_reciprocal>
+void write_codes(const CodeShares& run) noexcept {
   const Floats sum = spread(run.sum), scale = spread(run.output_scale);
+  const Reciprocal of_scale = reciprocal_of(run.output_scale), of_sum = reciprocal_of(run.sum);
   const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(run.output_zero_point));
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.output_flip));
+  const auto scaled = [&](__m256 power_f32x8) {
+    if constexpr (!by_reciprocal) return bounded(power_f32x8 / sum / scale);
+    const __m256 product_f32x8 = _mm256_mul_ps(power_f32x8, of_sum.rest_f32x8);
+    const __m256 q0_f32x8 = _mm256_fmadd_ps(power_f32x8, of_sum.reciprocal_f32x8, product_f32x8);
+    const __m256 rem_f32x8 = _mm256_fnmadd_ps(q0_f32x8, sum, power_f32x8);
+    return bounded_quotient(_mm256_fmadd_ps(rem_f32x8, of_sum.reciprocal_f32x8, q0_f32x8), of_scale);
+  };
   for_each_vector(run.count, [&](std::size_t i, std::size_t, std::size_t lanes) {
     const Floats power = lanes == kLanes ? load(run.powers + i) : load_first(run.powers + i, lanes, 0.0f);
-    const __m256i codes_i32x8 = to_unsaturated(bounded(power / sum / scale), zero_point_i32x8);
-    store_tail(run.output + i, lanes, codes_i32x8, flip_u8x32);
+    store_tail(run.output + i, lanes, to_unsaturated(scaled(power), zero_point_i32x8), flip_u8x32);
   });
+}
+
+void write_shares(const CodeShares& run) noexcept {
+  const bool by_reciprocal = reciprocal_applies(run.output_scale) && run.sum >= 1.0f && run.sum <= 0x1p64f;
+  by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// softmax.h for AVX-512: 16 lanes. Rows of codes look their exponentials up by gathers, and are bound by these and,
-// where they are short, by the divider; rows of floats by the arithmetic of the exponential.
+// softmax.h for AVX-512: 16 lanes. Rows of codes look their exponentials up by gathers, and are bound by these; rows of
+// floats by the arithmetic of the exponential.
 #include <immintrin.h>
 
 #include <cstring>
@@ -60,23 +60,52 @@ CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
   return {maximum, folded(sums)};
 }
 
+// Quotients e / s by the reciprocal of s, correctly rounded where they count.
+//
+//   q0 as codes/avx512_vnni.inl.h has it, within a unit in the last place of e / s;  rem = e - q0 * s;  q = q0 + rem *
+//   r
+//
+// With r correctly rounded q is the rounded quotient (Markstein's theorem) if nothing underflows. For s of 1 to 2^64
+// and quotients from 2^-67 on nothing does: rem is a multiple of the units of q0 and s multiplied, 2^-91 * 2^-23.
+// Smaller quotients stay small enough to make the zero point's code, divided by an output scale from 2^-64 on.
+struct SumReciprocal {
+  __m512 sum_f32x16, reciprocal_f32x16, rest_f32x16;
+
+  __m512 quotient(__m512 e_f32x16) const noexcept {
+    const __m512 q0_f32x16 = _mm512_fmadd_ps(e_f32x16, reciprocal_f32x16, _mm512_mul_ps(e_f32x16, rest_f32x16));
+    const __m512 rem_f32x16 = _mm512_fnmadd_ps(q0_f32x16, sum_f32x16, e_f32x16);
+    return _mm512_fmadd_ps(rem_f32x16, reciprocal_f32x16, q0_f32x16);
+  }
+};
+
 template <bool by_reciprocal>
 void write_codes(const CodeShares& run) noexcept {
   const __m512 sum_f32x16 = _mm512_set1_ps(run.sum), scale_f32x16 = _mm512_set1_ps(run.output_scale);
-  const Reciprocal reciprocal = reciprocal_of(run.output_scale);
+  const Reciprocal of_scale = reciprocal_of(run.output_scale), of_sum = reciprocal_of(run.sum);
+  const SumReciprocal by_sum = {sum_f32x16, of_sum.reciprocal_f32x16, of_sum.rest_f32x16};
   const __m512i zero_point_i32x16 = _mm512_set1_epi32(static_cast<int>(run.output_zero_point));
   const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(run.output_flip));
-  for (std::size_t i = 0; i < run.count; i += 16) {
+  const auto unsaturated = [&](std::size_t i, __mmask16 mask) {
+    const __m512 power_f32x16 = _mm512_maskz_loadu_ps(mask, run.powers + i);
+    const __m512 scaled_f32x16 = by_reciprocal ? bounded_quotient(by_sum.quotient(power_f32x16), of_scale)
+                                               : bounded(power_f32x16 / sum_f32x16 / scale_f32x16);
+    return to_unsaturated(scaled_f32x16, zero_point_i32x16);
+  };
+  std::size_t i = 0;
+  for (; i + 64 <= run.count; i += 64) {
+    const __m512i codes_u8x64 = saturate_in_order(unsaturated(i, kAllLanes), unsaturated(i + 16, kAllLanes),
+                                                  unsaturated(i + 32, kAllLanes), unsaturated(i + 48, kAllLanes));
+    _mm512_storeu_si512(run.output + i, _mm512_xor_si512(codes_u8x64, flip_u8x64));
+  }
+  for (; i < run.count; i += 16) {
     const __mmask16 mask = lane_mask(run.count - i);
-    const __m512 share_f32x16 = _mm512_maskz_loadu_ps(mask, run.powers + i) / sum_f32x16;
-    const __m512 scaled_f32x16 =
-        by_reciprocal ? bounded_quotient(share_f32x16, reciprocal) : bounded(share_f32x16 / scale_f32x16);
-    store_tail(run.output + i, mask, to_unsaturated(scaled_f32x16, zero_point_i32x16), flip_u8x64);
+    store_tail(run.output + i, mask, unsaturated(i, mask), flip_u8x64);
   }
 }
 
 void write_shares(const CodeShares& run) noexcept {
-  reciprocal_applies(run.output_scale) ? write_codes<true>(run) : write_codes<false>(run);
+  const bool by_reciprocal = reciprocal_applies(run.output_scale) && run.sum >= 1.0f && run.sum <= 0x1p64f;
+  by_reciprocal ? write_codes<true>(run) : write_codes<false>(run);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ struct CodeShares {
 struct SoftmaxKernels {
   void (*floats)(const FloatSoftmaxRow& row) noexcept;
   CodeSoftmaxSum (*code_sum)(const CodeSoftmaxRow& row) noexcept;
-  void (*shares)(const CodeShares& run) noexcept;  // y of any e
+  void (*shares)(const CodeShares& run) noexcept;  // y of any e that are no more than s, or whose s is NaN
 };
 
 namespace scalar {
