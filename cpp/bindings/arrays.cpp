@@ -92,6 +92,8 @@ py::dtype numpy_dtype(DataType type) {
       return py::dtype::of<std::int16_t>();
     case DataType::int8:
       return py::dtype::of<std::int8_t>();
+    case DataType::int64:
+      return py::dtype::of<std::int64_t>();
     case DataType::unknown:
       break;
   }
