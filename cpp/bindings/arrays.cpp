@@ -44,6 +44,7 @@ DataType data_type_of(const py::dtype& dtype) {
     if (dtype.kind() == 'u') return kUnsigned[bytes - 1];
     if (dtype.kind() == 'f' && bytes % 2 == 0) return bytes == 4 ? DataType::float32 : DataType::float16;
   }
+  if (is_native(dtype) && bytes == 8 && dtype.kind() == 'i') return DataType::int64;
   return DataType::unknown;
 }
 

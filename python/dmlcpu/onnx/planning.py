@@ -61,14 +61,14 @@ class NativePart:
         nodes: What it computes, in the words of the model.
         graph: The compiled graph.
         inputs, outputs: Names of the values that it reads and writes, in the order of the graph's indices.
-        shapes: Of the arrays that it writes, as the model has them.
+        types: Of the arrays that it writes, as the model has them.
     """
 
     nodes: tuple[Node, ...]
     graph: CompiledGraph
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    types: tuple[ArrayType, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -353,8 +353,11 @@ class _Planner:
                     graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
                 read, _ = graph.reaching(graph.outputs)
                 compiled = self._compiled(read, self._native_nodes[index])
-                nodes, shapes = tuple(self._native_nodes[index]), tuple(tensor.shape for tensor in exports.values())
-                parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), shapes))
+                nodes, types = (
+                    tuple(self._native_nodes[index]),
+                    tuple((tensor.dtype, tensor.shape) for tensor in exports.values()),
+                )
+                parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), types))
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
                 parts.append(foreign)
         return parts

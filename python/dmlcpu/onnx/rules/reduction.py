@@ -14,7 +14,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, transposed
-from dmlcpu.onnx.rules.operands import computed, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.pooling import averaged, maximum
 from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
@@ -108,9 +108,25 @@ def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value |
     return [codes]
 
 
+def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """CumSum of integers along a constant axis."""
+    tensor = computed(lowering, present(inputs[0]))
+    [axis] = integers(inputs[1], "the axis")
+    rank = len(tensor.shape)
+    if tensor.dtype not in INTEGER_TYPES or not -rank <= axis < rank:
+        raise NotNative(f"sums of elements of type {tensor.dtype} along axis {axis} of {rank}")
+    attributes = {
+        "axis": (axis % rank,),
+        "axis_direction": (int(bool(node.attributes.get("reverse", 0))),),
+        "has_exclusive_sum": (int(bool(node.attributes.get("exclusive", 0))),),
+    }
+    return [lowering.emit("CUMULATIVE_SUMMATION", [tensor], tensor.dtype, tensor.shape, attributes)]
+
+
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "ReduceMean"): reduce_mean,
     ("", "ReduceMax"): reduce_max,
     **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
+    ("", "CumSum"): cumulative_sum,
     ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
 }
