@@ -339,7 +339,7 @@ class _Planner:
             return CompiledGraph(self._lowering.device, graph, self._shared)
         except ValueError as error:
             # The native module names the node whose tensors an operator does not take.
-            refused = next((node for node in nodes if str(error).startswith(f"node {node.name}: ")), None)
+            refused = next((node for node in nodes if str(error).startswith(f"graph: node {node.name}: ")), None)
             if refused is None or refused.name in self._never_lowered:
                 raise InvalidModelError(f"model: {error}") from None
             raise _NotLoweredError(refused.name) from None

@@ -138,6 +138,8 @@ def unsqueeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     given = node.attributes.get("axes") or integers(inputs[1], "the axes")
     rank = len(value.shape) + len(given)
     axes = {axis % rank for axis in given}
+    if len(axes) != len(given):
+        raise NotNative(f"axes {given} of {rank}")
     lengths = iter(value.shape)
     return [reshaped(lowering, value, [1 if axis in axes else next(lengths) for axis in range(rank)])]
 
