@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import difference, expected_storage
+from dispatching import difference, expected_storage, inside
 from fills import Fill, input_fills
-from graph_cases import assert_native_matches_reference, random_tensor
+from graph_cases import assert_native_matches_reference, random_tensor, strides_of
 from laid_out import packed
 from native_operator import run_native
 from operator_case import OperatorCase
@@ -133,6 +133,45 @@ def test_cumulative_summation_of_several_tasks(devices: Devices, random_numbers:
     assert_native_matches_reference(devices, OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes))
 
 
+@pytest.mark.parametrize("operator", ["ARGMAX", "ARGMIN"])
+@given(st.sampled_from(("UINT8", "INT8", "FLOAT32")), st.integers(0, 1), st.data())
+def test_places_of_extremes(
+    devices: Devices, operator: str, data_type: str, direction: int, data: st.DataObject
+) -> None:
+    sizes = data.draw(tensor_sizes())
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    x = data.draw(input_tensors(data_type, sizes, (few_numbers, *input_fills(NUMPY_TYPES[data_type])[:3])))
+    output = data.draw(output_tensors("INT64", (*sizes[:axis], 1, *sizes[axis + 1 :])))
+    values = np.where(np.isnan(x.logical()), 0, x.logical())  # below, what a NaN does
+    plain = packed(values.astype(NUMPY_TYPES[data_type]))
+    find = np.argmax if operator == "ARGMAX" else np.argmin
+    rows = np.flip(values, axis) if direction else values
+    places = find(rows, axis, keepdims=True)
+    expected = sizes[axis] - 1 - places if direction else places
+    tensors = {"input_tensor": x if data_type != "FLOAT32" else plain, "output_tensor": output}
+    assert_equal(devices, operator, tensors, {"axis": [axis], "axis_direction": [direction]}, expected)
+
+
+@pytest.mark.parametrize("layout", ["channels first", "channels last"])
+def test_places_of_extremes_in_several_tasks(
+    devices: Devices, random_numbers: np.random.Generator, layout: str
+) -> None:
+    sizes = (2, 21, 190, 200)
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, "UINT8", sizes, strides_of(sizes, layout, 3)),
+        "output_tensor": blank_tensor("INT64", (2, 1, 190, 200), None),
+    }
+    expected = np.argmax(tensors["input_tensor"].logical(), 1, keepdims=True)
+    assert_equal(devices, "ARGMAX", tensors, {"axis": [1], "axis_direction": [0]}, expected)
+
+
+def test_a_nan_is_no_extreme_but_where_it_is_first(device: dmlcpu.Device) -> None:
+    x = np.float32([[1, np.nan, 3], [np.nan, 9, 1], [-np.inf, np.nan, -np.inf]])
+    tensors = {"input_tensor": packed(x), "output_tensor": blank_tensor("INT64", (3, 1), None)}
+    result = run_native(device, "ARGMAX", tensors, {"axis": [1], "axis_direction": [0]})["output_tensor"]
+    assert inside(result).tolist() == [2, 0, 0]
+
+
 def tensor(data_type: str, sizes: tuple[int, ...] = (3, 5)) -> StridedTensor:
     return packed(np.zeros(sizes, NUMPY_TYPES[data_type]))
 
@@ -163,6 +202,12 @@ SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
         ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64", (4, 5))], SUM),
         ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis": [2]}),
         ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis_direction": [2]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64")], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64", (3, 1))], {"axis": [2], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64", (2, 1))], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64", (3,))], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("INT64"), tensor("INT64", (3, 1))], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMIN", [tensor("UINT8"), tensor("INT32", (3, 1))], {"axis": [1], "axis_direction": [0]}),
         ("CAST", [tensor("INT64"), tensor("INT64")], {}),
         ("CAST", [tensor("INT64"), tensor("UINT8")], {}),
         ("CAST", [tensor("INT64"), tensor("INT32", (15,))], {}),

@@ -265,6 +265,36 @@ def test_cumulative_sums(
     assert steps_of(builder) == ["CUMULATIVE_SUMMATION"]
 
 
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("options", [{}, {"keepdims": 0}, {"select_last_index": 1}], ids=str)
+@pytest.mark.parametrize("form", ["floats", "codes", "falling"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_places_of_extremes(
+    random_numbers: np.random.Generator, operator: str, options: Mapping[str, int], form: str, axis: int
+) -> None:
+    """Of codes, where they have the floats' order: with a scale below 0 they have not."""
+    builder = Builder()
+    x = builder.input("float32" if form == "floats" else "uint8", (3, 5, 7))
+    feed = random_numbers.integers(0, 9, (3, 5, 7))
+    value = x if form == "floats" else builder.dequantized(x, -0.1 if form == "falling" else 0.1, np.uint8(3))
+    builder.output(builder.node(operator, [value], axis=axis, **options), "int64")
+    feeds = {"x": feed.astype("float32" if form == "floats" else "uint8")}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    steps = steps_of(builder)
+    assert ("ELEMENT_WISE_DEQUANTIZE_LINEAR" in steps) == (form == "falling")
+    assert operator.upper() in steps
+
+
+def test_constants_of_constant_indices(random_numbers: np.random.Generator) -> None:
+    """As of token types that nobody gives: only the last look-up is left, and that of constants."""
+    builder = Builder()
+    types = builder.node("GatherElements", [np.zeros((1, 9), np.int64), np.arange(-2, 5)[None]], axis=1)
+    rows = builder.node("Gather", [random_numbers.normal(0, 1, (2, 4)).astype(np.float32), types])
+    builder.output(builder.node("Add", [builder.input("float32", (1, 7, 4)), rows]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.ones((1, 7, 4), np.float32)}, equal=True)
+    assert steps_of(builder) == ["ELEMENT_WISE_BINARY"]
+
+
 SCORES = (2, 3, 5, 5)
 
 

@@ -233,6 +233,8 @@ constexpr FactoryRow kFactories[] = {
      {kConditions, kAnyType, kAnyType, kAnyType}},
     {"GATHER", compile_gather, Arrangement::own, {kAnyType, kIndices, kAnyType}},
     {"GATHER_ELEMENTS", compile_gather_elements, Arrangement::own, {kAnyType, kIndices, kAnyType}},
+    {"ARGMAX", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
+    {"ARGMIN", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
     {"CUMULATIVE_SUMMATION", compile_cumulative_summation, Arrangement::own, {kIndices, kIndices}},
 };
 

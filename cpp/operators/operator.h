@@ -173,6 +173,7 @@ std::unique_ptr<CompiledOperator> compile_element_wise_logical(OperatorDesc desc
 std::unique_ptr<CompiledOperator> compile_element_wise_if(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_gather(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
 
 }  // namespace dmlcpu
