@@ -25,7 +25,7 @@ from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 Devices = Mapping[str, dmlcpu.Device]
 Tensors = dict[str, "StridedTensor | None"]
 
-SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION = 1, 2, 3, 6
+SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION, LOGARITHM = 1, 2, 3, 6, 13
 
 
 def bits_of(value: float) -> int:
@@ -140,6 +140,20 @@ def test_transcendentals_are_accurate(
     errors = np.abs(inside(storage) - values) / unit
     assert errors.max() <= units, x[errors.argmax()]
     assert errors.max() > units / 3
+
+
+def test_the_logarithm_is_accurate(devices: Devices, random_numbers: np.random.Generator) -> None:
+    """Within 0.9 units in the last place of the exact value, for numbers of any size; few units are more than 0.8."""
+    anything = random_numbers.integers(1, 0x7F800000, 300_000, np.uint32).view(np.float32)
+    near_1 = random_numbers.uniform(0.6, 1.6, 300_000).astype(np.float32)
+    x = np.concatenate([anything, near_1, random_numbers.integers(1, 1 << 23, 9000, np.uint32).view(np.float32)])
+    tensors = {"input_tensor": packed(x), "output_tensor": blank_tensor("FLOAT32", x.shape, None)}
+    device = next(iter(devices.values()))
+    storage = run_native(device, "ELEMENT_WISE_UNARY", tensors, {"function": [LOGARITHM]})["output_tensor"]
+    values = np.log(x.astype(np.float64))
+    errors = np.abs(inside(storage) - values) / np.spacing(np.abs(values).astype(np.float32)).astype(np.float64)
+    assert errors.max() <= 0.9, x[errors.argmax()]
+    assert errors.max() > 0.6
 
 
 CASTS = [

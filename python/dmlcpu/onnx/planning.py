@@ -41,6 +41,8 @@ _ANCHORS: Final = frozenset(
         "MatMulIntegerToFloat",
     }
 )
+# Of constants they are left to a run: constant codes keep their scales, and nothing folds the last one.
+_COMPUTED_OF_CONSTANTS: Final = _ANCHORS | {"LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 _MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Operators whose results are not the same each time.
@@ -229,7 +231,7 @@ class _Planner:
         rule = RULES.get((node.domain, node.operator))
         constant = all(value is None or isinstance(value, Constant) for value in inputs)
         foldable = constant and {*node.reads} <= {*node.inputs}  # without subgraphs that take more
-        if foldable and (rule is None or node.operator not in _ANCHORS) and node.operator not in _RANDOM:
+        if foldable and (rule is None or node.operator not in _COMPUTED_OF_CONSTANTS) and node.operator not in _RANDOM:
             return self._folding(node, inputs)
         if rule is None or node.name in self._never_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")

@@ -120,6 +120,7 @@ _FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
     "Sqrt": (4, {}),
     "Reciprocal": (5, {}),
     "Neg": (11, {}),
+    "Log": (13, {}),
     "Erf": (6, {}),
     "HardSigmoid": (7, {"alpha": 0.2, "beta": 0.5}),
     "LeakyRelu": (9, {"alpha": 0.01}),
@@ -249,7 +250,7 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
 
 
 _TABLES = (
-    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Log", "Mish", "Round", "Selu", "Sign",
+    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Mish", "Round", "Selu", "Sign",
     "Sin", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, inte
 from dmlcpu.onnx.rules.pooling import averaged, maximum
 from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "reduce_max"]
 
 # Of the functions of ELEMENT_WISE_UNARY.
 _SQUARE_ROOT: Final = 4
