@@ -216,6 +216,7 @@ constexpr FactoryRow kFactories[] = {
      compile_quantized_resample,
      Arrangement::channels,
      {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"FLOAT_RESAMPLE", compile_float_resample, Arrangement::channels, {kFloat32, kFloat32}},
     {"ELEMENT_WISE_BINARY",
      compile_element_wise_binary,
      Arrangement::element_wise,

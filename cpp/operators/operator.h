@@ -165,6 +165,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(Operator
 std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
