@@ -19,7 +19,7 @@ FILL_BYTE = 0xAA
 PACKED_TYPES = ("UINT4", "INT4")
 NUMPY_TYPES: dict[str, np.dtype[Any]] = {
     **{name: np.dtype(name.lower()) for name in ("FLOAT32", "FLOAT16", "UINT32", "UINT16", "UINT8")},
-    **{name: np.dtype(name.lower()) for name in ("INT32", "INT16", "INT8")},
+    **{name: np.dtype(name.lower()) for name in ("INT64", "INT32", "INT16", "INT8")},
     **dict.fromkeys(PACKED_TYPES, np.dtype(np.uint8)),
 }
 

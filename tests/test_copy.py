@@ -19,7 +19,7 @@ from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_spa
 
 Devices = Mapping[str, dmlcpu.Device]
 
-DATA_TYPES = ("UINT8", "INT8", "UINT16", "INT16", "FLOAT16", "UINT32", "INT32", "FLOAT32")
+DATA_TYPES = ("UINT8", "INT8", "UINT16", "INT16", "FLOAT16", "UINT32", "INT32", "FLOAT32", "INT64")
 
 
 @st.composite
@@ -55,7 +55,7 @@ def test_equals_the_reference(devices: Devices, case: OperatorCase, owned: bool)
     assert_native_matches_reference(devices, case, owned=["input_tensor"] if owned else [])
 
 
-@pytest.mark.parametrize("data_type", ["INT8", "FLOAT16", "FLOAT32"])
+@pytest.mark.parametrize("data_type", ["INT8", "FLOAT16", "FLOAT32", "INT64"])
 @pytest.mark.parametrize(
     ("input_order", "output_order"),
     [
@@ -85,7 +85,7 @@ def test_several_tasks(
     assert_native_matches_reference(devices, OperatorCase("COPY", tensors, {}))
 
 
-@pytest.mark.parametrize("data_type", ["UINT8", "UINT16", "UINT32"])
+@pytest.mark.parametrize("data_type", ["UINT8", "UINT16", "UINT32", "INT64"])
 @pytest.mark.parametrize(("input_step", "output_step"), [(2, 1), (1, 2), (3, 2), (0, 1), (0, 2)])
 def test_steps(devices: Devices, data_type: str, input_step: int, output_step: int) -> None:
     sizes, order = (1, 30, 50, 97), (0, 1, 2, 3)

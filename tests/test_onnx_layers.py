@@ -286,6 +286,36 @@ def test_interpolated_codes(random_numbers: np.random.Generator, dtype: str) -> 
     np.testing.assert_array_equal(interpolated, rounded)
 
 
+@pytest.mark.parametrize("mode", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("target", [(9, 13), (3, 2), (7, 12), (14, 6)])
+@pytest.mark.parametrize("form", ["floats", "codes", "codes too", "behind a convolution", "channels last", "one row"])
+def test_interpolated_floats(
+    random_numbers: np.random.Generator, mode: str, target: tuple[int, int], form: str
+) -> None:
+    """As networks end that are quantized but for the last layers."""
+    builder = Builder()
+    shape = (2, 3, 9) if form == "one row" else IMAGE
+    x = builder.input("float32" if form in ("floats", "one row") else "uint8", shape)
+    value = x if form in ("floats", "one row") else builder.dequantized(x, SCALE, POINTS["uint8"])
+    if form == "behind a convolution":
+        filters = builder.dequantized(codes(random_numbers, "int8", (4, 3, 1, 1)), 0.01, np.int8(0))
+        value = builder.node("Conv", [value, filters])
+    if form == "channels last":
+        value = builder.node("Transpose", [value], perm=[0, 2, 3, 1])
+    channels = 4 if form == "behind a convolution" else 3
+    sizes = [2, channels, *target] if form != "channels last" else [2, *target, channels]
+    sizes = [2, 3, target[1]] if form == "one row" else sizes
+    operands = [value, "", "", np.array(sizes)]
+    result = builder.node("Resize", operands, mode="linear", coordinate_transformation_mode=mode)
+    builder.output(result, "float32")
+    if form == "codes too":
+        builder.output(builder.quantized(result, SCALE, POINTS["uint8"]), "uint8")
+    feed = codes(random_numbers, "uint8", shape)
+    assert_like_onnxruntime(
+        builder.build(), {"x": feed.astype("float32") if form in ("floats", "one row") else feed}, 1
+    )
+
+
 @pytest.mark.parametrize("operator", ["Pow", "PRelu", "Clip"])
 def test_constants_that_are_dequantized(random_numbers: np.random.Generator, operator: str) -> None:
     """Quantizers take exponents, slopes and bounds for weights."""

@@ -95,3 +95,60 @@ def test_others_run_elsewhere(random_numbers: np.random.Generator, case: str) ->
     session = dmlcpu.InferenceSession(model)
     session.run(None, feeds)
     assert [partition.provider for partition in session.partitions()] == ["onnxruntime"]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("form", ["floats", "codes", "quantized"])
+def test_logarithms_of_softmax(random_numbers: np.random.Generator, axis: int, form: str) -> None:
+    builder = Builder()
+    x = builder.input("float32" if form == "floats" else "uint8", (2, 9, 30))
+    value = x if form == "floats" else builder.dequantized(x, 0.1, np.uint8(128))
+    result = builder.node("LogSoftmax", [value], axis=axis)
+    if form == "quantized":
+        builder.output(builder.quantized(result, 0.1, np.uint8(250)), "uint8")
+    else:
+        builder.output(result, "float32")
+    feed = codes(random_numbers, "uint8", (2, 9, 30))
+    feeds = {"x": (feed.astype(np.float32) - 99) if form == "floats" else feed}
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
+def test_logarithms_of_softmax_of_what_is_far_apart() -> None:
+    """Shares that float32 has no number for have logarithms."""
+    builder = Builder()
+    builder.output(builder.node("LogSoftmax", [builder.input("float32", (1, 4))], axis=-1), "float32")
+    feed = np.float32([[-2000, 0, 1000, 1000]])
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
+    np.testing.assert_allclose(result, [[-3000 - np.log(2), -1000 - np.log(2), -np.log(2), -np.log(2)]], rtol=2e-7)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 50), (1, 6, 7, 9), (3, 6, 2, 3, 4)])
+@pytest.mark.parametrize("form", ["instances", "groups", "groups' weights", "codes"])
+def test_normalization_of_channels(random_numbers: np.random.Generator, shape: tuple[int, ...], form: str) -> None:
+    builder = Builder(18 if form == "groups' weights" else 21)
+    x = builder.input("uint8" if form == "codes" else "float32", shape)
+    value = builder.dequantized(x, 0.1, np.uint8(128)) if form == "codes" else x
+    count = 3 if form == "groups' weights" else 6
+    parameters = [random_numbers.normal(1, 1, count).astype(np.float32) for _ in range(2)]
+    if form in ("instances", "codes"):
+        result = builder.node("InstanceNormalization", [value, *parameters], epsilon=1e-3)
+    else:
+        result = builder.node("GroupNormalization", [value, *parameters], num_groups=3)
+    builder.output(result, "float32")
+    feed = codes(random_numbers, "uint8", shape)
+    feeds = {"x": feed if form == "codes" else feed.astype(np.float32) / 64}
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+def test_logarithms(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    builder.output(builder.node("Log", [builder.input("float32", (3, 50))]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.exp(random_numbers.normal(0, 9, (3, 50))).astype(np.float32)})
+
+
+def test_a_norm_of_constants(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    rows, weight = (random_numbers.normal(0, 1, shape).astype(np.float32) for shape in ((5, 8), 8))
+    norm = builder.node("LayerNormalization", [rows, weight, weight])
+    builder.output(builder.node("Add", [builder.input("float32", (5, 8)), norm]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.ones((5, 8), np.float32)})

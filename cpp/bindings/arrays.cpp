@@ -44,6 +44,7 @@ DataType data_type_of(const py::dtype& dtype) {
     if (dtype.kind() == 'u') return kUnsigned[bytes - 1];
     if (dtype.kind() == 'f' && bytes % 2 == 0) return bytes == 4 ? DataType::float32 : DataType::float16;
   }
+  if (is_native(dtype) && bytes == 8 && dtype.kind() == 'i') return DataType::int64;
   return DataType::unknown;
 }
 
@@ -92,6 +93,8 @@ py::dtype numpy_dtype(DataType type) {
       return py::dtype::of<std::int16_t>();
     case DataType::int8:
       return py::dtype::of<std::int8_t>();
+    case DataType::int64:
+      return py::dtype::of<std::int64_t>();
     case DataType::unknown:
       break;
   }

@@ -168,8 +168,12 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
     for (std::size_t i = 0; i < step.stages.size(); ++i) {
       stages[i] = step.stages[i].compiled->stage(addresses(step.stages[i].bound, bound, block.data()));
     }
-    step.first.compiled->dispatch(addresses(step.first.bound, bound, block.data()),
-                                  std::span(stages).first(step.stages.size()));
+    try {
+      step.first.compiled->dispatch(addresses(step.first.bound, bound, block.data()),
+                                    std::span(stages).first(step.stages.size()));
+    } catch (const std::out_of_range& error) {  // an index
+      throw std::out_of_range("node " + step.first.name + ": " + error.what());
+    }
     if (times != nullptr) times->push_back({started - begin, Clock::now() - started});
   }
 }

@@ -34,7 +34,8 @@ class CompiledGraph {
   // Not concurrent with anything else.
   void initialize(const Pointers& constants, SharedBuffers* shared = nullptr);
 
-  // Runs once. bound holds the inputs and outputs. Throws std::bad_alloc before any output is written.
+  // Runs once. bound holds the inputs and outputs. Throws std::bad_alloc before any output is written, and
+  // std::out_of_range, which names the node, where an index that is computed or bound is none.
   // If times is not null it receives an entry for each step.
   void dispatch(const Pointers& bound, std::vector<StepTime>* times = nullptr) const;
 

@@ -1,9 +1,10 @@
-// CAST: tensors input, output: 8-bit integers, INT32 or FLOAT32 to FLOAT32 or INT32, of different types. Of graphs
-// alone.
+// CAST: tensors input, output: 8-bit integers, INT32 or FLOAT32 to FLOAT32 or INT32, of different types; those of INT64
+// are in wide_cast. Of graphs alone.
 #include <stdexcept>
 
 #include "operators/mapped_runs.h"
 #include "operators/plan_words.h"
+#include "operators/wide_cast.h"
 
 namespace dmlcpu {
 namespace {
@@ -80,6 +81,9 @@ class Cast final : public CompiledOperator {
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target) {
+  if (desc.tensor(0).type == DataType::int64 || desc.tensor(1).type == DataType::int64) {
+    return compile_wide_cast(std::move(desc), target);
+  }
   return std::make_unique<Cast>(std::move(desc), target);
 }
 

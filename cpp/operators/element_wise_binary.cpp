@@ -1,9 +1,11 @@
 // ELEMENT_WISE_BINARY: tensors a, b, output, FLOAT32, of equal sizes (a stride of 0 broadcasts); attribute function, a
-// FloatBinary. Of graphs alone.
+// FloatBinary. Of integers see integer_binary. Of graphs alone.
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 
 #include "operators/attributes.h"
+#include "operators/integer_binary.h"
 #include "operators/plan_words.h"
 #include "operators/staging.h"
 #include "operators/strided_runs.h"
@@ -78,6 +80,11 @@ class ElementWiseBinary final : public CompiledOperator {
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target) {
+  const DataType type = desc.tensor(kOutput).type;
+  if (type != DataType::float32) return compile_integer_binary(std::move(desc), target);
+  if (desc.tensor(kA).type != type || desc.tensor(kB).type != type) {
+    throw std::invalid_argument(desc.type + ": a, b and output differ in data type");
+  }
   return std::make_unique<ElementWiseBinary>(std::move(desc), target);
 }
 

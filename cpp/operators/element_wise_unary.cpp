@@ -27,6 +27,7 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"identity", false, false},
     {"negate", false, false},
     {"gelu", true, false},
+    {"logarithm", false, false},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

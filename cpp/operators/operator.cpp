@@ -134,7 +134,8 @@ constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
 constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
 constexpr DataTypes kBlockCodes = kCodes | set_of(DataType::uint4, DataType::int4);
 constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
-constexpr DataTypes kAnyType = kFloats | kIntegers;
+constexpr DataTypes kIndices = kInt32 | set_of(DataType::int64), kConditions = set_of(DataType::uint8);
+constexpr DataTypes kAnyType = kFloats | kIntegers | kIndices;
 
 // The operators, with the order of axes and the types that their kernels read and write as those of each tensor.
 struct FactoryRow {
@@ -215,10 +216,27 @@ constexpr FactoryRow kFactories[] = {
      compile_quantized_resample,
      Arrangement::channels,
      {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"ELEMENT_WISE_BINARY", compile_element_wise_binary, Arrangement::element_wise, {kFloat32, kFloat32, kFloat32}},
+    {"FLOAT_RESAMPLE", compile_float_resample, Arrangement::channels, {kFloat32, kFloat32}},
+    {"ELEMENT_WISE_BINARY",
+     compile_element_wise_binary,
+     Arrangement::element_wise,
+     {kFloat32 | kIndices, kFloat32 | kIndices, kFloat32 | kIndices}},
     {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32, kFloat32}},
     {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32, kFloat32}},
-    {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kInt32 | kFloat32, kInt32 | kFloat32}},
+    {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kIndices | kFloat32, kIndices | kFloat32}},
+    {"ELEMENT_WISE_LOGICAL",
+     compile_element_wise_logical,
+     Arrangement::element_wise,
+     {kConditions | kIndices | kFloat32, kConditions | kIndices | kFloat32, kConditions}},
+    {"ELEMENT_WISE_IF",
+     compile_element_wise_if,
+     Arrangement::element_wise,
+     {kConditions, kAnyType, kAnyType, kAnyType}},
+    {"GATHER", compile_gather, Arrangement::own, {kAnyType, kIndices, kAnyType}},
+    {"GATHER_ELEMENTS", compile_gather_elements, Arrangement::own, {kAnyType, kIndices, kAnyType}},
+    {"ARGMAX", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
+    {"ARGMIN", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
+    {"CUMULATIVE_SUMMATION", compile_cumulative_summation, Arrangement::own, {kIndices, kIndices}},
 };
 
 const FactoryRow& factory_of(const std::string& type) {

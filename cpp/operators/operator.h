@@ -75,7 +75,8 @@ class CompiledOperator {
   // anything else. After an exception nothing has changed.
   void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr);
 
-  // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written.
+  // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written, and
+  // std::out_of_range, when some is, where a bound index is out of range.
   // Convolutions of codes take stages, which are applied to their output.
   void dispatch(const TensorPointers& bound, std::span<const CodeStage> stages = {}) const;
 
@@ -164,9 +165,16 @@ std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(Operator
 std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_logical(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_if(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_gather(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
 
 }  // namespace dmlcpu

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "operators/attributes.h"
 #include "operators/code_parameters.h"
 #include "operators/plan_words.h"
+#include "operators/resample_taps.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"
 #include "runtime/scratch.h"
@@ -27,46 +27,6 @@ enum Tensor : std::size_t { kInput, kInputScale, kInputZeroPoint, kOutputScale, 
 
 constexpr CodeTensors kInputCodes = {kInput, kInputScale, kInputZeroPoint};
 constexpr CodeTensors kOutputCodes = {kOutput, kOutputScale, kOutputZeroPoint};
-
-// Source indices and weights along one axis.
-struct Taps {
-  std::vector<std::int32_t> lower, upper;
-  std::vector<float> weight;
-
-  bool nearest() const {
-    return std::all_of(weight.begin(), weight.end(), [](float value) { return value == 0.0F; });
-  }
-};
-
-std::vector<std::int32_t> checked_indices(const OperatorDesc& desc, const char* name, std::int64_t input_size,
-                                          std::int64_t output_size) {
-  const std::vector<std::int64_t>& values = desc.attribute(name);
-  if (static_cast<std::int64_t>(values.size()) != output_size) {
-    throw std::invalid_argument(desc.type + ": " + name + " needs an entry for each output index");
-  }
-  for (const std::int64_t value : values) {
-    if (value < 0 || value >= input_size) {
-      throw std::invalid_argument(desc.type + ": an entry of " + name + " is no index of the input");
-    }
-  }
-  return {values.begin(), values.end()};
-}
-
-std::vector<float> checked_weights(const OperatorDesc& desc, const char* name, std::int64_t output_size) {
-  const std::vector<std::int64_t>& values = desc.attribute(name);
-  if (static_cast<std::int64_t>(values.size()) != output_size) {
-    throw std::invalid_argument(desc.type + ": " + name + " needs an entry for each output index");
-  }
-  std::vector<float> weights;
-  for (const std::int64_t value : values) {
-    const float weight = float_of_bits(desc, name, value);
-    if (!(weight >= 0.0F && weight <= 1.0F)) {
-      throw std::invalid_argument(desc.type + ": an entry of " + name + " is not within 0 and 1");
-    }
-    weights.push_back(weight);
-  }
-  return weights;
-}
 
 // The same taps for every element of a row of pixels of several channels: lower and upper become places in the row.
 Taps spread_over_channels(const Taps& taps, std::int32_t channels, bool each_element) {
@@ -174,19 +134,9 @@ QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget
   check_code_parameters(desc(), kInputCodes);
   check_code_parameters(desc(), kOutputCodes);
   const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
-  if (input.rank != 4 || output.rank != 4 || input.sizes[0] != output.sizes[0] || input.sizes[1] != output.sizes[1]) {
-    throw std::invalid_argument(desc().type + ": input and output are not 4-D, or of other images or channels");
-  }
-  if (input.sizes[2] > INT32_MAX || input.sizes[3] > INT32_MAX) {
-    throw std::invalid_argument(desc().type + ": an image of more than 2^31 - 1 rows or columns");
-  }
-  const auto taps = [&](std::size_t axis, const char* lower, const char* upper, const char* weights) {
-    return Taps{checked_indices(desc(), lower, input.sizes[axis], output.sizes[axis]),
-                checked_indices(desc(), upper, input.sizes[axis], output.sizes[axis]),
-                checked_weights(desc(), weights, output.sizes[axis])};
-  };
-  rows_ = taps(2, "lower_rows", "upper_rows", "row_weights");
-  columns_ = taps(3, "lower_columns", "upper_columns", "column_weights");
+  check_resampled_images(desc(), input, output);
+  rows_ = row_taps(desc(), input, output);
+  columns_ = column_taps(desc(), input, output);
   // A row of weight 0 changes nothing: all values are finite, and top + 0 is top, which is never -0.
   for (std::size_t i = 0; i < rows_.weight.size(); ++i) {
     if (rows_.weight[i] == 0.0F) rows_.upper[i] = rows_.lower[i];

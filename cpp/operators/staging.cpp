@@ -79,6 +79,9 @@ const void* gather(const void* first, DataType type, const Rows& rows, const Pac
                    ChunkBuffer& buffer) {
   if (rows.contiguous()) return first;
   switch (element_size(type)) {
+    case 8:
+      gather_elements<std::uint64_t>(first, rows, buffer.bytes);
+      break;
     case 4:
       gather_elements<std::uint32_t>(first, rows, buffer.bytes);
       break;
@@ -104,6 +107,8 @@ const void* gather(const void* first, DataType type, const Rows& rows, const Pac
 
 void scatter(const ChunkBuffer& buffer, DataType type, void* first, const Rows& rows, const PackKernels& kernels) {
   switch (element_size(type)) {
+    case 8:
+      return scatter_elements<std::uint64_t>(buffer.bytes, first, rows);
     case 4:
       return scatter_elements<std::uint32_t>(buffer.bytes, first, rows);
     case 2:
@@ -141,6 +146,8 @@ void gather_as_float(const void* first, DataType type, std::int64_t stride, std:
       return convert_elements<std::int16_t>(first, stride, count, values);
     case DataType::int8:
       return convert_elements<std::int8_t>(first, stride, count, values);
+    case DataType::int64:
+      return convert_elements<std::int64_t>(first, stride, count, values);
     case DataType::uint4:
     case DataType::int4:
     case DataType::unknown:

@@ -104,6 +104,8 @@ void StridedCopy::copy_block(const Block& block) const {
     return;
   }
   switch (element_bytes_) {
+    case 8:
+      return copy_elements<std::uint64_t>(block);
     case 4:
       return copy_elements<std::uint32_t>(block);
     case 2:

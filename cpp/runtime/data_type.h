@@ -16,6 +16,7 @@ enum class DataType : std::uint8_t {
   int32 = 6,
   int16 = 7,
   int8 = 8,
+  int64 = 11,
   uint4 = 12,
   int4 = 13,
 };
@@ -26,6 +27,8 @@ constexpr bool is_four_bits(DataType type) { return type == DataType::uint4 || t
 // Bytes of one element; 0 for a type that no kernel handles and for one of 4 bits.
 constexpr std::size_t element_size(DataType type) {
   switch (type) {
+    case DataType::int64:
+      return 8;
     case DataType::float32:
     case DataType::uint32:
     case DataType::int32:

@@ -8,7 +8,7 @@ import numpy as np
 
 from reference.arithmetic import FloatArray, fused_multiply_add
 
-__all__ = ["BINARY", "UNARY", "error_function", "exponential", "hyperbolic_tangent", "logistic"]
+__all__ = ["BINARY", "UNARY", "error_function", "exponential", "hyperbolic_tangent", "logarithm", "logistic"]
 
 # Adding it and taking it away rounds a float below 2^22 to an integer, half to even.
 ROUND_TO_INTEGER = np.float32(1.5 * 2**23)
@@ -33,6 +33,13 @@ ERROR_NEAR_0 = (
 ERROR_FAR = (
     *("0x1.967436p-13", "-0x1.8c2a18p-9", "0x1.6ad222p-6", "-0x1.a902c6p-4"),
     *("-0x1.4655d8p-1", "-0x1.20a7f4p+0", "-0x1.d338fep-13"),
+)
+
+# The bits of the float32 nearest sqrt(1/2).
+ROOT_OF_HALF = 0x3F3504F3
+LOGARITHM = (
+    *("-0x1.38b576p-4", "0x1.055b7p-3", "-0x1.0d8546p-3", "0x1.22da1cp-3"),
+    *("-0x1.547244p-3", "0x1.99a008p-3", "-0x1.000226p-2", "0x1.555554p-2"),
 )
 
 
@@ -77,6 +84,20 @@ def error_function(x: FloatArray) -> FloatArray:
     return np.copysign(np.where(size < ERROR_SPLIT, near_0, far), x)
 
 
+@np.errstate(all="ignore")
+def logarithm(x: FloatArray) -> FloatArray:
+    scaled = np.where(x < np.float32(2.0**-126), x * np.float32(2.0**23), x)
+    whole = (scaled.view(np.int32) - np.int32(ROOT_OF_HALF)) >> 23
+    rest = (scaled.view(np.int32) - (whole << 23)).view(np.float32) - np.float32(1)
+    exponent = whole.astype(np.float32) - np.where(x < np.float32(2.0**-126), np.float32(23), np.float32(0))
+    square = rest * rest
+    result = fused_multiply_add(exponent, np.float32(LOG_2_LOW), rest * square * polynomial(rest, LOGARITHM))
+    result = rest + fused_multiply_add(square, np.float32(-0.5), result)
+    result = fused_multiply_add(exponent, np.float32(LOG_2_HIGH), result)
+    result = np.where(x > 0, np.where(x < np.inf, result, x), np.where(x == 0, -np.float32(np.inf), np.float32(np.nan)))
+    return result.astype(np.float32)
+
+
 def clip(x: FloatArray, lowest: FloatArray, highest: FloatArray) -> FloatArray:
     raised = np.where(x < lowest, lowest, x)
     return np.where(raised > highest, highest, raised)
@@ -105,4 +126,5 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: x,
     lambda x, alpha, beta: -x,
     lambda x, alpha, beta: x * (error_function(x / alpha) + np.float32(1)) * np.float32(0.5),
+    lambda x, alpha, beta: logarithm(x),
 )

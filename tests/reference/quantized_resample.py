@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from reference.arithmetic import FloatArray, quantized, widen, zero_point_or_zero
 
-__all__ = ["Taps", "quantized_resample"]
+__all__ = ["Taps", "between", "quantized_resample"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@
 //            reciprocal    1 / x
 //            square_root, negate, identity
 //            gelu          x * (error_function(x / alpha) + 1) * 0.5, from left to right
-//            sigmoid, tanh, exponential, error_function
-//                          logistic, hyperbolic_tangent, exponential, error_function of lanes/functions.inl.h, where
-//                          their errors stand
+//            sigmoid, tanh, exponential, error_function, logarithm
+//                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
+//                          lanes/functions.inl.h, where their errors stand
 //
-// float32, each operation rounded once, none fused but in the last four and in the same of gelu. NaN gives NaN
+// float32, each operation rounded once, none fused but in the last five and in the same of gelu. NaN gives NaN
 // everywhere. Zeros are equal: of a +0 and a -0, maximum and minimum take b.
 //
 // Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
@@ -45,9 +45,10 @@ enum class FloatUnary : std::uint8_t {
   leaky_relu,
   identity,
   negate,
-  gelu
+  gelu,
+  logarithm
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 13;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 14;
 
 struct FloatBinaryRun {
   const float* a;

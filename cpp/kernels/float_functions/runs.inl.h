@@ -65,6 +65,10 @@ struct Gelu {
   }
 };
 
+struct Logarithm {
+  static Floats of(Floats x, Floats, Floats) noexcept { return logarithm(x); }
+};
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -111,4 +115,4 @@ constexpr FloatFunctionKernels kRuns = {
                binary_run<Minimum>},
     .unary = {unary_run<Relu>, unary_run<Sigmoid>, unary_run<Tanh>, unary_run<Exponential>, unary_run<SquareRoot>,
               unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>, unary_run<Clip>,
-              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>, unary_run<Gelu>}};
+              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>, unary_run<Gelu>, unary_run<Logarithm>}};

@@ -50,5 +50,12 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return x * _mm256_castsi256_ps(first_bits_i32x8) * _mm256_castsi256_ps(second_bits_i32x8);
 }
 
+inline Floats exponent_of(Floats x, Floats& significand) noexcept {
+  const __m256i bits_i32x8 = _mm256_castps_si256(x);
+  const __m256i n_i32x8 = _mm256_srai_epi32(_mm256_sub_epi32(bits_i32x8, _mm256_set1_epi32(0x3f3504f3)), 23);
+  significand = _mm256_castsi256_ps(_mm256_sub_epi32(bits_i32x8, _mm256_slli_epi32(n_i32x8, 23)));
+  return _mm256_cvtepi32_ps(n_i32x8);
+}
+
 inline float largest(Floats x) noexcept { return folded_maximum(x); }
 inline float folded(const Floats (&sums)[2]) noexcept { return folded_sum(sums[0] + sums[1]); }

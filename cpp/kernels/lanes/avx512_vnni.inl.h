@@ -42,6 +42,13 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return _mm512_scalef_ps(x, shifted - spread(0x1.8p23f));
 }
 
+inline Floats exponent_of(Floats x, Floats& significand) noexcept {
+  const __m512i bits_i32x16 = _mm512_castps_si512(x);
+  const __m512i n_i32x16 = _mm512_srai_epi32(_mm512_sub_epi32(bits_i32x16, _mm512_set1_epi32(0x3f3504f3)), 23);
+  significand = _mm512_castsi512_ps(_mm512_sub_epi32(bits_i32x16, _mm512_slli_epi32(n_i32x16, 23)));
+  return _mm512_cvtepi32_ps(n_i32x16);
+}
+
 inline float largest(Floats x) noexcept {
   return folded_maximum(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1)));
 }

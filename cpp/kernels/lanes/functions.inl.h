@@ -3,7 +3,7 @@
 // file.
 //
 // Errors, in units in the last place of the exact value rounded to float32 (subnormal results included):
-// exponential < 1, logistic < 2.5, hyperbolic_tangent < 1.5, error_function < 1.25.
+// exponential < 1, logistic < 2.5, hyperbolic_tangent < 1.5, error_function < 1.25, logarithm < 0.9.
 
 // Horner's rule, the highest power first.
 template <std::size_t count>
@@ -52,4 +52,23 @@ inline Floats error_function(Floats x) noexcept {
   const Floats near_0 = fused(polynomial(square, kNear0), size, size);
   const Floats far = spread(1.0f) - exponential(polynomial(smaller(spread(4.0f), size), kFar));
   return with_sign_of(select(less(size, spread(0.9375f)), near_0, far), x);
+}
+
+// n log 2 + log(1 + f) of x = (1 + f) 2^n, with sqrt(1/2) <= 1 + f < sqrt(2): f is exact, log(1 + f) is
+// f - f^2 / 2 + f^3 p(f), p of degree 7, and log 2 is added in two parts, of which n times the first is exact.
+// Subnormal numbers are scaled first. Negative infinity of 0, NaN below.
+inline Floats logarithm(Floats x) noexcept {
+  constexpr float kCoefficients[] = {-0x1.38b576p-4f, 0x1.055b7p-3f,  -0x1.0d8546p-3f, 0x1.22da1cp-3f,
+                                     -0x1.547244p-3f, 0x1.99a008p-3f, -0x1.000226p-2f, 0x1.555554p-2f};
+  const Mask is_small = less(x, spread(0x1p-126f)), is_positive = less(spread(0.0f), x);
+  Floats significand;
+  const Floats exponent = exponent_of(select(is_small, x * spread(0x1p23f), x), significand);
+  const Floats n = exponent - select(is_small, spread(23.0f), spread(0.0f));
+  const Floats f = significand - spread(1.0f), square = f * f;
+  const Floats cubic = fused(n, spread(0x1.7f7d1cp-20f), f * square * polynomial(f, kCoefficients));
+  const Floats rest = f + fused(square, spread(-0.5f), cubic);
+  const Floats finite = fused(n, spread(0x1.62e4p-1f), rest);
+  const Floats of_positive = select(less(x, spread(__builtin_inff())), finite, x);
+  const Floats of_zero = select(is_nan(x), x, spread(-__builtin_inff()));
+  return select(is_positive, of_positive, select(less(x, spread(0.0f)), spread(__builtin_nanf("")), of_zero));
 }

@@ -47,6 +47,17 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return x * first_factor * second_factor;
 }
 
+// n and the significand, of sqrt(1/2) up to sqrt(2), of which x is significand * 2^n; x is normal, finite and above 0.
+// Of any other it is some number.
+inline Floats exponent_of(Floats x, Floats& significand) noexcept {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  const std::int32_t n = static_cast<std::int32_t>(bits - 0x3f3504f3U) >> 23;
+  bits -= static_cast<std::uint32_t>(n) << 23;
+  std::memcpy(&significand, &bits, sizeof(bits));
+  return static_cast<float>(n);
+}
+
 // The largest lane, where none is NaN.
 inline float largest(Floats x) noexcept { return x; }
 

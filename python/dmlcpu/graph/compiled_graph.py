@@ -13,7 +13,7 @@ import numpy as np
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
 from dmlcpu.device import BindingProperties, CompiledOperator, Device, result_type
-from dmlcpu.errors import DmlError, InvalidDescError
+from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.native_graph import NativeGraph, ValueKind
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
 
@@ -107,7 +107,10 @@ class CompiledGraph(CompiledOperator):
         Raises:
             BindingError, DmlError, MemoryError: As for a compiled operator.
         """
-        return self._graph.dispatch(bindings)
+        try:
+            return self._graph.dispatch(bindings)
+        except IndexError as error:
+            raise _wrong_index(error) from None
 
     def run_packed(self, inputs: dict[str, Any]) -> list[np.ndarray[Any, Any]] | None:
         """Run the graph once on arrays by name, if they are all that it takes, and return new outputs by their indices.
@@ -116,9 +119,12 @@ class CompiledGraph(CompiledOperator):
         others it returns None, and has run nothing.
 
         Raises:
-            MemoryError: As ``dispatch``.
+            BindingError, MemoryError: As ``dispatch``.
         """
-        outputs = self._graph.run_packed(inputs)
+        try:
+            outputs = self._graph.run_packed(inputs)
+        except IndexError as error:
+            raise _wrong_index(error) from None
         if outputs is None or len(outputs) == 1:
             return outputs
         return [outputs[place] for place in self._places]
@@ -172,7 +178,10 @@ class CompiledGraph(CompiledOperator):
         Raises:
             BindingError, DmlError, MemoryError: As ``dispatch``.
         """
-        outputs, times = self._graph.profile(bindings)
+        try:
+            outputs, times = self._graph.profile(bindings)
+        except IndexError as error:
+            raise _wrong_index(error) from None
         steps = zip(self.steps, times, strict=True)
         self._times = taken = tuple(StepTime(step.type, step.name, *time) for step, time in steps)
         return outputs, taken
@@ -188,6 +197,11 @@ class CompiledGraph(CompiledOperator):
         if not times:
             raise DmlError("graph: call profile before write_trace")
         write_trace(path, [PartTime("dmlcpu", 0, _duration(times), times)])
+
+
+def _wrong_index(error: IndexError) -> BindingError:
+    """Return what to raise where an index that was bound, or computed of what was, names nothing; it names the node."""
+    return BindingError(str(error))
 
 
 def _duration(times: Sequence[StepTime]) -> int:

@@ -17,6 +17,7 @@ from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.absent import MissingRuntimeError
 from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.model import has_quantized_nodes
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
@@ -40,11 +41,13 @@ class _NativeRunner:
     def __init__(self, part: NativePart) -> None:
         self._graph = part.graph
         self._inputs, self._outputs = part.inputs, part.outputs
-        # A tensor without axes is one of a single element to the graph.
-        self._scalars = tuple(name for name, shape in zip(part.outputs, part.shapes, strict=True) if not shape)
+        types = dict(zip(part.outputs, part.types, strict=True))
+        # A tensor without axes is one of a single element to the graph, and a condition a byte.
+        self._scalars = tuple(name for name, (_, shape) in types.items() if not shape)
+        self._conditions = tuple(name for name, (dtype, _) in types.items() if dtype == np.bool_)
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
-        feeds = {name: values[name] for name in self._inputs}
+        feeds = {name: as_bytes(values[name]) for name in self._inputs}
         steps: tuple[StepTime, ...] = ()
         if profile:
             result, steps = self._graph.profile(**feeds)
@@ -56,6 +59,8 @@ class _NativeRunner:
             values.update(zip(self._outputs, result, strict=True))
         for name in self._scalars:
             values[name] = values[name].reshape(())
+        for name in self._conditions:
+            values[name] = values[name].view(np.bool_)
         return steps
 
 
@@ -204,8 +209,9 @@ def _only_graph(plan: Plan, arrays: Mapping[str, ArrayType]) -> CompiledGraph | 
     [part] = plan.parts
     if not isinstance(part, NativePart) or arrays.keys() != {*part.inputs} or part.outputs != plan.outputs:
         return None
-    # To the graph, tensors without axes have one.
-    return part.graph if all(part.shapes) and all(shape for _, shape in arrays.values()) else None
+    # To the graph, tensors without axes have one, and conditions are bytes.
+    types = (*part.types, *arrays.values())
+    return part.graph if all(shape and dtype != np.bool_ for dtype, shape in types) else None
 
 
 def _owner(array: Array) -> int:

@@ -20,11 +20,11 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "NotNative", "Rule"]
+__all__ = ["Lowering", "NotNative", "Rule", "as_bytes"]
 
 FLOAT32 = np.dtype(np.float32)
-# Of the elements that the operators of native graphs read, write and move.
-_KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4")))
+# Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
+_KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "?")))
 
 # Attributes have 64 bits.
 _LIMIT = 1 << 63
@@ -79,7 +79,7 @@ class Lowering:
             # Constants that several nodes read are told by the object: the model keeps them alive.
             known = self._constants.get(id(operand))
             if known is None or known[0] is not operand:
-                known = self._constants[id(operand)] = (operand, self.graph.add_array(operand))
+                known = self._constants[id(operand)] = (operand, self.graph.add_array(as_bytes(operand)))
             return known[1]
         if operand.partition == self.partition:
             return operand.number
@@ -240,7 +240,13 @@ def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Te
 @lru_cache  # most tensors of a network are as another one is
 def _desc_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorDesc:
     _check(dtype, shape)
-    return TensorDesc(data_type_of(dtype), shape or (1,))
+    native = np.dtype(np.uint8) if dtype == np.bool_ else dtype
+    return TensorDesc(data_type_of(native), shape or (1,))
+
+
+def as_bytes(array: Array) -> Array:
+    """Return the conditions of an array as native graphs have them; any other array as it is."""
+    return array.view(np.uint8) if array.dtype == np.bool_ else array
 
 
 def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:

@@ -41,6 +41,8 @@ _ANCHORS: Final = frozenset(
         "MatMulIntegerToFloat",
     }
 )
+# Of constants they are left to a run: constant codes keep their scales, and nothing folds the last one.
+_COMPUTED_OF_CONSTANTS: Final = _ANCHORS | {"LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 _MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Operators whose results are not the same each time.
@@ -61,14 +63,14 @@ class NativePart:
         nodes: What it computes, in the words of the model.
         graph: The compiled graph.
         inputs, outputs: Names of the values that it reads and writes, in the order of the graph's indices.
-        shapes: Of the arrays that it writes, as the model has them.
+        types: Of the arrays that it writes, as the model has them.
     """
 
     nodes: tuple[Node, ...]
     graph: CompiledGraph
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
+    types: tuple[ArrayType, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,7 +231,7 @@ class _Planner:
         rule = RULES.get((node.domain, node.operator))
         constant = all(value is None or isinstance(value, Constant) for value in inputs)
         foldable = constant and {*node.reads} <= {*node.inputs}  # without subgraphs that take more
-        if foldable and (rule is None or node.operator not in _ANCHORS) and node.operator not in _RANDOM:
+        if foldable and (rule is None or node.operator not in _COMPUTED_OF_CONSTANTS) and node.operator not in _RANDOM:
             return self._folding(node, inputs)
         if rule is None or node.name in self._never_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
@@ -339,7 +341,7 @@ class _Planner:
             return CompiledGraph(self._lowering.device, graph, self._shared)
         except ValueError as error:
             # The native module names the node whose tensors an operator does not take.
-            refused = next((node for node in nodes if str(error).startswith(f"node {node.name}: ")), None)
+            refused = next((node for node in nodes if str(error).startswith(f"graph: node {node.name}: ")), None)
             if refused is None or refused.name in self._never_lowered:
                 raise InvalidModelError(f"model: {error}") from None
             raise _NotLoweredError(refused.name) from None
@@ -353,8 +355,11 @@ class _Planner:
                     graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
                 read, _ = graph.reaching(graph.outputs)
                 compiled = self._compiled(read, self._native_nodes[index])
-                nodes, shapes = tuple(self._native_nodes[index]), tuple(tensor.shape for tensor in exports.values())
-                parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), shapes))
+                nodes, types = (
+                    tuple(self._native_nodes[index]),
+                    tuple((tensor.dtype, tensor.shape) for tensor in exports.values()),
+                )
+                parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), types))
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
                 parts.append(foreign)
         return parts

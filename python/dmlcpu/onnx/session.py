@@ -201,7 +201,8 @@ class InferenceSession:
             The outputs: arrays of their own, that share no memory with each other or the feeds.
 
         Raises:
-            BindingError: A name is unknown or missing, or an array has another type or shape than the model says.
+            BindingError: A name is unknown or missing, or an array has another type or shape than the model says, or
+                indices of one name nothing, such as a token number beyond an embedding's rows.
         """
         # Most runs are of arrays as the run before had them: then the native graph's own look at them is enough.
         latest = self._latest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,16 @@ from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, quantize
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, float_bits, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import (
+    CODE_TYPES,
+    compared,
+    computed,
+    constant,
+    float_bits,
+    on_floats,
+    parameters_of,
+    present,
+)
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Clamped", "element_wise", "evaluated", "table_only"]
@@ -111,6 +120,7 @@ _FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
     "Sqrt": (4, {}),
     "Reciprocal": (5, {}),
     "Neg": (11, {}),
+    "Log": (13, {}),
     "Erf": (6, {}),
     "HardSigmoid": (7, {"alpha": 0.2, "beta": 0.5}),
     "LeakyRelu": (9, {"alpha": 0.01}),
@@ -209,12 +219,20 @@ def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     return [lowering.recoded(Table(codes, floats), parameters_of(y_scale, y_zero_point, codes.dtype))]
 
 
+# By the type of the results, the types of what is cast.
+_CASTS: Final[Mapping[str, Collection[str]]] = {
+    "float32": ("bool", "uint8", "int8", "int32", "int64"),
+    "int32": ("bool", "uint8", "int8", "int64"),
+    "int64": ("bool", "uint8", "int8", "int32", "float32"),
+}
+
+
 def _is_deferred_float(value: Value) -> bool:
     return isinstance(value, Deferred) and value.dtype == np.float32
 
 
 def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Between integers and FLOAT32."""
+    """Between integers, conditions and FLOAT32."""
     value = present(inputs[0])
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
     if dtype == np.float32 and (isinstance(value, Table | Dequantized) or _is_deferred_float(value)):
@@ -224,14 +242,15 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     tensor = computed(lowering, value)
     if tensor.dtype == dtype:
         return [tensor]
-    known = {("int32", "float32"), ("uint8", "float32"), ("int8", "float32"), ("uint8", "int32"), ("int8", "int32")}
-    if (tensor.dtype.name, dtype.name) not in known:
+    if dtype == np.bool_:
+        return [compared(lowering, "Different", tensor, Constant(np.zeros((), tensor.dtype)))]
+    if tensor.dtype.name not in _CASTS.get(dtype.name, ()):
         raise NotNative(f"a cast from {tensor.dtype} to {dtype}")
     return [lowering.emit("CAST", [tensor], dtype, tensor.shape)]
 
 
 _TABLES = (
-    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Log", "Mish", "Round", "Selu", "Sign",
+    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Mish", "Round", "Selu", "Sign",
     "Sin", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
 )  # fmt: skip
 

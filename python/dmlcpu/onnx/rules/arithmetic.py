@@ -13,7 +13,7 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, on_integers, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Multiple", "Quantized", "binary", "power"]
@@ -98,7 +98,9 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
             second = Quantized(second.codes, parameters)
         return [QuantizedPair(lowering, operator, function, a, b, (first, second))]
     if any(isinstance(value, Tensor | Constant) and _dtype(value) != np.float32 for value in (a, b)):
-        raise NotNative("operands that are not FLOAT32")
+        if node.operator == "Div":
+            raise NotNative("a quotient of integers")
+        return [on_integers(lowering, function, a, b)]
     affine = _channel_affine(lowering, node.operator, a, b)
     return [on_floats(lowering, function, a, b) if affine is None else affine]
 
@@ -193,15 +195,17 @@ def _computed(operator: str, a: Array, b: Array) -> Array:
 
 
 def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """A power with a constant exponent: a table, or on floats a square."""
+    """A power with a constant exponent: a table, or on floats a square or a cube."""
     base, exponent = present(inputs[0]), present(inputs[1])
     if isinstance(base, Table) and isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1:
         number = Constant(constant(exponent, "the exponent").reshape(1))
         return [Table(base.codes, evaluated(node, base.floats, [number]))]
-    if constant(exponent, "the exponent").reshape(-1).tolist() != [2.0]:
-        raise NotNative("a power other than a square")
+    is_square = {(2.0,): True, (3.0,): False}.get(tuple(constant(exponent, "the exponent").reshape(-1).tolist()))
+    if is_square is None:
+        raise NotNative("a power other than a square and a cube")
     tensor = computed(lowering, base)
-    return [on_floats(lowering, 2, tensor, tensor)]
+    square = on_floats(lowering, 2, tensor, tensor)
+    return [square if is_square else on_floats(lowering, 2, square, tensor)]
 
 
 def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

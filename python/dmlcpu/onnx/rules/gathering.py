@@ -1,4 +1,4 @@
-"""Elements chosen along axes by constant indices: Gather and Slice."""
+"""Elements chosen along axes by indices: Gather, GatherElements, GatherND and Slice."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.movement import join, moved, reshaped, sliced
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
+from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resizing import Taps, resampled
-from dmlcpu.onnx.values import Array, Parameters, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "gathered"]
 
-# Up to this many slices are joined; more indices than they cover are looked up one by one.
+# Up to this many slices are joined; more indices than they cover are taken one by one.
 _MOST_SLICES: Final = 16
 
 
@@ -82,7 +82,7 @@ def gathered(lowering: Lowering, value: Value, places: Mapping[int, Sequence[int
         places: By axis, the indices within it of the elements of the result.
 
     Raises:
-        NotNative: There are none, or they are no few slices of something else than codes.
+        NotNative: There are none.
     """
     shape = list(value.shape)
     for axis, chosen in places.items():
@@ -90,8 +90,6 @@ def gathered(lowering: Lowering, value: Value, places: Mapping[int, Sequence[int
     if 0 in shape:
         raise NotNative("an empty slice")
     slices = {axis: _progressions(chosen) for axis, chosen in places.items()}
-    if isinstance(value, Tensor) and value.dtype not in CODE_TYPES and max(map(len, slices.values())) > _MOST_SLICES:
-        raise NotNative(f"single elements of type {value.dtype}")
 
     def move(tensor: Tensor) -> Tensor:
         for axis, chosen in places.items():
@@ -100,7 +98,7 @@ def gathered(lowering: Lowering, value: Value, places: Mapping[int, Sequence[int
             elif tensor.dtype in CODE_TYPES:
                 tensor = _looked_up(lowering, tensor, axis, chosen)
             else:
-                raise NotNative(f"single elements of type {tensor.dtype}")
+                tensor = _taken(lowering, tensor, axis, np.array(chosen, np.int64))
         return tensor
 
     def move_array(array: Array) -> Array:
@@ -111,18 +109,115 @@ def gathered(lowering: Lowering, value: Value, places: Mapping[int, Sequence[int
     return moved(lowering, value, shape, move, move_array)
 
 
+def _taken(lowering: Lowering, elements: Tensor | Array, axis: int, indices: Tensor | Array) -> Tensor:
+    """Add what indices name in place of an axis; they may be computed, and are checked at each run."""
+    shape = (*elements.shape[:axis], *indices.shape, *elements.shape[axis + 1 :])
+    count = math.prod(indices.shape)
+    flat = lowering.reshaped(indices, (count,)) if isinstance(indices, Tensor) else indices.reshape(count)
+    long = (*elements.shape[:axis], count, *elements.shape[axis + 1 :])
+    result = lowering.emit("GATHER", [elements, flat], elements.dtype, long, {"axis": (axis,)})
+    return lowering.reshaped(result, shape)
+
+
+def _looked_up_by_tensor(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> Value:
+    """Return what computed indices name in place of an axis; of codes the codes.
+
+    Raises:
+        NotNative: They are no integers, or the value is of a type that no kernel takes.
+    """
+    if indices.dtype not in INTEGER_TYPES:
+        raise NotNative(f"indices of type {indices.dtype}")
+
+    def chosen(elements: Tensor | Array) -> Tensor:
+        return _taken(lowering, elements, axis, indices)
+
+    if isinstance(value, Dequantized):
+        if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES or value.scale.dtype != np.float32:
+            return chosen(value.floats())
+        parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
+        return Table(chosen(value.codes), parameters)
+    if isinstance(value, Constant):
+        return chosen(value.array)
+    shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
+    return moved(lowering, value, shape, chosen, lambda array: array)
+
+
 def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Gather by constant indices."""
-    value, indices = present(inputs[0]), constant(inputs[1], "the indices")
-    if not value.shape or indices.size == 0 or indices.dtype.kind not in "iu":
-        raise NotNative("no indices, or nothing to choose from")
+    """Gather."""
+    value, places = present(inputs[0]), present(inputs[1])
+    if not value.shape:
+        raise NotNative("nothing to choose from")
     axis = int(node.attributes.get("axis", 0)) % len(value.shape)
+    if not isinstance(places, Constant | Dequantized):
+        return [_looked_up_by_tensor(lowering, value, axis, computed(lowering, places))]
+    return [_gathered_by_constants(lowering, value, axis, constant(places, "the indices"))]
+
+
+def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array) -> Value:
     length = value.shape[axis]
-    places = [int(place) + (length if place < 0 else 0) for place in indices.reshape(-1)]
-    if min(places) < 0 or max(places) >= length:
+    if indices.size == 0 or indices.dtype.kind not in "iu":
+        raise NotNative("no indices")
+    if indices.min() < -length or indices.max() >= length:
         raise NotNative("indices out of range")
-    part = gathered(lowering, value, {axis: places})
-    return [reshaped(lowering, part, (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))]
+    places = np.where(indices < 0, indices.astype(np.int64) + length, indices.astype(np.int64))
+    view = _view(lowering, value, axis, places)
+    if view is not None:
+        return view
+    part = gathered(lowering, value, {axis: places.reshape(-1).tolist()})
+    return reshaped(lowering, part, (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
+
+
+def _view(lowering: Lowering, value: Value, axis: int, places: Array) -> Value | None:
+    """Return what indices name in place of an axis as a view, if they are a range in another order, or repeated.
+
+    That is how masks are brought to the shape of attention: by indices of several axes, computed of ranges alone.
+    """
+    first, steps = int(places.flat[0]), []
+    expected = np.full(places.shape, first, np.int64)
+    for along, count in enumerate(places.shape):
+        steps.append(int(np.take(places, 1, along).flat[0]) - first if count > 1 else 0)
+        expected += (np.arange(count) * steps[-1]).reshape(count, *(1,) * (places.ndim - along - 1))
+    if min(steps, default=0) < 0 or not np.array_equal(expected, places):
+        return None
+    inner_last = sorted((along for along, step in enumerate(steps) if step), key=lambda along: -steps[along])
+    counts = tuple(places.shape[along] for along in inner_last)
+    if any(steps[along] != math.prod(counts[place + 1 :]) for place, along in enumerate(inner_last)):
+        return None
+    before, behind = value.shape[:axis], value.shape[axis + 1 :]
+    starts, shape = [0] * len(value.shape), list(value.shape)
+    starts[axis], shape[axis] = first, math.prod(counts)
+    part = sliced(lowering, value, starts, [1] * len(shape), shape)
+    part = reshaped(lowering, part, (*before, *counts, *behind))
+    order = (inner_last.index(along) for along in sorted(inner_last))
+    outer, inner = range(axis), range(axis + len(counts), axis + len(counts) + len(behind))
+    part = transposed(lowering, part, (*outer, *(axis + place for place in order), *inner))
+    alone = tuple(count if step else 1 for count, step in zip(places.shape, steps, strict=True))
+    return expanded(lowering, reshaped(lowering, part, (*before, *alone, *behind)), (*before, *places.shape, *behind))
+
+
+def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """GatherND by constant indices: a Gather along the axes that they name, as one."""
+    value, indices = present(inputs[0]), constant(inputs[1], "the indices")
+    if node.attributes.get("batch_dims", 0) or not indices.size or not 1 <= indices.shape[-1] <= len(value.shape):
+        raise NotNative("indices of batches, or none")
+    lengths = np.array(value.shape[: indices.shape[-1]], np.int64)
+    if (indices < -lengths).any() or (indices >= lengths).any():
+        raise NotNative("indices out of range")
+    places = np.where(indices < 0, indices + lengths, indices)
+    steps = [math.prod(lengths[place + 1 :].tolist()) for place in range(lengths.size)]
+    rows = reshaped(lowering, value, (math.prod(lengths.tolist()), *value.shape[lengths.size :]))
+    return [_gathered_by_constants(lowering, rows, 0, (places * np.array(steps, np.int64)).sum(-1))]
+
+
+def gather_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """GatherElements."""
+    elements, indices = (lowering.floats(present(value)) for value in inputs)
+    rank = len(elements.shape)
+    axis = int(node.attributes.get("axis", 0))
+    if indices.dtype not in INTEGER_TYPES or not -rank <= axis < rank:
+        raise NotNative(f"indices of type {indices.dtype} along axis {axis} of {rank}")
+    operands = [elements, indices]
+    return [lowering.emit("GATHER_ELEMENTS", operands, elements.dtype, indices.shape, {"axis": (axis % rank,)})]
 
 
 def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -151,5 +246,7 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Gather"): gather,
+    ("", "GatherElements"): gather_elements,
+    ("", "GatherND"): gather_nd,
     ("", "Slice"): slice_,
 }

@@ -15,7 +15,18 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Moved", "axes_of", "join", "moved", "reshaped", "sliced", "transposed", "with_channels_last"]
+__all__ = [
+    "RULES",
+    "Moved",
+    "axes_of",
+    "expanded",
+    "join",
+    "moved",
+    "reshaped",
+    "sliced",
+    "transposed",
+    "with_channels_last",
+]
 
 Move = Callable[[Tensor], Tensor]
 
@@ -127,6 +138,8 @@ def unsqueeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     given = node.attributes.get("axes") or integers(inputs[1], "the axes")
     rank = len(value.shape) + len(given)
     axes = {axis % rank for axis in given}
+    if len(axes) != len(given):
+        raise NotNative(f"axes {given} of {rank}")
     lengths = iter(value.shape)
     return [reshaped(lowering, value, [1 if axis in axes else next(lengths) for axis in range(rank)])]
 
@@ -221,12 +234,14 @@ def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
 def expand(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Expand."""
     value = present(inputs[0])
-    shape = np.broadcast_shapes(value.shape, integers(inputs[1], "the shape"))
-    return [
-        moved(
-            lowering, value, shape, lambda tensor: lowering.expanded(tensor, shape), lambda a: np.broadcast_to(a, shape)
-        )
-    ]
+    return [expanded(lowering, value, np.broadcast_shapes(value.shape, integers(inputs[1], "the shape")))]
+
+
+def expanded(lowering: Lowering, value: Value, shape: tuple[int, ...]) -> Value:
+    """Return a value with its axes of length 1, and those before the first, repeated."""
+    return moved(
+        lowering, value, shape, lambda tensor: lowering.expanded(tensor, shape), lambda a: np.broadcast_to(a, shape)
+    )
 
 
 class Joined(Deferred):

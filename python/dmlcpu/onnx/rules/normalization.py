@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import computed, float_bits, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.reduction import reduce_max
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "LayerNormalization", "computed_floats"]
+
+
+_LOGARITHM: Final = 13  # its number among the functions of floats
 
 
 class LayerNormalization(Deferred):
@@ -166,8 +171,57 @@ def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     return [Softmax(lowering, table, axis).quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
 
 
+def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """LogSoftmax: the distances to the largest element, plus the logarithm of that one's share.
+
+    That share is at least one of as many as there are elements, so that its logarithm is exact to the last bits.
+    """
+    x = computed_floats(lowering, present(inputs[0]))
+    axis = _softmax_axis(node, len(x.shape), node.version)
+    shares = lowering.emit("SOFTMAX", [x], FLOAT32, x.shape, {"axis": (axis,)})
+    along = replace(node, inputs=node.inputs[:1], attributes={"axes": (axis,), "keepdims": 1})
+    [largest], [share] = (reduce_max(lowering, along, [value]) for value in (x, shares))
+    attributes = {"function": (_LOGARITHM,)}
+    share = computed(lowering, share)
+    logarithm = lowering.emit("ELEMENT_WISE_UNARY", [share], FLOAT32, share.shape, attributes)
+    return [on_floats(lowering, 0, on_floats(lowering, 1, x, largest), logarithm)]
+
+
+def _normalized_channels(
+    lowering: Lowering, x: Tensor, groups: int, epsilon: np.float32, weight: Array, bias: Array
+) -> Value:
+    """Return elements less the mean of their group, over its deviation, times a weight of the channel, plus a bias."""
+    images, channels = x.shape[:2]
+    if channels % groups or not weight.dtype == bias.dtype == np.float32 or not weight.size == bias.size == channels:
+        raise NotNative(f"{channels} channels in {groups} groups, with weights of shape {weight.shape}")
+    count = math.prod(x.shape[1:]) // groups
+    ones = np.ones(count, np.float32)
+    rows = lowering.reshaped(x, (images, groups, count))
+    normalized = LayerNormalization(lowering, rows, 1, epsilon, ones, np.zeros_like(ones)).floats()
+    whole = lowering.reshaped(normalized, x.shape)
+    channel = (channels, *(1,) * (len(x.shape) - 2))
+    scaled = on_floats(lowering, 2, whole, Constant(weight.reshape(channel)))
+    return on_floats(lowering, 0, scaled, Constant(bias.reshape(channel)))
+
+
+def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """InstanceNormalization of floats, and GroupNormalization with a weight for each channel."""
+    x = computed_floats(lowering, present(inputs[0]))
+    weight, bias = (constant(value, "a weight or bias") for value in inputs[1:3])
+    if len(x.shape) < 3:
+        raise NotNative(f"channels of shape {x.shape}")
+    groups, channels = int(node.attributes.get("num_groups", x.shape[1])), x.shape[1]
+    if weight.size == bias.size == groups and node.version < 21 and node.operator == "GroupNormalization":
+        weight, bias = (np.repeat(array, channels // groups) for array in (weight, bias))
+    epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
+    return [_normalized_channels(lowering, x, groups, epsilon, weight, bias)]
+
+
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Softmax"): softmax,
+    ("", "LogSoftmax"): log_softmax,
     ("", "LayerNormalization"): layer_normalization,
+    ("", "InstanceNormalization"): instance_normalization,
+    ("", "GroupNormalization"): instance_normalization,
     ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
 }

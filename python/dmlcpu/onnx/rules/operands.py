@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -118,6 +119,58 @@ def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
         else:
             operands.append(np.broadcast_to(floats, shape or (1,)))
     return lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, shape, {"function": (function,)})
+
+
+INTEGER_TYPES: Final = (np.dtype(np.int32), np.dtype(np.int64))
+
+# The functions of ELEMENT_WISE_LOGICAL, by ONNX's names, and one that has none.
+_LOGICAL: Final = {
+    "Equal": 0,
+    "Different": 1,
+    "Greater": 2,
+    "GreaterOrEqual": 3,
+    "Less": 4,
+    "LessOrEqual": 5,
+    "And": 6,
+    "Or": 7,
+    "Xor": 8,
+}
+
+
+def broadcast(lowering: Lowering, value: Tensor | Array, shape: tuple[int, ...]) -> Operand:
+    """Return a tensor or an array with another shape, its elements repeated by strides of 0."""
+    return lowering.expanded(value, shape) if isinstance(value, Tensor) else np.broadcast_to(value, shape or (1,))
+
+
+def on_integers(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
+    """Add a function of two operands, INT32 or INT64, broadcast to each other, by its number among those of floats.
+
+    Raises:
+        NotNative: They are of other types.
+    """
+    left, right = lowering.floats(a), lowering.floats(b)
+    if left.dtype != right.dtype or left.dtype not in INTEGER_TYPES:
+        raise NotNative(f"operands of type {left.dtype} and {right.dtype}")
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    operands = [broadcast(lowering, operand, shape) for operand in (left, right)]
+    return lowering.emit("ELEMENT_WISE_BINARY", operands, left.dtype, shape, {"function": (function,)})
+
+
+def compared(lowering: Lowering, function: str, a: Value, b: Value) -> Tensor:
+    """Add a comparison of two operands of one type, or a function of two conditions, broadcast to each other.
+
+    Raises:
+        NotNative: Their type is none that is compared.
+    """
+    left, right = lowering.floats(a), lowering.floats(b)
+    of_conditions = left.dtype == np.bool_
+    is_known = of_conditions or left.dtype in (*INTEGER_TYPES, np.dtype(np.float32), np.dtype(np.uint8))
+    if left.dtype != right.dtype or not is_known or (of_conditions and function in ("Greater", "Less")):
+        raise NotNative(f"operands of type {left.dtype} and {right.dtype}")
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    operands = [broadcast(lowering, operand, shape) for operand in (left, right)]
+    attributes = {"function": (_LOGICAL[function],)}
+    return lowering.emit("ELEMENT_WISE_LOGICAL", operands, np.bool_, shape, attributes)
 
 
 def float_bits(number: np.float32) -> int:

@@ -14,11 +14,11 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, transposed
-from dmlcpu.onnx.rules.operands import computed, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.pooling import averaged, maximum
 from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "reduce_max"]
 
 # Of the functions of ELEMENT_WISE_UNARY.
 _SQUARE_ROOT: Final = 4
@@ -108,9 +108,47 @@ def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value |
     return [codes]
 
 
+def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ArgMax and ArgMin: of dequantized codes the codes', where these have the floats' order."""
+    value = present(inputs[0])
+    rank, axis = len(value.shape), int(node.attributes.get("axis", 0))
+    if not -rank <= axis < rank:
+        raise NotNative(f"axis {axis} of {rank}")
+    in_order = isinstance(value, Table) and value.parameters is not None and value.parameters.keeps_order
+    tensor = value.codes if isinstance(value, Table) and in_order else computed(lowering, value)
+    shape = tuple(1 if place == axis % rank else length for place, length in enumerate(tensor.shape))
+    attributes = {
+        "axis": (axis % rank,),
+        "axis_direction": (int(bool(node.attributes.get("select_last_index", 0))),),
+    }
+    if tensor.dtype not in (*CODE_TYPES, np.dtype(np.float32)):
+        raise NotNative(f"the places of elements of type {tensor.dtype}")
+    places = lowering.emit(node.operator.upper(), [tensor], np.int64, shape, attributes)
+    kept = node.attributes.get("keepdims", 1)
+    return [places if kept else lowering.reshaped(places, (*shape[: axis % rank], *shape[axis % rank + 1 :]))]
+
+
+def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """CumSum of integers along a constant axis."""
+    tensor = computed(lowering, present(inputs[0]))
+    [axis] = integers(inputs[1], "the axis")
+    rank = len(tensor.shape)
+    if tensor.dtype not in INTEGER_TYPES or not -rank <= axis < rank:
+        raise NotNative(f"sums of elements of type {tensor.dtype} along axis {axis} of {rank}")
+    attributes = {
+        "axis": (axis % rank,),
+        "axis_direction": (int(bool(node.attributes.get("reverse", 0))),),
+        "has_exclusive_sum": (int(bool(node.attributes.get("exclusive", 0))),),
+    }
+    return [lowering.emit("CUMULATIVE_SUMMATION", [tensor], tensor.dtype, tensor.shape, attributes)]
+
+
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "ReduceMean"): reduce_mean,
     ("", "ReduceMax"): reduce_max,
     **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
+    ("", "ArgMax"): arg_extreme,
+    ("", "ArgMin"): arg_extreme,
+    ("", "CumSum"): cumulative_sum,
     ("com.microsoft", "QLinearReduceMean"): qlinear_reduce_mean,
 }

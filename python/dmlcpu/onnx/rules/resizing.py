@@ -1,4 +1,4 @@
-"""Resize and Upsample of codes: each output index has a lower and an upper source index and a weight."""
+"""Resize and Upsample: each output index has a lower and an upper source index and a weight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.movement import moved, transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Taps", "resampled"]
@@ -161,8 +161,41 @@ class Resized(Deferred):
         return resampled(self._lowering, self._x.codes, self.shape, self._taps, self._x.parameters, parameters)
 
     def floats(self) -> Tensor:
-        """Leave it to another runtime."""
-        raise NotNative("an interpolation whose result is not quantized")
+        """Interpolate the dequantized codes."""
+        return _interpolated(self._lowering, _computed(self._lowering, self._x), self.shape, self._taps)
+
+
+def _computed(lowering: Lowering, value: Value) -> Tensor:
+    tensor = computed(lowering, value)
+    if tensor.dtype != np.float32:
+        raise NotNative(f"an interpolation of elements of type {tensor.dtype}")
+    return tensor
+
+
+def _interpolated(lowering: Lowering, x: Tensor, shape: Sequence[int], taps: tuple[Taps, Taps]) -> Tensor:
+    """Add the operator on floats."""
+    image = _as_image(lowering, x)
+    resized = (*shape[:2], *((1,) if len(shape) == 3 else ()), *shape[2:])
+    result = lowering.emit("FLOAT_RESAMPLE", [image], np.float32, resized, _attributes(taps))
+    return lowering.reshaped(result, shape)
+
+
+def _as_image(lowering: Lowering, tensor: Tensor) -> Tensor:
+    """Return a tensor as 4-D: 3-D ones are images of one row."""
+    shape = tensor.shape
+    return lowering.reshaped(tensor, (*shape[:2], *((1,) if len(shape) == 3 else ()), *shape[2:]))
+
+
+def _attributes(taps: tuple[Taps, Taps]) -> dict[str, list[int]]:
+    return {
+        key: values
+        for axis, of in zip(("rows", "columns"), taps, strict=True)
+        for key, values in (
+            (f"lower_{axis}", of.lower.tolist()),
+            (f"upper_{axis}", of.upper.tolist()),
+            (f"{axis.removesuffix('s')}_weights", of.weight.view(np.uint32).tolist()),
+        )
+    }
 
 
 def resampled(
@@ -174,19 +207,12 @@ def resampled(
     wanted: Parameters,
 ) -> Tensor:
     """Add the operator; an image of one row for 3-D tensors."""
-    attributes = {
-        key: values
-        for axis, of in zip(("rows", "columns"), taps, strict=True)
-        for key, values in (
-            (f"lower_{axis}", of.lower.tolist()),
-            (f"upper_{axis}", of.upper.tolist()),
-            (f"{axis.removesuffix('s')}_weights", of.weight.view(np.uint32).tolist()),
-        )
-    }
     rows = (shape[2],) if len(shape) == 4 else (1,)
-    image = lowering.reshaped(codes, (*codes.shape[:2], *((1,) if len(shape) == 3 else ()), *codes.shape[2:]))
+    image = _as_image(lowering, codes)
     operands: list[Operand] = [image, *lowering.pair(given), *lowering.pair(wanted)]
-    resampled = lowering.emit("QUANTIZED_RESAMPLE", operands, wanted.dtype, (*shape[:2], *rows, shape[-1]), attributes)
+    resampled = lowering.emit(
+        "QUANTIZED_RESAMPLE", operands, wanted.dtype, (*shape[:2], *rows, shape[-1]), _attributes(taps)
+    )
     return lowering.reshaped(resampled, shape)
 
 
@@ -238,7 +264,9 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
         own = Parameters(np.float32(1), 0, value.dtype)
         return resampled(lowering, value, shape, taps, own, own)
     if mode == b"linear":
-        return Resized(lowering, lowering.affine(value), shape, taps)
+        if isinstance(value, Table) and value.parameters is not None:
+            return Resized(lowering, value, shape, taps)
+        return _interpolated(lowering, _computed(lowering, value), shape, taps)
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
         return _repeated(lowering, value, shape, taps)
 

@@ -1,0 +1,204 @@
+// GATHER: tensors input, indices (INT32 or INT64, one axis), output; attribute axis. The output is the input with what
+// the indices name along the axis, in their order. Of graphs alone.
+//
+// GATHER_ELEMENTS: tensors input, indices, output; attribute axis. Indices and output have equal sizes, the input sizes
+// no smaller but along the axis: element i of the output is the input's at i, along the axis at what index i names.
+//
+// An index below 0 counts from the axis's end. One out of range throws std::out_of_range at a dispatch; nothing is read
+// for it. Each is read once: the array may change under the hands of a dispatch.
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+
+#include "operators/attributes.h"
+#include "operators/sizes.h"
+#include "operators/staging.h"
+#include "operators/strided_runs.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t { kInput, kIndices, kOutput };
+
+// The indices along an axis as they are read, and the first that a thread found to be out of range.
+class Indices {
+ public:
+  Indices(const void* data, DataType type, std::int64_t length)
+      : data_(data), wide_(type == DataType::int64), length_(length) {}
+
+  // The place along the axis that the index at an element names; below 0 if it names none.
+  std::int64_t place(std::int64_t element) const noexcept {
+    const std::int64_t index = wide_ ? *(static_cast<const volatile std::int64_t*>(data_) + element)
+                                     : *(static_cast<const volatile std::int32_t*>(data_) + element);
+    if (index >= -length_ && index < length_) return index < 0 ? index + length_ : index;
+    if (!is_wrong_.exchange(true, std::memory_order_relaxed)) wrong_index_.store(index, std::memory_order_relaxed);
+    return -1;
+  }
+
+  // Call when all threads are done. Throws std::out_of_range.
+  void check() const {
+    if (!is_wrong_.load(std::memory_order_relaxed)) return;
+    throw std::out_of_range("got index " + std::to_string(wrong_index_.load(std::memory_order_relaxed)) +
+                            ", expected one from " + std::to_string(-length_) + " to " + std::to_string(length_ - 1));
+  }
+
+ private:
+  const void* data_;
+  bool wide_;
+  std::int64_t length_;
+  mutable std::atomic<bool> is_wrong_{false};
+  mutable std::atomic<std::int64_t> wrong_index_{0};
+};
+
+void check_types(const OperatorDesc& desc) {
+  if (desc.tensor(kInput).type != desc.tensor(kOutput).type) {
+    throw std::invalid_argument(desc.type + ": input and output differ in data type");
+  }
+  if (desc.tensor(kInput).rank != desc.tensor(kOutput).rank) {
+    throw std::invalid_argument(desc.type + ": input and output differ in rank");
+  }
+}
+
+// count elements from input on to output on.
+void copy_run(std::size_t bytes, const void* input, std::int64_t input_step, void* output, std::int64_t output_step,
+              std::size_t count) noexcept {
+  if (count == 1 || (input_step == 1 && output_step == 1)) {
+    std::memcpy(output, input, count * bytes);
+    return;
+  }
+  const auto step = static_cast<std::int64_t>(bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    std::memcpy(static_cast<std::uint8_t*>(output) + index * output_step * step,
+                static_cast<const std::uint8_t*>(input) + index * input_step * step, bytes);
+  }
+}
+
+TensorLayout slice_of(TensorLayout layout, std::size_t axis) {
+  layout.sizes[axis] = 1;
+  return layout;
+}
+
+class Gather final : public CompiledOperator {
+ public:
+  Gather(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
+        slice_(slice_runs()) {
+    check_types(desc());
+    const TensorLayout &indices = desc().tensor(kIndices), &output = desc().tensor(kOutput);
+    if (indices.rank != 1 || indices.sizes[0] != output.sizes[axis_]) {
+      throw std::invalid_argument(desc().type + ": the output's axis is as long as the indices, which have one");
+    }
+  }
+
+  std::string describe() const override {
+    return "algorithm: " + std::to_string(desc().tensor(kIndices).sizes[0]) + " slices of " +
+           std::to_string(slice_.count()) + " runs of " + std::to_string(slice_.length()) + " elements";
+  }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices),
+                       &output = desc().tensor(kOutput);
+    const Indices chosen(tensors[kIndices], indices.type, input.sizes[axis_]);
+    const std::size_t count = as_size(indices.sizes[0]), elements = slice_.count() * slice_.length();
+    const std::size_t slices = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);  // of a task
+    parallel_for((count + slices - 1) / slices, target().num_threads, [&](std::size_t task, int) noexcept {
+      for (std::size_t i = task * slices; i < std::min((task + 1) * slices, count); ++i) {
+        const auto index = static_cast<std::int64_t>(i);
+        const std::int64_t place = chosen.place(index * indices.strides[0]);
+        if (place < 0) continue;
+        copy_slice(element(tensors[kInput], input.type, place * input.strides[axis_]),
+                   element(tensors[kOutput], output.type, index * output.strides[axis_]));
+      }
+    });
+    chosen.check();
+  }
+
+ private:
+  StridedRuns slice_runs() const {
+    const TensorLayout output = slice_of(desc().tensor(kOutput), axis_), input = slice_of(desc().tensor(kInput), axis_);
+    return StridedRuns(std::array{&output, &input});
+  }
+
+  void copy_slice(const void* input, void* output) const noexcept {
+    const DataType type = desc().tensor(kOutput).type;
+    for (std::size_t run = 0; run < slice_.count(); ++run) {
+      const StridedRuns::Offsets offsets = slice_.offsets(run);
+      copy_run(element_size(type), element(input, type, offsets[1]), slice_.stride(1),
+               element(output, type, offsets[0]), slice_.stride(0), slice_.length());
+    }
+  }
+
+  std::size_t axis_;
+  StridedRuns slice_;  // of the output, of the input
+};
+
+class GatherElements final : public CompiledOperator {
+ public:
+  GatherElements(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
+        runs_(element_runs()) {
+    check_types(desc());
+  }
+
+  std::string describe() const override {
+    return "algorithm: one pass, element by element\n" + runs_.describe(target().num_threads);
+  }
+
+ protected:
+  void run(const TensorPointers& tensors) const override {
+    const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
+    const Indices chosen(tensors[kIndices], desc().tensor(kIndices).type, input.sizes[axis_]);
+    const std::size_t bytes = element_size(output.type);
+    parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = runs_.piece(task);
+      for (std::size_t run = piece.first_run; run < piece.first_run + piece.run_count; ++run) {
+        const StridedRuns::Offsets offsets = runs_.offsets(run);
+        const auto at = [&](std::size_t operand, std::size_t i) {
+          return offsets[operand] + static_cast<std::int64_t>(piece.begin + i) * runs_.stride(operand);
+        };
+        for (std::size_t i = 0; i < piece.size; ++i) {
+          const std::int64_t place = chosen.place(at(1, i));
+          if (place < 0) continue;
+          std::memcpy(element(tensors[kOutput], output.type, at(0, i)),
+                      element(tensors[kInput], input.type, at(2, i) + place * input.strides[axis_]), bytes);
+        }
+      }
+    });
+    chosen.check();
+  }
+
+ private:
+  // Of output, indices, and the first elements of the input along the axis.
+  StridedRuns element_runs() const {
+    const TensorLayout& output = desc().tensor(kOutput);
+    TensorLayout input = desc().tensor(kInput);
+    for (std::size_t axis = 0; axis < output.rank; ++axis) {
+      if (axis != axis_ && input.sizes[axis] < output.sizes[axis]) {
+        throw std::invalid_argument(desc().type + ": the indices are longer than the input along another axis");
+      }
+      input.sizes[axis] = output.sizes[axis];
+    }
+    input.strides[axis_] = 0;
+    return StridedRuns(std::array<const TensorLayout*, 3>{&output, &desc().tensor(kIndices), &input});
+  }
+
+  std::size_t axis_;
+  StridedRuns runs_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_gather(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<Gather>(std::move(desc), target);
+}
+
+std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<GatherElements>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,83 @@
+"""Comparisons, functions of conditions, and what they choose: Equal, And, Where and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.operands import broadcast, compared, computed, present
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES"]
+
+
+def compare(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Equal, Greater, ... of numbers of one type, and And, Or and Xor of conditions."""
+    return [compared(lowering, node.operator, present(inputs[0]), present(inputs[1]))]
+
+
+def not_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Not."""
+    return [compared(lowering, "Equal", computed(lowering, present(inputs[0])), Constant(np.zeros((), np.bool_)))]
+
+
+def is_nan(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """IsNaN: of codes most often known."""
+    value = present(inputs[0])
+    if isinstance(value, Table) and not np.isnan(value.floats).any():
+        return [Constant(np.broadcast_to(np.bool_(False), value.shape))]
+    tensor = computed(lowering, value)
+    if tensor.dtype != np.float32:
+        raise NotNative(f"elements of type {tensor.dtype}")
+    return [compared(lowering, "Different", tensor, tensor)]
+
+
+class Chosen(Deferred):
+    """Elements of one value where a condition holds, elsewhere of another."""
+
+    def __init__(self, lowering: Lowering, condition: Tensor | Array, a: Value, b: Value) -> None:
+        self._lowering, self._condition, self._values = lowering, condition, (a, b)
+        self.shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Choose among codes of the same parameters: quantizing an element depends on no other."""
+        return self._emitted([self._lowering.quantized(value, parameters) for value in self._values])
+
+    def floats(self) -> Tensor:
+        """Choose among floats."""
+        return self._emitted([self._lowering.floats(value) for value in self._values])
+
+    def _emitted(self, values: Sequence[Tensor | Array]) -> Tensor:
+        dtype = values[0].dtype
+        if dtype != values[1].dtype:
+            raise NotNative(f"operands of type {dtype} and {values[1].dtype}")
+        operands = [broadcast(self._lowering, value, self.shape) for value in (self._condition, *values)]
+        return self._lowering.emit("ELEMENT_WISE_IF", operands, dtype, self.shape)
+
+
+def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Where: of floats that are no codes computed at once."""
+    condition, a, b = (present(value) for value in inputs)
+    if isinstance(condition, Constant) and condition.array.dtype == np.bool_:
+        chosen, other = (a, b) if condition.array.all() else (b, a)
+        is_settled = condition.array.all() or not condition.array.any()
+        if is_settled and np.broadcast_shapes(condition.shape, other.shape, chosen.shape) == chosen.shape:
+            return [chosen]
+    mask = lowering.floats(condition)
+    if mask.dtype != np.bool_:
+        raise NotNative("a condition of another type than BOOL")
+    result = Chosen(lowering, mask, a, b)
+    return [result if any(isinstance(value, Table | Dequantized | Deferred) for value in (a, b)) else result.computed()]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    **{("", name): compare for name in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
+    **{("", name): compare for name in ("And", "Or", "Xor")},
+    ("", "Not"): not_,
+    ("", "IsNaN"): is_nan,
+    ("", "Where"): where,
+}

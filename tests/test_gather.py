@@ -1,0 +1,141 @@
+"""GATHER and GATHER_ELEMENTS on random layouts, against the reference; indices that name nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from fills import input_fills
+from graph_cases import assert_native_matches_reference, random_tensor
+from laid_out import packed
+from native_operator import run_native
+from operator_case import OperatorCase
+from strategies import generators, input_strides, input_tensors, output_tensors, tensor_sizes
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+
+Devices = Mapping[str, dmlcpu.Device]
+
+DATA_TYPES = ("UINT8", "INT8", "FLOAT16", "INT32", "FLOAT32", "INT64")
+
+
+@st.composite
+def indices_into(draw: st.DrawFn, sizes: tuple[int, ...], length: int) -> StridedTensor:
+    """Of any sign; in gaps too, where they are not read."""
+    data_type, strides = draw(st.sampled_from(("INT32", "INT64"))), draw(input_strides(sizes))
+    places = draw(generators()).integers(-length, length, element_span(sizes, strides))
+    return StridedTensor(data_type, sizes, strides, places.astype(NUMPY_TYPES[data_type]))
+
+
+@st.composite
+def gather_cases(draw: st.DrawFn) -> OperatorCase:
+    sizes = draw(tensor_sizes())
+    axis, count = draw(st.integers(0, len(sizes) - 1)), draw(st.integers(1, 40))
+    data_type = draw(st.sampled_from(DATA_TYPES))
+    tensors = {
+        "input_tensor": draw(input_tensors(data_type, sizes, input_fills(NUMPY_TYPES[data_type]))),
+        "indices_tensor": draw(indices_into((count,), sizes[axis])),
+        "output_tensor": draw(output_tensors(data_type, (*sizes[:axis], count, *sizes[axis + 1 :]))),
+    }
+    return OperatorCase("GATHER", tensors, {"axis": [axis]})
+
+
+@st.composite
+def gather_elements_cases(draw: st.DrawFn) -> OperatorCase:
+    sizes = draw(tensor_sizes())
+    axis = draw(st.integers(0, len(sizes) - 1))
+    taken = tuple(draw(st.integers(1, size + 9 * (place == axis))) for place, size in enumerate(sizes))
+    data_type = draw(st.sampled_from(DATA_TYPES))
+    tensors = {
+        "input_tensor": draw(input_tensors(data_type, sizes, input_fills(NUMPY_TYPES[data_type]))),
+        "indices_tensor": draw(indices_into(taken, sizes[axis])),
+        "output_tensor": draw(output_tensors(data_type, taken)),
+    }
+    return OperatorCase("GATHER_ELEMENTS", tensors, {"axis": [axis]})
+
+
+@given(gather_cases(), st.booleans())
+def test_gather(devices: Devices, case: OperatorCase, owned: bool) -> None:
+    assert_native_matches_reference(devices, case, owned=["input_tensor"] if owned else [])
+
+
+@given(gather_elements_cases())
+def test_gather_elements(devices: Devices, case: OperatorCase) -> None:
+    assert_native_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize("operator", ["GATHER", "GATHER_ELEMENTS"])
+def test_several_tasks(devices: Devices, random_numbers: np.random.Generator, operator: str) -> None:
+    columns = 300 if operator == "GATHER" else 7
+    indices = random_numbers.integers(-50, 50, (20_001,) if operator == "GATHER_ELEMENTS" else (701,))
+    if operator == "GATHER_ELEMENTS":
+        indices = np.stack([indices] * columns, axis=1)
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, "UINT8", (50, columns)),
+        "indices_tensor": packed(indices),
+        "output_tensor": blank_tensor("UINT8", (len(indices), columns), None),
+    }
+    case = OperatorCase(operator, tensors, {"axis": [0]})
+    assert_native_matches_reference(devices, case)
+
+
+WRONG = [
+    *[(number, data_type) for number in (50, -51, 2**31 - 1, -(2**31)) for data_type in ("INT32", "INT64")],
+    *[(number, "INT64") for number in (2**32 + 3, 2**63 - 1, -(2**63))],
+]
+
+
+@pytest.mark.parametrize("operator", ["GATHER", "GATHER_ELEMENTS"])
+@pytest.mark.parametrize(("wrong", "data_type"), WRONG)
+@pytest.mark.parametrize("place", [0, 700])
+def test_indices_out_of_range(device: dmlcpu.Device, operator: str, wrong: int, data_type: str, place: int) -> None:
+    """None is taken modulo 2^32, and nothing is read for any."""
+    indices = np.zeros((701, 300) if operator == "GATHER_ELEMENTS" else 701, NUMPY_TYPES[data_type])
+    indices[place] = wrong
+    tensors = {
+        "input_tensor": packed(np.zeros((50, 300), np.uint8)),
+        "indices_tensor": packed(indices),
+        "output_tensor": blank_tensor("UINT8", (701, 300), None),
+    }
+    with pytest.raises(IndexError, match=rf"^got index {wrong}, expected one from -50 to 49$"):
+        run_native(device, operator, tensors, {"axis": [0]})
+
+
+INPUT, INDICES, OUTPUT = ((4, 5), "UINT8"), ((3,), "INT64"), ((4, 3), "UINT8")
+
+
+@pytest.mark.parametrize(
+    ("operator", "layouts", "axis"),
+    [
+        ("GATHER", [INPUT, INDICES, OUTPUT], 2),
+        ("GATHER", [INPUT, INDICES, OUTPUT], -1),
+        ("GATHER", [INPUT, INDICES, OUTPUT], 0),
+        ("GATHER", [INPUT, ((3, 1), "INT64"), OUTPUT], 1),
+        ("GATHER", [INPUT, ((4,), "INT64"), OUTPUT], 1),
+        ("GATHER", [INPUT, ((3,), "UINT8"), OUTPUT], 1),
+        ("GATHER", [INPUT, ((3,), "FLOAT32"), OUTPUT], 1),
+        ("GATHER", [INPUT, INDICES, ((4, 3), "INT8")], 1),
+        ("GATHER", [INPUT, INDICES, ((3, 3), "UINT8")], 1),
+        ("GATHER", [INPUT, INDICES, ((1, 4, 3), "UINT8")], 1),
+        ("GATHER_ELEMENTS", [INPUT, INDICES, OUTPUT], 1),
+        ("GATHER_ELEMENTS", [INPUT, ((5, 3), "INT64"), ((5, 3), "UINT8")], 1),
+        ("GATHER_ELEMENTS", [INPUT, ((4, 3), "INT64"), ((4, 2), "UINT8")], 1),
+        ("GATHER_ELEMENTS", [INPUT, ((4, 3), "INT64"), OUTPUT], 3),
+        ("GATHER_ELEMENTS", [INPUT, ((4, 3), "INT64"), ((4, 3), "INT8")], 1),
+        ("GATHER_ELEMENTS", [INPUT, ((4, 1, 3), "INT64"), ((4, 1, 3), "UINT8")], 1),
+    ],
+)
+def test_refuses_what_does_not_fit(
+    device: dmlcpu.Device, operator: str, layouts: list[tuple[tuple[int, ...], str]], axis: int
+) -> None:
+    names = ("input_tensor", "indices_tensor", "output_tensor")
+    tensors = {
+        name: packed(np.zeros(sizes, NUMPY_TYPES[data_type]))
+        for name, (sizes, data_type) in zip(names, layouts, strict=True)
+    }
+    with pytest.raises(ValueError, match=rf"{operator}|differ in sizes"):
+        run_native(device, operator, tensors, {"axis": [axis]})

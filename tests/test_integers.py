@@ -1,0 +1,222 @@
+"""What graphs compute of integers and conditions: arithmetic, comparisons, choices and sums, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from dispatching import difference, expected_storage, inside
+from fills import Fill, input_fills
+from graph_cases import assert_native_matches_reference, random_tensor, strides_of
+from laid_out import packed
+from native_operator import run_native
+from operator_case import OperatorCase
+from reference.logical import FUNCTIONS
+from strategies import input_tensors, output_tensors, tensor_sizes
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
+
+Devices = Mapping[str, dmlcpu.Device]
+
+AND = 6
+INTEGERS = ("INT32", "INT64")
+# By the number of the function.
+BINARY: Mapping[int, Callable[..., Any]] = {
+    0: np.add,
+    1: np.subtract,
+    2: np.multiply,
+    4: np.maximum,
+    5: np.minimum,
+}
+
+
+def few_numbers(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> Any:
+    """So few that two are often equal."""
+    return rng.integers(0, 3, count).astype(dtype)
+
+
+def fills(data_type: str) -> tuple[Fill, ...]:
+    return (few_numbers, *input_fills(NUMPY_TYPES[data_type]))
+
+
+def assert_equal(
+    devices: Devices, operator: str, tensors: Mapping[str, StridedTensor], attributes: dict[str, list[int]], values: Any
+) -> None:
+    expected = expected_storage(tensors["output_tensor"], values)
+    for label, device in devices.items():
+        result = run_native(device, operator, tensors, attributes)["output_tensor"]
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+@given(st.sampled_from(sorted(BINARY)), st.sampled_from(INTEGERS), st.data())
+def test_binary(devices: Devices, function: int, data_type: str, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    a, b = (data.draw(input_tensors(data_type, sizes, fills(data_type))) for _ in range(2))
+    tensors = {"a_tensor": a, "b_tensor": b, "output_tensor": data.draw(output_tensors(data_type, sizes))}
+    with np.errstate(all="ignore"):
+        values = BINARY[function](a.logical(), b.logical())
+    assert_equal(devices, "ELEMENT_WISE_BINARY", tensors, {"function": [function]}, values)
+
+
+@given(st.sampled_from(range(len(FUNCTIONS))), st.sampled_from(("UINT8", "INT32", "INT64", "FLOAT32")), st.data())
+def test_logical(devices: Devices, function: int, data_type: str, data: st.DataObject) -> None:
+    data_type = "UINT8" if function >= AND else data_type
+    sizes = data.draw(tensor_sizes())
+    tensors = {
+        "a_tensor": data.draw(input_tensors(data_type, sizes, fills(data_type))),
+        "b_tensor": data.draw(input_tensors(data_type, sizes, fills(data_type))),
+        "output_tensor": data.draw(output_tensors("UINT8", sizes)),
+    }
+    case = OperatorCase("ELEMENT_WISE_LOGICAL", tensors, {"function": [function]})
+    assert_native_matches_reference(devices, case)
+
+
+@given(st.sampled_from(("UINT8", "INT8", "FLOAT16", "UINT16", "INT32", "FLOAT32", "INT64")), st.data())
+def test_if(devices: Devices, data_type: str, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    condition = data.draw(input_tensors("UINT8", sizes, (few_numbers, *input_fills(np.dtype(np.uint8)))))
+    a, b = (data.draw(input_tensors(data_type, sizes, input_fills(NUMPY_TYPES[data_type]))) for _ in range(2))
+    output = data.draw(output_tensors(data_type, sizes))
+    tensors = {"condition_tensor": condition, "a_tensor": a, "b_tensor": b, "output_tensor": output}
+    values = np.where(condition.logical() != 0, a.logical(), b.logical())
+    assert_equal(devices, "ELEMENT_WISE_IF", tensors, {}, values)
+
+
+@pytest.mark.parametrize("repeating", ["none", "condition", "a", "b", "a and b", "all"])
+def test_if_of_long_runs(devices: Devices, random_numbers: np.random.Generator, repeating: str) -> None:
+    """Longer than a task."""
+    sizes = (3, 50_021)
+
+    def operand(name: str, data_type: str) -> StridedTensor:
+        strides = (0, 0) if repeating == "all" or name in repeating.split(" and ") else None
+        return random_tensor(random_numbers, data_type, sizes, strides)
+
+    condition, a, b = operand("condition", "UINT8"), operand("a", "INT32"), operand("b", "INT32")
+    tensors = {"condition_tensor": condition, "a_tensor": a, "b_tensor": b}
+    tensors["output_tensor"] = blank_tensor("INT32", sizes, None)
+    values = np.where(condition.logical() != 0, a.logical(), b.logical())
+    assert_equal(devices, "ELEMENT_WISE_IF", tensors, {}, values)
+
+
+@st.composite
+def summations(draw: st.DrawFn) -> OperatorCase:
+    sizes = draw(tensor_sizes())
+    data_type = draw(st.sampled_from(INTEGERS))
+    tensors = {
+        "input_tensor": draw(input_tensors(data_type, sizes, fills(data_type))),
+        "output_tensor": draw(output_tensors(data_type, sizes)),
+    }
+    attributes = {
+        "axis": [draw(st.integers(0, len(sizes) - 1))],
+        "axis_direction": [draw(st.integers(0, 1))],
+        "has_exclusive_sum": [draw(st.integers(0, 1))],
+    }
+    return OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes)
+
+
+@given(summations())
+def test_cumulative_summation(devices: Devices, case: OperatorCase) -> None:
+    assert_native_matches_reference(devices, case)
+
+
+def test_cumulative_summation_of_several_tasks(devices: Devices, random_numbers: np.random.Generator) -> None:
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, "INT64", (300, 40, 20)),
+        "output_tensor": blank_tensor("INT64", (300, 40, 20), None),
+    }
+    attributes = {"axis": [1], "axis_direction": [0], "has_exclusive_sum": [0]}
+    assert_native_matches_reference(devices, OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes))
+
+
+@pytest.mark.parametrize("operator", ["ARGMAX", "ARGMIN"])
+@given(st.sampled_from(("UINT8", "INT8", "FLOAT32")), st.integers(0, 1), st.data())
+def test_places_of_extremes(
+    devices: Devices, operator: str, data_type: str, direction: int, data: st.DataObject
+) -> None:
+    sizes = data.draw(tensor_sizes())
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    x = data.draw(input_tensors(data_type, sizes, (few_numbers, *input_fills(NUMPY_TYPES[data_type])[:3])))
+    output = data.draw(output_tensors("INT64", (*sizes[:axis], 1, *sizes[axis + 1 :])))
+    values = np.where(np.isnan(x.logical()), 0, x.logical())  # below, what a NaN does
+    plain = packed(values.astype(NUMPY_TYPES[data_type]))
+    find = np.argmax if operator == "ARGMAX" else np.argmin
+    rows = np.flip(values, axis) if direction else values
+    places = find(rows, axis, keepdims=True)
+    expected = sizes[axis] - 1 - places if direction else places
+    tensors = {"input_tensor": x if data_type != "FLOAT32" else plain, "output_tensor": output}
+    assert_equal(devices, operator, tensors, {"axis": [axis], "axis_direction": [direction]}, expected)
+
+
+@pytest.mark.parametrize("layout", ["channels first", "channels last"])
+def test_places_of_extremes_in_several_tasks(
+    devices: Devices, random_numbers: np.random.Generator, layout: str
+) -> None:
+    sizes = (2, 21, 190, 200)
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, "UINT8", sizes, strides_of(sizes, layout, 3)),
+        "output_tensor": blank_tensor("INT64", (2, 1, 190, 200), None),
+    }
+    expected = np.argmax(tensors["input_tensor"].logical(), 1, keepdims=True)
+    assert_equal(devices, "ARGMAX", tensors, {"axis": [1], "axis_direction": [0]}, expected)
+
+
+def test_a_nan_is_no_extreme_but_where_it_is_first(device: dmlcpu.Device) -> None:
+    x = np.float32([[1, np.nan, 3], [np.nan, 9, 1], [-np.inf, np.nan, -np.inf]])
+    tensors = {"input_tensor": packed(x), "output_tensor": blank_tensor("INT64", (3, 1), None)}
+    result = run_native(device, "ARGMAX", tensors, {"axis": [1], "axis_direction": [0]})["output_tensor"]
+    assert inside(result).tolist() == [2, 0, 0]
+
+
+def tensor(data_type: str, sizes: tuple[int, ...] = (3, 5)) -> StridedTensor:
+    return packed(np.zeros(sizes, NUMPY_TYPES[data_type]))
+
+
+SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
+
+
+@pytest.mark.parametrize(
+    ("operator", "tensors", "attributes"),
+    [
+        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT32"), tensor("INT64")], {"function": [0]}),
+        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT32")], {"function": [0]}),
+        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("FLOAT32")], {"function": [0]}),
+        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [3]}),
+        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [6]}),
+        ("ELEMENT_WISE_BINARY", [tensor("UINT8"), tensor("UINT8"), tensor("UINT8")], {"function": [0]}),
+        ("ELEMENT_WISE_LOGICAL", [tensor("INT64"), tensor("INT32"), tensor("UINT8")], {"function": [0]}),
+        ("ELEMENT_WISE_LOGICAL", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [0]}),
+        ("ELEMENT_WISE_LOGICAL", [tensor("INT64"), tensor("INT64"), tensor("UINT8")], {"function": [6]}),
+        ("ELEMENT_WISE_LOGICAL", [tensor("UINT8"), tensor("UINT8"), tensor("UINT8")], {"function": [9]}),
+        ("ELEMENT_WISE_LOGICAL", [tensor("UINT8"), tensor("UINT8", (5, 3)), tensor("UINT8")], {"function": [6]}),
+        ("ELEMENT_WISE_IF", [tensor("INT32"), tensor("INT32"), tensor("INT32"), tensor("INT32")], {}),
+        ("ELEMENT_WISE_IF", [tensor("UINT8"), tensor("INT32"), tensor("FLOAT32"), tensor("INT32")], {}),
+        ("ELEMENT_WISE_IF", [tensor("UINT8"), tensor("INT32"), tensor("INT32"), tensor("INT64")], {}),
+        ("ELEMENT_WISE_IF", [tensor("UINT8", (3, 1)), tensor("INT32"), tensor("INT32"), tensor("INT32")], {}),
+        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT32")], SUM),
+        ("CUMULATIVE_SUMMATION", [tensor("FLOAT32"), tensor("FLOAT32")], SUM),
+        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64", (4, 5))], SUM),
+        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis": [2]}),
+        ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis_direction": [2]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64")], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64", (3, 1))], {"axis": [2], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64", (2, 1))], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("UINT8"), tensor("INT64", (3,))], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("INT64"), tensor("INT64", (3, 1))], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMIN", [tensor("UINT8"), tensor("INT32", (3, 1))], {"axis": [1], "axis_direction": [0]}),
+        ("CAST", [tensor("INT64"), tensor("INT64")], {}),
+        ("CAST", [tensor("INT64"), tensor("UINT8")], {}),
+        ("CAST", [tensor("INT64"), tensor("INT32", (15,))], {}),
+    ],
+)
+def test_refuses(
+    device: dmlcpu.Device, operator: str, tensors: list[StridedTensor], attributes: dict[str, list[int]]
+) -> None:
+    names = ("condition_tensor", "a_tensor", "b_tensor") if len(tensors) == 4 else ("a_tensor", "b_tensor")
+    named = dict(zip((*names[: len(tensors) - 1], "output_tensor"), tensors, strict=True))
+    with pytest.raises(ValueError, match=rf"{operator}|differ in sizes"):
+        run_native(device, operator, named, attributes)

@@ -1,0 +1,381 @@
+"""What models compute of token numbers and masks, beside onnxruntime: look-ups, comparisons, choices, sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from dmlcpu import InvalidModelError
+from dmlcpu.errors import BindingError
+from onnx_models import Builder, assert_like_onnxruntime, codes
+
+Array = NDArray[Any]
+
+IDS = (2, 7)
+BOOL, FLOAT, INT32, INT64, UINT8 = 9, 1, 6, 7, 2
+
+
+def steps_of(builder: Builder) -> list[str]:
+    """The operators that a model became, which is one native graph."""
+    [partition] = dmlcpu.InferenceSession(builder.build()).partitions()
+    assert partition.provider == "dmlcpu"
+    return [step.type for step in partition.steps]
+
+
+def ids(rng: np.random.Generator, dtype: str = "int64", shape: tuple[int, ...] = IDS, length: int = 30) -> Array:
+    return rng.integers(-length, length, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("table", ["floats", "codes", "quantized codes", "along columns", "along rows", "computed"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_embeddings(random_numbers: np.random.Generator, dtype: str, table: str, axis: int) -> None:
+    builder = Builder()
+    indices = builder.input(dtype, IDS)
+    feeds = {"x": ids(random_numbers, dtype)}
+    shape = (30, 8) if axis == 0 else (4, 30)
+    numbers = codes(random_numbers, "int8", shape)
+    if table in ("floats", "computed"):
+        rows: Any = random_numbers.normal(0, 1, shape).astype(np.float32)
+        if table == "computed":
+            feeds["y"], rows = rows, builder.input("float32", shape, "y")
+        builder.output(builder.node("Gather", [rows, indices], axis=axis), "float32")
+    elif table == "codes":  # as dynamic quantization has it
+        taken = builder.node("Gather", [numbers, indices], axis=axis)
+        builder.output(builder.dequantized(taken, 0.01, np.int8(3)), "float32")
+    elif table == "quantized codes":
+        taken = builder.node("Gather", [builder.dequantized(numbers, 0.01, np.int8(3)), indices], axis=axis)
+        builder.output(builder.quantized(taken, 0.01, np.int8(3)), "int8")
+    else:
+        along = 1 if table == "along columns" else 0
+        scales, points = random_numbers.uniform(0.01, 0.1, shape[along]), codes(random_numbers, "int8", (shape[along],))
+        whole = builder.node("DequantizeLinear", [numbers, scales.astype(np.float32), points], axis=along)
+        builder.output(builder.node("Gather", [whole, indices], axis=axis), "float32")
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    # The shape of an output is another's memory.
+    assert steps_of(builder) == ["GATHER", "ELEMENT_WISE_DEQUANTIZE_LINEAR" if table == "codes" else "COPY"]
+
+
+def test_a_row_by_a_single_computed_index(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    rows = random_numbers.normal(0, 1, (5, 3)).astype(np.float32)
+    builder.output(builder.node("Gather", [rows, builder.input("int64", [])]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.array(-4)}, equal=True)
+
+
+@pytest.mark.parametrize("wrong", [30, -31, 2**32 + 1, -(2**63)])
+def test_tokens_out_of_range(wrong: int) -> None:
+    """Of any length, through a session that then goes on."""
+    builder = Builder()
+    tokens = builder.input("int64", ["batch", "tokens"])
+    builder.output(builder.node("Gather", [np.arange(30, dtype=np.float32), tokens]), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for shape in ((1, 4), (3, 2)):
+        feed = np.full(shape, 29)
+        feed[-1, -1] = wrong
+        with pytest.raises(BindingError, match=rf"^node Gather_0: got index {wrong}, expected one from -30 to 29$"):
+            session.run(None, {"x": feed})
+        feed[-1, -1] = -30
+        [result] = session.run(None, {"x": feed})
+        assert result[-1, -1] == 0
+        assert result[0, 0] == 29
+
+
+def test_constant_indices_out_of_range() -> None:
+    builder = Builder()
+    builder.output(builder.node("Gather", [builder.input("float32", (4, 3)), np.array([4])]), "float32")
+    with pytest.raises(InvalidModelError, match=r"[Ii]ndices"):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((4, 3), np.float32)})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
+def test_many_constant_indices(random_numbers: np.random.Generator, dtype: str) -> None:
+    builder = Builder()
+    x = builder.input(dtype, (3, 40))
+    builder.output(builder.node("Gather", [x, random_numbers.integers(-40, 40, (6, 5))], axis=1), dtype)
+    feed = random_numbers.integers(0, 2, (3, 40)).astype(dtype)
+    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
+    assert steps_of(builder) == ["GATHER", "COPY"]
+
+
+def grids(form: str) -> Array:
+    batch, column = np.arange(3)[:, None, None, None], np.arange(5)
+    return {
+        "repeated rows": np.broadcast_to(batch * 5 + column, (3, 2, 4, 5)),
+        "columns first": np.broadcast_to((batch * 5 + column).reshape(3, 5).T, (5, 3)),
+        "part": np.broadcast_to(4 + np.arange(6), (2, 6)),
+        "negative": np.arange(-15, 0),
+        "one": np.full((2, 2), 7),
+        "gaps": batch * 5 + column[:3],
+        "backwards": np.arange(14, -1, -1),
+        "not quite": np.append(np.arange(13), [12, 14]),
+    }[form]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["repeated rows", "columns first", "part", "negative", "one", "gaps", "backwards", "not quite"],
+)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_ranges_of_constant_indices(random_numbers: np.random.Generator, form: str, axis: int) -> None:
+    """Indices that only repeat or reorder whole axes are views, which one copy ends."""
+    builder = Builder()
+    shape = (15, 2) if axis == 0 else (2, 15, 3)
+    x = builder.input("int64", shape)
+    builder.output(builder.node("Gather", [x, grids(form)], axis=axis), "int64")
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.integers(0, 99, shape)}, equal=True)
+    if form not in ("gaps", "backwards", "not quite"):
+        assert steps_of(builder) == ["COPY"]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_gather_nd(random_numbers: np.random.Generator, count: int) -> None:
+    builder = Builder()
+    x = builder.input("float32", (3, 4, 5))
+    lengths = np.array([3, 4, 5][:count])
+    builder.output(builder.node("GatherND", [x, random_numbers.integers(-lengths, lengths, (2, 6, count))]), "float32")
+    feed = random_numbers.normal(0, 1, (3, 4, 5)).astype(np.float32)
+    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
+
+
+def test_gather_nd_out_of_range() -> None:
+    builder = Builder()
+    builder.output(builder.node("GatherND", [builder.input("float32", (3, 4)), np.array([[0, 4]])]), "float32")
+    with pytest.raises(InvalidModelError):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((3, 4), np.float32)})
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather_elements(random_numbers: np.random.Generator, axis: int) -> None:
+    builder = Builder()
+    builder.output(
+        builder.node("GatherElements", [np.arange(40).reshape(5, 8), builder.input("int64", (4, 3))], axis=axis),
+        "int64",
+    )
+    lengths = (5, 8)[axis]
+    feed = random_numbers.integers(-lengths, lengths, (4, 3))
+    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
+    assert steps_of(builder) == ["GATHER_ELEMENTS"]
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+@pytest.mark.parametrize("operator", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+def test_comparisons(random_numbers: np.random.Generator, dtype: str, operator: str) -> None:
+    builder = Builder()
+    x, y = builder.input(dtype, (3, 1, 5)), builder.input(dtype, (4, 5), "y")
+    builder.output(builder.node(operator, [x, y]), "bool")
+    builder.output(builder.node("Not", [builder.node(operator, [x, np.array(1, dtype)])]), "bool")
+    feeds = {"x": random_numbers.integers(0, 3, (3, 1, 5)).astype(dtype)}
+    feeds["y"] = random_numbers.integers(0, 3, (4, 5)).astype(dtype)
+    if dtype == "float32":
+        feeds["x"][0, 0, :2] = np.nan
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    assert set(steps_of(builder)) == {"ELEMENT_WISE_LOGICAL"}
+
+
+@pytest.mark.parametrize("operator", ["And", "Or", "Xor"])
+def test_conditions(random_numbers: np.random.Generator, operator: str) -> None:
+    """BOOL as inputs, as constants and as outputs."""
+    builder = Builder()
+    x, y = builder.input("bool", (3, 4, 5)), builder.input("bool", (4, 5), "y")
+    both = builder.node(operator, [x, y])
+    builder.output(both, "bool")
+    builder.output(builder.node(operator, [np.array([[[True]], [[False]], [[True]]]), y]), "bool")
+    builder.output(builder.node("Cast", [both], to=FLOAT), "float32")
+    builder.output(builder.node("Cast", [builder.node("Not", [x])], to=INT64), "int64")
+    feeds = {"x": random_numbers.random((3, 4, 5)) < 0.5, "y": random_numbers.random((4, 5)) < 0.5}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+def test_conditions_of_every_run(random_numbers: np.random.Generator) -> None:
+    """A run like the one before takes BOOL, not bytes, and returns BOOL."""
+    builder = Builder()
+    builder.output(builder.node("Not", [builder.input("bool", (4, 5))]), "bool")
+    session = dmlcpu.InferenceSession(builder.build())
+    for _ in range(3):
+        feed = random_numbers.random((4, 5)) < 0.5
+        [result] = session.run(None, {"x": feed})
+        np.testing.assert_array_equal(result, ~feed)
+        assert result.dtype == np.bool_
+        with pytest.raises(BindingError, match="got uint8"):
+            session.run(None, {"x": feed.view(np.uint8)})
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul", "Max", "Min"])
+def test_arithmetic(random_numbers: np.random.Generator, dtype: str, operator: str) -> None:
+    """Sums and products wrap."""
+    limits = np.iinfo(dtype)
+    builder = Builder()
+    x, y = builder.input(dtype, (3, 1, 5)), builder.input(dtype, (4, 5), "y")
+    builder.output(builder.node(operator, [x, y]), dtype)
+    builder.output(builder.node(operator, [np.array(7, dtype), x]), dtype)
+    feeds = {"x": random_numbers.integers(limits.min, limits.max, (3, 1, 5), dtype)}
+    feeds["y"] = random_numbers.integers(limits.min, limits.max, (4, 5), dtype)
+    with np.errstate(all="ignore"):
+        results = dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+        function = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum}
+        np.testing.assert_array_equal(results[0], function[operator](feeds["x"], feeds["y"]))
+        np.testing.assert_array_equal(results[1], function[operator](np.array(7, dtype), feeds["x"]))
+    assert set(steps_of(builder)) == {"ELEMENT_WISE_BINARY"}
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        *[("int64", to) for to in (FLOAT, INT32, BOOL)],
+        *[("int32", to) for to in (FLOAT, INT64, BOOL)],
+        *[("bool", to) for to in (FLOAT, INT32, INT64)],
+        *[("float32", to) for to in (INT64, BOOL)],
+        ("uint8", INT64),
+        ("int8", INT64),
+    ],
+)
+def test_casts(random_numbers: np.random.Generator, source: str, target: int) -> None:
+    builder = Builder()
+    x = builder.input(source, (4, 33))
+    dtypes = {FLOAT: "float32", INT32: "int32", INT64: "int64", BOOL: "bool"}
+    builder.output(builder.node("Cast", [x], to=target), dtypes[target])
+    if source == "bool":
+        feed = random_numbers.random((4, 33)) < 0.5
+    elif source == "float32":
+        feed = random_numbers.normal(0, 1e6, (4, 33)).astype(source)
+    else:
+        limits = np.iinfo(source)
+        feed = random_numbers.integers(limits.min, limits.max, (4, 33), source)
+    feed[0, :9] = 0
+    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
+    assert len(steps_of(builder)) == 1
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("options", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}], ids=str)
+@pytest.mark.parametrize("axis", [0, -1])
+def test_cumulative_sums(
+    random_numbers: np.random.Generator, dtype: str, options: Mapping[str, int], axis: int
+) -> None:
+    builder = Builder()
+    builder.output(builder.node("CumSum", [builder.input(dtype, (4, 9)), np.array(axis)], **options), dtype)
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.integers(-9, 9, (4, 9)).astype(dtype)}, equal=True)
+    assert steps_of(builder) == ["CUMULATIVE_SUMMATION"]
+
+
+@pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize("options", [{}, {"keepdims": 0}, {"select_last_index": 1}], ids=str)
+@pytest.mark.parametrize("form", ["floats", "codes", "falling"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_places_of_extremes(
+    random_numbers: np.random.Generator, operator: str, options: Mapping[str, int], form: str, axis: int
+) -> None:
+    """Of codes, where they have the floats' order: with a scale below 0 they have not."""
+    builder = Builder()
+    x = builder.input("float32" if form == "floats" else "uint8", (3, 5, 7))
+    feed = random_numbers.integers(0, 9, (3, 5, 7))
+    value = x if form == "floats" else builder.dequantized(x, -0.1 if form == "falling" else 0.1, np.uint8(3))
+    builder.output(builder.node(operator, [value], axis=axis, **options), "int64")
+    feeds = {"x": feed.astype("float32" if form == "floats" else "uint8")}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    steps = steps_of(builder)
+    assert ("ELEMENT_WISE_DEQUANTIZE_LINEAR" in steps) == (form == "falling")
+    assert operator.upper() in steps
+
+
+def test_constants_of_constant_indices(random_numbers: np.random.Generator) -> None:
+    """As of token types that nobody gives: only the last look-up is left, and that of constants."""
+    builder = Builder()
+    types = builder.node("GatherElements", [np.zeros((1, 9), np.int64), np.arange(-2, 5)[None]], axis=1)
+    rows = builder.node("Gather", [random_numbers.normal(0, 1, (2, 4)).astype(np.float32), types])
+    builder.output(builder.node("Add", [builder.input("float32", (1, 7, 4)), rows]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.ones((1, 7, 4), np.float32)}, equal=True)
+    assert steps_of(builder) == ["ELEMENT_WISE_BINARY"]
+
+
+SCORES = (2, 3, 5, 5)
+
+
+def chosen(builder: Builder, form: str, mask: str, scores: Sequence[str]) -> str:
+    operands: Any = [mask, scores[0], np.float32(-1e4)]
+    if form == "other way":
+        operands = [mask, np.float32(-1e4), scores[0]]
+    if form == "two":
+        operands = [mask, *scores]
+    result: str = builder.node("Where", operands)
+    return result
+
+
+@pytest.mark.parametrize("form", ["one", "other way", "two"])
+@pytest.mark.parametrize("quantized", [False, True])
+def test_choices(random_numbers: np.random.Generator, form: str, quantized: bool) -> None:
+    builder = Builder()
+    mask = builder.node("Cast", [builder.input("int64", (2, 1, 1, 5), "mask")], to=BOOL)
+    feeds = {"mask": random_numbers.integers(0, 2, (2, 1, 1, 5))}
+    scores = []
+    for name in ("x", "y") if form == "two" else ("x",):
+        feeds[name] = codes(random_numbers, "uint8", SCORES)
+        scores.append(builder.dequantized(builder.input("uint8", SCORES, name), 0.1, np.uint8(7)))
+    result = chosen(builder, form, mask, scores)
+    builder.output(builder.quantized(result, 0.2, np.uint8(200)) if quantized else result, "float32")
+    if quantized:
+        builder.outputs[-1].type.tensor_type.elem_type = UINT8
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    steps = steps_of(builder)
+    assert steps.count("ELEMENT_WISE_IF") == 1
+    assert not quantized or set(steps) == {"ELEMENT_WISE_LOGICAL", "CODE_TABLE", "ELEMENT_WISE_IF"}
+
+
+@pytest.mark.parametrize("condition", [True, False])
+@pytest.mark.parametrize("wide", [True, False])
+def test_choices_that_are_known(random_numbers: np.random.Generator, condition: bool, wide: bool) -> None:
+    """Nothing is computed, unless the condition has axes that the chosen operand has not."""
+    builder = Builder()
+    x, y = builder.input("float32", (3, 4)), builder.input("float32", (3, 4), "y")
+    mask = np.full((2, 3, 4) if wide else (4,), condition)
+    builder.output(builder.node("Neg", [builder.node("Where", [mask, x, y])]), "float32")
+    feeds = {name: random_numbers.normal(0, 1, (3, 4)).astype(np.float32) for name in ("x", "y")}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    assert ("ELEMENT_WISE_IF" in steps_of(builder)) == wide
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_nan_is_replaced(random_numbers: np.random.Generator, quantized: bool) -> None:
+    """As behind a softmax of a row that is masked altogether; codes have no NaN."""
+    builder = Builder()
+    x = builder.input("uint8" if quantized else "float32", (3, 4))
+    value = builder.dequantized(x, 0.1, np.uint8(7)) if quantized else x
+    result = builder.node("Where", [builder.node("IsNaN", [value]), np.float32(0), value])
+    builder.output(builder.quantized(result, 0.1, np.uint8(7)) if quantized else result, "float32")
+    feed: Array = codes(random_numbers, "uint8", (3, 4))
+    if quantized:
+        builder.outputs[-1].type.tensor_type.elem_type = UINT8
+    else:
+        feed = np.where(feed % 2, np.float32(np.nan), feed.astype(np.float32))
+    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
+    if quantized:
+        assert dmlcpu.InferenceSession(builder.build()).partitions() == []
+    else:
+        assert steps_of(builder) == ["ELEMENT_WISE_LOGICAL", "ELEMENT_WISE_IF"]
+
+
+def test_conditions_between_parts(random_numbers: np.random.Generator) -> None:
+    """BOOL and INT64 values that onnxruntime makes of native ones, and the other way round."""
+    builder = Builder()
+    x = builder.input("int64", (3, 4))
+    even = builder.node("Equal", [builder.node("Mod", [x, np.array(2)]), np.array(0)])
+    count = builder.node("Mod", [builder.node("Cast", [builder.node("Not", [even])], to=INT64), np.array(5)])
+    builder.output(builder.node("And", [builder.node("Not", [even]), builder.node("Greater", [count, x])]), "bool")
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.integers(-3, 9, (3, 4))}, equal=True, native=False)
+
+
+def test_cubes(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.input("float32", (3, 50))
+    builder.output(builder.node("Pow", [x, np.float32(3)]), "float32")
+    feed = random_numbers.normal(0, 3, (3, 50)).astype(np.float32)
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
+    np.testing.assert_array_equal(result, feed * feed * feed)
+    assert_like_onnxruntime(builder.build(), {"x": feed})
