@@ -17,8 +17,8 @@ from dmlcpu.schema import place_of
 from dmlcpu.tensor import dtype_of, is_four_bits, span_in_elements
 from fills import any_integers, ordinary_floats, ordinary_scales
 from operator_case import canonical_bits
+from operator_samples import changed
 from strided_tensor import FILL_BYTE
-from valid_descs import changed
 
 __all__ = [
     "Arrays",

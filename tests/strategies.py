@@ -11,9 +11,10 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from filled_tensors import filled
 from fills import INTEGERS, Fill
 from operator_case import OperatorCase
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from strided_tensor import StridedTensor, blank_tensor
 
 __all__ = [
     "BYTE_TYPES",
@@ -98,8 +99,7 @@ def input_tensors(draw: st.DrawFn, data_type: str, sizes: tuple[int, ...], fills
     """A tensor on a random layout. Its gaps are filled like its elements, so that reading one would tell."""
     strides = draw(input_strides(sizes))
     fill = draw(st.sampled_from(fills))
-    buffer = fill(draw(generators()), NUMPY_TYPES[data_type], element_span(sizes, strides))
-    return StridedTensor(data_type, sizes, strides, buffer)
+    return filled(draw(generators()), data_type, sizes, fill, strides)
 
 
 @st.composite

@@ -15,7 +15,7 @@ import dmlcpu
 from bound_arrays import blank_outputs, compiled, dispatched, output_names, random_inputs, same_bits
 from conftest import SEED
 from dmlcpu.tensor import dtype_of, is_four_bits, span_in_elements
-from valid_descs import ADD, DEQUANTIZE, DYNAMIC, VALID_DESCS, changed, tensor
+from operator_samples import ADD, DEQUANTIZE, DYNAMIC, VALID_DESCS, changed, tensor
 
 
 def assert_refused(operator: dmlcpu.CompiledOperator, field: str, memory: NDArray[np.uint8], **bindings: Any) -> None:

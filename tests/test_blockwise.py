@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
+from block_shapes import CODE_TYPES, blocked_case
 from dispatching import assert_matches_reference, dispatch, expected_storage
-from fills import INTEGERS, SCALES, Fill, input_fills
+from fills import INTEGERS, SCALES, input_fills
 from operator_case import OperatorCase
-from strategies import Run, generators, input_strides, output_tensors, runs
-from strided_tensor import NUMPY_TYPES, PACKED_TYPES, StridedTensor, blank_tensor, buffer_length
+from strategies import Run, input_tensors, output_tensors, runs
+from strided_tensor import NUMPY_TYPES, PACKED_TYPES, StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
 
-CODE_TYPES = ("UINT8", "INT8", "UINT4", "INT4")
 FLOAT_TYPES = ("FLOAT32", "FLOAT16")
 
 
@@ -38,26 +38,17 @@ def blocked_sizes(draw: st.DrawFn, max_elements: int = 4000) -> tuple[tuple[int,
 
 
 @st.composite
-def tensors(draw: st.DrawFn, data_type: str, sizes: tuple[int, ...], fills: Sequence[Fill]) -> StridedTensor:
-    """As `input_tensors`, of 4-bit types too."""
-    strides = draw(input_strides(sizes))
-    fill = draw(st.sampled_from(fills))
-    buffer = fill(draw(generators()), NUMPY_TYPES[data_type], buffer_length(data_type, sizes, strides))
-    return StridedTensor(data_type, sizes, strides, buffer)
-
-
-@st.composite
 def cases(draw: st.DrawFn) -> OperatorCase:
     sizes, blocks = draw(blocked_sizes())
     codes, floats = draw(st.sampled_from(CODE_TYPES)), draw(st.sampled_from(FLOAT_TYPES))
     operator = draw(st.sampled_from(("QUANTIZE", "DEQUANTIZE")))
     given_type, made_type = (floats, codes) if operator == "QUANTIZE" else (codes, floats)
     fills = input_fills(NUMPY_TYPES[given_type])
-    parameters = {"quantization_tensors[0]": draw(tensors(floats, blocks, SCALES))}
+    parameters = {"quantization_tensors[0]": draw(input_tensors(floats, blocks, SCALES))}
     if draw(st.booleans()):
-        parameters["quantization_tensors[1]"] = draw(tensors(codes, blocks, INTEGERS))
+        parameters["quantization_tensors[1]"] = draw(input_tensors(codes, blocks, INTEGERS))
     every = {
-        "input_tensor": draw(tensors(given_type, sizes, fills)),
+        "input_tensor": draw(input_tensors(given_type, sizes, fills)),
         **parameters,
         "output_tensor": draw(output_tensors(made_type, sizes)),
     }
@@ -69,26 +60,6 @@ def test_objects_equal_the_reference(devices: Devices, run: Run) -> None:
     """Packed tensors are bound flat only."""
     shaped = [field for field in run.shaped if run.case.tensors[field].data_type not in PACKED_TYPES]  # type: ignore[union-attr]
     assert_matches_reference(devices, run.case, owned=run.owned, shaped=shaped)
-
-
-def filled(rng: np.random.Generator, data_type: str, sizes: tuple[int, ...], fill: Fill) -> StridedTensor:
-    return StridedTensor(
-        data_type, sizes, None, fill(rng, NUMPY_TYPES[data_type], buffer_length(data_type, sizes, None))
-    )
-
-
-def blocked_case(
-    rng: np.random.Generator, operator: str, types: tuple[str, str], sizes: tuple[int, ...], blocks: tuple[int, ...]
-) -> OperatorCase:
-    codes, floats = types
-    given_type, made_type = (floats, codes) if operator == "QUANTIZE" else (codes, floats)
-    every = {
-        "input_tensor": filled(rng, given_type, sizes, input_fills(NUMPY_TYPES[given_type])[0]),
-        "quantization_tensors[0]": filled(rng, floats, blocks, SCALES[0]),
-        "quantization_tensors[1]": filled(rng, codes, blocks, INTEGERS[0]),
-        "output_tensor": blank_tensor(made_type, sizes, None),
-    }
-    return OperatorCase(operator, every, {"quantization_type": 2})
 
 
 # How weights are cut: along the last axis, along the one before, by row, by column, in all, by element, odd lengths.

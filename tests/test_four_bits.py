@@ -19,10 +19,10 @@ from conftest import SEED
 from dispatching import operator_desc
 from dmlcpu.bindings import BindingResolver
 from operator_case import OperatorCase
+from operator_samples import BLOCK_DEQUANTIZE, BLOCK_QUANTIZE, changed, tensor
 from strategies import Run, runs
 from strided_tensor import FILL_BYTE, PACKED_TYPES, StridedTensor
 from test_blockwise import cases
-from valid_descs import BLOCK_DEQUANTIZE, BLOCK_QUANTIZE, changed, tensor
 
 SCALE, ZERO_POINT = "quantization_tensors[0]", "quantization_tensors[1]"
 QUANTIZE_4 = changed(

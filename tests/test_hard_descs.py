@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from bound_arrays import compiled
 from dmlcpu.tensor import dtype_of
-from valid_descs import (
+from operator_samples import (
     ADD,
     BLOCK_DEQUANTIZE,
     BLOCK_QUANTIZE,
