@@ -51,16 +51,15 @@ def permuting_filter(rng: Rng, channels: int) -> Any:
     return filters
 
 
-def add_point_convolution(graph: NativeGraph, x: int, filters: Any, channels: int) -> int:
-    """Add a 1x1 convolution with all scales 1 and zero points 0, saturating."""
-    batch, _, height, width = graph.descs[x].sizes
+def add_point_convolution(graph: NativeGraph, x: int, filters: Any, sizes: Sequence[int]) -> int:
+    """Add a 1x1 convolution to an output of these sizes, with all scales 1 and zero points 0, saturating."""
     one = graph.add_array(np.ones((1, 1, 1, 1), np.float32))
     inputs = [x, one, None, graph.add_array(filters), one, None, None, one, None]
     attributes = {"strides": (1, 1), "dilations": (1, 1), "start_padding": (0, 0), "end_padding": (0, 0)}
     [y] = graph.add_node(
         "QUANTIZED_LINEAR_CONVOLUTION",
         inputs,
-        [TensorDesc(TensorDataType.UINT8, (batch, channels, height, width))],
+        [TensorDesc(TensorDataType.UINT8, sizes)],
         {**attributes, "group_count": (1,)},
     )
     return y

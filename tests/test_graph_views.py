@@ -35,9 +35,11 @@ def test_joined_values_are_written_into_their_places(devices: Devices, random_nu
     for label, device in devices.items():
         graph = NativeGraph()
         image = graph.add_input("input_0", TensorDesc.from_array(x))
-        parts = [add_point_convolution(graph, image, one, 6) for one in filters]
+        parts = [add_point_convolution(graph, image, one, x.shape) for one in filters]
         whole = graph.add_view("JOIN", parts, (2, 18, 5, 3), {"axis": (1,)})
-        graph.mark_output(add_point_convolution(graph, whole, last, 18), "output_0", TensorDesc.from_array(expected))
+        graph.mark_output(
+            add_point_convolution(graph, whole, last, expected.shape), "output_0", TensorDesc.from_array(expected)
+        )
         compiled = CompiledGraph(device, graph)
         assert "COPY" not in compiled.describe(), label
         np.testing.assert_array_equal(compiled.dispatch(input_0=x), expected, label)
@@ -52,9 +54,11 @@ def test_slices_and_transpositions_are_read_in_place(devices: Devices, random_nu
         # {N, H, W, C} codes, as many models have them at their beginning.
         image = graph.add_input("input_0", TensorDesc(TensorDataType.UINT8, (2, 7, 8, 12)))
         planes = graph.add_view("TRANSPOSE", [image], (2, 12, 7, 8), {"permutation": (0, 3, 1, 2)})
-        y = add_point_convolution(graph, planes, first, 12)
+        y = add_point_convolution(graph, planes, first, x.shape)
         part = graph.add_view("SLICE", [y], (2, 6, 3, 8), {"starts": (0, 3, 1, 0), "steps": (1, 1, 2, 1)})
-        graph.mark_output(add_point_convolution(graph, part, second, 6), "output_0", TensorDesc.from_array(expected))
+        graph.mark_output(
+            add_point_convolution(graph, part, second, expected.shape), "output_0", TensorDesc.from_array(expected)
+        )
         compiled = CompiledGraph(device, graph)
         assert "COPY" not in compiled.describe(), label
         np.testing.assert_array_equal(
@@ -68,7 +72,7 @@ def test_reshapes_keep_the_row_major_order(devices: Devices, random_numbers: Rng
     expected = applied(x, filters).reshape(sizes)
     for label, device in devices.items():
         graph = NativeGraph()
-        y = add_point_convolution(graph, graph.add_input("input_0", TensorDesc.from_array(x)), filters, 6)
+        y = add_point_convolution(graph, graph.add_input("input_0", TensorDesc.from_array(x)), filters, x.shape)
         reshaped = graph.add_view("RESHAPE", [y], sizes)
         graph.mark_output(reshaped, "output_0", TensorDesc.from_array(expected))
         np.testing.assert_array_equal(CompiledGraph(device, graph).dispatch(input_0=x), expected, label)
