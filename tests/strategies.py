@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from filled_tensors import filled
-from fills import INTEGERS, Fill
+from fills import INTEGERS, SCALES, Fill
 from operator_case import OperatorCase
 from strided_tensor import StridedTensor, blank_tensor
 
@@ -20,6 +20,7 @@ __all__ = [
     "BYTE_TYPES",
     "Run",
     "arrays",
+    "binary_cases",
     "generators",
     "input_strides",
     "input_tensors",
@@ -121,6 +122,26 @@ def arrays(draw: st.DrawFn, dtype: np.dtype[Any], shape: tuple[int, ...], fills:
     tensor = draw(input_tensors(dtype.name.upper(), shape, fills))
     flips = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
     return tensor.logical()[tuple(slice(None, None, -1 if flip else 1) for flip in flips)]
+
+
+@st.composite
+def binary_cases(draw: st.DrawFn, operator: str) -> OperatorCase:
+    """Of two operands and an output of 8-bit codes, each with a scale and a zero point."""
+    sizes = draw(tensor_sizes())
+    ones = (1,) * len(sizes)
+    a_type, b_type, output_type = (draw(st.sampled_from(BYTE_TYPES)) for _ in range(3))
+    tensors = {
+        "a_tensor": draw(input_tensors(a_type, sizes, INTEGERS)),
+        "a_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "a_zero_point_tensor": draw(optional_zero_points(a_type, ones)),
+        "b_tensor": draw(input_tensors(b_type, sizes, INTEGERS)),
+        "b_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "b_zero_point_tensor": draw(optional_zero_points(b_type, ones)),
+        "output_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "output_zero_point_tensor": draw(optional_zero_points(output_type, ones)),
+        "output_tensor": draw(output_tensors(output_type, sizes)),
+    }
+    return OperatorCase(operator, tensors, {})
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from argument_forms import assert_equal
+from argument_forms import anything, assert_equal
 from conftest import SEED
 from dmlcpu import TensorDataType
 from reference.blocks import LIMITS
 from reference.dequantize import dequantize
 from reference.quantize import quantize
 from strided_tensor import NUMPY_TYPES, PACKED_TYPES, StridedTensor
-from test_function_errors import anything
 
 SHAPE = (4, 3, 8)
 CODE_TYPES = tuple(LIMITS)

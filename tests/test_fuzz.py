@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from bound_arrays import (
+    addresses,
     blank_outputs,
     compiled,
     dispatched,
@@ -36,7 +37,6 @@ from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, FieldKind
 from dmlcpu.tensor import dtype_of, span_in_elements
 from operator_samples import SAMPLES, VALID_DESCS, changed, tensor
 from strided_tensor import FILL_BYTE
-from test_binding_overlaps import addresses
 
 SCALAR = dmlcpu.Device(isa="scalar", num_threads=1)
 BEST = dmlcpu.Device(num_threads=2)
