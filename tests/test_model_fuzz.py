@@ -35,6 +35,15 @@ def test_flipped_bits(name: str, flips: list[tuple[float, int]]) -> None:
     survives(bytes(model))
 
 
+def test_axes_that_are_the_same() -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, 3)), 0.1, np.uint8(3))
+    y = builder.node("Unsqueeze", [x, np.int64([1, -3])])
+    builder.output(builder.quantized(y, 0.1, np.uint8(3)), "uint8")
+    with pytest.raises(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(builder.build())
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes(model: bytes) -> None:
     survives(model)
