@@ -18,7 +18,7 @@ from bench import native
 from bench.choices import chosen, installed_versions
 from bench.convolution_case import CODE_TYPES, ConvolutionCase, Layout, PreparedCall
 from bench.peers import PEERS, Peer
-from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
+from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
 from bench.shapes import available_shape_files, read_shapes
 from bench.timing import REPEATS, alternating_medians
 
@@ -29,7 +29,7 @@ _TOLERANCE = 1
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Compared):
     """One convolution in one layout: seconds a call, and how dmlcpu stands."""
 
     shape: str
@@ -39,15 +39,6 @@ class Row:
     seconds: float
     fraction_of_limit: float | None
     peer_seconds: Mapping[str, float]
-
-    def ratio(self, peer: str) -> float | None:
-        """How many times dmlcpu is as fast as a peer."""
-        return self.peer_seconds[peer] / self.seconds if peer in self.peer_seconds else None
-
-    @property
-    def ratio_over_best(self) -> float | None:
-        """The same over the fastest peer."""
-        return min(self.peer_seconds.values()) / self.seconds if self.peer_seconds else None
 
 
 def command(

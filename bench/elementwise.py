@@ -17,7 +17,7 @@ from bench.choices import chosen, installed_versions
 from bench.convolution_case import PreparedCall
 from bench.elementwise_case import LAYOUTS, OPERATORS, SIZES, ElementwiseCase, Layout, Operator
 from bench.peers.elementwise import ELEMENTWISE_PEERS, ElementwisePeer
-from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
+from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
 from bench.timing import REPEATS, alternating_medians
 
 __all__ = ["command"]
@@ -28,7 +28,7 @@ _FLOAT_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Compared):
     """One operator on one layout and size: seconds of a dispatch, of a function's call, of a copy and of peers."""
 
     operator: Operator
@@ -43,15 +43,6 @@ class Row:
     def label(self) -> str:
         """Operator, layout and size."""
         return f"{self.operator} {self.layout} {_size_text(self.elements)}"
-
-    def ratio(self, peer: str) -> float | None:
-        """How many times a dispatch is as fast as a peer."""
-        return self.peer_seconds[peer] / self.seconds if peer in self.peer_seconds else None
-
-    @property
-    def ratio_over_best(self) -> float | None:
-        """The same over the fastest peer."""
-        return min(self.peer_seconds.values()) / self.seconds if self.peer_seconds else None
 
 
 def command(

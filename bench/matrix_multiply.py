@@ -17,7 +17,7 @@ from bench.choices import chosen, installed_versions
 from bench.convolution_case import CODE_TYPES
 from bench.matrix_case import NETWORKS, MatrixCase, MatrixShape, Result
 from bench.peers.matrix_multiply import MATRIX_PEERS, peer_version
-from bench.report import Column, geometric_mean, print_table, write_json
+from bench.report import Column, Compared, geometric_mean, print_table, write_json
 from bench.timing import REPEATS, alternating_medians
 
 __all__ = ["command"]
@@ -27,7 +27,7 @@ _FEW_ROWS = 8
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Compared):
     """One product: seconds a call, and how dmlcpu stands."""
 
     network: str
@@ -39,10 +39,6 @@ class Row:
     fraction_of_limit: float | None
     fraction_of_read: float | None
     peer_seconds: Mapping[str, float]
-
-    def ratio(self, peer: str) -> float | None:
-        """How many times dmlcpu is as fast as a peer."""
-        return self.peer_seconds[peer] / self.seconds if peer in self.peer_seconds else None
 
 
 def command(

@@ -17,7 +17,7 @@ from bench.choices import chosen, installed_versions
 from bench.model_case import Agreement, Placement, StepCost, agreement, placement, slowest_steps, start_seconds
 from bench.model_zoo import FORMS, NETWORKS, MissingPackageError, Network, TinyNetwork, default_folder
 from bench.peers.models import MODEL_PEERS, ModelPeer, OpenModel
-from bench.report import Column, geometric_mean, plot_ratios, print_table, write_json
+from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
 from bench.timing import REPEATS, Clock, alternating_medians, scaling
 
 __all__ = ["command"]
@@ -30,7 +30,7 @@ _TOLERANCE = 0.25
 
 
 @dataclass(frozen=True)
-class Row:
+class Row(Compared):
     """One network in one form: seconds a run, how dmlcpu stands, and how it scales with callers."""
 
     network: str
@@ -45,10 +45,6 @@ class Row:
     peer_notes: Mapping[str, str] = field(default_factory=dict)
     slowest: Sequence[StepCost] = ()
     scaling: float | None = None
-
-    def ratio(self, peer: str) -> float | None:
-        """How many times dmlcpu is as fast as a peer."""
-        return self.peer_seconds[peer] / self.seconds if peer in self.peer_seconds else None
 
 
 def command(

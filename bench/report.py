@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["Column", "geometric_mean", "plot_ratios", "print_table", "write_json"]
+__all__ = ["Column", "Compared", "geometric_mean", "plot_ratios", "print_table", "write_json"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,22 @@ class Column:
     head: str
     text: Callable[[Any], str]
     left: bool = False
+
+
+class Compared:
+    """What rows have that were timed beside peers."""
+
+    seconds: float
+    peer_seconds: Mapping[str, float]
+
+    def ratio(self, peer: str) -> float | None:
+        """How many times dmlcpu is as fast as a peer."""
+        return self.peer_seconds[peer] / self.seconds if peer in self.peer_seconds else None
+
+    @property
+    def ratio_over_best(self) -> float | None:
+        """The same over the fastest peer."""
+        return min(self.peer_seconds.values()) / self.seconds if self.peer_seconds else None
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Any]) -> None:

@@ -17,11 +17,12 @@ from dmlcpu.schema import place_of
 from dmlcpu.tensor import dtype_of, is_four_bits, span_in_elements
 from fills import any_integers, ordinary_floats, ordinary_scales
 from operator_case import canonical_bits
+from operator_samples import changed
 from strided_tensor import FILL_BYTE
-from valid_descs import changed
 
 __all__ = [
     "Arrays",
+    "addresses",
     "blank_outputs",
     "compiled",
     "dispatched",
@@ -127,6 +128,16 @@ def blank_outputs(desc: dmlcpu.OperatorDesc) -> Arrays:
     for array in arrays.values():
         array.view(np.uint8).fill(FILL_BYTE)
     return arrays
+
+
+def addresses(described: dmlcpu.TensorDesc, begin: int) -> set[int]:
+    """The bytes of a tensor whose first is here; of 4-bit elements those that hold two, or one and nothing else."""
+    strides = described.element_strides
+    elements = (sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*described.sizes))
+    if is_four_bits(described.data_type):
+        return {begin + element // 2 for element in elements}
+    size = dtype_of(described.data_type).itemsize
+    return {begin + element * size + byte for element in elements for byte in range(size)}
 
 
 def is_blank(arrays: Mapping[str, NDArray[Any]]) -> bool:

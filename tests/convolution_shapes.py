@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from filled_tensors import FilledTensors
 from fills import Fill, any_integers, ordinary_scales
 from operator_case import OperatorCase
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from strided_tensor import blank_tensor
 
 __all__ = ["ConvolutionShape", "ConvolutionTypes", "channels_last", "packed_case", "packed_integer_case"]
 
@@ -71,20 +72,6 @@ def channels_last(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-@dataclass
-class PackedTensors:
-    """Draws tensors from one generator, in memory order as their strides say."""
-
-    rng: np.random.Generator
-    tensors: dict[str, StridedTensor | None] = field(default_factory=dict)
-
-    def add(
-        self, name: str, data_type: str, sizes: tuple[int, ...], fill: Fill, strides: tuple[int, ...] | None = None
-    ) -> None:
-        buffer = fill(self.rng, NUMPY_TYPES[data_type], element_span(sizes, strides))
-        self.tensors[f"{name}_tensor"] = StridedTensor(data_type, sizes, strides, buffer)
-
-
 def packed_case(
     shape: ConvolutionShape,
     types: ConvolutionTypes,
@@ -99,7 +86,7 @@ def packed_case(
         input_strides, output_strides = channels_last(shape.input_sizes), channels_last(shape.output_sizes)
     ones = (1, 1, 1, 1)
     per_channel = (1, shape.filter_sizes[0], 1, 1)
-    made = PackedTensors(rng)
+    made = FilledTensors(rng)
     made.add("input", types.input, shape.input_sizes, operand_fill, input_strides)
     made.add("input_scale", "FLOAT32", ones, ordinary_scales)
     made.add("input_zero_point", types.input, ones, any_integers)

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 import dmlcpu
 from dispatching import assert_equal_outputs, expected_storage
+from filled_tensors import filled
 from fills import any_integers
 from native_operator import run_native
 from operator_case import OperatorCase
-from strided_tensor import NUMPY_TYPES, StridedTensor, element_span
+from strided_tensor import StridedTensor
 
 __all__ = ["assert_native_matches_reference", "layouts", "random_tensor", "strides_of"]
 
@@ -42,9 +43,7 @@ def random_tensor(
     rng: np.random.Generator, data_type: str, sizes: tuple[int, ...], strides: tuple[int, ...] | None = None
 ) -> StridedTensor:
     """Integers of the whole range, in the gaps too."""
-    return StridedTensor(
-        data_type, sizes, strides, any_integers(rng, NUMPY_TYPES[data_type], element_span(sizes, strides))
-    )
+    return filled(rng, data_type, sizes, any_integers, strides)
 
 
 def assert_native_matches_reference(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from filled_tensors import FilledTensors
 from fills import Fill, any_integers, ordinary_floats, ordinary_scales
 from operator_case import OperatorCase
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from strided_tensor import blank_tensor
 
 __all__ = ["OPERATORS", "MatrixShape", "MatrixTypes", "matrix_case"]
 
@@ -32,18 +33,6 @@ class MatrixTypes:
     a: str = "UINT8"
     b: str = "INT8"
     output: str = "UINT8"
-
-
-@dataclass
-class MatrixTensors:
-    rng: np.random.Generator
-    tensors: dict[str, StridedTensor | None] = field(default_factory=dict)
-
-    def add(
-        self, name: str, data_type: str, sizes: tuple[int, ...], fill: Fill, strides: tuple[int, ...] | None = None
-    ) -> None:
-        buffer = fill(self.rng, NUMPY_TYPES[data_type], element_span(sizes, strides))
-        self.tensors[f"{name}_tensor"] = StridedTensor(data_type, sizes, strides, buffer)
 
 
 def transposed(sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -80,7 +69,7 @@ def matrix_case(
     is_float = operator == "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"
     has_scales = operator != "MATRIX_MULTIPLY_INTEGER"
     scale_type = types.output if is_float else "FLOAT32"
-    made = MatrixTensors(rng)
+    made = FilledTensors(rng)
     made.add("a", types.a, a_sizes, operand_fill, transposed(a_sizes) if is_transposed else None)
     if has_scales:
         made.add("a_scale", scale_type, row, ordinary_scales)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from convolution_shapes import channels_last
+from filled_tensors import filled
 from fills import Fill, any_integers, ordinary_scales
 from operator_case import OperatorCase
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from strided_tensor import blank_tensor
 
 __all__ = ["PoolingShape", "pooling_case"]
 
@@ -72,19 +73,15 @@ def pooling_case(
     scale_fill: Fill = ordinary_scales,
 ) -> OperatorCase:
     """Everything present, in packed memory of either order."""
-
-    def made(name: str, sizes: tuple[int, ...], fill: Fill, strides: tuple[int, ...] | None = None) -> StridedTensor:
-        return StridedTensor(name, sizes, strides, fill(rng, NUMPY_TYPES[name], element_span(sizes, strides)))
-
     parameters = (1, shape.channels if per_channel else 1, *(1 for _ in shape.input))
     input_strides = channels_last(shape.input_sizes) if is_channels_last else None
     output_strides = channels_last(shape.output_sizes) if is_channels_last else None
     tensors = {
-        "input_tensor": made(data_type, shape.input_sizes, code_fill, input_strides),
-        "input_scale_tensor": made("FLOAT32", parameters, scale_fill),
-        "input_zero_point_tensor": made(data_type, parameters, any_integers),
-        "output_scale_tensor": made("FLOAT32", parameters, scale_fill),
-        "output_zero_point_tensor": made(data_type, parameters, any_integers),
+        "input_tensor": filled(rng, data_type, shape.input_sizes, code_fill, input_strides),
+        "input_scale_tensor": filled(rng, "FLOAT32", parameters, scale_fill),
+        "input_zero_point_tensor": filled(rng, data_type, parameters, any_integers),
+        "output_scale_tensor": filled(rng, "FLOAT32", parameters, scale_fill),
+        "output_zero_point_tensor": filled(rng, data_type, parameters, any_integers),
         "output_tensor": blank_tensor(data_type, shape.output_sizes, output_strides),
     }
     return OperatorCase("QUANTIZED_LINEAR_AVERAGE_POOLING", tensors, shape.attributes)

@@ -11,14 +11,16 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fills import INTEGERS, Fill
+from filled_tensors import filled
+from fills import INTEGERS, SCALES, Fill
 from operator_case import OperatorCase
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from strided_tensor import StridedTensor, blank_tensor
 
 __all__ = [
     "BYTE_TYPES",
     "Run",
     "arrays",
+    "binary_cases",
     "generators",
     "input_strides",
     "input_tensors",
@@ -98,8 +100,7 @@ def input_tensors(draw: st.DrawFn, data_type: str, sizes: tuple[int, ...], fills
     """A tensor on a random layout. Its gaps are filled like its elements, so that reading one would tell."""
     strides = draw(input_strides(sizes))
     fill = draw(st.sampled_from(fills))
-    buffer = fill(draw(generators()), NUMPY_TYPES[data_type], element_span(sizes, strides))
-    return StridedTensor(data_type, sizes, strides, buffer)
+    return filled(draw(generators()), data_type, sizes, fill, strides)
 
 
 @st.composite
@@ -121,6 +122,26 @@ def arrays(draw: st.DrawFn, dtype: np.dtype[Any], shape: tuple[int, ...], fills:
     tensor = draw(input_tensors(dtype.name.upper(), shape, fills))
     flips = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
     return tensor.logical()[tuple(slice(None, None, -1 if flip else 1) for flip in flips)]
+
+
+@st.composite
+def binary_cases(draw: st.DrawFn, operator: str) -> OperatorCase:
+    """Of two operands and an output of 8-bit codes, each with a scale and a zero point."""
+    sizes = draw(tensor_sizes())
+    ones = (1,) * len(sizes)
+    a_type, b_type, output_type = (draw(st.sampled_from(BYTE_TYPES)) for _ in range(3))
+    tensors = {
+        "a_tensor": draw(input_tensors(a_type, sizes, INTEGERS)),
+        "a_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "a_zero_point_tensor": draw(optional_zero_points(a_type, ones)),
+        "b_tensor": draw(input_tensors(b_type, sizes, INTEGERS)),
+        "b_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "b_zero_point_tensor": draw(optional_zero_points(b_type, ones)),
+        "output_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
+        "output_zero_point_tensor": draw(optional_zero_points(output_type, ones)),
+        "output_tensor": draw(output_tensors(output_type, sizes)),
+    }
+    return OperatorCase(operator, tensors, {})
 
 
 @dataclass(frozen=True, eq=False)

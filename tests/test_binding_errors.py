@@ -24,7 +24,7 @@ from bound_arrays import (
     tensors_of,
 )
 from conftest import SEED
-from valid_descs import ADD, CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed
+from operator_samples import ADD, CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 

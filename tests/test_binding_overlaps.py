@@ -12,10 +12,10 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 import dmlcpu
-from bound_arrays import blank_outputs, compiled, dispatched, output_names, random_inputs, same_bits
+from bound_arrays import addresses, blank_outputs, compiled, dispatched, output_names, random_inputs, same_bits
 from conftest import SEED
-from dmlcpu.tensor import dtype_of, is_four_bits, span_in_elements
-from valid_descs import ADD, DEQUANTIZE, DYNAMIC, VALID_DESCS, changed, tensor
+from dmlcpu.tensor import dtype_of, span_in_elements
+from operator_samples import ADD, DEQUANTIZE, DYNAMIC, VALID_DESCS, changed, tensor
 
 
 def assert_refused(operator: dmlcpu.CompiledOperator, field: str, memory: NDArray[np.uint8], **bindings: Any) -> None:
@@ -136,16 +136,6 @@ def test_a_repeated_input_is_as_long_as_its_element() -> None:
 
 
 # --- against sets of addresses ----------------------------------------------------------------------------------
-
-
-def addresses(described: dmlcpu.TensorDesc, begin: int) -> set[int]:
-    """The bytes of a tensor whose first is here; of 4-bit elements those that hold two, or one and nothing else."""
-    strides = described.element_strides
-    elements = (sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*described.sizes))
-    if is_four_bits(described.data_type):
-        return {begin + element // 2 for element in elements}
-    size = dtype_of(described.data_type).itemsize
-    return {begin + element * size + byte for element in elements for byte in range(size)}
 
 
 SMALL_STRIDES = st.integers(0, 24)

@@ -32,8 +32,8 @@ from bound_arrays import (
 )
 from conftest import SEED
 from dmlcpu.tensor import span_in_elements
+from operator_samples import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
 from strided_tensor import FILL_BYTE
-from valid_descs import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 IS_SANITIZED = "san.so" in os.environ.get("LD_PRELOAD", "")

@@ -2,93 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import dmlcpu
+from block_shapes import CODE_TYPES, blocked_case, blocked_cases
 from dispatching import assert_matches_reference, dispatch, expected_storage
-from fills import INTEGERS, SCALES, Fill, input_fills
+from filled_tensors import filled
+from fills import INTEGERS, SCALES, input_fills
 from operator_case import OperatorCase
-from strategies import Run, generators, input_strides, output_tensors, runs
-from strided_tensor import NUMPY_TYPES, PACKED_TYPES, StridedTensor, blank_tensor, buffer_length
+from strategies import Run, runs
+from strided_tensor import NUMPY_TYPES, PACKED_TYPES, StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
 
-CODE_TYPES = ("UINT8", "INT8", "UINT4", "INT4")
-FLOAT_TYPES = ("FLOAT32", "FLOAT16")
 
-
-@st.composite
-def blocked_sizes(draw: st.DrawFn, max_elements: int = 4000) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sizes of a tensor and of its parameters."""
-    lengths, blocks = [], []
-    for _ in range(draw(st.integers(1, 8))):
-        room = max_elements // math.prod(lengths)
-        length = min(draw(st.integers(1, 5) | st.sampled_from((6, 7, 8, 16, 24, 31, 32, 33, 64, 65, 96, 130))), room)
-        divisors = [count for count in range(1, length + 1) if length % count == 0]
-        lengths.append(length)
-        blocks.append(draw(st.sampled_from((1, length, *divisors))))
-    order = draw(st.permutations(range(len(lengths))))
-    return tuple(lengths[axis] for axis in order), tuple(blocks[axis] for axis in order)
-
-
-@st.composite
-def tensors(draw: st.DrawFn, data_type: str, sizes: tuple[int, ...], fills: Sequence[Fill]) -> StridedTensor:
-    """As `input_tensors`, of 4-bit types too."""
-    strides = draw(input_strides(sizes))
-    fill = draw(st.sampled_from(fills))
-    buffer = fill(draw(generators()), NUMPY_TYPES[data_type], buffer_length(data_type, sizes, strides))
-    return StridedTensor(data_type, sizes, strides, buffer)
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> OperatorCase:
-    sizes, blocks = draw(blocked_sizes())
-    codes, floats = draw(st.sampled_from(CODE_TYPES)), draw(st.sampled_from(FLOAT_TYPES))
-    operator = draw(st.sampled_from(("QUANTIZE", "DEQUANTIZE")))
-    given_type, made_type = (floats, codes) if operator == "QUANTIZE" else (codes, floats)
-    fills = input_fills(NUMPY_TYPES[given_type])
-    parameters = {"quantization_tensors[0]": draw(tensors(floats, blocks, SCALES))}
-    if draw(st.booleans()):
-        parameters["quantization_tensors[1]"] = draw(tensors(codes, blocks, INTEGERS))
-    every = {
-        "input_tensor": draw(tensors(given_type, sizes, fills)),
-        **parameters,
-        "output_tensor": draw(output_tensors(made_type, sizes)),
-    }
-    return OperatorCase(operator, every, {"quantization_type": len(parameters)})
-
-
-@given(runs(cases()))
+@given(runs(blocked_cases()))
 def test_objects_equal_the_reference(devices: Devices, run: Run) -> None:
     """Packed tensors are bound flat only."""
     shaped = [field for field in run.shaped if run.case.tensors[field].data_type not in PACKED_TYPES]  # type: ignore[union-attr]
     assert_matches_reference(devices, run.case, owned=run.owned, shaped=shaped)
-
-
-def filled(rng: np.random.Generator, data_type: str, sizes: tuple[int, ...], fill: Fill) -> StridedTensor:
-    return StridedTensor(
-        data_type, sizes, None, fill(rng, NUMPY_TYPES[data_type], buffer_length(data_type, sizes, None))
-    )
-
-
-def blocked_case(
-    rng: np.random.Generator, operator: str, types: tuple[str, str], sizes: tuple[int, ...], blocks: tuple[int, ...]
-) -> OperatorCase:
-    codes, floats = types
-    given_type, made_type = (floats, codes) if operator == "QUANTIZE" else (codes, floats)
-    every = {
-        "input_tensor": filled(rng, given_type, sizes, input_fills(NUMPY_TYPES[given_type])[0]),
-        "quantization_tensors[0]": filled(rng, floats, blocks, SCALES[0]),
-        "quantization_tensors[1]": filled(rng, codes, blocks, INTEGERS[0]),
-        "output_tensor": blank_tensor(made_type, sizes, None),
-    }
-    return OperatorCase(operator, every, {"quantization_type": 2})
 
 
 # How weights are cut: along the last axis, along the one before, by row, by column, in all, by element, odd lengths.
@@ -135,10 +71,10 @@ def test_rows_with_gaps(
     """Kernels take them where they are; what lies between them stays as it is."""
     sizes, given_strides, made_strides = (70, 1280), (1283, 1), (1301, 1)
     given_type, made_type = ("FLOAT32", "UINT8") if operator == "QUANTIZE" else ("UINT8", "FLOAT32")
-    fill = input_fills(NUMPY_TYPES[given_type])[0]
-    values = fill(random_numbers, NUMPY_TYPES[given_type], buffer_length(given_type, sizes, given_strides))
     every = {
-        "input_tensor": StridedTensor(given_type, sizes, given_strides, values),
+        "input_tensor": filled(
+            random_numbers, given_type, sizes, input_fills(NUMPY_TYPES[given_type])[0], given_strides
+        ),
         "quantization_tensors[0]": filled(random_numbers, "FLOAT32", blocks, SCALES[0]),
         "quantization_tensors[1]": filled(random_numbers, "UINT8", blocks, INTEGERS[0]),
         "output_tensor": blank_tensor(made_type, sizes, made_strides),

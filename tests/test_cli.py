@@ -1,4 +1,4 @@
-"""The command line: each command on networks of tests/data/models and on small models, errors, missing packages."""
+"""The command line: run, info and profile, errors, missing packages."""
 
 from __future__ import annotations
 
@@ -6,118 +6,26 @@ import json
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
-from typer.testing import CliRunner
 
 import dmlcpu
-from dmlcpu.cli import bench
-from dmlcpu.cli.application import application
-from dmlcpu.cli.differences import Difference, difference
-from dmlcpu.cli.groups import find_groups
-from dmlcpu.cli.images import PixelScaling, read_image
-from dmlcpu.cli.peers import Runtime
-from dmlcpu.onnx import planning
-from dmlcpu.onnx.model import load_model
-
-ROOT = Path(__file__).parents[1]
-MODELS = ROOT / "tests" / "data" / "models"
-EXAMPLE = ROOT / "examples" / "image_classification"
-PHOTO = EXAMPLE / "chelsea.png"
-KEYWORDS = MODELS / "keyword_spotting.qdq.onnx"
-# Elsewhere onnxruntime's sums may saturate, and differ for that.
-needs_exact_sums = pytest.mark.skipif(
-    not any("vnni" in isa for isa in dmlcpu.available_isas()), reason="onnxruntime's sums may saturate without VNNI"
+from command_line import (
+    KEYWORDS,
+    MODELS,
+    PHOTO,
+    ROOT,
+    failed,
+    in_floats,
+    partly_quantized,
+    run,
+    succeeded,
 )
-
-
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(application, [str(argument) for argument in arguments], prog_name="dmlcpu")
-
-
-def succeeded(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    assert result.stderr == ""
-    return result.stdout
-
-
-def failed(*arguments: object) -> str:
-    """The one line that a failing command prints."""
-    result = run(*arguments)
-    assert result.exit_code == 1, result.output
-    assert isinstance(result.exception, SystemExit)
-    assert result.stdout == ""
-    [line] = result.stderr.splitlines()
-    assert line.startswith("dmlcpu: ")
-    return line
-
-
-def saved(model: onnx.ModelProto, path: Path) -> Path:
-    onnx.checker.check_model(model, full_check=True)
-    onnx.save(model, path)
-    return path
-
-
-def made_model(
-    nodes: list[onnx.NodeProto],
-    inputs: Mapping[str, tuple[int, list[Any]]],
-    outputs: Mapping[str, tuple[int, list[Any]]],
-    **constants: NDArray[Any],
-) -> onnx.ModelProto:
-    arrays = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
-    graph = helper.make_graph(
-        nodes,
-        "graph",
-        [helper.make_tensor_value_info(name, *value) for name, value in inputs.items()],
-        [helper.make_tensor_value_info(name, *value) for name, value in outputs.items()],
-        arrays,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
-def partly_quantized(path: Path) -> Path:
-    """Dequantize, convolve, ReLU, quantized twice; a reshape by computed lengths; an operator without a kernel."""
-    node, generator = helper.make_node, np.random.default_rng(5)
-    nodes = [
-        node("QuantizeLinear", ["x", "scale", "zero"], ["x_codes"], "quantize_x"),
-        node("DequantizeLinear", ["x_codes", "scale", "zero"], ["x_floats"], "dequantize_x"),
-        node("DequantizeLinear", ["w", "scale", "zero"], ["w_floats"], "dequantize_w"),
-        node("Conv", ["x_floats", "w_floats"], ["conv"], "conv"),
-        node("Relu", ["conv"], ["relu"], "relu"),
-        node("QuantizeLinear", ["relu", "scale", "zero"], ["a_codes"], "quantize_a"),
-        node("QuantizeLinear", ["relu", "wide_scale", "zero"], ["b_codes"], "quantize_b"),
-        node("DequantizeLinear", ["a_codes", "scale", "zero"], ["a"], "dequantize_a"),
-        node("DequantizeLinear", ["b_codes", "wide_scale", "zero"], ["b"], "dequantize_b"),
-        node("Shape", ["x"], ["lengths"], "shape", end=1),
-        node("Concat", ["lengths", "rest"], ["new_shape"], "concat", axis=0),
-        node("Add", ["a", "b"], ["sum"], "add"),
-        node("Reshape", ["sum", "new_shape"], ["rows"], "reshape"),
-        node("QuantizeLinear", ["rows", "wide_scale", "zero"], ["rows_codes"], "quantize_rows"),
-        node("DequantizeLinear", ["rows_codes", "wide_scale", "zero"], ["rows_floats"], "dequantize_rows"),
-        node("CumSum", ["rows_floats", "axis"], ["sums"], "cumsum"),
-    ]
-    model = made_model(
-        nodes,
-        {"x": (TensorProto.FLOAT, ["N", 3, 6, 6])},
-        {"sums": (TensorProto.FLOAT, ["N", None])},
-        scale=np.float32(0.05),
-        wide_scale=np.float32(0.1),
-        zero=np.int8(0),
-        w=generator.integers(-64, 64, (4, 3, 3, 3), np.int8),  # so small that no sum of onnxruntime's saturates
-        rest=np.int64([-1]),
-        axis=np.int64(1),
-    )
-    return saved(model, path / "partly_quantized.onnx")
+from dmlcpu.cli.images import PixelScaling, read_image
 
 
 def test_version() -> None:
@@ -210,14 +118,6 @@ def test_info_tells_why_a_node_has_no_kernel(tmp_path: Path) -> None:
     assert {"dmlcpu", "onnxruntime"} <= {word for line in told.splitlines() for word in line.split()[1:2]}
 
 
-def in_floats(path: Path) -> Path:
-    """A model of ten nodes in floating point."""
-    nodes = [helper.make_node("Sin", [f"v{index}"], [f"v{index + 1}"], f"sin{index}") for index in range(10)]
-    return saved(
-        made_model(nodes, {"v0": (TensorProto.FLOAT, [4])}, {"v10": (TensorProto.FLOAT, [4])}), path / "floats.onnx"
-    )
-
-
 def test_a_model_in_floats_without_onnxruntime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     model = in_floats(tmp_path)
@@ -237,125 +137,6 @@ def test_a_model_in_floats_without_onnxruntime(tmp_path: Path, monkeypatch: pyte
     partial = run("info", partly_quantized(tmp_path), "--shape", "x=2,3,6,6")
     assert partial.stderr.startswith("dmlcpu: nodes have no kernel")
     assert {"dmlcpu", "not"} <= {word for line in partial.stdout.splitlines() for word in line.split()[1:2]}
-
-
-def test_check_has_nothing_to_check_in_floats(tmp_path: Path) -> None:
-    assert "nothing to check: no node is quantized" in failed("check", in_floats(tmp_path))
-
-
-@needs_exact_sums
-@pytest.mark.parametrize("model", sorted(MODELS.glob("*.onnx")), ids=lambda path: path.stem)
-def test_check_finds_no_large_difference(model: Path) -> None:
-    for arguments in ((), ("--random-codes", "--seed", 7, "--threads", 1)):
-        told = succeeded("check", model, *arguments)
-        assert "the whole model" in told
-        assert " operators differ, 0 by more than 1 code" in told
-
-
-def test_check_of_a_model_that_is_quantized_in_part(tmp_path: Path) -> None:
-    told = succeeded("check", partly_quantized(tmp_path), "--shape", "x=2,3,6,6")
-    rows = {line.split("  ")[0]: line.split() for line in told.splitlines()}
-    assert rows["quantize_a"][1:5] == ["Conv", "Relu", "dmlcpu", "0"]
-    assert rows["quantize_rows"][1:4] == ["Add", "Reshape", "dmlcpu"]
-    assert rows["cumsum"][1:4] == ["CumSum", "dmlcpu+onnxruntime", "0"]
-
-
-def test_check_names_the_operator_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = planning.RULES["", "Relu"]
-    changed = {**planning.RULES, ("", "Relu"): lambda lowering, node, inputs: [inputs[0]]}
-    model = partly_quantized(tmp_path)
-    monkeypatch.setattr(planning, "RULES", changed)
-    result = run("check", model)
-    assert result.exit_code == 1
-    rows = {line.split("  ")[0]: line.split() for line in result.stdout.splitlines()}
-    assert int(rows["quantize_a"][4]) > 1
-    assert float(rows["quantize_a"][5].rstrip("%")) > 0
-    assert rows["quantize_x"][3] == "0"
-    assert result.stdout.splitlines()[-1].endswith("it begins at quantize_a")
-    monkeypatch.setattr(planning, "RULES", {**changed, ("", "Relu"): rule})
-    assert run("check", model).exit_code == 0
-
-
-def test_groups_are_dequantize_operate_quantize(tmp_path: Path) -> None:
-    model = load_model(partly_quantized(tmp_path))
-    codes = {name for name in ("x_codes", "a_codes", "b_codes", "rows_codes")}
-    lengths = {"lengths", "new_shape"}
-    types = {
-        name: np.dtype(np.int8 if name in codes else np.int64 if name in lengths else np.float32)
-        for node in model.nodes
-        for name in node.outputs
-    }
-    found = {group.node.name: group for group in find_groups(model, types)}
-    assert {name: tuple(node.name for node in group.nodes) for name, group in found.items()} == {
-        "quantize_x": ("quantize_x",),
-        "quantize_a": ("dequantize_x", "dequantize_w", "conv", "relu", "quantize_a"),
-        "quantize_b": ("dequantize_x", "dequantize_w", "conv", "relu", "quantize_b"),
-        "quantize_rows": ("dequantize_a", "dequantize_b", "add", "reshape", "quantize_rows"),
-        "cumsum": ("dequantize_rows", "cumsum"),
-    }
-    assert found["quantize_rows"].inputs == ("a_codes", "b_codes")
-    assert found["quantize_rows"].settled == ("new_shape",)
-
-
-def test_groups_end_where_shared_floats_lead_far() -> None:
-    node = helper.make_node
-    chain = [node("Neg", [f"f{index}"], [f"f{index + 1}"], f"neg{index}") for index in range(12)]
-    ends = [node("QuantizeLinear", ["f12", "scale"], [name], name) for name in ("a", "b")]
-    inputs, codes = {"f0": (TensorProto.FLOAT, [4])}, (TensorProto.UINT8, [4])
-    proto = made_model([*chain, *ends], inputs, {"a": codes, "b": codes}, scale=np.float32(1))
-    model = load_model(proto.SerializeToString())
-    types = {name: np.dtype(np.uint8 if name in "ab" else np.float32) for node in model.nodes for name in node.outputs}
-    assert [(group.node.name, group.inputs) for group in find_groups(model, types)] == [
-        ("neg11", ("f0",)),
-        ("a", ("f12",)),
-        ("b", ("f12",)),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("got", "expected", "largest", "share", "first"),
-    [
-        (np.uint8([0, 255]), np.uint8([255, 255]), 255, 0.5, (0,)),
-        (np.int8([[1, -128]]), np.int8([[1, 127]]), 255, 0.5, (0, 1)),
-        (np.float32([np.nan, np.inf, 2]), np.float32([np.nan, np.inf, 4]), 0.5, 1 / 3, (2,)),
-        (np.float32([np.nan, 1]), np.float32([1, 1]), np.inf, 0.5, (0,)),
-        (np.float32([1.5]), np.float32([0]), np.inf, 1, (0,)),
-        (np.float32(3), np.float32(3), 0, 0, None),
-    ],
-)
-def test_difference(
-    got: NDArray[Any], expected: NDArray[Any], largest: float, share: float, first: tuple[int, ...] | None
-) -> None:
-    found = difference(got, expected)
-    assert found == Difference(largest, got.dtype.kind != "f", share, first)
-    assert found.is_large == (largest > 1e-4)
-
-
-def test_bench_beside_onnxruntime(tmp_path: Path) -> None:
-    path, model = tmp_path / "figures.json", partly_quantized(tmp_path)
-    told = succeeded("bench", model, "--peers", "onnxruntime", "--duration", 0, "--batch", 2, "--json", path)
-    figures = json.loads(path.read_text())
-    assert figures["shapes"] == {"x": [2, 3, 6, 6]}
-    assert [row["runtime"] for row in figures["rows"]] == ["dmlcpu", "onnxruntime"]
-    assert all(row["seconds"] > 0 and row["runs"] >= 3 for row in figures["rows"])
-    assert [line.split()[0] for line in told.splitlines()[3:5]] == ["dmlcpu", "onnxruntime"]
-
-
-def test_bench_shows_how_far_results_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = MODELS / "image_classification.qop.onnx"
-
-    def peer(path: Path, feeds: Mapping[str, NDArray[Any]], num_threads: int) -> Runtime:
-        [codes] = dmlcpu.InferenceSession(path).run(None, feeds)
-        return Runtime("peer", "1.0", lambda: [codes ^ 2])
-
-    def broken(path: Path, feeds: Mapping[str, NDArray[Any]], num_threads: int) -> Runtime:
-        raise ValueError("no such\noperator")
-
-    monkeypatch.setattr(bench, "PEERS", MappingProxyType({"peer": peer, "broken": broken}))
-    result = run("bench", model, "--peers", "peer,broken", "--duration", 0)
-    assert result.exit_code == 0
-    assert result.stderr == "dmlcpu: broken is not timed: no such operator\n"
-    assert result.stdout.splitlines()[-2].endswith(" 2 codes")
 
 
 def test_profile_writes_a_trace(tmp_path: Path) -> None:

@@ -10,23 +10,9 @@ import pytest
 
 import dmlcpu
 from bound_arrays import compiled
-from dmlcpu import Device, OperatorType
-from valid_descs import CONVOLUTION, MATRIX_MULTIPLY_INTEGER, MATRIX_MULTIPLY_TO_FLOAT, VALID_DESCS, changed, tensor
-
-FAMILIES = {
-    OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: ["quantize"],
-    OperatorType.ELEMENT_WISE_DEQUANTIZE_LINEAR: ["dequantize"],
-    OperatorType.QUANTIZE: ["quantize"],
-    OperatorType.DEQUANTIZE: ["dequantize"],
-    OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: ["add"],
-    OperatorType.DYNAMIC_QUANTIZE_LINEAR: ["range", "quantize"],
-    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: ["pool"],
-    OperatorType.QUANTIZED_LINEAR_CONVOLUTION: ["gemm"],
-    OperatorType.CONVOLUTION_INTEGER: ["gemm"],
-    OperatorType.MATRIX_MULTIPLY_INTEGER: ["gemm"],
-    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: ["gemm"],
-    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: ["gemm"],
-}
+from dmlcpu import Device
+from operator_samples import CONVOLUTION, MATRIX_MULTIPLY_INTEGER, MATRIX_MULTIPLY_TO_FLOAT, SAMPLES, changed, tensor
+from operator_samples.sample import OperatorSample
 
 
 def kernels(isa: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -43,22 +29,16 @@ def lines(device: Device, desc: dmlcpu.OperatorDesc) -> dict[str, str]:
     return properties
 
 
-def test_every_operator_has_been_thought_of() -> None:
-    assert FAMILIES.keys() == VALID_DESCS.keys()
-
-
-@pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
-def test_the_kernel_and_its_instruction_set(
-    isa: str, desc: dmlcpu.OperatorDesc, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("sample", SAMPLES.values(), ids=lambda sample: sample.operator.name)
+def test_the_kernel_and_its_instruction_set(isa: str, sample: OperatorSample, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = kernels(isa, monkeypatch)
-    told = lines(Device(isa=isa, num_threads=1), desc)
-    families = FAMILIES[desc.operator_type]
+    told = lines(Device(isa=isa, num_threads=1), sample.desc)
+    families = sample.families
     kernel = told["kernel" if len(families) == 1 else "kernels"]
     assert [re.match(r"\w+ \w+", part)[0] for part in kernel.split(", ")[: len(families)]] == [  # type: ignore[index]
         f"{family} {rows[family]}" for family in families
     ]
-    if families == ["gemm"]:
+    if families == ("gemm",):
         assert re.search(r", tiles of \d+ x \d+, \d+ terms? a step$", kernel)
     assert not re.search(r"\b1 \w*(tasks|threads|columns|rows|terms|parts|groups|pixels|images)\b", str(told))
 

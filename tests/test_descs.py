@@ -34,7 +34,7 @@ from dmlcpu.errors import (
 )
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, dtype_of, span_in_elements
-from valid_descs import CONVOLUTION, DYNAMIC, VALID_DESCS, changed, tensor
+from operator_samples import CONVOLUTION, DYNAMIC, SAMPLES, VALID_DESCS, changed, tensor
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,6 @@ from valid_descs import CONVOLUTION, DYNAMIC, VALID_DESCS, changed, tensor
             "INT64=11 UINT4=12 INT4=13",
         ),
         (TensorFlags, "NONE=0 OWNED_BY_DML=1"),
-        (
-            OperatorType,
-            "ELEMENT_WISE_QUANTIZE_LINEAR=33 ELEMENT_WISE_DEQUANTIZE_LINEAR=34 MATRIX_MULTIPLY_INTEGER=117 "
-            "QUANTIZED_LINEAR_MATRIX_MULTIPLY=118 CONVOLUTION_INTEGER=119 QUANTIZED_LINEAR_CONVOLUTION=120 "
-            "ELEMENT_WISE_QUANTIZED_LINEAR_ADD=147 DYNAMIC_QUANTIZE_LINEAR=148 QUANTIZED_LINEAR_AVERAGE_POOLING=169 "
-            "MATRIX_MULTIPLY_INTEGER_TO_FLOAT=170 QUANTIZE=173 DEQUANTIZE=174",
-        ),
         (
             FeatureLevel,
             "LEVEL_1_0=0x1000 LEVEL_2_0=0x2000 LEVEL_2_1=0x2100 LEVEL_3_0=0x3000 LEVEL_3_1=0x3100 LEVEL_4_0=0x4000 "
@@ -69,6 +62,12 @@ from valid_descs import CONVOLUTION, DYNAMIC, VALID_DESCS, changed, tensor
 def test_enumerations_have_directml_values(enumeration: Any, values: str) -> None:
     expected = {name: int(value, 0) for name, value in (pair.split("=") for pair in values.split())}
     assert {name: int(member) for name, member in enumeration.__members__.items()} == expected
+
+
+def test_operators_have_directml_values() -> None:
+    assert {operator: int(operator) for operator in OperatorType} == {
+        operator: sample.number for operator, sample in SAMPLES.items()
+    }
 
 
 @pytest.mark.parametrize(

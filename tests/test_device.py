@@ -15,7 +15,7 @@ import pytest
 import dmlcpu
 from bound_arrays import compiled, dispatched, random_inputs, same_bits, tensors_of
 from dmlcpu import DmlError, ExecutionFlags, FeatureLevel, TensorDataType
-from valid_descs import CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
+from operator_samples import CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
 
 ISAS = ("scalar", "avx2", "avx_vnni", "avx512_vnni", "amx_int8")
 LEVELS = tuple(FeatureLevel)

@@ -13,7 +13,7 @@ from dmlcpu.errors import UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
 from dmlcpu.schema import Check, FieldKind, OperatorSchema
 from dmlcpu.validation import is_data_type_supported, validate
-from valid_descs import (
+from operator_samples import (
     ADD,
     BLOCK_DEQUANTIZE,
     BLOCK_QUANTIZE,
@@ -22,98 +22,15 @@ from valid_descs import (
     DYNAMIC,
     POOLING,
     QUANTIZE,
-    VALID_DESCS,
+    SAMPLES,
     changed,
     tensor,
 )
-
-# As the documents print them: a row for each level at which something changes, a column for each tensor with its
-# data types, the range of its dimension count, and "?" if it is optional.
-DOCUMENTED = {
-    OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: {
-        "6_2": "FLOAT32 FLOAT16 INT32 1-8 | FLOAT32 FLOAT16 1-8 | INT8 UINT8 1-8 ? | INT8 UINT8 1-8",
-        "6_0": "FLOAT32 FLOAT16 INT32 1-8 | FLOAT32 FLOAT16 1-8 | INT8 UINT8 1-8 | INT8 UINT8 1-8",
-        "3_0": "FLOAT32 INT32 1-8 | FLOAT32 1-8 | INT8 UINT8 1-8 | INT8 UINT8 1-8",
-        "2_1": "FLOAT32 INT32 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 | INT8 UINT8 4-4",
-        "1_0": "FLOAT32 4-4 | FLOAT32 4-4 | UINT8 4-4 | UINT8 4-4",
-    },
-    OperatorType.ELEMENT_WISE_DEQUANTIZE_LINEAR: {
-        "6_2": "INT32 INT16 INT8 UINT32 UINT16 UINT8 1-8 | FLOAT32 FLOAT16 1-8 "
-        "| INT32 INT16 INT8 UINT32 UINT16 UINT8 1-8 ? | FLOAT32 FLOAT16 1-8",
-        "6_0": "INT32 INT16 INT8 UINT32 UINT16 UINT8 1-8 | FLOAT32 FLOAT16 1-8 "
-        "| INT32 INT16 INT8 UINT32 UINT16 UINT8 1-8 | FLOAT32 FLOAT16 1-8",
-        "3_0": "INT32 INT16 INT8 UINT32 UINT16 UINT8 1-8 | FLOAT32 1-8 "
-        "| INT32 INT16 INT8 UINT32 UINT16 UINT8 1-8 | FLOAT32 1-8",
-        "2_1": "INT32 INT16 INT8 UINT32 UINT16 UINT8 4-4 | FLOAT32 4-4 "
-        "| INT32 INT16 INT8 UINT32 UINT16 UINT8 4-4 | FLOAT32 4-4",
-        "1_0": "UINT8 4-4 | FLOAT32 4-4 | UINT8 4-4 | FLOAT32 4-4",
-    },
-    OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: {
-        "4_0": "INT8 UINT8 1-8 | FLOAT32 1-8 | INT8 UINT8 1-8 ? | INT8 UINT8 1-8 | FLOAT32 1-8 | INT8 UINT8 1-8 ? "
-        "| FLOAT32 1-8 | INT8 UINT8 1-8 ? | INT8 UINT8 1-8",
-    },
-    OperatorType.DYNAMIC_QUANTIZE_LINEAR: {
-        "4_0": "FLOAT32 FLOAT16 1-8 | INT8 UINT8 1-8 | FLOAT32 1-8 | INT8 UINT8 1-8",
-    },
-    OperatorType.QUANTIZED_LINEAR_CONVOLUTION: {
-        "5_2": "INT8 UINT8 3-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? "
-        "| INT32 3-4 ? | FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4",
-        "4_0": "INT8 UINT8 3-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4 | FLOAT32 3-4 | INT8 UINT8 1-4 ? "
-        "| INT32 3-4 ? | FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4",
-        "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
-        "| INT32 4-4 ? | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
-    },
-    OperatorType.MATRIX_MULTIPLY_INTEGER: {
-        "5_2": "INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT32 2-4",
-        "4_0": "INT8 UINT8 2-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | INT8 UINT8 2-4 ? | INT32 2-4",
-        "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
-    },
-    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: {
-        "4_0": "INT8 UINT8 2-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4 | FLOAT32 1-4 | INT8 UINT8 1-4 ? "
-        "| FLOAT32 1-4 | INT8 UINT8 1-4 ? | INT8 UINT8 2-4",
-        "2_1": "INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | FLOAT32 4-4 | INT8 UINT8 4-4 ? "
-        "| FLOAT32 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4",
-    },
-    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: {
-        "6_2": "INT32 INT16 INT8 UINT32 UINT16 UINT8 2-4 | FLOAT32 FLOAT16 1-4 "
-        "| INT32 INT16 INT8 UINT32 UINT16 UINT8 1-4 ? | INT32 INT16 INT8 UINT32 UINT16 UINT8 2-4 "
-        "| FLOAT32 FLOAT16 1-4 | INT32 INT16 INT8 UINT32 UINT16 UINT8 1-4 ? | FLOAT32 FLOAT16 2-4 ? "
-        "| FLOAT32 FLOAT16 2-4",
-    },
-    OperatorType.CONVOLUTION_INTEGER: {
-        "4_0": "INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT8 UINT8 3-4 | INT8 UINT8 1-4 ? | INT32 3-4",
-        "2_1": "INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT8 UINT8 4-4 | INT8 UINT8 4-4 ? | INT32 4-4",
-    },
-    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: {
-        "6_2": "INT8 UINT8 4-5 | FLOAT32 1-5 | INT8 UINT8 1-5 ? | FLOAT32 1-5 | INT8 UINT8 1-5 ? | INT8 UINT8 4-5",
-    },
-    OperatorType.QUANTIZE: {
-        "6_3": "FLOAT32 FLOAT16 1-8 | FLOAT32 FLOAT16 1-8 | INT8 INT4 UINT8 UINT4 1-8 ? | INT8 INT4 UINT8 UINT4 1-8",
-    },
-    OperatorType.DEQUANTIZE: {
-        "6_3": "INT8 INT4 UINT8 UINT4 1-8 | FLOAT32 FLOAT16 1-8 | INT8 INT4 UINT8 UINT4 1-8 ? | FLOAT32 FLOAT16 1-8",
-    },
-}
-
-INTRODUCED = {
-    OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR: FeatureLevel.LEVEL_1_0,
-    OperatorType.ELEMENT_WISE_DEQUANTIZE_LINEAR: FeatureLevel.LEVEL_1_0,
-    OperatorType.ELEMENT_WISE_QUANTIZED_LINEAR_ADD: FeatureLevel.LEVEL_4_0,
-    OperatorType.DYNAMIC_QUANTIZE_LINEAR: FeatureLevel.LEVEL_4_0,
-    OperatorType.QUANTIZED_LINEAR_CONVOLUTION: FeatureLevel.LEVEL_2_1,
-    OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING: FeatureLevel.LEVEL_6_2,
-    OperatorType.CONVOLUTION_INTEGER: FeatureLevel.LEVEL_2_1,
-    OperatorType.MATRIX_MULTIPLY_INTEGER: FeatureLevel.LEVEL_2_1,
-    OperatorType.QUANTIZED_LINEAR_MATRIX_MULTIPLY: FeatureLevel.LEVEL_2_1,
-    OperatorType.MATRIX_MULTIPLY_INTEGER_TO_FLOAT: FeatureLevel.LEVEL_6_2,
-    OperatorType.QUANTIZE: FeatureLevel.LEVEL_6_3,
-    OperatorType.DEQUANTIZE: FeatureLevel.LEVEL_6_3,
-}
+from operator_samples.sample import OperatorSample
 
 
-def documented_row(operator: OperatorType, level: FeatureLevel) -> Iterator[tuple[set[str], int, int, bool]]:
-    rows = {FeatureLevel[f"LEVEL_{name}"]: row for name, row in DOCUMENTED[operator].items()}
-    row = rows[max(first for first in rows if first <= level)]
+def documented_row(sample: OperatorSample, level: FeatureLevel) -> Iterator[tuple[set[str], int, int, bool]]:
+    row = sample.rows[max(first for first in sample.rows if first <= level)]
     for column in row.split("|"):
         words = column.split()
         optional = words[-1] == "?"
@@ -124,17 +41,17 @@ def documented_row(operator: OperatorType, level: FeatureLevel) -> Iterator[tupl
 
 @pytest.mark.parametrize(
     ("operator", "level"),
-    [(operator, level) for operator, first in INTRODUCED.items() for level in FeatureLevel if level >= first],
+    [(operator, level) for operator, sample in SAMPLES.items() for level in FeatureLevel if level >= sample.introduced],
     ids=lambda parameter: parameter.name,
 )
 def test_tables_are_the_documents(operator: OperatorType, level: FeatureLevel) -> None:
     schema = OPERATORS[operator]
-    assert schema.introduced is INTRODUCED[operator]
+    assert schema.introduced is SAMPLES[operator].introduced
     supports = [field.support_at(level) for field in schema.tensors]
     given = [
         ({data_type.name for data_type in s.data_types}, s.lowest_rank, s.highest_rank, s.optional) for s in supports
     ]
-    assert given == list(documented_row(operator, level))
+    assert given == list(documented_row(SAMPLES[operator], level))
 
 
 @pytest.mark.parametrize("schema", OPERATORS.values(), ids=lambda schema: schema.operator_type.name)
@@ -301,7 +218,7 @@ def test_a_desc_is_accepted_from_its_level_on(
     with pytest.raises(UnsupportedFeatureLevelError) as caught:
         validate(desc, level)
     assert caught.value.operator is desc.operator_type
-    assert caught.value.field == (field if level >= INTRODUCED[desc.operator_type] else None)
+    assert caught.value.field == (field if level >= SAMPLES[desc.operator_type].introduced else None)
     assert caught.value.required_level is required
 
 
@@ -373,7 +290,3 @@ def test_is_data_type_supported(level: str, names: str) -> None:
     }
     assert supported == set(names.split())
     assert not is_data_type_supported(FeatureLevel.LEVEL_6_4, 99)  # type: ignore[arg-type]
-
-
-def test_every_operator_of_the_tables_is_tested() -> None:
-    assert OPERATORS.keys() == VALID_DESCS.keys() == DOCUMENTED.keys() == INTRODUCED.keys()

@@ -14,7 +14,7 @@ import pytest
 import dmlcpu
 from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits
 from conftest import SEED
-from large_descs import LARGE_DESCS
+from operator_samples import LARGE_DESCS
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or sys.platform != "linux", reason="the modes are set as x86-64 Linux does"

@@ -14,15 +14,15 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 import dmlcpu
+from block_shapes import blocked_cases
 from bound_arrays import BoundByField, blank_outputs, compiled, random_inputs, tensors_of
 from conftest import SEED
 from dispatching import operator_desc
 from dmlcpu.bindings import BindingResolver
 from operator_case import OperatorCase
+from operator_samples import BLOCK_DEQUANTIZE, BLOCK_QUANTIZE, changed, tensor
 from strategies import Run, runs
 from strided_tensor import FILL_BYTE, PACKED_TYPES, StridedTensor
-from test_blockwise import cases
-from valid_descs import BLOCK_DEQUANTIZE, BLOCK_QUANTIZE, changed, tensor
 
 SCALE, ZERO_POINT = "quantization_tensors[0]", "quantization_tensors[1]"
 QUANTIZE_4 = changed(
@@ -50,7 +50,7 @@ def is_four_bits(content: StridedTensor | None) -> bool:
     return content is not None and content.data_type in PACKED_TYPES
 
 
-@given(runs(cases().filter(lambda case: any(is_four_bits(content) for content in case.tensors.values()))))
+@given(runs(blocked_cases().filter(lambda case: any(is_four_bits(content) for content in case.tensors.values()))))
 def test_arrays_of_ml_dtypes_are_bound_like_packed_ones(run: Run) -> None:
     """Of any layout, owned or not, inputs and outputs; the gaps of an output stay."""
     case: OperatorCase = run.case

@@ -5,25 +5,14 @@ from __future__ import annotations
 import decimal
 import fractions
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dmlcpu
+from argument_forms import Hostile, anything
 from dmlcpu import BindingError, InvalidDescError, TensorDataType
-
-
-class Hostile:
-    """Raises whatever it is asked for."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise KeyError(name)
-
-    def __array__(self, *arguments: Any, **options: Any) -> Any:
-        raise RuntimeError("no")
-
 
 X = np.float32([[1, 2, 3], [4, 5, 6]])
 CODES = np.uint8([[1, 2, 3], [4, 5, 6]])
@@ -321,31 +310,6 @@ def test_wrong_arguments(function: str, changes: dict[str, Any], error: type[dml
         assert str(raised.value)
     if before is not None:
         assert (out == before).all()
-
-
-def anything() -> Iterator[Any]:
-    yield from (None, True, 0, 1, -1, 300, 2**31, 2**64, 0.0, 1.5, -0.0, float("nan"), float("inf"), 1e300, 1j)
-    yield from ("", "1", b"", b"12", (), [], {}, set(), [1], [1.5], [[1], [2]], [[1], [2, 3]], [None], range(3))
-    yield from (object(), int, np.ndarray, np, Hostile(), iter([1]), itertools.count(), Ellipsis, NotImplemented)
-    yield from (decimal.Decimal(1), fractions.Fraction(1, 2), memoryview(b"12"), bytearray(6), slice(1))
-    for dtype in (
-        "float32",
-        "float16",
-        "uint8",
-        "int8",
-        "int32",
-        "float64",
-        "int64",
-        "bool",
-        "O",
-        "U1",
-        ">i4",
-        "M8[D]",
-    ):
-        for shape in ((), (0,), (1,), (2,), (3,), (2, 3), (3, 2), (1, 2, 4, 4), (1,) * 9, (2, 3, 0)):
-            content = np.zeros(shape, dtype)
-            yield from (content, content[()], content[..., ::-1] if shape else content, content.T)
-    yield np.broadcast_to(np.uint8(1), (2**20, 2**20, 2**20))
 
 
 @each_function

@@ -13,18 +13,13 @@ from numpy.typing import NDArray
 
 import dmlcpu
 import reference
+from argument_forms import assert_equal, one_element_forms
 from conftest import SEED
-from dispatching import difference
 from dmlcpu import TensorDataType
 
 SHAPE = (2, 3, 4)
 ELEMENTWISE = {"quantize_linear": "ELEMENT_WISE_QUANTIZE_LINEAR", "dequantize_linear": "ELEMENT_WISE_DEQUANTIZE_LINEAR"}
 INT8, UINT8 = np.dtype(np.int8), np.dtype(np.uint8)
-
-
-def assert_equal(result: NDArray[Any], expected: NDArray[Any], explanation: object = "") -> None:
-    found = difference(result, expected)
-    assert found is None, f"{explanation}: {found}"
 
 
 class Sample:
@@ -50,12 +45,6 @@ class Sample:
 
 
 each_function = pytest.mark.parametrize("function", list(ELEMENTWISE))
-
-
-def one_element_forms(value: Any) -> Iterator[Any]:
-    yield value
-    yield np.asarray(value)
-    yield from (np.full((1,) * rank, value) for rank in (1, 2, 3, 5))
 
 
 @each_function

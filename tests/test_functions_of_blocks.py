@@ -10,24 +10,18 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from argument_forms import anything, assert_equal
 from conftest import SEED
-from dispatching import difference
 from dmlcpu import TensorDataType
 from reference.blocks import LIMITS
 from reference.dequantize import dequantize
 from reference.quantize import quantize
 from strided_tensor import NUMPY_TYPES, PACKED_TYPES, StridedTensor
-from test_function_errors import anything
 
 SHAPE = (4, 3, 8)
 CODE_TYPES = tuple(LIMITS)
 # Of the scale and the zero point: in all, by row, by column, blocks on each axis, an element, fewer dimensions.
 PARAMETER_SHAPES = ((1, 1, 1), (4, 3, 1), (1, 1, 8), (2, 1, 4), (4, 3, 8), (8,), (2,), (3, 2), ())
-
-
-def assert_equal(result: NDArray[Any], expected: NDArray[Any], explanation: object = "") -> None:
-    found = difference(result, expected)
-    assert found is None, f"{explanation}: {found}"
 
 
 def packed(values: NDArray[Any], name: str) -> NDArray[np.uint8]:

@@ -14,9 +14,7 @@ import dmlcpu
 from dmlcpu import Device, TensorDataType, TensorDesc
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
-
-Devices = Mapping[str, Device]
-Rng = np.random.Generator
+from sample_graphs import Devices, Rng, codes
 
 ADD, MULTIPLY, TABLE = "ELEMENT_WISE_QUANTIZED_LINEAR_ADD", "QUANTIZED_MULTIPLY", "CODE_TABLE"
 
@@ -25,11 +23,6 @@ def channels_last(sizes: Sequence[int]) -> tuple[int, ...]:
     n, c, h, w = sizes
     del n
     return (c * h * w, 1, c * w, c)
-
-
-def codes(rng: Rng, sizes: Sequence[int], dtype: Any = np.uint8) -> Any:
-    limits = np.iinfo(dtype)
-    return rng.integers(limits.min, limits.max, tuple(sizes), dtype, endpoint=True)
 
 
 class Network:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from bound_arrays import (
+    addresses,
     blank_outputs,
     compiled,
     dispatched,
@@ -30,112 +31,20 @@ from bound_arrays import (
     tensors_of,
 )
 from conftest import SEED
-from dmlcpu import OperatorType, TensorDataType, TensorFlags
+from dmlcpu import TensorDataType, TensorFlags
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, FieldKind
 from dmlcpu.tensor import dtype_of, span_in_elements
+from operator_samples import SAMPLES, VALID_DESCS, changed, tensor
 from strided_tensor import FILL_BYTE
-from test_binding_overlaps import addresses
-from valid_descs import (
-    ADD,
-    BLOCK_DEQUANTIZE,
-    BLOCK_QUANTIZE,
-    CONVOLUTION,
-    CONVOLUTION_INTEGER,
-    DEQUANTIZE,
-    DYNAMIC,
-    MATRIX_MULTIPLY_INTEGER,
-    MATRIX_MULTIPLY_TO_FLOAT,
-    POOLING,
-    QUANTIZE,
-    QUANTIZED_MATRIX_MULTIPLY,
-    changed,
-    tensor,
-)
 
 SCALAR = dmlcpu.Device(isa="scalar", num_threads=1)
 BEST = dmlcpu.Device(num_threads=2)
 
-# What a dispatch may take, so that examples are quick: bytes of all tensors, and products of a convolution.
+# What a dispatch may take, so that examples are quick: bytes of all tensors, and products of codes.
 MOST_BYTES, MOST_PRODUCTS = 1 << 20, 1 << 20
 
-BASES = (
-    QUANTIZE,
-    DEQUANTIZE,
-    ADD,
-    DYNAMIC,
-    CONVOLUTION,
-    CONVOLUTION_INTEGER,
-    MATRIX_MULTIPLY_INTEGER,
-    QUANTIZED_MATRIX_MULTIPLY,
-    MATRIX_MULTIPLY_TO_FLOAT,
-    changed(
-        MATRIX_MULTIPLY_TO_FLOAT,
-        a_tensor=tensor("INT16", 3, 5, 7),
-        a_zero_point_tensor=None,
-        b_tensor=tensor("UINT32", 3, 7, 4, strides=(0, 1, 7)),
-        b_zero_point_tensor=tensor("UINT32", 4),
-    ),
-    changed(
-        DEQUANTIZE,
-        input_tensor=tensor("INT32", 37),
-        scale_tensor=tensor("FLOAT16", 37),
-        zero_point_tensor=tensor("INT32", 37, strides=(0,)),
-        output_tensor=tensor("FLOAT16", 37, strides=(2,)),
-    ),
-    changed(DYNAMIC, input_tensor=tensor("FLOAT16", 4, 5, strides=(1, 4)), output_tensor=tensor("UINT8", 4, 5)),
-    changed(
-        CONVOLUTION,
-        input_tensor=tensor("INT8", 2, 8, 5, strides=(40, 1, 8)),
-        input_zero_point_tensor=None,
-        filter_tensor=tensor("UINT8", 8, 1, 3),
-        filter_scale_tensor=tensor("FLOAT32", 1),
-        filter_zero_point_tensor=tensor("UINT8", 1),
-        bias_tensor=tensor("INT32", 1, 8, 1),
-        output_tensor=tensor("UINT8", 2, 8, 5),
-        strides=(1,),
-        dilations=(1,),
-        start_padding=(1,),
-        end_padding=(1,),
-        group_count=8,
-    ),
-    POOLING,
-    changed(
-        POOLING,
-        input_tensor=tensor("INT8", 2, 20, 5, 4, 6, strides=(2400, 1, 480, 120, 20)),
-        input_scale_tensor=tensor("FLOAT32", 1, 20, 1, 1, 1),
-        input_zero_point_tensor=tensor("INT8", 1, 20, 1, 1, 1),
-        output_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1, 1),
-        output_zero_point_tensor=None,
-        output_tensor=tensor("INT8", 2, 20, 4, 3, 6),
-        strides=(1, 1, 1),
-        window_size=(2, 2, 3),
-        start_padding=(0, 0, 1),
-        end_padding=(0, 0, 1),
-        dilations=(1, 1, 1),
-        include_padding=True,
-    ),
-    BLOCK_QUANTIZE,
-    BLOCK_DEQUANTIZE,
-    changed(
-        BLOCK_QUANTIZE,
-        input_tensor=tensor("FLOAT16", 3, 37),
-        quantization_tensors=(tensor("FLOAT16", 3, 1), tensor("INT4", 3, 1)),
-        output_tensor=tensor("INT4", 3, 37),
-    ),
-    changed(
-        BLOCK_DEQUANTIZE,
-        input_tensor=tensor("UINT4", 6, 64),
-        quantization_tensors=(tensor("FLOAT16", 6, 2), tensor("UINT4", 6, 2)),
-        output_tensor=tensor("FLOAT16", 6, 64),
-    ),
-    changed(
-        BLOCK_DEQUANTIZE,
-        input_tensor=tensor("INT4", 4, 3, 5),
-        quantization_tensors=(tensor("FLOAT32", 2, 1, 5), tensor("INT4", 2, 1, 5)),
-        output_tensor=tensor("FLOAT32", 4, 3, 5),
-    ),
-)
+BASES = tuple(desc for sample in SAMPLES.values() for desc in (sample.desc, *sample.others))
 
 # --- descs ------------------------------------------------------------------------------------------------------
 
@@ -261,13 +170,7 @@ def is_small(desc: dmlcpu.OperatorDesc) -> bool:
     elements = max(math.prod(t.sizes) for t in tensors.values())
     if sum(sizes) > MOST_BYTES or elements > MOST_BYTES:
         return False
-    if desc.operator_type is OperatorType.QUANTIZED_LINEAR_AVERAGE_POOLING:
-        return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["input_tensor"].sizes[2:]) < MOST_PRODUCTS
-    if "a_tensor" in tensors:
-        return math.prod(tensors["output_tensor"].sizes) * tensors["a_tensor"].sizes[-1] < MOST_PRODUCTS
-    if desc.operator_type not in (OperatorType.QUANTIZED_LINEAR_CONVOLUTION, OperatorType.CONVOLUTION_INTEGER):
-        return True
-    return math.prod(tensors["output_tensor"].sizes) * math.prod(tensors["filter_tensor"].sizes[1:]) < MOST_PRODUCTS
+    return SAMPLES[desc.operator_type].products(tensors) < MOST_PRODUCTS
 
 
 @given(desc=descs())
@@ -301,7 +204,7 @@ def test_descs(desc: dmlcpu.OperatorDesc) -> None:
 ARENA = 4096
 OBJECTS = (None, 1, 1.0, "1", b"", b"1234", (), [1], {}, object(), np.ndarray, np.float32(1), np.uint8(1), np.int8(1))
 DTYPES = ("float32", "float16", "uint8", "int8", "int32", "int16", "float64", "int64", "bool", "O", ">f4", ">i4", "V1")
-BINDING_BASES = (ADD, DYNAMIC, BASES[5], BASES[6], BASES[7], QUANTIZE, BLOCK_DEQUANTIZE)
+BINDING_BASES = tuple(VALID_DESCS.values())
 
 
 @cache

@@ -12,20 +12,18 @@ import pytest
 
 import dmlcpu
 from dmlcpu import (
-    ConstantGraphNodeDesc,
     Device,
     ExecutionFlags,
     FeatureLevel,
     GraphBuilder,
-    GraphDesc,
     InputGraphEdgeDesc,
-    IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
     TensorDataType,
     TensorDesc,
     input_tensor,
 )
+from sample_graphs import dequantize_graph
 
 Devices = Mapping[str, Device]
 U8, F32 = TensorDataType.UINT8, TensorDataType.FLOAT32
@@ -76,26 +74,6 @@ def test_inputs_are_checked_as_those_of_operators(desc: TensorDesc, message: str
         input_tensor(builder, 7, desc)
     assert (caught.value.field, caught.value.operator) == ("input_7", None)
     assert input_tensor(builder, 7, TensorDesc(U8, (4,))).desc.sizes == (4,)  # the number is free still
-
-
-def dequantize_graph(device: Device, constant: Any = b"\x00\x00\x00\x3f", **changes: Any) -> GraphDesc:
-    """Four codes times a constant scale."""
-    operator = device.create_operator(
-        dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
-            input_tensor=TensorDesc(U8, (4,)),
-            scale_tensor=TensorDesc(F32, (4,), strides=(0,)),
-            output_tensor=TensorDesc(F32, (4,)),
-        )
-    )
-    desc = GraphDesc(
-        input_count=1,
-        output_count=1,
-        nodes=[OperatorGraphNodeDesc(operator, "dequantize"), ConstantGraphNodeDesc(constant, "scale")],
-        input_edges=[InputGraphEdgeDesc(0, 0, 0)],
-        output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
-        intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 1)],
-    )
-    return replace(desc, **changes)
 
 
 @pytest.mark.parametrize("name", [5, b"name", "\ud800"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
@@ -19,7 +18,6 @@ from dmlcpu import (
     GraphDesc,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
-    OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
     TensorDataType,
     TensorDesc,
@@ -28,10 +26,8 @@ from dmlcpu import (
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.packing import packed, packed_length
+from sample_graphs import Devices, Rng, operator_node
 from strided_tensor import StridedTensor, buffer_length
-
-Devices = Mapping[str, Device]
-Rng = np.random.Generator
 
 TYPES = [TensorDataType.UINT4, TensorDataType.INT4]
 SIZES = [(4,), (5,), (3, 7), (2, 3, 32), (4, 1500)]
@@ -44,10 +40,6 @@ def random_codes(rng: Rng, data_type: TensorDataType, shape: tuple[int, ...]) ->
 
 def packed_bytes(codes: Any) -> Any:
     return packed(np.ascontiguousarray(codes).reshape(-1).view(np.uint8))
-
-
-def operator_node(device: Device, desc: dmlcpu.OperatorDesc) -> OperatorGraphNodeDesc:
-    return OperatorGraphNodeDesc(device.create_operator(desc))
 
 
 def quantize_desc(codes: TensorDesc) -> dmlcpu.QuantizeOperatorDesc:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import dmlcpu
 from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits, shaped, tensors_of
 from conftest import SEED
-from valid_descs import ADD, CONVOLUTION, VALID_DESCS, changed, tensor
+from operator_samples import ADD, CONVOLUTION, VALID_DESCS, changed, tensor
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 PARAMETERS = ("filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,9 @@ from numpy.typing import NDArray
 from dmlcpu import Device, TensorDataType, TensorDesc
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
+from sample_graphs import Devices, Rng, codes
 
-Devices = Mapping[str, Device]
 Array = NDArray[Any]
-Rng = np.random.Generator
-
-
-def codes(rng: Rng, shape: Sequence[int]) -> Array:
-    return rng.integers(0, 255, tuple(shape), np.uint8, endpoint=True)
 
 
 def interleaved(parts: Sequence[Array], axis: int) -> Array:

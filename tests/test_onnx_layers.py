@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, codes
-from test_onnx_rules import IMAGE, POINTS, SCALE, TYPES, Case, assert_like_onnxruntime, ints, qdq_of
+from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of
+from onnx_models import Builder, assert_like_onnxruntime, codes
 
 Array = NDArray[Any]
 FLOATS: Final = np.random.default_rng(11)

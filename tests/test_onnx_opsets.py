@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from onnx_models import Builder, codes
-from test_onnx_rules import assert_like_onnxruntime, ints
+from onnx_cases import ints
+from onnx_models import Builder, assert_like_onnxruntime, codes
 
 SHAPE: Final = (2, 4, 7, 6)
 STATISTICS: Final = np.random.default_rng(3).uniform(0.5, 1.5, (4, 4)).astype(np.float32)

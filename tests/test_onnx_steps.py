@@ -8,9 +8,9 @@ import pytest
 import dmlcpu
 from dmlcpu.onnx.lowering import quantize
 from dmlcpu.onnx.values import Parameters
-from onnx_models import Builder, codes
+from onnx_cases import IMAGE, POINTS, SCALE, TYPES, ints
+from onnx_models import Builder, assert_like_onnxruntime, codes
 from test_onnx_layers import small_convolution
-from test_onnx_rules import IMAGE, POINTS, SCALE, TYPES, assert_like_onnxruntime, ints
 
 
 def steps_of(model: bytes) -> list[str]:

@@ -13,34 +13,14 @@ from hypothesis import strategies as st
 import dmlcpu
 from dispatching import assert_matches_reference, difference
 from fills import INTEGERS, SCALES
-from operator_case import OperatorCase
 from reference.quantized_linear_add import quantized_linear_add
-from strategies import BYTE_TYPES, Run, arrays, input_tensors, optional_zero_points, output_tensors, runs, tensor_sizes
+from strategies import BYTE_TYPES, Run, arrays, binary_cases, runs, tensor_sizes
 from strided_tensor import NUMPY_TYPES
 
 Devices = Mapping[str, dmlcpu.Device]
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> OperatorCase:
-    sizes = draw(tensor_sizes())
-    ones = (1,) * len(sizes)
-    a_type, b_type, output_type = (draw(st.sampled_from(BYTE_TYPES)) for _ in range(3))
-    tensors = {
-        "a_tensor": draw(input_tensors(a_type, sizes, INTEGERS)),
-        "a_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
-        "a_zero_point_tensor": draw(optional_zero_points(a_type, ones)),
-        "b_tensor": draw(input_tensors(b_type, sizes, INTEGERS)),
-        "b_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
-        "b_zero_point_tensor": draw(optional_zero_points(b_type, ones)),
-        "output_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
-        "output_zero_point_tensor": draw(optional_zero_points(output_type, ones)),
-        "output_tensor": draw(output_tensors(output_type, sizes)),
-    }
-    return OperatorCase("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", tensors, {})
-
-
-@given(runs(cases()))
+@given(runs(binary_cases("ELEMENT_WISE_QUANTIZED_LINEAR_ADD")))
 def test_objects_equal_the_reference(devices: Devices, run: Run) -> None:
     assert_matches_reference(devices, run.case, owned=run.owned, shaped=run.shaped)
 

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from fills import INTEGERS, SCALES
 from graph_cases import assert_native_matches_reference, random_tensor, strides_of
 from native_operator import run_native
 from operator_case import OperatorCase
-from strategies import BYTE_TYPES, input_tensors, optional_zero_points, output_tensors, tensor_sizes
+from strategies import BYTE_TYPES, binary_cases
 from strided_tensor import StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
@@ -23,25 +22,6 @@ Devices = Mapping[str, dmlcpu.Device]
 
 def one_float(value: float) -> StridedTensor:
     return StridedTensor("FLOAT32", (1,), None, np.array([value], np.float32))
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> OperatorCase:
-    sizes = draw(tensor_sizes())
-    ones = (1,) * len(sizes)
-    a_type, b_type, output_type = (draw(st.sampled_from(BYTE_TYPES)) for _ in range(3))
-    tensors = {
-        "a_tensor": draw(input_tensors(a_type, sizes, INTEGERS)),
-        "a_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
-        "a_zero_point_tensor": draw(optional_zero_points(a_type, ones)),
-        "b_tensor": draw(input_tensors(b_type, sizes, INTEGERS)),
-        "b_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
-        "b_zero_point_tensor": draw(optional_zero_points(b_type, ones)),
-        "output_scale_tensor": draw(input_tensors("FLOAT32", ones, SCALES)),
-        "output_zero_point_tensor": draw(optional_zero_points(output_type, ones)),
-        "output_tensor": draw(output_tensors(output_type, sizes)),
-    }
-    return OperatorCase("QUANTIZED_MULTIPLY", tensors, {})
 
 
 def case_on(
@@ -68,7 +48,7 @@ def case_on(
     return OperatorCase("QUANTIZED_MULTIPLY", tensors, {})
 
 
-@given(cases(), st.booleans())
+@given(binary_cases("QUANTIZED_MULTIPLY"), st.booleans())
 def test_equals_the_reference(devices: Devices, case: OperatorCase, owned: bool) -> None:
     assert_native_matches_reference(devices, case, owned=["b_tensor", "b_scale_tensor"] if owned else [])
 

@@ -16,8 +16,7 @@ import pytest
 import dmlcpu
 from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits
 from conftest import SEED
-from large_descs import LARGE_DESCS
-from valid_descs import CONVOLUTION, VALID_DESCS, changed, tensor
+from operator_samples import CONVOLUTION, LARGE_DESCS, VALID_DESCS, changed, tensor
 
 each_large_desc = pytest.mark.parametrize("desc", LARGE_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 IS_SANITIZED = "san.so" in os.environ.get("LD_PRELOAD", "")

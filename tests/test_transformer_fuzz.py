@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
+from model_mutations import MUTATIONS, Mutation, change_declared, survives
 from onnx_models import Builder
-from test_model_fuzz import MUTATIONS, Mutation, change_declared, survives
 
 
 def norm(builder: Builder, x: str) -> str:

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "operators/mapped_runs.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/wide_cast.h"
 

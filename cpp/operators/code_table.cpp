@@ -1,7 +1,7 @@
 // CODE_TABLE: tensors input, table, output. Every byte of the output is what the table has for the byte of the input: a
 // chain of unary operators between 8-bit codes, or the step from one scale and zero point to others.
 #include "operators/code_runs.h"
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/strided_copy.h"
 #include "operators/table_tensor.h"

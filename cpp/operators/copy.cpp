@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "operators/nibble_staging.h"
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/staging.h"
 #include "operators/strided_copy.h"
 #include "operators/strided_runs.h"

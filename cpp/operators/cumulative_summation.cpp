@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "operators/attributes.h"
+#include "operators/operator_table.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"
 #include "runtime/thread_pool.h"

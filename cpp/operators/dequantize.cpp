@@ -1,5 +1,6 @@
 // DEQUANTIZE: tensors input, scale, zero point, output.
 #include "operators/blockwise_operator.h"
+#include "operators/operator_table.h"
 
 namespace dmlcpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/scaled_runs.h"
 #include "runtime/scratch.h"

@@ -6,6 +6,7 @@
 
 #include "operators/attributes.h"
 #include "operators/integer_binary.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/staging.h"
 #include "operators/strided_runs.h"

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "operators/element_runs.h"
+#include "operators/operator_table.h"
 
 namespace dmlcpu {
 namespace {

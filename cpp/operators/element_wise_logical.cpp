@@ -5,6 +5,7 @@
 
 #include "operators/attributes.h"
 #include "operators/element_runs.h"
+#include "operators/operator_table.h"
 
 namespace dmlcpu {
 namespace {

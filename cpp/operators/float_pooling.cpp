@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
+#include "operators/operator_table.h"
 #include "operators/pooling_geometry.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"

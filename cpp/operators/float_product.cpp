@@ -9,6 +9,7 @@
 
 #include "operators/convolution_algorithm.h"
 #include "operators/matrix_geometry.h"
+#include "operators/operator_table.h"
 #include "operators/sizes.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"

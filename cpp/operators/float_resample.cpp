@@ -5,6 +5,7 @@
 // where they are neighbours in both tensors, one channel otherwise.
 #include <stdexcept>
 
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/resample_taps.h"
 #include "operators/sizes.h"

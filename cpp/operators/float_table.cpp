@@ -1,6 +1,7 @@
 // FLOAT_TABLE: tensors input, table, output. Every element of the output is the FLOAT32 that the table has for the byte
 // of the input: a chain of unary operators on 8-bit codes whose result is wanted in floating point. Of graphs alone.
 #include "operators/mapped_runs.h"
+#include "operators/operator_table.h"
 #include "operators/table_tensor.h"
 
 namespace dmlcpu {

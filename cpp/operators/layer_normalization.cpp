@@ -2,6 +2,7 @@
 // float32. Of graphs alone.
 #include "operators/attributes.h"
 #include "operators/axis_rows.h"
+#include "operators/operator_table.h"
 
 namespace dmlcpu {
 namespace {

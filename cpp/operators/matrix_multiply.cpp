@@ -8,7 +8,7 @@
 #include "operators/convolution_algorithm.h"
 #include "operators/float_matrix_multiply.h"
 #include "operators/matrix_product.h"
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"
 #include "runtime/scratch.h"

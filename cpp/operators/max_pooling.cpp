@@ -7,7 +7,7 @@
 #include "operators/channel_planes.h"
 #include "operators/convolution_algorithm.h"
 #include "operators/convolution_geometry.h"
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"

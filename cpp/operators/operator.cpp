@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "operators/operator_table.h"
 #include "runtime/float_environment.h"
 #include "runtime/thread_pool.h"
 
@@ -119,128 +120,8 @@ std::size_t CompiledOperator::persistent_size() const {
 
 namespace {
 
-using Factory = std::unique_ptr<CompiledOperator> (*)(OperatorDesc, ExecutionTarget);
-
-// A set of data types: bit t for the type of number t.
-using DataTypes = unsigned;
-
-template <class... Types>
-constexpr DataTypes set_of(Types... types) {
-  return ((1U << static_cast<unsigned>(types)) | ...);
-}
-
-constexpr DataTypes kFloat32 = set_of(DataType::float32), kInt32 = set_of(DataType::int32);
-constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
-constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
-constexpr DataTypes kBlockCodes = kCodes | set_of(DataType::uint4, DataType::int4);
-constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
-constexpr DataTypes kIndices = kInt32 | set_of(DataType::int64), kConditions = set_of(DataType::uint8);
-constexpr DataTypes kAnyType = kFloats | kIntegers | kIndices;
-
-// The operators, with the order of axes and the types that their kernels read and write as those of each tensor.
-struct FactoryRow {
-  const char* type;
-  Factory compile;
-  Arrangement arrangement;
-  DataTypes tensors[kMaxTensors];
-};
-
-constexpr FactoryRow kFactories[] = {
-    {"ELEMENT_WISE_QUANTIZE_LINEAR",
-     compile_quantize_linear,
-     Arrangement::element_wise,
-     {kFloats | kInt32, kFloats, kCodes, kCodes}},
-    {"ELEMENT_WISE_DEQUANTIZE_LINEAR",
-     compile_dequantize_linear,
-     Arrangement::element_wise,
-     {kIntegers, kFloats, kIntegers, kFloats}},
-    {"QUANTIZE", compile_quantize, Arrangement::own, {kFloats, kFloats, kBlockCodes, kBlockCodes}},
-    {"DEQUANTIZE", compile_dequantize, Arrangement::own, {kBlockCodes, kFloats, kBlockCodes, kFloats}},
-    {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
-     compile_quantized_linear_add,
-     Arrangement::element_wise,
-     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"DYNAMIC_QUANTIZE_LINEAR",
-     compile_dynamic_quantize_linear,
-     Arrangement::element_wise,
-     {kFloats, kCodes, kFloat32, kCodes}},
-    {"QUANTIZED_LINEAR_AVERAGE_POOLING",
-     compile_quantized_linear_average_pooling,
-     Arrangement::channels,
-     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"QUANTIZED_LINEAR_CONVOLUTION",
-     compile_quantized_linear_convolution,
-     Arrangement::channels,
-     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
-    {"CODE_TABLE", compile_code_table, Arrangement::element_wise, {kCodes, set_of(DataType::uint8), kCodes}},
-    {"QUANTIZED_MULTIPLY",
-     compile_quantized_multiply,
-     Arrangement::element_wise,
-     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"COPY", compile_copy, Arrangement::element_wise, {kAnyType | kBlockCodes, kAnyType | kBlockCodes}},
-    {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
-    {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
-    {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels, {kFloat32, kFloat32}},
-    {"CONVOLUTION_INTEGER",
-     compile_convolution_integer,
-     Arrangement::channels,
-     {kCodes, kCodes, kCodes, kCodes, kInt32}},
-    {"MATRIX_MULTIPLY_INTEGER",
-     compile_matrix_multiply_integer,
-     Arrangement::own,
-     {kCodes, kCodes, kCodes, kCodes, kInt32}},
-    {"QUANTIZED_LINEAR_MATRIX_MULTIPLY",
-     compile_quantized_linear_matrix_multiply,
-     Arrangement::own,
-     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
-     compile_matrix_multiply_integer_to_float,
-     Arrangement::own,
-     {kIntegers, kFloats, kIntegers, kIntegers, kFloats, kIntegers, kFloats, kFloats}},
-    {"SOFTMAX", compile_softmax, Arrangement::element_wise, {kFloat32, kFloat32}},
-    {"QUANTIZED_SOFTMAX",
-     compile_quantized_softmax,
-     Arrangement::element_wise,
-     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"LAYER_NORMALIZATION",
-     compile_layer_normalization,
-     Arrangement::element_wise,
-     {kFloat32, kFloat32, kFloat32, kFloat32}},
-    {"QUANTIZED_LAYER_NORMALIZATION",
-     compile_quantized_layer_normalization,
-     Arrangement::element_wise,
-     {kCodes, kFloat32, kFloat32, kFloat32, kCodes, kCodes}},
-    {"REDUCE_MEAN", compile_reduce_mean, Arrangement::element_wise, {kFloat32, kFloat32}},
-    {"FLOAT_PRODUCT", compile_float_product, Arrangement::own, {kFloat32, kFloat32, kFloat32}},
-    {"QUANTIZED_RESAMPLE",
-     compile_quantized_resample,
-     Arrangement::channels,
-     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
-    {"FLOAT_RESAMPLE", compile_float_resample, Arrangement::channels, {kFloat32, kFloat32}},
-    {"ELEMENT_WISE_BINARY",
-     compile_element_wise_binary,
-     Arrangement::element_wise,
-     {kFloat32 | kIndices, kFloat32 | kIndices, kFloat32 | kIndices}},
-    {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32, kFloat32}},
-    {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32, kFloat32}},
-    {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kIndices | kFloat32, kIndices | kFloat32}},
-    {"ELEMENT_WISE_LOGICAL",
-     compile_element_wise_logical,
-     Arrangement::element_wise,
-     {kConditions | kIndices | kFloat32, kConditions | kIndices | kFloat32, kConditions}},
-    {"ELEMENT_WISE_IF",
-     compile_element_wise_if,
-     Arrangement::element_wise,
-     {kConditions, kAnyType, kAnyType, kAnyType}},
-    {"GATHER", compile_gather, Arrangement::own, {kAnyType, kIndices, kAnyType}},
-    {"GATHER_ELEMENTS", compile_gather_elements, Arrangement::own, {kAnyType, kIndices, kAnyType}},
-    {"ARGMAX", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
-    {"ARGMIN", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
-    {"CUMULATIVE_SUMMATION", compile_cumulative_summation, Arrangement::own, {kIndices, kIndices}},
-};
-
-const FactoryRow& factory_of(const std::string& type) {
-  for (const FactoryRow& row : kFactories) {
+const OperatorRow& row_of(const std::string& type) {
+  for (const OperatorRow& row : kOperators) {
     if (type == row.type) return row;
   }
   throw std::invalid_argument("no operator is named " + type);
@@ -257,15 +138,15 @@ void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataType
 
 }  // namespace
 
-Arrangement operator_arrangement(const std::string& type) { return factory_of(type).arrangement; }
+Arrangement operator_arrangement(const std::string& type) { return row_of(type).arrangement; }
 
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target) {
   if (desc.tensors.size() > kMaxTensors) throw std::invalid_argument("an operator has at most 10 tensors");
-  const FactoryRow& factory = factory_of(desc.type);
+  const OperatorRow& row = row_of(desc.type);
   for (std::size_t i = 0; i < desc.tensors.size(); ++i) {
-    if (desc.tensors[i]) check_layout(desc, *desc.tensors[i], factory.tensors[i]);
+    if (desc.tensors[i]) check_layout(desc, *desc.tensors[i], row.tensors[i]);
   }
-  return factory.compile(std::move(desc), target);
+  return row.compile(std::move(desc), target);
 }
 
 }  // namespace dmlcpu

@@ -135,46 +135,4 @@ Arrangement operator_arrangement(const std::string& type);
 // Plans an operator. Throws std::invalid_argument for a desc that no rule of DirectML allows.
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target);
 
-// One factory an operator, in the file of its name or of its kin.
-std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_dequantize_linear(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantize(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_dequantize(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_linear_average_pooling(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_convolution_integer(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_linear_matrix_multiply(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer_to_float(OperatorDesc desc, ExecutionTarget target);
-
-// The same for operators that only graphs are made of: DirectML has other means for them, or none for 8-bit codes.
-std::unique_ptr<CompiledOperator> compile_code_table(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target);
-
-// Operators of graphs alone, beyond DirectML's.
-std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_element_wise_logical(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_element_wise_if(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_gather(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
-std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
-
 }  // namespace dmlcpu

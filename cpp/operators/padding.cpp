@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/strided_copy.h"
 
 namespace dmlcpu {

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "operators/blockwise_operator.h"
+#include "operators/operator_table.h"
 
 namespace dmlcpu {
 namespace {

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_QUANTIZE_LINEAR: tensors input, scale, zero point, output.
 #include <stdexcept>
 
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/scaled_runs.h"
 

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "operators/code_runs.h"
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/staging.h"
 

@@ -13,6 +13,7 @@
 
 #include "operators/attributes.h"
 #include "operators/axis_rows.h"
+#include "operators/operator_table.h"
 #include "operators/staging.h"
 
 namespace dmlcpu {

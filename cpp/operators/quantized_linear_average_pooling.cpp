@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "operators/convolution_algorithm.h"
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/pixel_rows.h"
 #include "operators/plan_words.h"
 #include "operators/pooling_plan.h"

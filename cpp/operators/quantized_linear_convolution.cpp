@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "operators/convolution_algorithm.h"
-#include "operators/operator.h"
+#include "operators/operator_table.h"
 #include "operators/product_plan.h"
 #include "operators/staged_convolution.h"
 #include "operators/staging.h"

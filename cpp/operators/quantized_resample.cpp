@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "operators/code_parameters.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/resample_taps.h"
 #include "operators/sizes.h"

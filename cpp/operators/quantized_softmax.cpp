@@ -13,6 +13,7 @@
 
 #include "operators/axis_rows.h"
 #include "operators/code_parameters.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 
 namespace dmlcpu {

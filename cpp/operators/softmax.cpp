@@ -1,5 +1,6 @@
 // SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
 #include "operators/axis_rows.h"
+#include "operators/operator_table.h"
 #include "operators/plan_words.h"
 
 namespace dmlcpu {

@@ -11,6 +11,7 @@ from sys import modules as _modules
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
 from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
@@ -26,7 +27,7 @@ from dmlcpu.descs.matrix_multiply import (
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.descs.quantization import DequantizeOperatorDesc, QuantizeOperatorDesc
-from dmlcpu.device import BindingProperties, CompiledOperator, Device, Operator, available_isas, default_device
+from dmlcpu.device import Device, Operator, available_isas, default_device
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, QuantizationType, TensorDataType, TensorFlags
 from dmlcpu.errors import (
     BindingError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, ClassVar, Final, Protocol
@@ -181,6 +181,12 @@ class DescValues:
     tensors: Mapping[str, TensorDesc]
     numbers: Mapping[str, int]
     arrays: Mapping[str, tuple[int, ...]]
+
+    def present(self, names: Iterable[str]) -> Iterator[tuple[str, TensorDesc]]:
+        """Yield the tensors of these names that are there, each with its name."""
+        for name in names:
+            if (tensor := self.tensors.get(name)) is not None:
+                yield name, tensor
 
 
 class Rule(Protocol):

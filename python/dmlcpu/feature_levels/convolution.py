@@ -6,22 +6,11 @@ from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
 from dmlcpu.feature_levels.columns import FLOAT32, INT32, INTEGERS_8, input_field, output_field
-from dmlcpu.rules import (
-    ArrayLengths,
-    Axis,
-    ChannelSizes,
-    GroupedChannels,
-    NoSharedAddresses,
-    OneElement,
-    OutputSizes,
-    PositiveSteps,
-    SameDataType,
-    SameDimensionCount,
-    SameLength,
-    SameSizes,
-    Window,
-    WindowFits,
-)
+from dmlcpu.rules.addresses import NoSharedAddresses
+from dmlcpu.rules.channels import ChannelSizes, GroupedChannels
+from dmlcpu.rules.data_types import SameDataType
+from dmlcpu.rules.sizes import Axis, OneElement, SameDimensionCount, SameLength, SameSizes
+from dmlcpu.rules.windows import ArrayLengths, OutputSizes, PositiveSteps, Window, WindowFits
 from dmlcpu.schema import Field, FieldKind, OperatorSchema, TensorSupport
 
 __all__ = ["CONVOLUTION_ARRAYS", "SCHEMAS"]

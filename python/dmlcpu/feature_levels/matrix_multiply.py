@@ -14,7 +14,10 @@ from dmlcpu.feature_levels.columns import (
     input_field,
     output_field,
 )
-from dmlcpu.rules import LineSizes, MatrixSizes, NoSharedAddresses, SameDataType, SameSizes, ScaleDataType
+from dmlcpu.rules.addresses import NoSharedAddresses
+from dmlcpu.rules.data_types import SameDataType, ScaleDataType
+from dmlcpu.rules.matrices import LineSizes, MatrixSizes
+from dmlcpu.rules.sizes import SameSizes
 from dmlcpu.schema import OperatorSchema, TensorSupport
 
 __all__ = ["SCALES_TO_FLOAT", "SCHEMAS"]

@@ -6,21 +6,12 @@ from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
 from dmlcpu.feature_levels.columns import FLOAT32, INTEGERS_8, input_field, output_field
-from dmlcpu.rules import (
-    ArrayLengths,
-    Axis,
-    Boolean,
-    ChannelParameters,
-    NoSharedAddresses,
-    OutputSizes,
-    PositiveSteps,
-    SameDataType,
-    SameDimensionCount,
-    SameLength,
-    SameSizes,
-    Window,
-    WindowFits,
-)
+from dmlcpu.rules.addresses import NoSharedAddresses
+from dmlcpu.rules.channels import ChannelParameters
+from dmlcpu.rules.data_types import SameDataType
+from dmlcpu.rules.sizes import Axis, SameDimensionCount, SameLength, SameSizes
+from dmlcpu.rules.values import Boolean
+from dmlcpu.rules.windows import ArrayLengths, OutputSizes, PositiveSteps, Window, WindowFits
 from dmlcpu.schema import Field, FieldKind, OperatorSchema, TensorSupport
 
 __all__ = ["POOLING_ARRAYS", "POOLING_PARAMETERS", "SCHEMAS"]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from dmlcpu.coercion import coerce_integer
-from dmlcpu.device import CompiledOperator, Device, default_device
+from dmlcpu.compiled_operator import CompiledOperator
+from dmlcpu.device import Device, default_device
 from dmlcpu.enums import OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import OPERATORS

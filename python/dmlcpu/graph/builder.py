@@ -11,15 +11,9 @@ import numpy as np
 
 from dmlcpu.bindings import TensorBinding
 from dmlcpu.coercion import coerce_integer
+from dmlcpu.compiled_operator import operator_attributes, operator_tensors
 from dmlcpu.descs.operator_desc import OperatorDesc
-from dmlcpu.device import (
-    Device,
-    check_flags,
-    default_device,
-    operator_attributes,
-    operator_tensors,
-    print_plan,
-)
+from dmlcpu.device import Device, check_flags, default_device, print_plan
 from dmlcpu.enums import ExecutionFlags, TensorFlags
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.connections import check_graph_level

@@ -12,7 +12,8 @@ import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
-from dmlcpu.device import BindingProperties, CompiledOperator, Device, result_type
+from dmlcpu.compiled_operator import BindingProperties, CompiledOperator, result_type
+from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.native_graph import NativeGraph, ValueKind
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dmlcpu.bindings import TensorBinding
-from dmlcpu.device import Device, Operator, operator_attributes, operator_tensors
+from dmlcpu.compiled_operator import operator_attributes, operator_tensors
+from dmlcpu.device import Device, Operator
 from dmlcpu.enums import FeatureLevel, TensorFlags
 from dmlcpu.errors import DmlError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.graph.descs import (

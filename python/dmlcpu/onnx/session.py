@@ -15,7 +15,8 @@ from weakref import WeakSet
 import numpy as np
 
 from dmlcpu import _core
-from dmlcpu.device import BindingProperties, Device
+from dmlcpu.compiled_operator import BindingProperties
+from dmlcpu.device import Device
 from dmlcpu.errors import BindingError
 from dmlcpu.graph.compiled_graph import CompiledGraph, Step
 from dmlcpu.graph.trace import PartTime, write_trace

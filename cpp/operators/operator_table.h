@@ -1,0 +1,174 @@
+// The table of operators: a row for each, with the factory that plans it. compile_operator and operator_arrangement
+// read it, and nothing else does.
+#pragma once
+
+#include <memory>
+
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+// A factory for each operator, in the file of its name or of its kin: plans a desc whose tensors have the types of the
+// row. Throws as compile_operator does.
+std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dequantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantize(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dequantize(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dynamic_quantize_linear(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_linear_add(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_linear_average_pooling(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_convolution_integer(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_linear_matrix_multiply(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer_to_float(OperatorDesc desc, ExecutionTarget target);
+
+// The same for operators that only graphs are made of: DirectML has other means for them, or none for 8-bit codes.
+std::unique_ptr<CompiledOperator> compile_code_table(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target);
+
+// Operators of graphs alone, beyond DirectML's.
+std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_cast(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_logical(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_element_wise_if(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_gather(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
+
+// A set of data types: bit t for the type of number t.
+using DataTypes = unsigned;
+
+template <class... Types>
+constexpr DataTypes set_of(Types... types) {
+  return ((1U << static_cast<unsigned>(types)) | ...);
+}
+
+inline constexpr DataTypes kFloat32 = set_of(DataType::float32), kInt32 = set_of(DataType::int32);
+inline constexpr DataTypes kFloats = kFloat32 | set_of(DataType::float16);
+inline constexpr DataTypes kCodes = set_of(DataType::uint8, DataType::int8);
+inline constexpr DataTypes kBlockCodes = kCodes | set_of(DataType::uint4, DataType::int4);
+inline constexpr DataTypes kIntegers = kCodes | kInt32 | set_of(DataType::uint16, DataType::int16, DataType::uint32);
+inline constexpr DataTypes kIndices = kInt32 | set_of(DataType::int64), kConditions = set_of(DataType::uint8);
+inline constexpr DataTypes kAnyType = kFloats | kIntegers | kIndices;
+
+using Factory = std::unique_ptr<CompiledOperator> (*)(OperatorDesc, ExecutionTarget);
+
+// The operators, with the order of axes and the types that their kernels read and write as those of each tensor.
+struct OperatorRow {
+  const char* type;
+  Factory compile;
+  Arrangement arrangement;
+  DataTypes tensors[kMaxTensors];
+};
+
+inline constexpr OperatorRow kOperators[] = {
+    {"ELEMENT_WISE_QUANTIZE_LINEAR",
+     compile_quantize_linear,
+     Arrangement::element_wise,
+     {kFloats | kInt32, kFloats, kCodes, kCodes}},
+    {"ELEMENT_WISE_DEQUANTIZE_LINEAR",
+     compile_dequantize_linear,
+     Arrangement::element_wise,
+     {kIntegers, kFloats, kIntegers, kFloats}},
+    {"QUANTIZE", compile_quantize, Arrangement::own, {kFloats, kFloats, kBlockCodes, kBlockCodes}},
+    {"DEQUANTIZE", compile_dequantize, Arrangement::own, {kBlockCodes, kFloats, kBlockCodes, kFloats}},
+    {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+     compile_quantized_linear_add,
+     Arrangement::element_wise,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"DYNAMIC_QUANTIZE_LINEAR",
+     compile_dynamic_quantize_linear,
+     Arrangement::element_wise,
+     {kFloats, kCodes, kFloat32, kCodes}},
+    {"QUANTIZED_LINEAR_AVERAGE_POOLING",
+     compile_quantized_linear_average_pooling,
+     Arrangement::channels,
+     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"QUANTIZED_LINEAR_CONVOLUTION",
+     compile_quantized_linear_convolution,
+     Arrangement::channels,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
+    {"CODE_TABLE", compile_code_table, Arrangement::element_wise, {kCodes, set_of(DataType::uint8), kCodes}},
+    {"QUANTIZED_MULTIPLY",
+     compile_quantized_multiply,
+     Arrangement::element_wise,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"COPY", compile_copy, Arrangement::element_wise, {kAnyType | kBlockCodes, kAnyType | kBlockCodes}},
+    {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
+    {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
+    {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels, {kFloat32, kFloat32}},
+    {"CONVOLUTION_INTEGER",
+     compile_convolution_integer,
+     Arrangement::channels,
+     {kCodes, kCodes, kCodes, kCodes, kInt32}},
+    {"MATRIX_MULTIPLY_INTEGER",
+     compile_matrix_multiply_integer,
+     Arrangement::own,
+     {kCodes, kCodes, kCodes, kCodes, kInt32}},
+    {"QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+     compile_quantized_linear_matrix_multiply,
+     Arrangement::own,
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+     compile_matrix_multiply_integer_to_float,
+     Arrangement::own,
+     {kIntegers, kFloats, kIntegers, kIntegers, kFloats, kIntegers, kFloats, kFloats}},
+    {"SOFTMAX", compile_softmax, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"QUANTIZED_SOFTMAX",
+     compile_quantized_softmax,
+     Arrangement::element_wise,
+     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"LAYER_NORMALIZATION",
+     compile_layer_normalization,
+     Arrangement::element_wise,
+     {kFloat32, kFloat32, kFloat32, kFloat32}},
+    {"QUANTIZED_LAYER_NORMALIZATION",
+     compile_quantized_layer_normalization,
+     Arrangement::element_wise,
+     {kCodes, kFloat32, kFloat32, kFloat32, kCodes, kCodes}},
+    {"REDUCE_MEAN", compile_reduce_mean, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"FLOAT_PRODUCT", compile_float_product, Arrangement::own, {kFloat32, kFloat32, kFloat32}},
+    {"QUANTIZED_RESAMPLE",
+     compile_quantized_resample,
+     Arrangement::channels,
+     {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"FLOAT_RESAMPLE", compile_float_resample, Arrangement::channels, {kFloat32, kFloat32}},
+    {"ELEMENT_WISE_BINARY",
+     compile_element_wise_binary,
+     Arrangement::element_wise,
+     {kFloat32 | kIndices, kFloat32 | kIndices, kFloat32 | kIndices}},
+    {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32, kFloat32}},
+    {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kIndices | kFloat32, kIndices | kFloat32}},
+    {"ELEMENT_WISE_LOGICAL",
+     compile_element_wise_logical,
+     Arrangement::element_wise,
+     {kConditions | kIndices | kFloat32, kConditions | kIndices | kFloat32, kConditions}},
+    {"ELEMENT_WISE_IF",
+     compile_element_wise_if,
+     Arrangement::element_wise,
+     {kConditions, kAnyType, kAnyType, kAnyType}},
+    {"GATHER", compile_gather, Arrangement::own, {kAnyType, kIndices, kAnyType}},
+    {"GATHER_ELEMENTS", compile_gather_elements, Arrangement::own, {kAnyType, kIndices, kAnyType}},
+    {"ARGMAX", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
+    {"ARGMIN", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
+    {"CUMULATIVE_SUMMATION", compile_cumulative_summation, Arrangement::own, {kIndices, kIndices}},
+};
+
+}  // namespace dmlcpu

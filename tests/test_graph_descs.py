@@ -1,0 +1,183 @@
+"""Graphs of nodes and edges: what they compute, and what is wrong with their descs."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu import (
+    ConstantGraphNodeDesc,
+    Device,
+    FeatureLevel,
+    GraphDesc,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+    TensorDataType,
+    TensorDesc,
+    TensorFlags,
+)
+from sample_graphs import (
+    Rng,
+    codes,
+    operator_node,
+    quantize_then_dequantize,
+)
+
+
+def test_a_compiled_graph_keeps_nothing_that_it_was_made_of(device: Device) -> None:
+    desc = quantize_then_dequantize(device)
+    constant = desc.nodes[1]
+    assert isinstance(constant, ConstantGraphNodeDesc)
+    array = weakref.ref(np.asarray(constant.data))
+    graph = device.compile_graph(desc)
+    del desc, constant
+    gc.collect()
+    assert array() is None
+    assert graph.desc is None
+
+
+def test_a_graph_of_nodes_and_edges(device: Device) -> None:
+    desc = quantize_then_dequantize(device)
+    graph = device.compile_graph(desc)
+    assert graph.desc is None  # and no reference to operators
+    assert isinstance(graph, dmlcpu.CompiledOperator)
+    graph.initialize()
+    x = np.float32([[0, 1, 2], [3, 4, 300]])
+    result = graph.dispatch(input_0=x, input_1=np.float32([0.5]))
+    assert result.tolist() == [[0, 0.5, 1], [1.5, 2, 63.75]]
+    assert "first" in graph.describe()
+    assert "second" in graph.describe()
+
+
+def test_edges_may_reinterpret_memory(device: Device, random_numbers: Rng) -> None:
+    """From {2, 3, 4} to {4, 6} by strides that transpose."""
+    x = random_numbers.normal(0, 9, (2, 3, 4)).astype(np.float32)
+    scale = TensorDesc(TensorDataType.FLOAT32, (2, 3, 4), strides=(0, 0, 0))
+    quantize = dmlcpu.ElementWiseQuantizeLinearOperatorDesc(
+        input_tensor=TensorDesc(TensorDataType.FLOAT32, (2, 3, 4)),
+        scale_tensor=scale,
+        output_tensor=TensorDesc(TensorDataType.INT8, (2, 3, 4)),
+    )
+    dequantize = dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+        input_tensor=TensorDesc(TensorDataType.INT8, (4, 6), strides=(1, 4)),
+        scale_tensor=TensorDesc(TensorDataType.FLOAT32, (4, 6), strides=(0, 0)),
+        output_tensor=TensorDesc(TensorDataType.FLOAT32, (4, 6)),
+    )
+    graph = device.compile_graph(
+        GraphDesc(
+            input_count=2,
+            output_count=2,
+            nodes=[operator_node(device, one) for one in (quantize, dequantize)],
+            input_edges=[InputGraphEdgeDesc(0, 0, 0), InputGraphEdgeDesc(1, 0, 1), InputGraphEdgeDesc(1, 1, 1)],
+            output_edges=[OutputGraphEdgeDesc(1, 0, 0), OutputGraphEdgeDesc(0, 0, 1)],
+            intermediate_edges=[IntermediateGraphEdgeDesc(0, 0, 1, 0)],
+        )
+    )
+    outputs = graph.dispatch(input_0=x, input_1=np.float32([0.5]))
+    quantized = dmlcpu.quantize_linear(x, 0.5, output_data_type=TensorDataType.INT8)
+    np.testing.assert_array_equal(outputs.output_1, quantized)
+    np.testing.assert_array_equal(outputs.output_0, dmlcpu.dequantize_linear(quantized.reshape(6, 4).T, 0.5))
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_memory_that_is_reinterpreted_is_aligned(device: Device, random_numbers: Rng, owned: bool) -> None:
+    """An input may be bytes to one operator and wider integers to another, at any address."""
+    flags = TensorFlags.OWNED_BY_DML if owned else TensorFlags.NONE
+    sizes: dict[TensorDataType, tuple[int, ...]] = {TensorDataType.UINT8: (64,), TensorDataType.INT32: (4, 4)}
+    nodes = []
+    for data_type, length in sizes.items():
+        dequantize = dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+            input_tensor=TensorDesc(data_type, length, flags=flags),
+            scale_tensor=TensorDesc(TensorDataType.FLOAT32, length, strides=(0,) * len(length)),
+            output_tensor=TensorDesc(TensorDataType.FLOAT32, length),
+        )
+        nodes.append(operator_node(device, dequantize))
+    edges = [InputGraphEdgeDesc(index, node, index) for index in (0, 1) for node in (0, 1)]
+    outputs = [OutputGraphEdgeDesc(node, 0, node) for node in (0, 1)]
+    graph = device.compile_graph(
+        GraphDesc(input_count=2, output_count=2, nodes=nodes, input_edges=edges, output_edges=outputs)
+    )
+    memory = codes(random_numbers, (65,))
+    x = memory[1 if memory.ctypes.data % 4 == 0 else 0 :][:64]
+    assert x.ctypes.data % 4 != 0
+    bound = {"input_0": x}
+    if owned:
+        graph.initialize(**bound)
+        bound = {}
+    narrow, wide = graph.dispatch(**bound, input_1=np.float32([0.5]))
+    assert [step.type for step in graph.steps].count("COPY") == 1
+    np.testing.assert_array_equal(narrow, dmlcpu.dequantize_linear(x, 0.5))
+    np.testing.assert_array_equal(wide, dmlcpu.dequantize_linear(x.copy().view(np.int32).reshape(4, 4), 0.5))
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no nodes": ({"nodes": []}, "nodes"),
+    "a node of another type": ({"nodes": ["node"]}, r"nodes\[0\]"),
+    "an index beyond the nodes": ({"input_edges": [InputGraphEdgeDesc(0, 7, 0)]}, r"input_edges\[0\]"),
+    "an index beyond a node's inputs": ({"input_edges": [InputGraphEdgeDesc(0, 2, 3)]}, r"input_edges\[0\]"),
+    "an absent tensor": ({"input_edges": [InputGraphEdgeDesc(0, 2, 2)]}, "zero_point_tensor"),
+    "no edge to an input": ({"input_edges": [InputGraphEdgeDesc(0, 2, 0)]}, "scale_tensor"),
+    "a constant as target": ({"input_edges": [InputGraphEdgeDesc(0, 1, 0)]}, r"input_edges\[0\]"),
+    "an unknown graph input": ({"input_edges": [InputGraphEdgeDesc(2, 2, 0)]}, r"input_edges\[0\]"),
+    "two edges to an input": ({"input_edges": [InputGraphEdgeDesc(0, 2, 0)] * 2}, "second edge"),
+    "an input that is not used": ({"input_count": 3}, "graph input 2"),
+    "an output that is not fed": ({"output_count": 2}, "output_edges"),
+    "an output fed twice": ({"output_edges": [OutputGraphEdgeDesc(0, 0, 0)] * 2}, r"output_edges\[1\]"),
+    "an output of a constant": ({"output_edges": [OutputGraphEdgeDesc(1, 0, 0)]}, r"output_edges\[0\]"),
+    "a cycle": (
+        {"intermediate_edges": [IntermediateGraphEdgeDesc(0, 0, 0, 0), IntermediateGraphEdgeDesc(1, 0, 0, 1)]},
+        "bytes",
+    ),
+    "an edge of another type": ({"output_edges": [(0, 0, 0)]}, r"output_edges\[0\]"),
+    "a count that is no number": ({"input_count": "2"}, "input_count"),
+    "edges that are no sequence": ({"input_edges": None}, "input_edges"),
+}
+
+
+@pytest.mark.parametrize(("changes", "field"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_mistakes_in_descs(changes: dict[str, Any], field: str) -> None:
+    device = Device()
+    with pytest.raises(dmlcpu.InvalidDescError, match=field):
+        device.compile_graph(replace(quantize_then_dequantize(device), **changes))
+
+
+def test_a_cycle_is_named() -> None:
+    device = Device()
+    u8 = TensorDesc(TensorDataType.UINT8, (4,))
+    one = TensorDesc(TensorDataType.FLOAT32, (1,))
+    add = device.create_operator(
+        dmlcpu.ElementWiseQuantizedLinearAddOperatorDesc(
+            a_tensor=u8, a_scale_tensor=one, b_tensor=u8, b_scale_tensor=one, output_scale_tensor=one, output_tensor=u8
+        )
+    )
+    desc = GraphDesc(
+        input_count=2,
+        output_count=1,
+        nodes=[OperatorGraphNodeDesc(add), OperatorGraphNodeDesc(add)],
+        input_edges=[InputGraphEdgeDesc(0, node, index) for node in (0, 1) for index in (1, 4, 6)]
+        + [InputGraphEdgeDesc(1, node, 0) for node in (0, 1)],
+        output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
+        intermediate_edges=[IntermediateGraphEdgeDesc(0, 0, 1, 3), IntermediateGraphEdgeDesc(1, 0, 0, 3)],
+    )
+    with pytest.raises(dmlcpu.InvalidDescError, match=r"a cycle among the nodes \[0, 1\]"):
+        device.compile_graph(desc)
+
+
+def test_levels_of_graphs_and_constant_nodes() -> None:
+    for level, required in (
+        (FeatureLevel.LEVEL_2_0, FeatureLevel.LEVEL_2_1),
+        (FeatureLevel.LEVEL_6_0, FeatureLevel.LEVEL_6_2),
+    ):
+        device = Device(feature_level=level)
+        desc = GraphDesc(input_count=0, output_count=1, nodes=[ConstantGraphNodeDesc(b"")])
+        with pytest.raises(dmlcpu.UnsupportedFeatureLevelError) as caught:
+            device.compile_graph(desc)
+        assert caught.value.required_level is required

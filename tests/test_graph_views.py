@@ -1,0 +1,78 @@
+"""Views of native graphs (joins, slices, transpositions, reshapes), each against numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlcpu import (
+    TensorDataType,
+    TensorDesc,
+)
+from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.native_graph import NativeGraph
+from sample_graphs import (
+    Devices,
+    Rng,
+    add_point_convolution,
+    codes,
+    permuting_filter,
+)
+
+
+def applied(x: Any, filters: Any) -> Any:
+    return np.einsum("nchw,kc->nkhw", x.astype(np.int32), filters[:, :, 0, 0]).astype(np.uint8)
+
+
+def test_joined_values_are_written_into_their_places(devices: Devices, random_numbers: Rng) -> None:
+    x = codes(random_numbers, (2, 6, 5, 3))
+    filters = [permuting_filter(random_numbers, 6) for _ in range(3)]
+    last = permuting_filter(random_numbers, 18)
+    branches = [applied(x, one) for one in filters]
+    expected = applied(np.concatenate(branches, 1), last)
+    for label, device in devices.items():
+        graph = NativeGraph()
+        image = graph.add_input("input_0", TensorDesc.from_array(x))
+        parts = [add_point_convolution(graph, image, one, x.shape) for one in filters]
+        whole = graph.add_view("JOIN", parts, (2, 18, 5, 3), {"axis": (1,)})
+        graph.mark_output(
+            add_point_convolution(graph, whole, last, expected.shape), "output_0", TensorDesc.from_array(expected)
+        )
+        compiled = CompiledGraph(device, graph)
+        assert "COPY" not in compiled.describe(), label
+        np.testing.assert_array_equal(compiled.dispatch(input_0=x), expected, label)
+
+
+def test_slices_and_transpositions_are_read_in_place(devices: Devices, random_numbers: Rng) -> None:
+    x = codes(random_numbers, (2, 12, 7, 8))
+    first, second = permuting_filter(random_numbers, 12), permuting_filter(random_numbers, 6)
+    expected = applied(applied(x, first)[:, 3:9, 1::2], second)
+    for label, device in devices.items():
+        graph = NativeGraph()
+        # {N, H, W, C} codes, as many models have them at their beginning.
+        image = graph.add_input("input_0", TensorDesc(TensorDataType.UINT8, (2, 7, 8, 12)))
+        planes = graph.add_view("TRANSPOSE", [image], (2, 12, 7, 8), {"permutation": (0, 3, 1, 2)})
+        y = add_point_convolution(graph, planes, first, x.shape)
+        part = graph.add_view("SLICE", [y], (2, 6, 3, 8), {"starts": (0, 3, 1, 0), "steps": (1, 1, 2, 1)})
+        graph.mark_output(
+            add_point_convolution(graph, part, second, expected.shape), "output_0", TensorDesc.from_array(expected)
+        )
+        compiled = CompiledGraph(device, graph)
+        assert "COPY" not in compiled.describe(), label
+        np.testing.assert_array_equal(
+            compiled.dispatch(input_0=np.ascontiguousarray(x.transpose(0, 2, 3, 1))), expected
+        )
+
+
+@pytest.mark.parametrize("sizes", [(2, 60), (120,), (4, 3, 10), (2, 6, 1, 10), (1, 2, 2, 1, 3, 10, 1), (5, 24)])
+def test_reshapes_keep_the_row_major_order(devices: Devices, random_numbers: Rng, sizes: tuple[int, ...]) -> None:
+    x, filters = codes(random_numbers, (2, 6, 2, 5)), permuting_filter(random_numbers, 6)
+    expected = applied(x, filters).reshape(sizes)
+    for label, device in devices.items():
+        graph = NativeGraph()
+        y = add_point_convolution(graph, graph.add_input("input_0", TensorDesc.from_array(x)), filters, x.shape)
+        reshaped = graph.add_view("RESHAPE", [y], sizes)
+        graph.mark_output(reshaped, "output_0", TensorDesc.from_array(expected))
+        np.testing.assert_array_equal(CompiledGraph(device, graph).dispatch(input_0=x), expected, label)

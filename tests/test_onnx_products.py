@@ -1,0 +1,169 @@
+"""The rules of convolutions and matrix products, in both quantized forms, beside onnxruntime.
+
+They differ by one code at most, as test_onnx_rules says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_cases import POINTS, SCALE, TYPES
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
+
+CONVOLUTIONS: Final = {
+    "pointwise": ((2, 8, 5, 4), (6, 8, 1, 1), {}),
+    "square": ((1, 5, 9, 8), (7, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "strided": ((2, 3, 11, 9), (4, 3, 3, 2), {"strides": [2, 3], "pads": [0, 1, 2, 0], "dilations": [2, 1]}),
+    "depthwise": ((2, 6, 7, 7), (6, 1, 3, 3), {"group": 6, "auto_pad": "SAME_UPPER"}),
+    "grouped": ((1, 8, 5, 5), (12, 2, 3, 3), {"group": 4}),
+    "1-D": ((2, 5, 17), (4, 5, 3), {"pads": [1, 1], "strides": [2]}),
+    "1-D depthwise": ((2, 5, 17), (5, 1, 3), {"group": 5}),
+}
+
+
+@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize(("x_type", "w_type"), [(x, w) for x in TYPES for w in TYPES])
+def test_convolutions(
+    random_numbers: np.random.Generator, shapes: str, per_channel: bool, x_type: str, w_type: str
+) -> None:
+    x_shape, w_shape, attributes = CONVOLUTIONS[shapes]
+    x, w = codes(random_numbers, x_type, x_shape), codes(random_numbers, w_type, w_shape)
+    count = w_shape[0]
+    scales = random_numbers.uniform(0.001, 0.01, count).astype(np.float32) if per_channel else np.float32(0.004)
+    # onnxruntime's integer convolutions take UINT8 filters with a zero point, INT8 ones by channel with none.
+    points = np.zeros(count, w_type) if per_channel else np.array(0 if w_type == "int8" else 131, w_type)
+    bias = random_numbers.integers(-9999, 9999, count, np.int32)
+    point, y_scale = POINTS[x_type], np.array(0.9, np.float32)
+
+    builder = Builder()
+    value = builder.dequantized(builder.input(x_type, x_shape), SCALE, point)
+    weights = builder.dequantized(w, scales, points, axis=0)
+    unit = (np.float32(SCALE) * scales).astype(np.float32)
+    biases = builder.dequantized(bias, unit, np.zeros(unit.shape, np.int32), axis=0)
+    result = builder.node("Conv", [value, weights, biases], **attributes)
+    builder.output(builder.quantized(result, y_scale, point), x_type)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+
+    if (x_type, w_type) == ("int8", "uint8"):
+        return  # onnxruntime has no such convolution of codes
+    for computed in (False, True):
+        builder = Builder()
+        name = builder.input(x_type, x_shape)
+        filter_name = builder.input(w_type, w_shape, "w") if computed else builder.constant(w)
+        feeds = {"x": x, "w": w} if computed else {"x": x}
+        if computed:
+            builder.input("float32", [], "s")
+            feeds["s"] = y_scale
+        operands = [
+            name,
+            np.float32(SCALE),
+            point,
+            filter_name,
+            scales,
+            points,
+            "s" if computed else y_scale,
+            point,
+            bias,
+        ]
+        builder.output(builder.node("QLinearConv", operands, **attributes), x_type)
+        assert_like_onnxruntime(builder.build(), feeds, 1)
+        if not per_channel and x_type == "uint8":
+            builder = Builder()
+            name = builder.input(x_type, x_shape)
+            filter_name = builder.input(w_type, w_shape, "w") if computed else builder.constant(w)
+            builder.output(builder.node("ConvInteger", [name, filter_name, point, points], **attributes), "int32")
+            assert_like_onnxruntime(builder.build(), {"x": x, "w": w} if computed else {"x": x})
+
+
+@pytest.mark.parametrize(("a_type", "b_type"), [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")])
+@pytest.mark.parametrize("shapes", [((5, 7), (7, 6)), ((2, 5, 7), (7, 6)), ((2, 3, 5, 7), (2, 1, 7, 6))])
+@pytest.mark.parametrize("per_column", [False, True])
+def test_matrix_products(
+    random_numbers: np.random.Generator,
+    a_type: str,
+    b_type: str,
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    per_column: bool,
+) -> None:
+    a, b = (codes(random_numbers, dtype, shape) for dtype, shape in zip((a_type, b_type), shapes, strict=True))
+    columns = b.shape[-1]
+    scales = random_numbers.uniform(0.001, 0.01, columns).astype(np.float32) if per_column else np.float32(0.004)
+    points = np.full(columns, 3, b_type) if per_column else np.array(3, b_type)
+    point, y_scale = POINTS[a_type], np.float32(0.4)
+
+    builder = Builder()
+    left = builder.dequantized(builder.input(a_type, a.shape, "a"), SCALE, point)
+    result = builder.node("MatMul", [left, builder.dequantized(b, scales, points, axis=b.ndim - 1)])
+    builder.output(builder.quantized(result, y_scale, point), a_type)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"a": a}, 1)
+
+    if b.ndim > 2 and per_column:
+        return  # scales of such operands have more axes
+    builder = Builder()
+    operands = [builder.input(a_type, a.shape, "a"), np.float32(SCALE), point, b, scales, points, y_scale, point]
+    builder.output(builder.node("QLinearMatMul", operands), a_type)
+    assert_like_onnxruntime(builder.build(), {"a": a}, 1)
+    builder = Builder()
+    builder.output(builder.node("MatMulInteger", [builder.input(a_type, a.shape, "a"), b, point, points]), "int32")
+    assert_like_onnxruntime(builder.build(), {"a": a})
+    bias = random_numbers.normal(size=columns).astype(np.float32)
+    builder = Builder()
+    operands = [builder.input(a_type, a.shape, "a"), b, np.float32(SCALE), scales, point, points, bias]
+    builder.output(builder.node("com.microsoft.MatMulIntegerToFloat", operands), "float32")
+    assert_like_onnxruntime(builder.build(), {"a": a})
+
+
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("with_scale", [False, True])
+def test_gemm(random_numbers: np.random.Generator, per_column: bool, transposed: int, with_scale: bool) -> None:
+    a, b = codes(random_numbers, "uint8", (5, 7)), codes(random_numbers, "int8", (6, 7) if transposed else (7, 6))
+    scales = random_numbers.uniform(0.001, 0.01, 6).astype(np.float32) if per_column else np.float32(0.004)
+    points = np.zeros(6, np.int8) if per_column else np.int8(0)
+    bias, point = random_numbers.integers(-9999, 9999, 6, np.int32), POINTS["uint8"]
+    builder = Builder()
+    operands: list[Any] = [builder.input("uint8", (5, 7)), np.float32(SCALE), point, b, scales, points, bias]
+    operands += [np.float32(0.4), point] if with_scale else []
+    builder.output(
+        builder.node("com.microsoft.QGemm", operands, transB=transposed), "uint8" if with_scale else "float32"
+    )
+    assert_like_onnxruntime(builder.build(), {"x": a}, 1)
+
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (5, 7)), SCALE, point)
+    matrix = builder.dequantized(b, scales, points, axis=1 - transposed)
+    unit = (np.float32(SCALE) * scales).astype(np.float32)
+    biases = builder.dequantized(bias, unit, np.zeros(unit.shape, np.int32), axis=0)
+    result = builder.node("Gemm", [value, matrix, biases], transB=transposed)
+    if with_scale:
+        builder.output(builder.quantized(result, 0.4, point), "uint8")
+    else:
+        builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": a}, 1)
+
+
+def test_dynamic_quantization(random_numbers: np.random.Generator) -> None:
+    """DirectML divides by a reciprocal: codes differ by one at most, and with them the sums."""
+    w = codes(random_numbers, "int8", (6, 4))
+    builder = Builder()
+    quantized, scale, point = builder.node("DynamicQuantizeLinear", [builder.input("float32", (3, 6))], count=3)
+    product = builder.node("MatMulInteger", [quantized, w, point, np.int8(2)])
+    floats = builder.node("Mul", [builder.node("Cast", [product], to=1), scale])
+    for name, dtype in ((quantized, "uint8"), (point, "uint8"), (scale, "float32"), (floats, "float32")):
+        builder.output(name, dtype)
+    x = random_numbers.normal(size=(3, 6)).astype(np.float32)
+    session = dmlcpu.InferenceSession(builder.build())
+    ours = session.run(None, {"x": x})
+    theirs = results_of_onnxruntime(builder.build(), {"x": x})
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+    for actual, expected in zip(ours[:2], theirs[:2], strict=True):
+        assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
+    np.testing.assert_allclose(ours[2], theirs[2], rtol=2e-7)
+    np.testing.assert_allclose(ours[3], theirs[3], atol=float(theirs[2]) * 128 * 6)
