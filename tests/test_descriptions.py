@@ -104,6 +104,19 @@ def test_why_a_convolution_runs_as_it_does(desc: dmlcpu.OperatorDesc, why: str) 
     assert why in told["why"]
 
 
+def test_which_depthwise_convolutions_read_windows_where_they_stand(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reads_windows(**changes: Any) -> bool:
+        channels, kernel = changes.pop("channels", 32), changes.pop("kernel", 3)
+        told = lines(Device(num_threads=1, isa=isa), convolution(channels, channels, kernel, **changes))
+        return told["algorithm"].endswith("from the rows of the input")
+
+    has_kernel = "depthwise_window" in kernels(isa, monkeypatch)
+    assert reads_windows(group_count=32) == reads_windows(group_count=32, kernel=5) == has_kernel
+    assert not reads_windows(channels=31, group_count=31)
+    assert not reads_windows(kernel=7, group_count=32)
+    assert not reads_windows(start_padding=(2, 2), end_padding=(2, 2), dilations=(2, 2), group_count=32)
+
+
 def test_why_a_convolution_has_so_many_threads() -> None:
     device = Device(num_threads=2)
     small = lines(device, convolution(16, 16, 1))["threads"]

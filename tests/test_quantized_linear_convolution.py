@@ -184,13 +184,33 @@ def test_images_of_one_pixel_in_any_order(
 
 
 @pytest.mark.parametrize("pixel_stride", [0, 40, 100, 600_000])
+@pytest.mark.parametrize("kernel", [3, 5])
 def test_windows_of_pixels_in_any_distance(
-    devices: Devices, random_numbers: np.random.Generator, pixel_stride: int
+    devices: Devices, random_numbers: np.random.Generator, kernel: int, pixel_stride: int
 ) -> None:
     """All the same, neighbours, a slice of more channels, and so far apart that no row of padding is made."""
-    same: dict[str, Any] = {"kernel": (3, 3), "start_padding": (1, 1), "end_padding": (1, 1)}
-    shape = ConvolutionShape(1, 1, (4, 3), groups=40, batch=2, **same)
+    half = (kernel // 2, kernel // 2)
+    shape = ConvolutionShape(1, 1, (4, 3), (kernel, kernel), groups=40, batch=2, start_padding=half, end_padding=half)
     strides = (2 * pixel_stride, 1, 2 * pixel_stride, pixel_stride)
+    # Gaps between the channels of a pixel and the next, between rows and images; columns before rows.
+    output_strides = ((1000, 1, 200, 43), (600, 1, 47, 190))
+    for types in ALL_TYPES[::3]:
+        case = packed_case(shape, types, random_numbers)
+        codes = any_integers(random_numbers, NUMPY_TYPES[types.input], element_span(shape.input_sizes, strides))
+        for to_output in output_strides:
+            tensors = {
+                **case.tensors,
+                "input_tensor": StridedTensor(types.input, shape.input_sizes, strides, codes),
+                "output_tensor": blank_tensor(types.output, shape.output_sizes, to_output),
+            }
+            assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
+
+
+def test_an_image_one_column_wide_has_any_distance_between_pixels(
+    devices: Devices, random_numbers: np.random.Generator
+) -> None:
+    shape = ConvolutionShape(1, 1, (4, 1), (3, 3), groups=40, start_padding=(1, 1), end_padding=(1, 1))
+    strides = (160, 1, 40, 2**32 - 1)
     for types in ALL_TYPES[::3]:
         case = packed_case(shape, types, random_numbers)
         codes = any_integers(random_numbers, NUMPY_TYPES[types.input], element_span(shape.input_sizes, strides))

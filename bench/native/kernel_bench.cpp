@@ -140,6 +140,7 @@ class KernelBench {
   // Rows of 28 pixels of 64 channels, with padding.
   void depthwise_window() {
     static constexpr std::size_t pixels = 28, channels = 64, row_count = 16;
+    const std::vector<std::uint8_t> padding(kWindowLanes, 7);
     for (const std::size_t window : {3, 5}) {
       std::vector<const std::uint8_t*> rows;
       for (std::size_t i = 0; i < row_count * window; ++i) {
@@ -151,7 +152,7 @@ class KernelBench {
                                       .column_step = channels,
                                       .first_column = -static_cast<std::ptrdiff_t>(window / 2),
                                       .columns = pixels,
-                                      .padding = c_.data(),
+                                      .padding = padding.data(),
                                       .input_flip = 0,
                                       .filter = reinterpret_cast<const std::int8_t*>(b_.data()),
                                       .output_rows = row_count,

@@ -1,4 +1,4 @@
-// Depthwise convolution of {N, H, W, C} memory by windows of 3x3 and 5x5 taps with strides 1 and 2, where the
+// Depthwise convolution of {N, H, W, C} memory by windows of 3x3 and 5x5 taps, one or two columns apart, where the
 // instruction set has a kernel for them (kernels/depthwise_window): it reads the rows of the input as they stand, and
 // makes the padding up. A task is a strip of output columns of a band of rows (operators/padded_strips.h), narrow
 // enough for the rows of a window to stay in caches close to the core.
@@ -25,7 +25,7 @@ constexpr std::int64_t kLeastStripColumns = 16;
 // Output rows that a kernel is called for, and where stages follow that read their codes again.
 constexpr std::int64_t kRowsAtOnce = 16, kRowsBeforeStages = 4;
 // A row of padding is not larger.
-constexpr double kMostPaddingBytes = 1 << 20;
+constexpr double kMostPaddingBytes = 1 << 18;
 
 std::int64_t columns_of_strip(const ConvolutionGeometry& geometry) {
   const std::int64_t bytes_of_output =
@@ -167,7 +167,7 @@ void DepthwiseWindowConvolution::run_task(const ConvolutionDispatch& dispatch, c
   DepthwiseWindowRun run = {.window = window_,
                             .stride = stride_,
                             .rows = rows,
-                            .column_step = geometry_.input.w,
+                            .column_step = geometry_.input_width == 1 ? 0 : geometry_.input.w,
                             .first_column = task.first_column * geometry_.stride_width - geometry_.padding_left,
                             .columns = geometry_.input_width,
                             .padding = padding,

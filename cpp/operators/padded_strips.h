@@ -29,7 +29,7 @@ class PaddedStrips {
   };
 
   // Strips of that many output columns, bands of whole steps of row_step output rows but for the last, and a ring of
-  // that many padded rows.
+  // that many padded rows; with none, only the cut is there, and nothing is loaded.
   PaddedStrips(const ConvolutionGeometry& geometry, int num_threads, std::int64_t strip_columns, std::int64_t row_step,
                std::int64_t ring_rows);
 

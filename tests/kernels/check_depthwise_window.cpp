@@ -34,7 +34,7 @@ class Case {
     filter_.resize(shape.channels * shape.window * shape.window);
     for (std::int8_t& code : filter_) code = static_cast<std::int8_t>(check.code());
     for (std::size_t channel = 0; channel < shape.channels; ++channel) {
-      offset_.push_back(static_cast<std::int32_t>(check.word() >> check.below(24)));
+      offset_.push_back(static_cast<std::int32_t>(check.word()) >> check.below(24));
       multiplier_.push_back(check.one_in(16) ? check.scale() : 0.0001F * static_cast<float>(check.code()));
       filter_zero_point_.push_back(static_cast<std::int8_t>(check.code()));
     }

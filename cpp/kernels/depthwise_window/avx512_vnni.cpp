@@ -54,14 +54,14 @@ __attribute__((noinline)) void store_sums(std::int32_t* sums, std::size_t step, 
 }
 
 // What a dispatch needs of the products and before them.
-enum class Codes : std::uint8_t { unsigned_alone, flipped, flipped_and_summed };
+enum class Activations : std::uint8_t { unsigned_alone, flipped, flipped_and_summed };
 
 // All pixels of a block of channels: vectors hold 64 / parts channels of as many parts of the row.
-template <std::size_t window, std::size_t stride, std::size_t parts, Codes kind>
-class Strip {
+template <std::size_t window, std::size_t stride, std::size_t parts, Activations kind>
+class ChannelBlock {
  public:
   // number is that of the block.
-  Strip(const DepthwiseWindowRun& run, std::size_t channel, std::size_t number) noexcept
+  ChannelBlock(const DepthwiseWindowRun& run, std::size_t channel, std::size_t number) noexcept
       : run_(run),
         channel_(channel),
         part_pixels_((run.pixels + parts - 1) / parts),
@@ -135,15 +135,15 @@ class Strip {
     Pairs pairs[2 / stride];  // of the columns that come `stride` columns later, where they begin
     std::ptrdiff_t next;      // column of the pair after these
 
-    __attribute__((always_inline)) void begin(const Strip& strip, std::ptrdiff_t column) noexcept {
-      groups = interleave(strip.last_row_pair(column), strip.last_row_pair(column + 2));
+    __attribute__((always_inline)) void begin(const ChannelBlock& block, std::ptrdiff_t column) noexcept {
+      groups = interleave(block.last_row_pair(column), block.last_row_pair(column + 2));
       for (std::size_t i = 0; i < 2 / stride; ++i) {
-        pairs[i] = strip.last_row_pair(column + static_cast<std::ptrdiff_t>((i + 1) * stride));
+        pairs[i] = block.last_row_pair(column + static_cast<std::ptrdiff_t>((i + 1) * stride));
       }
       next = column + 2 + static_cast<std::ptrdiff_t>(stride);
     }
-    __attribute__((always_inline)) void advance(const Strip& strip) noexcept {
-      const Pairs pair = strip.last_row_pair(next);
+    __attribute__((always_inline)) void advance(const ChannelBlock& block) noexcept {
+      const Pairs pair = block.last_row_pair(next);
       groups = interleave(pairs[0], pair);
       if constexpr (stride == 1) pairs[0] = pairs[1];
       pairs[2 / stride - 1] = pair;
@@ -190,15 +190,15 @@ class Strip {
       codes_u8x64 = _mm512_inserti32x4(codes_u8x64, quarter(2), 2);
       codes_u8x64 = _mm512_inserti32x4(codes_u8x64, quarter(3), 3);
     }
-    return kind == Codes::unsigned_alone ? codes_u8x64 : _mm512_xor_si512(codes_u8x64, input_flip_u8x64_);
+    return kind == Activations::unsigned_alone ? codes_u8x64 : _mm512_xor_si512(codes_u8x64, input_flip_u8x64_);
   }
 
   // The sums of a pixel, and of the same in the other parts.
   class Sums {
    public:
-    __attribute__((always_inline)) explicit Sums(const Strip& strip) noexcept : strip_(strip) {
+    __attribute__((always_inline)) explicit Sums(const ChannelBlock& block) noexcept : block_(block) {
       for (std::size_t v = 0; v < 4; ++v) {
-        sum_i32x16_[v] = strip.offset_i32x16_[v];
+        sum_i32x16_[v] = block.offset_i32x16_[v];
         codes_i32x16_[v] = _mm512_setzero_si512();
       }
     }
@@ -207,39 +207,39 @@ class Strip {
       int taps = 0;
       for (std::size_t i = 0; i < 4; ++i) taps |= window_tap(window, stride, group, i).present ? 1 << (8 * i) : 0;
       for (std::size_t v = 0; v < 4; ++v) {
-        const __m512i filter_x64 = _mm512_load_si512(strip_.filter_ + (group * 4 + v) * 64);
+        const __m512i filter_x64 = _mm512_load_si512(block_.filter_ + (group * 4 + v) * 64);
         sum_i32x16_[v] = _mm512_dpbusd_epi32(sum_i32x16_[v], groups.u8x64[v], filter_x64);
-        if constexpr (kind == Codes::flipped_and_summed) {
+        if constexpr (kind == Activations::flipped_and_summed) {
           codes_i32x16_[v] = _mm512_dpbusd_epi32(codes_i32x16_[v], groups.u8x64[v], _mm512_set1_epi32(taps));
         }
       }
     }
 
     __attribute__((always_inline)) void finish(std::size_t pixel) noexcept {
-      if constexpr (kind == Codes::flipped_and_summed) {
+      if constexpr (kind == Activations::flipped_and_summed) {
         for (std::size_t v = 0; v < 4; ++v) {
-          // As pairs of 16 bits, of which the higher one is 0 in the sum of codes: that is below 2^15.
-          const std::int32_t* zero_point = strip_.run_.filter_zero_point + strip_.parameters_ + 16 * v;
+          // As pairs of 16 bits: a zero point is within +-128, the sum of 25 codes at most 6375, and its higher half 0.
+          const std::int32_t* zero_point = block_.run_.filter_zero_point + block_.parameters_ + 16 * v;
           const __m512i minus_i32x16 = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(zero_point));
           sum_i32x16_[v] = _mm512_dpwssd_epi32(sum_i32x16_[v], minus_i32x16, codes_i32x16_[v]);
         }
       }
-      if (strip_.run_.sums != nullptr) {
-        return store_sums<parts>(strip_.run_.sums + strip_.first_element_ + pixel * strip_.run_.output_pixel_stride,
-                                 strip_.part_pixels_ * strip_.run_.output_pixel_stride, strip_.parts_that_have(pixel),
+      if (block_.run_.sums != nullptr) {
+        return store_sums<parts>(block_.run_.sums + block_.first_element_ + pixel * block_.run_.output_pixel_stride,
+                                 block_.part_pixels_ * block_.run_.output_pixel_stride, block_.parts_that_have(pixel),
                                  sum_i32x16_[0], sum_i32x16_[1], sum_i32x16_[2], sum_i32x16_[3]);
       }
       for (std::size_t v = 0; v < 4; ++v) {
-        const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16_[v]), strip_.multiplier_f32x16_[v]);
-        sum_i32x16_[v] = _mm512_cvtps_epi32(strip_.is_within_range_ ? scaled_f32x16 : bounded(scaled_f32x16));
+        const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16_[v]), block_.multiplier_f32x16_[v]);
+        sum_i32x16_[v] = _mm512_cvtps_epi32(block_.is_within_range_ ? scaled_f32x16 : bounded(scaled_f32x16));
       }
-      strip_.store(pixel, _mm512_xor_si512(saturate(sum_i32x16_[0], sum_i32x16_[1], sum_i32x16_[2], sum_i32x16_[3],
-                                                    strip_.zero_point_i16x32_),
-                                           strip_.flip_u8x64_));
+      block_.store(pixel, _mm512_xor_si512(saturate(sum_i32x16_[0], sum_i32x16_[1], sum_i32x16_[2], sum_i32x16_[3],
+                                                    block_.zero_point_i16x32_),
+                                           block_.flip_u8x64_));
     }
 
    private:
-    const Strip& strip_;
+    const ChannelBlock& block_;
     __m512i sum_i32x16_[4], codes_i32x16_[4];
   };
 
@@ -284,27 +284,27 @@ class Strip {
   __m512 multiplier_f32x16_[4];
 };
 
-template <std::size_t window, std::size_t stride, Codes kind>
+template <std::size_t window, std::size_t stride, Activations kind>
 void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
   std::size_t end = 0;
   for (std::size_t number = 0; end < run.channels; ++number) {
     const WindowBlock block = next_window_block(run.channels, end);
     end = block.channel + block.channels;
     if (block.channels == 64) {
-      Strip<window, stride, 1, kind>(run, block.channel, number).convolve();
+      ChannelBlock<window, stride, 1, kind>(run, block.channel, number).convolve();
     } else if (block.channels == 32) {
-      Strip<window, stride, 2, kind>(run, block.channel, number).convolve();
+      ChannelBlock<window, stride, 2, kind>(run, block.channel, number).convolve();
     } else {
-      Strip<window, stride, 4, kind>(run, block.channel, number).convolve();
+      ChannelBlock<window, stride, 4, kind>(run, block.channel, number).convolve();
     }
   }
 }
 
 template <std::size_t window, std::size_t stride>
 void convolve_codes(const DepthwiseWindowRun& run) noexcept {
-  if (run.filter_zero_point != nullptr) return convolve_blocks<window, stride, Codes::flipped_and_summed>(run);
-  (run.input_flip != 0 ? convolve_blocks<window, stride, Codes::flipped>
-                       : convolve_blocks<window, stride, Codes::unsigned_alone>)(run);
+  if (run.filter_zero_point != nullptr) return convolve_blocks<window, stride, Activations::flipped_and_summed>(run);
+  (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped>
+                       : convolve_blocks<window, stride, Activations::unsigned_alone>)(run);
 }
 
 void convolve(const DepthwiseWindowRun& run) noexcept {

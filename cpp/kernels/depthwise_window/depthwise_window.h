@@ -24,7 +24,8 @@
 //   filter:     [block][group][lane] of four signed codes, the taps that window_tap() tells, 64-byte aligned
 //   parameters: [block][lane]
 //
-// Contract: there are 32 channels at least. padding holds 64 equal codes, and is flipped as others are. Reads codes of
+// Contract: there are 32 channels at least, filter zero points are codes, and columns * column_step fits its type, as
+// it does for first_column and the pixels. padding holds 64 equal codes, and is flipped as others are. Reads codes of
 // columns within the input alone; writes the codes or sums of each pixel, nothing else. Output overlaps no operand;
 // only the filter is aligned. Rows are inside, blocks outside: what the rows of a window have of a block is read again
 // for the next row.

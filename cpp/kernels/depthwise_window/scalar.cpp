@@ -10,45 +10,62 @@ struct Pixel {
   std::size_t row, column;
 };
 
-std::uint8_t code_at(const DepthwiseWindowRun& run, std::size_t row, std::ptrdiff_t column,
-                     std::size_t channel) noexcept {
-  const bool is_padding = column < 0 || column >= run.columns;
-  const std::uint8_t code =
-      is_padding ? run.padding[0] : run.rows[row][column * run.column_step + static_cast<std::ptrdiff_t>(channel)];
-  return code ^ run.input_flip;
+// The channels of a block, by lanes; those of a narrow block's other pixels are left out.
+struct Block {
+  std::size_t number, lanes;
+  std::size_t lane[kWindowLanes], channel[kWindowLanes];
+};
+
+Block block_of(const WindowBlock& channels, std::size_t number) noexcept {
+  Block block = {.number = number, .lanes = 0, .lane = {}, .channel = {}};
+  for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
+    if (lane / 4 % 4 * 16 >= channels.channels) continue;
+    block.lane[block.lanes] = lane;
+    block.channel[block.lanes++] = channels.channel + window_lane_channel(channels.channels, lane);
+  }
+  return block;
 }
 
-std::uint32_t sum_of(const DepthwiseWindowRun& run, const Pixel& pixel, std::size_t channel, std::size_t block,
-                     std::size_t lane) noexcept {
-  const std::size_t groups = window_groups(run.window), parameter = block * kWindowLanes + lane;
-  std::uint32_t sum = static_cast<std::uint32_t>(run.offset[parameter]), codes = 0;
-  const std::ptrdiff_t first = run.first_column + static_cast<std::ptrdiff_t>(pixel.column * run.stride);
+// Adds a tap to the sums of a pixel and to those of its codes.
+void add_tap(const DepthwiseWindowRun& run, const Block& block, const Pixel& pixel, const WindowTap& tap,
+             const std::int8_t* filter, std::uint32_t* sums, std::uint32_t* codes) noexcept {
+  const std::ptrdiff_t column = run.first_column + static_cast<std::ptrdiff_t>(pixel.column * run.stride + tap.column);
+  const bool is_padding = column < 0 || column >= run.columns;
+  const std::uint8_t* activations =
+      run.rows[pixel.row * run.window + tap.row] + (is_padding ? 0 : column * run.column_step);
+  for (std::size_t i = 0; i < block.lanes; ++i) {
+    const std::uint8_t stored = is_padding ? run.padding[0] : activations[block.channel[i]];
+    const std::uint8_t code = stored ^ run.input_flip;
+    sums[i] += static_cast<std::uint32_t>(code * filter[block.lane[i] * 4]);
+    codes[i] += code;
+  }
+}
+
+void convolve_pixel(const DepthwiseWindowRun& run, const Block& block, const Pixel& pixel) noexcept {
+  const std::size_t groups = window_groups(run.window), parameters = block.number * kWindowLanes;
+  std::uint32_t sums[kWindowLanes], codes[kWindowLanes] = {};
+  for (std::size_t i = 0; i < block.lanes; ++i) {
+    sums[i] = static_cast<std::uint32_t>(run.offset[parameters + block.lane[i]]);
+  }
   for (std::size_t group = 0; group < groups; ++group) {
     for (std::size_t i = 0; i < 4; ++i) {
       const WindowTap tap = window_tap(run.window, run.stride, group, i);
-      if (!tap.present) continue;
-      const std::uint8_t code =
-          code_at(run, pixel.row * run.window + tap.row, first + static_cast<std::ptrdiff_t>(tap.column), channel);
-      sum += static_cast<std::uint32_t>(code * run.filter[((block * groups + group) * kWindowLanes + lane) * 4 + i]);
-      codes += code;
+      const std::int8_t* filter = run.filter + (block.number * groups + group) * kWindowLanes * 4 + i;
+      if (tap.present) add_tap(run, block, pixel, tap, filter, sums, codes);
     }
   }
-  if (run.filter_zero_point != nullptr) sum -= static_cast<std::uint32_t>(run.filter_zero_point[parameter]) * codes;
-  return sum;
-}
-
-void convolve_lane(const DepthwiseWindowRun& run, std::size_t channel, std::size_t block, std::size_t lane) noexcept {
-  Pixel pixel;
-  for (pixel.row = 0; pixel.row < run.output_rows; ++pixel.row) {
-    for (pixel.column = 0; pixel.column < run.pixels; ++pixel.column) {
-      const auto sum = static_cast<std::int32_t>(sum_of(run, pixel, channel, block, lane));
-      const std::size_t element = pixel.row * run.output_row_stride + pixel.column * run.output_pixel_stride + channel;
-      if (run.sums != nullptr) {
-        run.sums[element] = sum;
-      } else {
-        const float scaled = static_cast<float>(sum) * run.multiplier[block * kWindowLanes + lane];
-        run.output[element] = to_code(scaled, run.output_zero_point, run.flip);
-      }
+  for (std::size_t i = 0; i < block.lanes; ++i) {
+    const std::size_t parameter = parameters + block.lane[i];
+    if (run.filter_zero_point != nullptr) {
+      sums[i] -= static_cast<std::uint32_t>(run.filter_zero_point[parameter]) * codes[i];
+    }
+    const std::size_t element =
+        pixel.row * run.output_row_stride + pixel.column * run.output_pixel_stride + block.channel[i];
+    if (run.sums != nullptr) {
+      run.sums[element] = static_cast<std::int32_t>(sums[i]);
+    } else {
+      const float scaled = static_cast<float>(static_cast<std::int32_t>(sums[i])) * run.multiplier[parameter];
+      run.output[element] = to_code(scaled, run.output_zero_point, run.flip);
     }
   }
 }
@@ -57,11 +74,12 @@ void convolve(const DepthwiseWindowRun& operands) noexcept {
   const DepthwiseWindowRun run = operands;  // a copy: bytes of output could alias the original
   std::size_t end = 0;
   for (std::size_t number = 0; end < run.channels; ++number) {
-    const WindowBlock block = next_window_block(run.channels, end);
-    end = block.channel + block.channels;
-    for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
-      if (lane / 4 % 4 * 16 >= block.channels) continue;  // the same channel of another pixel
-      convolve_lane(run, block.channel + window_lane_channel(block.channels, lane), number, lane);
+    const WindowBlock channels = next_window_block(run.channels, end);
+    const Block block = block_of(channels, number);
+    end = channels.channel + channels.channels;
+    Pixel pixel;
+    for (pixel.row = 0; pixel.row < run.output_rows; ++pixel.row) {
+      for (pixel.column = 0; pixel.column < run.pixels; ++pixel.column) convolve_pixel(run, block, pixel);
     }
   }
 }

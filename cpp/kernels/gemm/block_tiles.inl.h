@@ -1,4 +1,4 @@
-// How a block is cut into tiles: rows of one run by the columns of one panel.
+// How a block is cut into tiles: rows of one run by the columns of one panel. A kernel may join short runs.
 // Included inside the unnamed namespace of a kernel file.
 
 // Where a tile's operands begin, and its size.

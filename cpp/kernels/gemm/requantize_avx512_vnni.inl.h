@@ -1,4 +1,5 @@
-// The second half of gemm.h for a tile of 32 columns, its sums in two vectors a row, the offsets already added.
+// The second half of gemm.h for a tile of up to 32 columns, its sums in one or two vectors a row, the offsets already
+// added.
 // Included inside the unnamed namespace of a kernel file, after codes/avx512_vnni.inl.h and block_tiles.inl.h.
 
 // The 16 sums of one row in one half of a tile, corrected for the filter's zero points unless these are null.
@@ -75,8 +76,8 @@ class Requantizer {
   }
 
  private:
-  __m512i codes(std::size_t a_row, std::size_t b_row, __m512i a0_i32x16, __m512i a1_i32x16, __m512i b0_i32x16,
-                __m512i b1_i32x16) const noexcept {
+  __attribute__((always_inline)) __m512i codes(std::size_t a_row, std::size_t b_row, __m512i a0_i32x16,
+                                               __m512i a1_i32x16, __m512i b0_i32x16, __m512i b1_i32x16) const noexcept {
     return _mm512_xor_si512(
         saturate_in_order(rounded<0>(a_row, a0_i32x16), rounded<1>(a_row, a1_i32x16), rounded<0>(b_row, b0_i32x16),
                           rounded<1>(b_row, b1_i32x16), zero_point_i16x32_),
@@ -84,13 +85,13 @@ class Requantizer {
   }
 
   template <int half>
-  __m512i rounded(std::size_t row, __m512i sum_i32x16) const noexcept {
+  __attribute__((always_inline)) __m512i rounded(std::size_t row, __m512i sum_i32x16) const noexcept {
     sum_i32x16 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x16);
     const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16_[half]);
     return _mm512_cvtps_epi32(within_range ? scaled_f32x16 : bounded(scaled_f32x16));
   }
 
-  void store(std::size_t row, __m256i codes_u8x32) const noexcept {
+  __attribute__((always_inline)) void store(std::size_t row, __m256i codes_u8x32) const noexcept {
     _mm256_mask_storeu_epi8(output_ + row * output_row_stride_, mask_, codes_u8x32);
   }
 
