@@ -71,7 +71,7 @@ def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.Nod
         if node.domain in ("", "ai.onnx"):
             try:
                 version = max(version, int(onnx.defs.get_schema(node.op_type, declared, "").since_version))
-            except onnx.defs.SchemaError:
+            except (onnx.defs.SchemaError, TypeError):  # in a subgraph a name may not be UTF-8: those are bytes
                 return declared
     return version
 

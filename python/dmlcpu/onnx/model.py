@@ -180,6 +180,10 @@ def _length(dimension: Any) -> int | str | None:
 
 
 def _node(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken: set[str]) -> Node:
+    # What is no UTF-8 protobuf returns as bytes.
+    for text in (proto.name, proto.op_type, proto.domain, *proto.input, *proto.output):
+        if not isinstance(text, str):
+            raise InvalidModelError(f"node {index}: {text!r} is not UTF-8")
     domain = "" if proto.domain == "ai.onnx" else proto.domain
     name = proto.name or f"{proto.op_type}_{index}"
     while name in taken:
