@@ -80,7 +80,7 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
  private:
   template <class Value>
   const Value* order_parameters(const Value* of_channels, std::uint8_t* arranged) const;
-  void pack_lane(const std::uint8_t* of_channel, std::uint8_t flip, std::uint8_t* codes) const;
+  std::int32_t pack_lane(const std::uint8_t* of_channel, std::uint8_t flip, std::uint8_t* codes) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                 const std::uint8_t* padding) const noexcept;
 
@@ -94,39 +94,34 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
   std::size_t sums_, filter_size_, offset_, multiplier_, filter_zero_point_, arranged_size_;
 };
 
-// The groups of a lane of a block, kWindowLanes groups apart.
-void DepthwiseWindowConvolution::pack_lane(const std::uint8_t* of_channel, std::uint8_t flip,
-                                           std::uint8_t* codes) const {
+// The groups of a lane of a block, kWindowLanes groups apart; returns the sum of its taps.
+std::int32_t DepthwiseWindowConvolution::pack_lane(const std::uint8_t* of_channel, std::uint8_t flip,
+                                                   std::uint8_t* codes) const {
+  std::int32_t sum = 0;
   for (std::size_t group = 0; group < window_groups(window_); ++group, codes += kWindowLanes * 4) {
     for (std::size_t i = 0; i < 4; ++i) {
       const WindowTap tap = window_tap(window_, stride_, group, i);
       if (!tap.present) continue;
       const auto row = static_cast<std::int64_t>(tap.row), column = static_cast<std::int64_t>(tap.column);
       codes[i] = of_channel[row * geometry_.filter.h + column * geometry_.filter.w] ^ flip;
+      sum += static_cast<std::int8_t>(codes[i]);
     }
   }
+  return sum;
 }
 
 void DepthwiseWindowConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip,
                                              std::uint8_t* packed) const {
   std::memset(packed, 0, filter_size_);
+  auto* sums = reinterpret_cast<std::int32_t*>(packed + sums_);
   std::uint8_t* of_block = packed;
   for (const WindowBlock& block : blocks_) {
     for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
       const std::size_t channel = block.channel + window_lane_channel(block.channels, lane);
-      pack_lane(filter + static_cast<std::int64_t>(channel) * geometry_.filter.n, flip, of_block + lane * 4);
+      const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
+      sums[channel] = pack_lane(of_channel, flip, of_block + lane * 4);
     }
     of_block += window_groups(window_) * kWindowLanes * 4;
-  }
-  auto* sums = reinterpret_cast<std::int32_t*>(packed + sums_);
-  for (std::size_t channel = 0; channel < channels_; ++channel) {
-    const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
-    for (std::int64_t row = 0; row < geometry_.kernel_height; ++row) {
-      for (std::int64_t column = 0; column < geometry_.kernel_width; ++column) {
-        const std::uint8_t code = of_channel[row * geometry_.filter.h + column * geometry_.filter.w] ^ flip;
-        sums[channel] += static_cast<std::int8_t>(code);
-      }
-    }
   }
 }
 
