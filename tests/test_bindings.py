@@ -31,6 +31,7 @@ from bound_arrays import (
     tensors_of,
 )
 from conftest import SEED
+from dmlcpu import _core
 from dmlcpu.tensor import span_in_elements
 from operator_samples import ADD, CONVOLUTION, DEQUANTIZE, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
 from strided_tensor import FILL_BYTE
@@ -371,8 +372,8 @@ def test_memory_does_not_grow() -> None:
     assert resident_bytes() - before < 16 << 20
 
 
-def test_native_operators_are_made_whole_or_not_at_all() -> None:
-    native = type(compiled(dmlcpu.Device(), QUANTIZE)._native)
+@pytest.mark.parametrize("native", [_core.BoundOperator, _core.BoundGraph, _core.CallMemo, _core.SharedBuffers])
+def test_native_objects_are_made_whole_or_not_at_all(native: Any) -> None:
     for make in (native, lambda: native.__new__(native), lambda: object.__new__(native)):
         with pytest.raises(TypeError):
             make()

@@ -110,11 +110,15 @@ ArrayRule::ArrayRule(const TensorLayout& tensor_layout)
       is_packed(is_row_major(layout)),
       dtype_number(numpy_dtype(layout.type).num()) {}
 
+bool ArrayRule::has_elements_in(const py::array& array) const {
+  const py::dtype dtype = array.dtype();
+  return dtype.num() == dtype_number && is_native(dtype) && has_flag(array, py::detail::npy_api::NPY_ARRAY_ALIGNED_) &&
+         (!layout.output || array.writeable());
+}
+
 void* ArrayRule::accept(const py::array& array) const {
   using Flags = py::detail::npy_api;
-  const py::dtype dtype = array.dtype();
-  if (dtype.num() != dtype_number || !is_native(dtype)) return nullptr;
-  if (!has_flag(array, Flags::NPY_ARRAY_ALIGNED_) || (layout.output && !array.writeable())) return nullptr;
+  if (!has_elements_in(array)) return nullptr;
   const bool scalar = array.ndim() == 0 && element_count == 1;
   const bool flat = array.ndim() == 1 && has_flag(array, Flags::NPY_ARRAY_C_CONTIGUOUS_) &&
                     static_cast<std::size_t>(array.nbytes()) >= span_bytes;
@@ -193,6 +197,25 @@ TensorLayout tensor_layout(const py::array& array) {
     strides.push_back(is_whole ? stride / array.itemsize() : 0);
   }
   return tensor_layout(static_cast<int>(type), sizes, strides);
+}
+
+bool is_plain_array(PyObject* object) {
+  return Py_TYPE(object) == py::detail::npy_api::get().PyArray_Type_ &&
+         is_native(py::reinterpret_borrow<py::array>(object).dtype());
+}
+
+bool is_plain_scalar(PyObject* object) {
+  return PyObject_TypeCheck(object, numpy_scalar_type()) != 0 &&
+         !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
+}
+
+std::size_t forward_span_bytes(const py::array& array) {
+  py::ssize_t bytes = array.itemsize();
+  for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {
+    if (array.shape(axis) == 0 || (array.strides(axis) < 0 && array.shape(axis) > 1)) return 0;
+    bytes += (array.shape(axis) - 1) * array.strides(axis);
+  }
+  return static_cast<std::size_t>(bytes);
 }
 
 void* address_of(const ArrayRule& rule, PyObject* object, py::object& held) {

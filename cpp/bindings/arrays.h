@@ -29,10 +29,12 @@ struct ArrayRule {
 
   explicit ArrayRule(const TensorLayout& tensor_layout);
 
-  // The address of the tensor's first element, if the array is of exactly the desc's type, aligned, in native byte
-  // order, writable if it is an output, and either shaped (the desc's sizes and strides; a 0-d array for one element)
-  // or flat (1-D, contiguous, at least the tensor's span of elements); else null. Arrays of 4-bit elements are flat,
-  // the packed bytes of the span.
+  // Whether the array is of exactly the desc's type, aligned, in native byte order, and writable if it is an output.
+  bool has_elements_in(const pybind11::array& array) const;
+
+  // The address of the tensor's first element, if the array has elements for it and is either shaped (the desc's sizes
+  // and strides; a 0-d array for one element) or flat (1-D, contiguous, at least the tensor's span of elements); else
+  // null. Arrays of 4-bit elements are flat, the packed bytes of the span.
   void* accept(const pybind11::array& array) const;
 
   // The address of the first element if the array is packed and of the desc's very shape, else null.
@@ -51,6 +53,14 @@ TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
 // elements of another type or in another byte order, strides that are no whole elements going forward, and a rank above
 // 8.
 TensorLayout tensor_layout(const pybind11::array& array);
+
+// Whether an object is an array of numpy's own class in the machine's byte order, or a scalar of one of numpy's own
+// types.
+bool is_plain_array(PyObject* object);
+bool is_plain_scalar(PyObject* object);
+
+// The bytes from the first element of an array to the end of its last, 0 if it has none or an axis goes backwards.
+std::size_t forward_span_bytes(const pybind11::array& array);
 
 // The address that a caller's object gives a tensor, if it is a numpy array that fits as it is, or for an input a numpy
 // scalar that does; else null. held keeps alive what is there, whatever the caller does meanwhile.

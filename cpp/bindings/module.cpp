@@ -6,5 +6,6 @@ PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "The native part of dmlcpu. Private: use the package.";
   dmlcpu::register_machine(module);
   dmlcpu::register_compiled_operator(module);
+  dmlcpu::register_call_memo(module);
   dmlcpu::register_graph(module);
 }

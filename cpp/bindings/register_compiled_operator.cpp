@@ -1,212 +1,16 @@
-#include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bindings/arrays.h"
+#include "bindings/bound_operator.h"
 #include "bindings/register.h"
-#include "bindings/without_gil.h"
-#include "operators/operator.h"
 
 namespace py = pybind11;
 
 namespace dmlcpu {
-namespace {
-
-// Where a tensor stands in the bindings: the name, and the index in a sequence of that name, or none.
-using BindingName = std::pair<std::string, std::optional<std::size_t>>;
-
-// (data_type, sizes, strides, owned, output)
-using TensorRow = std::tuple<int, std::vector<std::int64_t>, std::vector<std::int64_t>, bool, bool>;
-
-TensorLayout layout_of(const TensorRow& row) {
-  const auto& [type, sizes, strides, owned, output] = row;
-  TensorLayout layout = tensor_layout(type, sizes, strides);
-  layout.owned = owned;
-  layout.output = output;
-  return layout;
-}
-
-// An operator with its bindings. The quick path accepts numpy arrays that fit as they are; everything else (other array
-// types, mistakes, outputs whose memory might overlap another tensor's) goes through `resolve`, a Python callable
-// (bindings, owned, initialized) -> (tuple of arrays by tensor number, callable or None), which converts what may be
-// bound and raises otherwise; the callable, if there is one, brings converted outputs back when they are written. It
-// must not refer to the object that owns this one: the garbage collector cannot see such a cycle.
-class BoundOperator {
- public:
-  BoundOperator(std::string type, const std::vector<BindingName>& names,
-                const std::vector<std::optional<TensorRow>>& tensors,
-                std::map<std::string, std::vector<std::int64_t>> attributes, const std::string& isa, int num_threads,
-                py::function resolve, py::object result_type)
-      : resolve_(std::move(resolve)), result_type_(std::move(result_type)) {
-    const std::optional<Isa> row = isa_from_name(isa);
-    if (!row || !unavailable_reason(*row).empty() || num_threads < 1 || names.size() != tensors.size()) {
-      throw std::invalid_argument("an operator needs an available instruction set, a thread and a name a tensor");
-    }
-    OperatorDesc desc{.type = std::move(type), .tensors = {}, .attributes = std::move(attributes)};
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      desc.tensors.push_back(tensors[i] ? std::optional(layout_of(*tensors[i])) : std::nullopt);
-      rules_.push_back(desc.tensors[i] ? std::optional(ArrayRule(*desc.tensors[i])) : std::nullopt);
-      has_owned_ |= rules_[i] && rules_[i]->layout.owned;
-      const auto& [name, entry] = names[i];
-      names_.push_back({py::str(name), entry, 0});
-      PyUnicode_InternInPlace(&names_[i].name.ptr());
-      for (std::size_t j = 0; j < names.size(); ++j) names_[i].length += names[j].first == name && tensors[j];
-    }
-    operator_ = compile_operator(std::move(desc), {*row, num_threads});
-    state_ = has_owned_ ? State::fresh : State::ready;
-  }
-
-  const CompiledOperator& plan() const { return *operator_; }
-  bool ready() const { return state_.load(std::memory_order_acquire) == State::ready; }
-
-  // False if another call has initialized the operator, or is at it.
-  bool initialize(const py::dict& bindings) {
-    const py::tuple resolved = resolve_(bindings, true, ready());
-    const py::tuple arrays = resolved[0];
-    State expected = State::fresh;
-    if (!state_.compare_exchange_strong(expected, State::initializing)) return false;
-    try {
-      const TensorPointers pointers = checked_pointers(arrays, true);
-      without_gil([&] { operator_->initialize(pointers); });
-    } catch (...) {
-      state_ = State::fresh;
-      throw;
-    }
-    state_.store(State::ready, std::memory_order_release);
-    return true;
-  }
-
-  py::object dispatch(const py::dict& bindings) const {
-    Bound bound;
-    py::object finish = py::none();
-    if (!ready() || !bind_quickly(bindings, bound)) {
-      const py::tuple resolved = resolve_(bindings, false, ready());
-      bound = Bound();
-      bind_resolved(bindings, resolved[0], bound);
-      finish = resolved[1];
-    }
-    without_gil([&] { operator_->dispatch(bound.pointers); });
-    if (!finish.is_none()) finish();
-    return result_of(std::span(bound.outputs).first(bound.output_count), result_type_);
-  }
-
- private:
-  enum class State : std::uint8_t { fresh, initializing, ready };
-
-  struct Name {
-    py::str name;
-    std::optional<std::size_t> entry;
-    std::size_t length;  // of the sequence
-  };
-
-  struct Bound {
-    TensorPointers pointers{};
-    std::array<py::object, kMaxTensors> held;     // the arrays, kept alive whatever the caller does meanwhile
-    std::array<py::object, kMaxTensors> outputs;  // what the caller gets back
-    std::size_t output_count = 0;
-  };
-
-  void allocate_output(std::size_t tensor, Bound& bound) const {
-    py::array array = rules_[tensor]->allocate();
-    bound.pointers[tensor] = array.mutable_data();
-    bound.outputs[bound.output_count++] = std::move(array);
-  }
-
-  // True if every binding is a numpy array or scalar that fits and no output's memory meets another tensor's.
-  bool bind_quickly(const py::dict& bindings, Bound& bound) const {
-    Py_ssize_t used = 0;
-    for (std::size_t i = 0; i < rules_.size(); ++i) {
-      PyObject* object = value_of(names_[i], bindings);
-      if (object != nullptr && names_[i].entry.value_or(0) == 0) ++used;
-      py::object snapshot;
-      if (!take_entry(names_[i], object, snapshot)) return false;
-      if (!rules_[i] || rules_[i]->layout.owned) {
-        if (object != nullptr && object != Py_None) return false;
-        continue;
-      }
-      if (object == nullptr || object == Py_None) {
-        if (!rules_[i]->layout.output) return false;
-        allocate_output(i, bound);
-        continue;
-      }
-      bound.pointers[i] = address_of(*rules_[i], object, bound.held[i]);
-      if (bound.pointers[i] == nullptr) return false;
-      if (rules_[i]->layout.output) bound.outputs[bound.output_count++] = bound.held[i];
-    }
-    if (used != PyDict_Size(bindings.ptr())) return false;
-    return !outputs_may_overlap(rules_.size(), [&](std::size_t i) -> BoundMemory {
-      if (!rules_[i]) return {nullptr, 0, false};
-      return {bound.pointers[i], rules_[i]->span_bytes, rules_[i]->layout.output};
-    });
-  }
-
-  // What the caller gave by this name, borrowed, or null.
-  static PyObject* value_of(const Name& name, const py::dict& bindings) {
-    PyObject* object = PyDict_GetItemWithError(bindings.ptr(), name.name.ptr());
-    if (object == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
-    return object;
-  }
-
-  // In place of a tuple or list its entry of this name, null past the end; false if it is none of the full length. A
-  // list could change under another thread's hands: the entry is one of a snapshot, which the caller keeps.
-  static bool take_entry(const Name& name, PyObject*& object, py::object& snapshot) {
-    if (!name.entry || object == nullptr || object == Py_None) return true;
-    if (PyList_Check(object)) {
-      snapshot = py::reinterpret_steal<py::object>(PyList_AsTuple(object));
-      if (!snapshot) throw py::error_already_set();
-      object = snapshot.ptr();
-    }
-    if (!PyTuple_Check(object) || static_cast<std::size_t>(PyTuple_GET_SIZE(object)) != name.length) return false;
-    object = *name.entry < name.length ? PyTuple_GET_ITEM(object, static_cast<Py_ssize_t>(*name.entry)) : nullptr;
-    return true;
-  }
-
-  // The addresses of arrays that `resolve` has passed: checked again, since memory safety rests on it.
-  TensorPointers checked_pointers(const py::tuple& arrays, bool owned) const {
-    TensorPointers pointers{};
-    for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (!rules_[i] || rules_[i]->layout.owned != owned || arrays[i].is_none()) continue;
-      if (py::isinstance<py::array>(arrays[i])) {
-        pointers[i] = rules_[i]->accept(py::reinterpret_borrow<py::array>(arrays[i]));
-      }
-      if (pointers[i] == nullptr) throw std::logic_error("a resolved binding does not fit its tensor");
-    }
-    return pointers;
-  }
-
-  void bind_resolved(const py::dict& bindings, const py::tuple& arrays, Bound& bound) const {
-    bound.pointers = checked_pointers(arrays, false);
-    bound.held[0] = arrays;
-    for (std::size_t i = 0; i < rules_.size(); ++i) {
-      if (!rules_[i] || rules_[i]->layout.owned) continue;
-      if (!rules_[i]->layout.output) {
-        if (bound.pointers[i] == nullptr) throw std::logic_error("an input was not resolved");
-      } else if (bound.pointers[i] == nullptr) {
-        allocate_output(i, bound);
-      } else {
-        PyObject* object = value_of(names_[i], bindings);
-        py::object snapshot;
-        if (!take_entry(names_[i], object, snapshot) || object == nullptr) throw std::logic_error("an output has gone");
-        bound.outputs[bound.output_count++] = py::reinterpret_borrow<py::object>(object);
-      }
-    }
-  }
-
-  std::unique_ptr<CompiledOperator> operator_;
-  std::vector<std::optional<ArrayRule>> rules_;
-  std::vector<Name> names_;
-  py::function resolve_;
-  py::object result_type_;
-  bool has_owned_ = false;
-  std::atomic<State> state_{State::fresh};
-};
-
-}  // namespace
 
 void register_compiled_operator(py::module_& module) {
   py::class_<BoundOperator> type(module, "BoundOperator");
@@ -218,11 +22,7 @@ void register_compiled_operator(py::module_& module) {
                              [](const BoundOperator& self) { return self.plan().temporary_size(); })
       .def_property_readonly("persistent_resource_size",
                              [](const BoundOperator& self) { return self.plan().persistent_size(); });
-  // Objects come from the function below alone: one made by __new__ would be bytes that nothing has initialised.
-  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_new = [](PyTypeObject*, PyObject*, PyObject*) -> PyObject* {
-    PyErr_SetString(PyExc_TypeError, "operators are made by bind_operator");
-    return nullptr;
-  };
+  forbid_new(type);
   module.def(
       "bind_operator",
       [](std::string name, const std::vector<BindingName>& names, const std::vector<std::optional<TensorRow>>& tensors,

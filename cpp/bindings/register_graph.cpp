@@ -214,7 +214,9 @@ class BoundGraph {
 }  // namespace
 
 void register_graph(py::module_& module) {
-  py::class_<SharedBuffers>(module, "SharedBuffers").def(py::init<>());
+  py::class_<SharedBuffers> buffers(module, "SharedBuffers");
+  forbid_new(buffers);
+  module.def("new_shared_buffers", [] { return std::make_unique<SharedBuffers>(); });
   py::class_<BoundGraph> type(module, "BoundGraph");
   type.def("initialize", &BoundGraph::initialize, py::arg("constants"), py::arg("shared") = nullptr)
       .def("dispatch", &BoundGraph::dispatch, py::arg("bindings"))
@@ -232,11 +234,7 @@ void register_graph(py::module_& module) {
                              [](const BoundGraph& self) { return self.graph().temporary_size(); })
       .def_property_readonly("persistent_resource_size",
                              [](const BoundGraph& self) { return self.graph().persistent_size(); });
-  // As for operators: objects come from the function below alone.
-  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_new = [](PyTypeObject*, PyObject*, PyObject*) -> PyObject* {
-    PyErr_SetString(PyExc_TypeError, "graphs are made by bind_graph");
-    return nullptr;
-  };
+  forbid_new(type);
   module.def(
       "bind_graph",
       [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::string& isa, int num_threads,

@@ -36,6 +36,20 @@ class BoundOperator:
     @property
     def persistent_resource_size(self) -> int: ...
 
+def new_call_memo(constant_types: Sequence[type]) -> CallMemo: ...
+
+class CallMemo:
+    def recall(self, positional: tuple[Any, ...], named: dict[str, Any]) -> Any: ...
+    def remember(
+        self,
+        positional: tuple[Any, ...],
+        named: dict[str, Any],
+        operator: BoundOperator,
+        bound: Sequence[tuple[int | None, np.ndarray[Any, Any] | None]],
+        results: tuple[Any, ...],
+        result_type: type,
+    ) -> None: ...
+
 _ValueRow = tuple[int, str, int, Sequence[int], Sequence[int] | None] | np.ndarray[Any, Any]
 _NodeRow = tuple[str, str, Sequence[int | None], Sequence[int], Mapping[str, Sequence[int]]]
 
@@ -47,9 +61,9 @@ def bind_graph(
     resolve: Callable[[dict[str, Any]], tuple[tuple[Any, ...], Callable[[], None] | None]],
     result_type: Any,
 ) -> BoundGraph: ...
+def new_shared_buffers() -> SharedBuffers: ...
 
-class SharedBuffers:
-    def __init__(self) -> None: ...
+class SharedBuffers: ...
 
 class BoundGraph:
     def initialize(self, constants: Sequence[Any], shared: SharedBuffers | None = ...) -> None: ...

@@ -20,7 +20,14 @@ from dmlcpu.schema import FieldKind, place_of
 if TYPE_CHECKING:
     from dmlcpu.device import Operator
 
-__all__ = ["BindingProperties", "CompiledOperator", "operator_attributes", "operator_tensors", "result_type"]
+__all__ = [
+    "BindingProperties",
+    "CompiledOperator",
+    "native_operator",
+    "operator_attributes",
+    "operator_tensors",
+    "result_type",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,11 @@ class CompiledOperator:
             MemoryError: Workspace or outputs do not fit in memory. Nothing was written.
         """
         return self._native.dispatch(bindings)
+
+
+def native_operator(compiled: CompiledOperator) -> _core.BoundOperator:
+    """Return what the native module knows an operator by."""
+    return compiled._native
 
 
 def operator_tensors(desc: OperatorDesc) -> tuple[TensorBinding, ...]:

@@ -17,12 +17,13 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
 from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
+from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.layout import Array, Layout, broadcast, can_be_described, new_array
 from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "code_type", "is_number"]
+__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "argument_of", "code_type", "is_number"]
 
 FLOAT32: Final = np.dtype(np.float32)
 INT32: Final = np.dtype(np.int32)
@@ -37,6 +38,16 @@ Parameter: TypeAlias = ArrayLike | Expression | None
 def code_type(array: Array) -> np.dtype[Any]:
     """Return the type of quantized results where nothing else says it: the array's if it has 8 bits, else UINT8."""
     return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)
+
+
+def argument_of(field: str) -> str:
+    """Return the argument that a tensor of a desc comes from.
+
+    >>> argument_of("filter_tensor"), argument_of("quantization_tensors[0]"), argument_of("output_tensor")
+    ('filter', 'scale', 'out')
+    """
+    names = {SCALE: "scale", ZERO_POINT: "zero_point", "output_tensor": "out"}
+    return names.get(field) or field.removesuffix("_tensor")
 
 
 @dataclass(frozen=True, slots=True)

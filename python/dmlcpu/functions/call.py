@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -31,9 +31,11 @@ class FunctionCall(Arguments):
 
     Attributes:
         device: Where it runs; None for the default device.
+        dispatched: What it ended in, once it has: the operator, and what was bound, by field.
     """
 
     device: Device | None
+    dispatched: list[tuple[CompiledOperator, Mapping[str, Any]]] = field(default_factory=list, init=False)
 
     def run(self, arrays: Mapping[str, Any], **attributes: Any) -> Any:
         """Dispatch the operator on arrays, one for each tensor of its desc, outputs too; None where one is absent.
@@ -68,7 +70,10 @@ class FunctionCall(Arguments):
         # Only integers may be looked up: 1.0, which the checks refuse, equals 1, which they may have accepted.
         compile_operator = _compiled if all(_is_plain(value) for _, value in values) else _compile
         compiled = compile_operator(device, self.desc_type, layouts, values)
-        return compiled.dispatch(**_gathered((name, _binding(array)) for name, array in arrays.items()))
+        bindings = {name: _binding(array) for name, array in arrays.items()}
+        result = compiled.dispatch(**_gathered(bindings.items()))
+        self.dispatched.append((compiled, bindings))
+        return result
 
     def _record(self, builder: GraphBuilder, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
         """Add the operator to a graph; arrays that are no expression's become constants."""

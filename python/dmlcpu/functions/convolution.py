@@ -10,12 +10,15 @@ from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
+from dmlcpu.functions.operator_function import operator_function
 from dmlcpu.functions.windows import window_attributes, windowed_output
 
 __all__ = ["convolution_integer", "quantized_linear_convolution"]
 
 
+@operator_function(QuantizedLinearConvolutionOperatorDesc)
 def quantized_linear_convolution(
+    call: FunctionCall,
     input: Operand,
     input_scale: Parameter,
     input_zero_point: Parameter,
@@ -64,7 +67,6 @@ def quantized_linear_convolution(
     array([[[[ 4,  6],
              [10, 12]]]], dtype=uint8)
     """
-    call = FunctionCall("quantized_linear_convolution", QuantizedLinearConvolutionOperatorDesc, device)
     x, w = call.array("input", input), call.array("filter", filter)
     rank, channels = x.ndim, (*w.shape, 1)[0]
     windows = window_attributes(
@@ -91,7 +93,9 @@ def quantized_linear_convolution(
     return result
 
 
+@operator_function(ConvolutionIntegerOperatorDesc)
 def convolution_integer(
+    call: FunctionCall,
     input: Operand,
     input_zero_point: Parameter,
     filter: Operand,
@@ -129,7 +133,6 @@ def convolution_integer(
     array([[[[-8, -4],
              [ 4,  8]]]], dtype=int32)
     """
-    call = FunctionCall("convolution_integer", ConvolutionIntegerOperatorDesc, device)
     x, w = call.array("input", input), call.array("filter", filter)
     rank, channels = x.ndim, (*w.shape, 1)[0]
     windows = window_attributes(

@@ -17,11 +17,14 @@ from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, broadcast, new_like
+from dmlcpu.functions.operator_function import operator_function
 
 __all__ = ["dequantize_linear", "dynamic_quantize_linear", "quantize_linear", "quantized_linear_add"]
 
 
+@operator_function(ElementWiseQuantizeLinearOperatorDesc)
 def quantize_linear(
+    call: FunctionCall,
     input: Operand,
     scale: Parameter,
     zero_point: Parameter = None,
@@ -51,7 +54,6 @@ def quantize_linear(
     >>> quantize_linear(np.float32([-1, 0, 0.25, 99]), 0.5, 128)
     array([126, 128, 128, 255], dtype=uint8)
     """
-    call = FunctionCall("quantize_linear", ElementWiseQuantizeLinearOperatorDesc, device)
     x = call.array("input", input)
     axis = call.axis(axis, x.ndim)
     dtype = call.output_dtype(output_data_type, {"out": out}, ("zero_point", zero_point), code_type(x))
@@ -66,7 +68,9 @@ def quantize_linear(
     return output.reshape(x.shape) if out is None else out
 
 
+@operator_function(ElementWiseDequantizeLinearOperatorDesc)
 def dequantize_linear(
+    call: FunctionCall,
     input: Operand,
     scale: Parameter,
     zero_point: Parameter = None,
@@ -96,7 +100,6 @@ def dequantize_linear(
     >>> dequantize_linear(np.uint8([126, 128, 255]), 0.5, 128)
     array([-1. ,  0. , 63.5], dtype=float32)
     """
-    call = FunctionCall("dequantize_linear", ElementWiseDequantizeLinearOperatorDesc, device)
     x = call.array("input", input)
     axis = call.axis(axis, x.ndim)
     dtype = call.output_dtype(output_data_type, {"out": out}, ("scale", scale), FLOAT32)
@@ -118,7 +121,9 @@ class DynamicQuantizeLinearOutputs(NamedTuple):
     output_zero_point_tensor: Array
 
 
+@operator_function(DynamicQuantizeLinearOperatorDesc)
 def dynamic_quantize_linear(
+    call: FunctionCall,
     input: Operand,
     *,
     out: tuple[Array | None, Array | None, Array | None] | None = None,
@@ -147,7 +152,6 @@ def dynamic_quantize_linear(
     >>> dynamic_quantize_linear(np.float32([-1, 0, 254])).output_scale_tensor
     array(1., dtype=float32)
     """
-    call = FunctionCall("dynamic_quantize_linear", DynamicQuantizeLinearOperatorDesc, device)
     x = call.array("input", input)
     given = (None, None, None) if out is None else out
     if not isinstance(given, tuple | list) or len(given) != 3:
@@ -171,7 +175,9 @@ def dynamic_quantize_linear(
     )
 
 
+@operator_function(ElementWiseQuantizedLinearAddOperatorDesc)
 def quantized_linear_add(
+    call: FunctionCall,
     a: Operand,
     a_scale: Parameter,
     a_zero_point: Parameter,
@@ -203,7 +209,6 @@ def quantized_linear_add(
     >>> quantized_linear_add(np.uint8([10, 20]), 0.5, 0, np.uint8([1, 2]), 1.0, 0, 0.5, 128)
     array([140, 152], dtype=uint8)
     """
-    call = FunctionCall("quantized_linear_add", ElementWiseQuantizedLinearAddOperatorDesc, device)
     a_array, b_array = call.array("a", a), call.array("b", b)
     try:
         shape = a_array.shape if a_array.shape == b_array.shape else np.broadcast_shapes(a_array.shape, b_array.shape)

@@ -16,11 +16,14 @@ from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type, is_number
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, new_array
+from dmlcpu.functions.operator_function import operator_function
 
 __all__ = ["matrix_multiply_integer", "matrix_multiply_integer_to_float", "quantized_linear_matrix_multiply"]
 
 
+@operator_function(MatrixMultiplyIntegerOperatorDesc)
 def matrix_multiply_integer(
+    call: FunctionCall,
     a: Operand,
     a_zero_point: Parameter,
     b: Operand,
@@ -48,7 +51,6 @@ def matrix_multiply_integer(
     array([[ 2,  5],
            [ 8, 13]], dtype=int32)
     """
-    call = FunctionCall("matrix_multiply_integer", MatrixMultiplyIntegerOperatorDesc, device)
     a_array, b_array, shape = _matrices(call, a, b)
     [a_zero_points] = call.by_line("row", shape[-2], len(shape), a_zero_point=(a_zero_point, a_array.dtype))
     [b_zero_points] = call.by_line("column", shape[-1], len(shape), b_zero_point=(b_zero_point, b_array.dtype))
@@ -63,7 +65,9 @@ def matrix_multiply_integer(
     return result
 
 
+@operator_function(QuantizedLinearMatrixMultiplyOperatorDesc)
 def quantized_linear_matrix_multiply(
+    call: FunctionCall,
     a: Operand,
     a_scale: Parameter,
     a_zero_point: Parameter,
@@ -100,7 +104,6 @@ def quantized_linear_matrix_multiply(
     array([[102, 110],
            [108, 126]], dtype=uint8)
     """
-    call = FunctionCall("quantized_linear_matrix_multiply", QuantizedLinearMatrixMultiplyOperatorDesc, device)
     a_array, b_array, shape = _matrices(call, a, b)
     parameter = ("output_zero_point", output_zero_point)
     dtype = call.output_dtype(output_data_type, {"out": out}, parameter, code_type(a_array))
@@ -129,7 +132,9 @@ def quantized_linear_matrix_multiply(
     return result
 
 
+@operator_function(MatrixMultiplyIntegerToFloatOperatorDesc)
 def matrix_multiply_integer_to_float(
+    call: FunctionCall,
     a: Operand,
     a_scale: Parameter,
     a_zero_point: Parameter,
@@ -166,7 +171,6 @@ def matrix_multiply_integer_to_float(
     array([[ 0.25 , 10.625],
            [ 1.   , 11.625]], dtype=float32)
     """
-    call = FunctionCall("matrix_multiply_integer_to_float", MatrixMultiplyIntegerToFloatOperatorDesc, device)
     a_array, b_array, shape = _matrices(call, a, b)
     rank = len(shape)
     given = [("a_scale", a_scale), ("b_scale", b_scale), ("bias", bias)]

@@ -10,12 +10,15 @@ from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
+from dmlcpu.functions.operator_function import operator_function
 from dmlcpu.functions.windows import window_attributes, windowed_output
 
 __all__ = ["quantized_linear_average_pooling"]
 
 
+@operator_function(QuantizedLinearAveragePoolingOperatorDesc)
 def quantized_linear_average_pooling(
+    call: FunctionCall,
     input: Operand,
     input_scale: Parameter,
     input_zero_point: Parameter,
@@ -58,7 +61,6 @@ def quantized_linear_average_pooling(
     array([[[[105, 109],
              [121, 125]]]], dtype=uint8)
     """
-    call = FunctionCall("quantized_linear_average_pooling", QuantizedLinearAveragePoolingOperatorDesc, device)
     x = call.array("input", input)
     rank, channels = x.ndim, (*x.shape, 1, 1)[1]
     windows = window_attributes(

@@ -16,6 +16,7 @@ from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, is_number
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
+from dmlcpu.functions.operator_function import operator_function
 from dmlcpu.graph.builder import expression_of
 from dmlcpu.packing import packed_length
 from dmlcpu.tensor import dtype_of, is_four_bits
@@ -25,7 +26,9 @@ __all__ = ["dequantize", "quantize"]
 _Tensor: TypeAlias = Array | PackedArray | None
 
 
+@operator_function(QuantizeOperatorDesc)
 def quantize(
+    call: FunctionCall,
     input: Operand,
     scale: Parameter,
     zero_point: Parameter = None,
@@ -60,7 +63,6 @@ def quantize(
     >>> quantize(np.float32([-1, 0, 0.25, 99]), 0.5, output_data_type=TensorDataType.UINT4)
     array([134, 248], dtype=uint8)
     """
-    call = FunctionCall("quantize", QuantizeOperatorDesc, device)
     x = call.array("input", input)
     parameter = ("zero_point", zero_point) if output_data_type is None else None
     data_type = call.output_data_type(output_data_type, {"out": out}, parameter, TensorDataType.UINT8)
@@ -77,7 +79,9 @@ def quantize(
     return result if is_packed else result.reshape(x.shape)
 
 
+@operator_function(DequantizeOperatorDesc)
 def dequantize(
+    call: FunctionCall,
     input: Operand,
     scale: Parameter,
     zero_point: Parameter = None,
@@ -114,7 +118,6 @@ def dequantize(
     >>> dequantize(np.uint8([134, 248]), 0.5, input_data_type=TensorDataType.UINT4)
     array([-1. ,  0. ,  0. ,  3.5], dtype=float32)
     """
-    call = FunctionCall("dequantize", DequantizeOperatorDesc, device)
     x = call.array("input", input)
     dtype = call.output_dtype(output_data_type, {"out": out}, ("scale", scale), FLOAT32)
     data_type = call.data_type("input", x.dtype)

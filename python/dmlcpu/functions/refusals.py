@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from dmlcpu.errors import BindingError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
+from dmlcpu.functions.arguments import argument_of
 from dmlcpu.functions.layout import Layout
 
 __all__ = ["told_by_arguments"]
@@ -35,11 +36,7 @@ def told_by_arguments(
     has_out = not isinstance(arrays.get("output_tensor"), Layout)
 
     def argument(match: re.Match[str]) -> str:
-        if match[0] in (SCALE, ZERO_POINT):
-            return "scale" if match[0] == SCALE else "zero_point"
-        if match[0] == "output_tensor":
-            return "out" if has_out else "output"
-        return match[0].removesuffix("_tensor")
+        return "output" if match[0] == "output_tensor" and not has_out else argument_of(match[0])
 
     told = re.sub(r"\bsizes\b", "shape", _FIELD.sub(argument, message)).replace("a TensorDesc", "an array or a number")
     told += _hint(error.field or "", told, arrays, attributes)

@@ -144,7 +144,7 @@ class InferenceSession:
         """Take locks and threads of this process's own."""
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
-        self._shared = _core.SharedBuffers()
+        self._shared = _core.new_shared_buffers()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a call: the path (or the bytes) and the options."""
