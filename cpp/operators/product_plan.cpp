@@ -80,6 +80,9 @@ const char* obstacle_in_place(const ConvolutionGeometry& geometry, const TermOrd
   return order.segments > kMostSegments ? kTooManySegments : nullptr;
 }
 
+// The estimate of cycles to gather a stretch of neighbouring codes of a window, which may lie in the padding.
+constexpr double kStretchCycles = 40.0;
+
 // Why gathering windows beats reading them from padded planes; null if it does not. Planes pad each segment to whole
 // steps of k, which costs products.
 const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
@@ -90,17 +93,17 @@ const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKe
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
   const double products =
       2.0 * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
-  const double gathering = 8.0 * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
+  const double gathering =
+      kStretchCycles * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
   return products / kernels.products_per_cycle <= gathering
              ? nullptr
              : "a copy's rows would be padded to whole steps of the kernel, which takes longer";
 }
 
-// The estimate of cycles to gather the windows of an image: about 8 for each stretch of neighbours and one for 16
-// codes.
-double gathering_cycles(const ConvolutionGeometry& geometry, double stretches, double k) {
+// The same of the windows of an image, whose stretches take some cycles each; and one cycle takes 16 codes.
+double gathering_cycles(const ConvolutionGeometry& geometry, double of_stretches, double k) {
   return static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
-         (8.0 * stretches + k / 16.0);
+         (of_stretches + k / 16.0);
 }
 
 // Whether gathered windows of a single tap, whose rows follow each other through the image, beat reading them in place,
@@ -111,7 +114,8 @@ bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kern
   const auto k = static_cast<double>(in_place.k());
   const double apart = product_cycles(geometry, kernels, geometry.output_height, geometry.output_width, k);
   const double together = product_cycles(geometry, kernels, 1, geometry.image_pixels(), k);
-  return together + gathering_cycles(geometry, 1.0, k) < apart;
+  constexpr double kPixelCycles = 8.0;  // nothing lies in the padding
+  return together + gathering_cycles(geometry, kPixelCycles, k) < apart;
 }
 
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
@@ -213,8 +217,9 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
 // The estimate of an image's cycles where all taps are multiplied, for comparison with that of regions.
 double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
   const auto k = static_cast<double>(plan.filter.order.k());
-  const double taps = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.kernel_width);
-  const double gathering = plan.source == ActivationsFrom::pixels ? gathering_cycles(geometry, taps, k) : 0.0;
+  const auto stretches = static_cast<double>(order_in_place(geometry, kernels).segments);
+  const double gathering =
+      plan.source == ActivationsFrom::pixels ? gathering_cycles(geometry, kStretchCycles * stretches, k) : 0.0;
   const std::int64_t run = plan.by_rows ? geometry.output_width : plan.tile_pixels;
   const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / static_cast<double>(geometry.batch);
   return gathering + product_cycles(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k) +

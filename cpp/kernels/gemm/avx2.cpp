@@ -1,13 +1,14 @@
 // The product of gemm.h for AVX2, exact: codes are widened to 16 bits and multiplied by vpmaddwd, whose pair sums
 // (at most 2 * 255 * 128 in magnitude) fit 32 bits. vpmaddubsw would saturate.
 //
-// A group of four k is widened as its even bytes (k0, k2) and its odd bytes (k1, k3), which shifts do without a
-// shuffle:
+// A lane of 32 bits takes two products, so four k of a column take two lanes, whose sums meet at the end of k:
 //
-//   even = (group << 8) >> 8 per 16-bit lane, odd = group >> 8      arithmetic shifts for signed, logical for unsigned
-//   acc += madd(a_even, b_even) + madd(a_odd, b_odd)                k0*k0 + k2*k2,  k1*k1 + k3*k3
+//   b, widened   [c0: k0 k1] [c0: k2 k3] [c1: k0 k1] [c1: k2 k3] | [c2 ...          8 columns in two vectors
+//   a, widened   [    k0 k1] [    k2 k3] [    k0 k1] [    k2 k3] | ...              64 bits, broadcast
 //
-// Tile 4 x 16: 8 accumulators, 4 widened b, 2 widened a. Bound by the multiply ports (vpmaddwd).
+// Tile 6 x 16, one half of the columns after the other: 12 accumulators, 2 vectors of b, 1 of a, 1 of products. b is
+// widened as it is loaded, 2 operations for 24 of products and sums. A tile's rows of a are widened into a buffer, some
+// hundred k at a time, which is one operation for 64. Bound by the three vector ports.
 #include <immintrin.h>
 
 #include <cstring>
@@ -25,55 +26,151 @@ namespace {
 #include "kernels/gemm/block_tiles.inl.h"
 #include "kernels/gemm/requantize_avx2.inl.h"
 
-constexpr std::size_t kMr = 4, kNr = 16, kKr = 4;
+constexpr std::size_t kMr = 6, kNr = 16, kKr = 4;
 
-struct Widened {
-  __m256i even_i16x16, odd_i16x16;
+// Some terms of the sums of a tile: a's, widened, and where the terms of b stand in a panel, in pieces.
+constexpr std::size_t kMostTerms = 1024, kMostPieces = 32;
+struct Piece {
+  std::size_t offset, terms;
+};
+template <std::size_t rows>
+struct Terms {
+  alignas(32) std::uint16_t a[rows][kMostTerms + 16];
+  Piece pieces[kMostPieces];
+  std::size_t count, piece_count;
 };
 
-inline Widened widen_signed(__m256i group_x32) {
-  return {_mm256_srai_epi16(_mm256_slli_epi16(group_x32, 8), 8), _mm256_srai_epi16(group_x32, 8)};
-}
-inline Widened widen_unsigned(__m256i group_x32) {
-  return {_mm256_and_si256(group_x32, _mm256_set1_epi16(0xff)), _mm256_srli_epi16(group_x32, 8)};
-}
+// A place in the terms of a block.
+struct Position {
+  std::size_t segment = 0, k = 0;
+};
 
-inline __m256i multiply_add(__m256i acc_i32x8, const Widened& a, const Widened& b) {
-  const __m256i even = _mm256_madd_epi16(a.even_i16x16, b.even_i16x16);
-  const __m256i odd = _mm256_madd_epi16(a.odd_i16x16, b.odd_i16x16);
-  return _mm256_add_epi32(acc_i32x8, _mm256_add_epi32(even, odd));
-}
-
+// The next codes of all rows, behind those that are there: steps of 16, then of 8 and of 4.
 template <std::size_t rows>
-void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
-  __m256i acc_i32x8[rows][2];
-  for (std::size_t row = 0; row < rows; ++row) {
-    acc_i32x8[row][0] = load(tile.offset);
-    acc_i32x8[row][1] = load(tile.offset + 8);
+inline void widen(const std::uint8_t* from, std::size_t row_stride, std::size_t count, Terms<rows>& terms) noexcept {
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+#pragma GCC unroll 6
+    for (std::size_t row = 0; row < rows; ++row) {
+      const __m128i codes_u8x16 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * row_stride + i));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(terms.a[row] + terms.count + i),
+                          _mm256_cvtepu8_epi16(codes_u8x16));
+    }
   }
-  for (std::size_t segment = 0; segment < block.segments; ++segment) {
-    const std::uint8_t* a = tile.a + block.a_offsets[segment];
-    const std::uint8_t* b = tile.b + block.b_offsets[segment];
-    for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr, a += 4) {
-      const Widened b0 = widen_signed(_mm256_load_si256(reinterpret_cast<const __m256i*>(b)));
-      const Widened b1 = widen_signed(_mm256_load_si256(reinterpret_cast<const __m256i*>(b + 32)));
+  if (i + 8 <= count) {
+#pragma GCC unroll 6
+    for (std::size_t row = 0; row < rows; ++row) {
+      const __m128i codes_u8x8 = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + row * row_stride + i));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(terms.a[row] + terms.count + i), _mm_cvtepu8_epi16(codes_u8x8));
+    }
+    i += 8;
+  }
+  if (i != count) {
+#pragma GCC unroll 6
+    for (std::size_t row = 0; row < rows; ++row) {
+      const __m128i codes_u8x4 = _mm_loadu_si32(from + row * row_stride + i);
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(terms.a[row] + terms.count + i), _mm_cvtepu8_epi16(codes_u8x4));
+    }
+  }
+  terms.count += count;
+}
+
+// Takes as many of the next terms as there is room for.
+template <std::size_t rows>
+inline void take_terms(const GemmBlock& block, const Tile& tile, Position& next, Terms<rows>& terms) noexcept {
+  terms.count = terms.piece_count = 0;
+  while (next.segment < block.segments && terms.count < kMostTerms && terms.piece_count < kMostPieces) {
+    const std::size_t left = block.k - next.k, room = kMostTerms - terms.count, count = left < room ? left : room;
+    widen(tile.a + block.a_offsets[next.segment] + next.k, block.a_row_stride, count, terms);
+    const std::size_t offset = block.b_offsets[next.segment] + next.k * kNr;
+    Piece* last = terms.pieces + terms.piece_count - 1;
+    if (terms.piece_count != 0 && last->offset + last->terms * kNr == offset) {
+      last->terms += count;
+    } else {
+      terms.pieces[terms.piece_count++] = {offset, count};
+    }
+    next.k += count;
+    if (next.k == block.k) next = {next.segment + 1, 0};
+  }
+}
+
+// Adds terms to the sums of 8 columns.
+template <std::size_t rows>
+inline void multiply_half(const Terms<rows>& terms, const std::uint8_t* panel, std::size_t half,
+                          __m256i (&sum_i32x8)[rows][2]) noexcept {
+  __m256i acc_i32x8[rows][2] = {};
+  std::size_t at = 0;
+  for (std::size_t piece = 0; piece < terms.piece_count; ++piece) {
+    const std::uint8_t* b = panel + terms.pieces[piece].offset + 32 * half;
+    for (const std::size_t end = at + terms.pieces[piece].terms; at != end; at += 4, b += 4 * kNr) {
+      const __m256i b0_i16x16 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(b)));
+      const __m256i b1_i16x16 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(b + 16)));
       for (std::size_t row = 0; row < rows; ++row) {
-        int group;
-        __builtin_memcpy(&group, a + row * block.a_row_stride, sizeof(group));
-        const Widened a_row = widen_unsigned(_mm256_set1_epi32(group));
-        acc_i32x8[row][0] = multiply_add(acc_i32x8[row][0], a_row, b0);
-        acc_i32x8[row][1] = multiply_add(acc_i32x8[row][1], a_row, b1);
+        long long group;
+        __builtin_memcpy(&group, terms.a[row] + at, sizeof(group));
+        const __m256i a_i16x16 = _mm256_set1_epi64x(group);
+        acc_i32x8[row][0] = _mm256_add_epi32(acc_i32x8[row][0], _mm256_madd_epi16(a_i16x16, b0_i16x16));
+        acc_i32x8[row][1] = _mm256_add_epi32(acc_i32x8[row][1], _mm256_madd_epi16(a_i16x16, b1_i16x16));
       }
     }
   }
-  store_rows(block, tile, acc_i32x8);
+  // The two lanes of a column meet; 64 bits of either vector follow each other then.
+  for (std::size_t row = 0; row < rows; ++row) {
+    const __m256i mixed_i32x8 = _mm256_hadd_epi32(acc_i32x8[row][0], acc_i32x8[row][1]);
+    sum_i32x8[row][half] = _mm256_add_epi32(sum_i32x8[row][half], _mm256_permute4x64_epi64(mixed_i32x8, 0xd8));
+  }
 }
 
-using TileFunction = void (*)(const GemmBlock& block, const Tile& tile) noexcept;
-constexpr TileFunction kTileFunctions[kMr] = {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>, multiply_tile<4>};
+// Neighbouring panels whose sums a tile's rows make at a time, so that their terms are widened once: as many as stay in
+// half of a small level-2 cache.
+constexpr std::size_t kMostPanels = 16, kLevel2Bytes = 1 << 18;
+
+std::size_t panels_at_once(const GemmBlock& block) noexcept {
+  const std::size_t panel = block.segments * block.k * kNr;
+  const std::size_t fitting = panel == 0 ? kMostPanels : kLevel2Bytes / panel;
+  return fitting < 1 ? 1 : fitting < kMostPanels ? fitting : kMostPanels;
+}
+
+// Rows of a run by the columns from `first` to before `end`.
+template <std::size_t rows>
+void multiply_rows(const GemmBlock& block, std::size_t run, std::size_t first_row, std::size_t first,
+                   std::size_t end) noexcept {
+  __m256i sum_i32x8[kMostPanels][rows][2];
+  const auto tile = [&](std::size_t panel) { return tile_of(block, kNr, panel, run, first_row, rows); };
+  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      sum_i32x8[i][row][0] = load(block.offset + panel);
+      sum_i32x8[i][row][1] = load(block.offset + panel + 8);
+    }
+  }
+  Terms<rows> terms;
+  for (Position next; block.k != 0 && next.segment < block.segments;) {
+    take_terms(block, tile(first), next, terms);
+    const std::uint8_t* b = block.b + first / kNr * block.b_panel_stride;
+    for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i, b += block.b_panel_stride) {
+      multiply_half(terms, b, 0, sum_i32x8[i]);
+      if (end - panel > 8) multiply_half(terms, b, 1, sum_i32x8[i]);
+    }
+  }
+  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) store_rows(block, tile(panel), sum_i32x8[i]);
+}
+
+using RowsFunction = void (*)(const GemmBlock& block, std::size_t run, std::size_t first_row, std::size_t first,
+                              std::size_t end) noexcept;
+constexpr RowsFunction kRowsFunctions[kMr] = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
+                                              multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
 
 void multiply(const GemmBlock& block) noexcept {
-  for_each_tile(block, kMr, kNr, [&](const Tile& tile) noexcept { kTileFunctions[tile.rows - 1](block, tile); });
+  const Parts parts(block.m, kMr);
+  const std::size_t columns = panels_at_once(block) * kNr;
+  for (std::size_t first = 0; first < block.n; first += columns) {
+    const std::size_t end = block.n - first < columns ? block.n : first + columns;
+    for (std::size_t run = 0; run < block.runs; ++run) {
+      for (std::size_t part = 0; part < parts.count; ++part) {
+        kRowsFunctions[parts.rows_of(part) - 1](block, run, parts.first_row(part), first, end);
+      }
+    }
+  }
 }
 
 }  // namespace
