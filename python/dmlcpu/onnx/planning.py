@@ -39,6 +39,7 @@ _ANCHORS: Final = frozenset(
         "ConvInteger",
         "MatMulInteger",
         "MatMulIntegerToFloat",
+        "DynamicQuantizeMatMul",
     }
 )
 # Of constants they are left to a run: constant codes keep their scales, and nothing folds the last one.
@@ -162,11 +163,8 @@ class _Planner:
     ) -> None:
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers = {name: node.name for node in model.nodes for name in node.outputs}
-        self._lowering = Lowering(device)
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
-        self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._native_nodes: list[list[Node]] = [[]]
-        self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
         self._foreign: list[ForeignPart | None] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
@@ -177,6 +175,9 @@ class _Planner:
                 self._readers[name] = self._readers.get(name, 0) + 1
         for output in model.outputs:
             self._readers[output.name] = self._readers.get(output.name, 0) + 1
+        self._lowering = Lowering(device, self._readers)
+        self._graphs: list[NativeGraph] = [self._lowering.graph]
+        self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
     def plan(self) -> Plan:
         waiting = list(self._model.nodes)
@@ -248,7 +249,7 @@ class _Planner:
         """Return what a node and an input of it are together, where the input knows."""
         for name, value in zip(node.inputs, inputs, strict=True):
             if isinstance(value, Deferred):
-                alone = self._readers[name] == 1
+                alone = self._lowering.is_read_once(name)
                 followed = value.followed_by(node, inputs, alone)
                 if followed is not None:
                     return followed
@@ -283,7 +284,7 @@ class _Planner:
             point = self._values.get(node.inputs[2])
             if isinstance(point, Constant) and point.array.dtype not in CODE_TYPES:
                 return False
-        return node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
+        return node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
 
     def _is_for_the_reference(self, node: Node) -> bool:
         """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
