@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -225,6 +226,30 @@ def test_others_run_elsewhere(random_numbers: np.random.Generator, what: str) ->
         assert_like_onnxruntime(case.builder.build(), case.feeds, native=False)
         return
     case.check(native=False)
+
+
+@pytest.mark.parametrize("is_within", [False, True])
+def test_attention_without_a_bias(random_numbers: np.random.Generator, is_within: bool) -> None:
+    """Here it runs; onnxruntime would end the process, so that what is left to it is refused."""
+    x, weights = floats(random_numbers, BATCH, TOKENS, STATES), floats(random_numbers, STATES, 3 * STATES)
+    past, results = floats(random_numbers, 2, BATCH, HEADS, 2, STATES // HEADS), []
+    for bias in ("", np.zeros(3 * STATES, np.float32)):
+        builder = Builder()
+        inputs = [builder.input("float32", x.shape), weights, bias]
+        builder.output(builder.node("com.microsoft.Attention", inputs, num_heads=HEADS), "float32")
+        results += dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    np.testing.assert_array_equal(results[0], results[1])
+    builder = Builder()
+    inputs = [builder.input("float32", x.shape), weights, "", "", past]
+    result = builder.node("com.microsoft.Attention", inputs, num_heads=HEADS, count=2)[0]
+    if is_within:
+        # The weights go along: a branch sees the values around it.
+        output = onnx.helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, None)
+        branch = onnx.helper.make_graph([builder.nodes.pop()], "branch", [], [output])
+        result = builder.node("If", [builder.input("bool", (), "c")], then_branch=branch, else_branch=branch)
+    builder.output(result, "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match="it has no bias, without which onnxruntime"):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": x, **({"c": np.array(True)} if is_within else {})})
 
 
 def test_refusals_name_the_node(random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,6 +188,21 @@ def test_more_tokens_than_positions(random_numbers: np.random.Generator) -> None
         dmlcpu.InferenceSession(case.builder.build()).run(None, {"words": case.feeds["words"]})
 
 
+@pytest.mark.parametrize("wrong", ["segments", "mask", "positions"])
+def test_numbers_of_other_shapes(random_numbers: np.random.Generator, wrong: str) -> None:
+    """They are refused: of some onnxruntime ends the process."""
+    case = Embedding(random_numbers)
+    case.feeds[wrong] = case.feeds[wrong][0, 1:]
+    ids = [case.fed("words"), case.fed("segments")]
+    tables = [floats(random_numbers, count, 20) for count in (TOKENS, POSITIONS, SEGMENTS)]
+    inputs = [*ids, *tables, *(floats(random_numbers, 20) for _ in range(2)), case.fed("mask"), case.fed("positions")]
+    result, lengths = case.builder.node("com.microsoft.EmbedLayerNormalization", inputs, count=2)
+    case.builder.output(result, "float32")
+    case.builder.output(lengths, "int32")
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"EmbedLayerNormalization_0\): got numbers of shape \(4,\)"):
+        dmlcpu.InferenceSession(case.builder.build()).run(None, case.feeds)
+
+
 @pytest.mark.parametrize("operator", ["Gelu", "BiasGelu", "FastGelu", "FastGelu with bias", "QuickGelu", "QuickGelu 1"])
 @pytest.mark.parametrize("source", ["floats", "codes", "product"])
 def test_gelus(random_numbers: np.random.Generator, operator: str, source: str) -> None:

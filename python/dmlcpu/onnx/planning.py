@@ -241,6 +241,8 @@ class _Planner:
         try:
             followed = self._followed(node, inputs)
             return rule(self._lowering, node, inputs) if followed is None else [followed]
+        except InvalidModelError:  # a rule has said what is wrong
+            raise
         except _MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
@@ -301,6 +303,12 @@ class _Planner:
     def _add_foreign(
         self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool
     ) -> tuple[str, ...]:
+        for node in taken:
+            if _ends_onnxruntime(node.proto):
+                reason = reasons.get(node.name, "it follows a node without a kernel")
+                raise InvalidModelError(
+                    f"node {node}: it has no bias, without which onnxruntime cannot run it ({reason})"
+                )
         made = {name for node in taken for name in node.outputs if name}
         read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
@@ -364,6 +372,14 @@ class _Planner:
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
                 parts.append(foreign)
         return parts
+
+
+def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:
+    """Return whether onnxruntime ends the process where it runs a node, or one within it: attention without a bias."""
+    if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
+        return True
+    graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
+    return any(_ends_onnxruntime(node) for graph in graphs for node in graph.node)
 
 
 def _type_of(number: Any) -> np.dtype[Any] | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import binary
@@ -43,11 +44,28 @@ class _Embedding:
     mask: Value | None
 
 
-def _numbers(lowering: Lowering, value: Value | None, shape: tuple[int, ...]) -> Tensor:
-    """Return INT32 numbers of rows, one for each token of a shape, or of its last row for all."""
+def _check_shapes(node: Node, embedding: _Embedding) -> None:
+    """Check that there is a number for each token, or of positions one for each place of a row.
+
+    Raises:
+        InvalidModelError: There is not. By some other shapes onnxruntime ends the process.
+    """
+    tokens = embedding.words.shape
+    for value, shapes in (
+        (embedding.segments, [tokens]),
+        (embedding.mask, [tokens]),
+        (embedding.positions, [tokens, (1, *tokens[1:])]),
+    ):
+        if value is not None and value.shape not in shapes:
+            wanted = " or ".join(map(str, dict.fromkeys(shapes)))
+            raise InvalidModelError(f"node {node}: got numbers of shape {value.shape}, expected {wanted}")
+
+
+def _numbers(lowering: Lowering, value: Value | None) -> Tensor:
+    """Return INT32 numbers."""
     numbers = computed(lowering, present(value))
-    if numbers.dtype != np.int32 or numbers.shape not in (shape, (1, *shape[1:])):
-        raise NotNative(f"numbers of type {numbers.dtype} and shape {numbers.shape} for tokens of shape {shape}")
+    if numbers.dtype != np.int32:
+        raise NotNative(f"numbers of type {numbers.dtype}")
     return numbers
 
 
@@ -61,16 +79,16 @@ def _summed(lowering: Lowering, node: Node, embedding: _Embedding) -> Value:
             raise NotNative(f"tables of shapes {words.shape} and {table.shape}")
     if len(shape) != 2 or (segments is None) != (embedding.segments is None):
         raise NotNative(f"tokens of shape {shape}, or segments without their table")
-    total = looked_up(lowering, words, 0, _numbers(lowering, embedding.words, shape))
+    total = looked_up(lowering, words, 0, _numbers(lowering, embedding.words))
     terms: list[Value] = []
     if embedding.positions is not None:
-        terms.append(looked_up(lowering, positions, 0, _numbers(lowering, embedding.positions, shape)))
+        terms.append(looked_up(lowering, positions, 0, _numbers(lowering, embedding.positions)))
     elif shape[1] <= positions.shape[0]:
         terms.append(sliced(lowering, positions, (0, 0), (1, 1), (shape[1], width)))
     else:
         raise NotNative(f"{shape[1]} positions of {positions.shape[0]}")
     if segments is not None:
-        terms.append(looked_up(lowering, segments, 0, _numbers(lowering, embedding.segments, shape)))
+        terms.append(looked_up(lowering, segments, 0, _numbers(lowering, embedding.segments)))
     add = replace(node, domain="", operator="Add", attributes={})
     for term in terms:
         [total] = binary(lowering, add, [total, term])
@@ -81,13 +99,14 @@ def _count(lowering: Lowering, mask: Value | None, shape: tuple[int, ...]) -> Va
     """Return how many tokens of each row count; 0 without a mask."""
     if mask is None:
         return Constant(np.zeros(shape[:1], np.int32))
-    counts = compared(lowering, "Equal", _numbers(lowering, mask, shape), Constant(np.ones((), np.int32)))
+    counts = compared(lowering, "Equal", _numbers(lowering, mask), Constant(np.ones((), np.int32)))
     whole = lowering.emit("CAST", [counts], np.int32, counts.shape)
     return lowering.reshaped(sum_of_integers(lowering, whole, 1), shape[:1])
 
 
 def _normalized(lowering: Lowering, node: Node, embedding: _Embedding) -> Sequence[Value]:
     """Return those outputs that the node names: the normalized sum, the lengths, the sum."""
+    _check_shapes(node, embedding)
     width = embedding.tables[0].shape[-1]
     parameters = [
         vector(Constant(constant(value, what)), width, what)
