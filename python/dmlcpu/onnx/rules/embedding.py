@@ -48,17 +48,17 @@ def _check_shapes(node: Node, embedding: _Embedding) -> None:
     """Check that there is a number for each token, or of positions one for each place of a row.
 
     Raises:
-        InvalidModelError: There is not. By some other shapes onnxruntime ends the process.
+        InvalidModelError: There is not. By positions without rows onnxruntime ends the process.
+        NotNative: Positions have other axes.
     """
-    tokens = embedding.words.shape
-    for value, shapes in (
-        (embedding.segments, [tokens]),
-        (embedding.mask, [tokens]),
-        (embedding.positions, [tokens, (1, *tokens[1:])]),
-    ):
-        if value is not None and value.shape not in shapes:
-            wanted = " or ".join(map(str, dict.fromkeys(shapes)))
-            raise InvalidModelError(f"node {node}: got numbers of shape {value.shape}, expected {wanted}")
+    tokens, positions = embedding.words.shape, embedding.positions
+    for value in (embedding.segments, embedding.mask):
+        if value is not None and value.shape != tokens:
+            raise InvalidModelError(f"node {node}: got numbers of shape {value.shape}, expected {tokens}")
+    if positions is not None and len(positions.shape) < 2:
+        raise InvalidModelError(f"node {node}: got numbers of shape {positions.shape}, expected rows of them")
+    if positions is not None and positions.shape not in (tokens, (1, *tokens[1:])):
+        raise NotNative(f"positions of shape {positions.shape} for tokens of shape {tokens}")
 
 
 def _numbers(lowering: Lowering, value: Value | None) -> Tensor:
