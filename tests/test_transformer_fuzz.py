@@ -9,10 +9,11 @@ import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import dmlcpu
 from model_mutations import MUTATIONS, Mutation, change_declared, survives
-from onnx_models import Builder
+from onnx_models import Builder, results_of_onnxruntime
 
 
 def norm(builder: Builder, x: str) -> str:
@@ -72,7 +73,37 @@ def tokens() -> bytes:
     return builder.build()
 
 
-MODELS = {"blocks": blocks, "tokens": tokens}
+@functools.cache
+def fused() -> bytes:
+    """Nodes that optimizers fuse: embeddings, attention in all forms, norms of sums, GELU, products with scales."""
+    builder, random = Builder(), np.random.default_rng(2)
+
+    def weights(*shape: int) -> NDArray[np.float32]:
+        return random.normal(0, 1, shape).astype(np.float32)
+
+    ids, mask = builder.input("int32", (2, 5)), builder.input("int32", (2, 5), "mask")
+    embeddings = [weights(9, 8), weights(6, 8), weights(2, 8), weights(8), weights(8)]
+    inputs = [ids, builder.node("Mul", [ids, np.int32(0)]), *embeddings, mask]
+    x, lengths = builder.node("com.microsoft.EmbedLayerNormalization", inputs, count=2, epsilon=1e-5)
+    codes, scale, point = builder.node("DynamicQuantizeLinear", [x], count=3)
+    weight = random.integers(-9, 9, (8, 24), np.int8)
+    inputs = [codes, weight, weights(24), scale, np.full(24, 0.02, np.float32), lengths, point, np.int8(0)]
+    y = builder.node("com.microsoft.QAttention", inputs, num_heads=2, unidirectional=1)
+    x = builder.node("com.microsoft.SkipLayerNormalization", [y, x, *(weights(8) for _ in range(3))])
+    order = {"num_heads": 2, "scale": 0.5, "mask_filter_value": -9.0, "qkv_hidden_sizes": [8, 8, 4]}
+    inputs = [x, weights(8, 20), weights(20), mask, "", weights(1, 2, 5, 5)]
+    y = builder.node("com.microsoft.Attention", inputs, **order)
+    y = builder.node("com.microsoft.DynamicQuantizeMatMul", [y, weight[:4, :8], np.float32(0.1)])
+    y = builder.node("com.microsoft.BiasGelu", [y, weights(8)])
+    y = builder.node("com.microsoft.MultiHeadAttention", [x, y, y, weights(24), mask], num_heads=4)
+    y = builder.node("com.microsoft.FusedMatMul", [y, weights(8, 8)], transB=1, alpha=0.3)
+    y = builder.node("com.microsoft.FastGelu", [builder.node("com.microsoft.QuickGelu", [y]), weights(8)])
+    y = builder.node("com.microsoft.SkipSimplifiedLayerNormalization", [y, x, weights(8)])
+    builder.output(builder.node("SimplifiedLayerNormalization", [y, weights(8)], epsilon=1e-3), "float32")
+    return builder.build()
+
+
+MODELS = {"blocks": blocks, "tokens": tokens, "fused": fused}
 
 # Of inputs that are declared as vectors of 2^40, onnx's own inference of shapes takes gigabytes where they multiply.
 OURS = [mutation for mutation in MUTATIONS if mutation is not change_declared]
@@ -103,6 +134,18 @@ def test_the_blocks_run() -> None:
     [partition] = session.partitions()
     steps = [step.type for step in partition.steps]
     assert [steps.count(name) for name in ("FLOAT_PRODUCT", "LAYER_NORMALIZATION", "ELEMENT_WISE_UNARY")] == [2, 2, 1]
+
+
+def test_the_fused_run() -> None:
+    """Like onnxruntime, but for codes that are rounded otherwise."""
+    feeds = {
+        "x": np.array([[1, 2, 3, 4, 5], [8, 1, 1, 1, 0]], np.int32),
+        "mask": np.array([[1] * 5, [0] * 5], np.int32),
+    }
+    session = dmlcpu.InferenceSession(fused())
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    [expected], [result] = results_of_onnxruntime(fused(), feeds), session.run(None, feeds)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=0.05)
 
 
 def test_the_tokens_run() -> None:

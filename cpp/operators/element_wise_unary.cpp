@@ -29,6 +29,8 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"negate", false, false},
     {"gelu", true, false},
     {"logarithm", false, false},
+    {"gated", true, false},
+    {"tanh gelu", true, true},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

@@ -10,12 +10,14 @@
 //            reciprocal    1 / x
 //            square_root, negate, identity
 //            gelu          x * (error_function(x / alpha) + 1) * 0.5, from left to right
+//            gated         x * logistic(x * alpha)
+//            tanh_gelu     x * logistic(x * (x * beta * x + alpha)), the products from left to right
 //            sigmoid, tanh, exponential, error_function, logarithm
 //                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
 //                          lanes/functions.inl.h, where their errors stand
 //
-// float32, each operation rounded once, none fused but in the last five and in the same of gelu. NaN gives NaN
-// everywhere. Zeros are equal: of a +0 and a -0, maximum and minimum take b.
+// float32, each operation rounded once, none fused but in the last five and in the same of gelu, gated and tanh_gelu.
+// NaN gives NaN everywhere. Zeros are equal: of a +0 and a -0, maximum and minimum take b.
 //
 // Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
 // output may be exactly an input that does not repeat, and overlaps none otherwise; no alignment beyond the element's
@@ -46,9 +48,11 @@ enum class FloatUnary : std::uint8_t {
   identity,
   negate,
   gelu,
-  logarithm
+  logarithm,
+  gated,
+  tanh_gelu
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 14;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 16;
 
 struct FloatBinaryRun {
   const float* a;

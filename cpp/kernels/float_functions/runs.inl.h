@@ -69,6 +69,14 @@ struct Logarithm {
   static Floats of(Floats x, Floats, Floats) noexcept { return logarithm(x); }
 };
 
+struct Gated {
+  static Floats of(Floats x, Floats alpha, Floats) noexcept { return x * logistic(x * alpha); }
+};
+
+struct TanhGelu {
+  static Floats of(Floats x, Floats alpha, Floats beta) noexcept { return x * logistic(x * (x * beta * x + alpha)); }
+};
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -115,4 +123,5 @@ constexpr FloatFunctionKernels kRuns = {
                binary_run<Minimum>},
     .unary = {unary_run<Relu>, unary_run<Sigmoid>, unary_run<Tanh>, unary_run<Exponential>, unary_run<SquareRoot>,
               unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>, unary_run<Clip>,
-              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>, unary_run<Gelu>, unary_run<Logarithm>}};
+              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>, unary_run<Gelu>, unary_run<Logarithm>,
+              unary_run<Gated>, unary_run<TanhGelu>}};

@@ -45,11 +45,12 @@ class Lowering:
         partition: Its number.
         node: The node that is being lowered; it names what is added.
         imported: The values from outside that the current graph reads: by name, its number there.
+        readers: How many nodes read each value of the model; that it is returned counts as one more.
         exports: By partition, the values that other partitions or the caller read: by name, the tensor.
     """
 
-    def __init__(self, device: Device) -> None:
-        self.device = device
+    def __init__(self, device: Device, readers: Mapping[str, int]) -> None:
+        self.device, self.readers = device, readers
         self.graph = NativeGraph()
         self.partition = 0
         self.node: Node | None = None
@@ -62,6 +63,10 @@ class Lowering:
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
+
+    def is_read_once(self, name: str) -> bool:
+        """Whether the node that is being lowered is alone in reading a value of the model."""
+        return self.readers.get(name) == 1
 
     def begin_partition(self) -> None:
         """Go on with an empty graph."""

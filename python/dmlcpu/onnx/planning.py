@@ -39,6 +39,7 @@ _ANCHORS: Final = frozenset(
         "ConvInteger",
         "MatMulInteger",
         "MatMulIntegerToFloat",
+        "DynamicQuantizeMatMul",
     }
 )
 # Of constants they are left to a run: constant codes keep their scales, and nothing folds the last one.
@@ -162,11 +163,8 @@ class _Planner:
     ) -> None:
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers = {name: node.name for node in model.nodes for name in node.outputs}
-        self._lowering = Lowering(device)
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
-        self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._native_nodes: list[list[Node]] = [[]]
-        self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
         self._foreign: list[ForeignPart | None] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
@@ -177,6 +175,9 @@ class _Planner:
                 self._readers[name] = self._readers.get(name, 0) + 1
         for output in model.outputs:
             self._readers[output.name] = self._readers.get(output.name, 0) + 1
+        self._lowering = Lowering(device, self._readers)
+        self._graphs: list[NativeGraph] = [self._lowering.graph]
+        self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
     def plan(self) -> Plan:
         waiting = list(self._model.nodes)
@@ -240,6 +241,8 @@ class _Planner:
         try:
             followed = self._followed(node, inputs)
             return rule(self._lowering, node, inputs) if followed is None else [followed]
+        except InvalidModelError:  # a rule has said what is wrong
+            raise
         except _MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
@@ -248,7 +251,7 @@ class _Planner:
         """Return what a node and an input of it are together, where the input knows."""
         for name, value in zip(node.inputs, inputs, strict=True):
             if isinstance(value, Deferred):
-                alone = self._readers[name] == 1
+                alone = self._lowering.is_read_once(name)
                 followed = value.followed_by(node, inputs, alone)
                 if followed is not None:
                     return followed
@@ -283,7 +286,7 @@ class _Planner:
             point = self._values.get(node.inputs[2])
             if isinstance(point, Constant) and point.array.dtype not in CODE_TYPES:
                 return False
-        return node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm"))
+        return node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
 
     def _is_for_the_reference(self, node: Node) -> bool:
         """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
@@ -300,6 +303,12 @@ class _Planner:
     def _add_foreign(
         self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool
     ) -> tuple[str, ...]:
+        for node in taken:
+            if _ends_onnxruntime(node.proto):
+                reason = reasons.get(node.name, "it follows a node without a kernel")
+                raise InvalidModelError(
+                    f"node {node}: it has no bias, without which onnxruntime cannot run it ({reason})"
+                )
         made = {name for node in taken for name in node.outputs if name}
         read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
@@ -363,6 +372,14 @@ class _Planner:
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
                 parts.append(foreign)
         return parts
+
+
+def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:
+    """Return whether onnxruntime ends the process where it runs a node, or one within it: attention without a bias."""
+    if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
+        return True
+    graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
+    return any(_ends_onnxruntime(node) for graph in graphs for node in graph.node)
 
 
 def _type_of(number: Any) -> np.dtype[Any] | None:

@@ -10,11 +10,15 @@ from dmlcpu.onnx.lowering import Rule
 from dmlcpu.onnx.rules import (
     activation,
     arithmetic,
+    attention,
     chains,
     channel_affine,
     conditions,
     convolution,
+    embedding,
     gathering,
+    gelu,
+    gemm,
     matrix_multiply,
     movement,
     normalization,
@@ -23,7 +27,9 @@ from dmlcpu.onnx.rules import (
     quantization,
     rearrangement,
     reduction,
+    residual_normalization,
     resizing,
+    scaled_product,
     transposed_convolution,
 )
 
@@ -34,6 +40,7 @@ _MODULES = (
     convolution,
     transposed_convolution,
     matrix_multiply,
+    gemm,
     activation,
     arithmetic,
     channel_affine,
@@ -47,6 +54,11 @@ _MODULES = (
     reduction,
     chains,
     resizing,
+    gelu,
+    scaled_product,
+    residual_normalization,
+    embedding,
+    attention,
 )
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(

@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, n
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, on_integers, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Multiple", "Quantized", "binary", "power"]
+__all__ = ["RULES", "Multiple", "Quantized", "binary", "plus", "power"]
 
 
 class Quantized:
@@ -103,6 +103,25 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         return [on_integers(lowering, function, a, b)]
     affine = _channel_affine(lowering, node.operator, a, b)
     return [on_floats(lowering, function, a, b) if affine is None else affine]
+
+
+def plus(lowering: Lowering, node: Node, named: tuple[str, Value], other: Value) -> Value:
+    """Return the sum of an input of a fused node and another value, as if an Add stood before the node.
+
+    Args:
+        lowering: Where operators are added.
+        node: The fused node.
+        named: The input, and its name.
+        other: What is added; a constant may become the bias of the product that the input is.
+    """
+    name, value = named
+    add = replace(node, domain="", operator="Add", attributes={})
+    if isinstance(value, Deferred):
+        followed = value.followed_by(add, [value, other], lowering.is_read_once(name))
+        if followed is not None:
+            return followed
+    [result] = binary(lowering, add, [value, other])
+    return result
 
 
 def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Value | None:

@@ -14,17 +14,17 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.activation import element_wise, table_only
+from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
+from dmlcpu.onnx.rules.gelu import gelu_by_error_function
 from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats
-from dmlcpu.onnx.rules.operands import float_bits, integers, present
+from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.rules.reduction import reduce_mean
 from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
 _ZERO: Final = np.float32(0)
-_GELU: Final = 12  # its number among the functions of floats
 
 
 class Step(Deferred):
@@ -96,25 +96,7 @@ class Step(Deferred):
 
     def gelu(self, divisor: np.float32) -> Value:
         """Return the GELU of x."""
-        return Gelu(self._lowering, self.x, divisor)
-
-
-class Gelu(Deferred):
-    """x * (erf(x / divisor) + 1) * 0.5 of floats."""
-
-    def __init__(self, lowering: Lowering, x: Value, divisor: np.float32) -> None:
-        self._lowering, self._x, self._divisor = lowering, x, divisor
-        self.shape = x.shape
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Compute it, and quantize."""
-        return self._lowering.quantized_tensor(self.computed(), parameters)
-
-    def floats(self) -> Tensor:
-        """Add the function of floats."""
-        x = computed_floats(self._lowering, self._x)
-        attributes = {"function": (_GELU,), "alpha": (float_bits(self._divisor),)}
-        return self._lowering.emit("ELEMENT_WISE_UNARY", [x], FLOAT32, x.shape, attributes)
+        return gelu_by_error_function(self._lowering, self.x, float(divisor))
 
 
 def _same(a: Value | None, b: Value | None) -> bool:
@@ -200,14 +182,6 @@ _FOLLOWING: Final[Mapping[tuple[str, str], Callable[[Step, Node, Sequence[Value 
 }
 
 
-def gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Gelu: of codes a table, of floats the function."""
-    x = present(inputs[0])
-    if isinstance(x, Table) or node.attributes.get("approximate", b"none") != b"none":
-        return table_only(lowering, node, inputs)
-    return [Gelu(lowering, computed_floats(lowering, x), np.float32(math.sqrt(2)))]
-
-
 def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Mul and Div; by a number they may begin a GELU."""
     if len(inputs) == 2:
@@ -273,5 +247,4 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Mul"): scaled,
     ("", "Div"): scaled,
     ("", "ReduceMean"): mean,
-    ("", "Gelu"): gelu,
 }

@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, cons
 from dmlcpu.onnx.rules.resizing import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "gathered"]
+__all__ = ["RULES", "gathered", "looked_up"]
 
 # Up to this many slices are joined; more indices than they cover are taken one by one.
 _MOST_SLICES: Final = 16
@@ -119,7 +119,7 @@ def _taken(lowering: Lowering, elements: Tensor | Array, axis: int, indices: Ten
     return lowering.reshaped(result, shape)
 
 
-def _looked_up_by_tensor(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> Value:
+def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> Value:
     """Return what computed indices name in place of an axis; of codes the codes.
 
     Raises:
@@ -149,7 +149,7 @@ def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         raise NotNative("nothing to choose from")
     axis = int(node.attributes.get("axis", 0)) % len(value.shape)
     if not isinstance(places, Constant | Dequantized):
-        return [_looked_up_by_tensor(lowering, value, axis, computed(lowering, places))]
+        return [looked_up(lowering, value, axis, computed(lowering, places))]
     return [_gathered_by_constants(lowering, value, axis, constant(places, "the indices"))]
 
 

@@ -1,9 +1,8 @@
-"""Matrix products on quantized operands: MatMul, Gemm, and their quantized kin."""
+"""Products of matrices, of codes or of floats: MatMul and its quantized kin."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +10,12 @@ import onnx
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
-from dmlcpu.onnx.rules.movement import transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "Factor", "Product", "factors", "float_product", "product_of_codes"]
 
-_POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+_MULTIPLY: Final = 2  # its number among the functions of two floats
 
 
 class Factor:
@@ -90,6 +87,20 @@ class Product(Deferred):
         bias = None if self._bias is None else np.broadcast_to(self._bias, self.shape)
         return self._lowering.emit("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", [*self._operands(), bias], FLOAT32, self.shape)
 
+    def with_bias(self, bias: Array | None) -> Product:
+        """Return this product, which has no bias, with one that can be broadcast to it."""
+        return Product(self._lowering, self._a, self._b, bias)
+
+    def scaled(self, numbers: Array) -> Product:
+        """Return this product times FLOAT32 numbers, one or a vector of them for the columns."""
+        scale = self._b.scale
+        if isinstance(scale, Tensor):
+            scale = on_floats(self._lowering, _MULTIPLY, scale, Constant(numbers))
+        elif scale is not None:
+            scale = (scale.array if isinstance(scale, Constant) else scale) * numbers
+        b = Factor(self._b.codes, scale, self._b.zero_point)
+        return Product(self._lowering, self._a, b, None if self._bias is None else self._bias * numbers)
+
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Take a constant that is added as a bias."""
         if not alone or self._bias is not None or (node.domain, node.operator) != ("", "Add"):
@@ -97,7 +108,7 @@ class Product(Deferred):
         other = _other(self, inputs)
         if not isinstance(other, Constant) or not _fits(other.array, self.shape):
             return None
-        return Product(self._lowering, self._a, self._b, other.array)
+        return self.with_bias(other.array)
 
 
 def _other(value: Value, inputs: Sequence[Value | None]) -> Value | None:
@@ -166,133 +177,34 @@ class _UnscaledProduct(Product):
         return Product(self._lowering, Factor(a.codes, one, a.zero_point), Factor(b.codes, scales, b.zero_point))
 
 
+def product_of_codes(lowering: Lowering, a: Value, b: Value) -> Product | None:
+    """Return the product of two values that are dequantized codes; None if they are not both."""
+    try:
+        left, right = _factor(lowering, a, False), _factor(lowering, b, True)
+    except NotNative:
+        return None
+    return Product(lowering, left, right)
+
+
 def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMul: of codes where both operands are quantized, else of floats."""
-    values = present(inputs[0]), present(inputs[1])
-    try:
-        a, b = _factor(lowering, values[0], False), _factor(lowering, values[1], True)
-    except NotNative:
-        return [_float_product(lowering, *values)]
-    return [Product(lowering, a, b)]
+    a, b = present(inputs[0]), present(inputs[1])
+    product = product_of_codes(lowering, a, b)
+    return [float_product(lowering, a, b) if product is None else product]
 
 
-def _float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
+def float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
+    """Add a product of matrices of floats.
+
+    Raises:
+        NotNative: They are of another type, or their shapes do not fit together.
+    """
     left, right = (Factor(lowering.floats(value), None, None) for value in (a, b))
     if not left.codes.dtype == right.codes.dtype == np.float32:
         raise NotNative(f"a product of {left.codes.dtype} and {right.codes.dtype}")
     batch, shape = _shape(left, right)
     operands = [factor.operand(lowering, batch) for factor in (left, right)]
     return lowering.emit("FLOAT_PRODUCT", operands, FLOAT32, shape)
-
-
-class _Dense(QuantizedConvolution):
-    """A product of rows and a constant matrix, plus a bias: a convolution of an image, its pixels the rows.
-
-    Channels lie innermost in memory, so that the image is a view of the rows, and the rows of the result one of it.
-    """
-
-    def __init__(self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None) -> None:
-        rows, columns = x.shape
-        self._outer = lowering
-        image = lowering.reshaped(self._transposed(x.codes), (1, columns, rows, 1))
-        window = replace(_POINT, output=(rows, 1))
-        super().__init__(lowering, replace(x, codes=image), weights, bias, window, 1)
-
-    def _transposed(self, tensor: Tensor) -> Tensor:
-        shape = tensor.shape[::-1]
-        return self._outer.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": (1, 0)})
-
-    def _rows(self, image: Tensor) -> Tensor:
-        _, channels, rows, _ = image.shape
-        return self._transposed(self._outer.reshaped(image, (channels, rows)))
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the convolution, and take its pixels as rows."""
-        return self._rows(super().quantized(parameters))
-
-    def floats(self) -> Tensor:
-        """Add the integer convolution, and take its pixels as rows."""
-        return self._rows(super().floats())
-
-
-class Flattened(Deferred):
-    """A dense layer's result, with the shape of a matrix."""
-
-    def __init__(self, dense: _Dense, shape: tuple[int, ...]) -> None:
-        self._dense = dense
-        self.shape = shape
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the layer from codes to codes."""
-        return self._dense.quantized(parameters)
-
-    def floats(self) -> Tensor:
-        """Add the layer in floating point."""
-        return self._dense.computed()
-
-
-def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Deferred:
-    """Return a matrix product with a bias; b is {columns of x, outputs}, or transposed."""
-    if len(x.shape) != 2 or b.codes.ndim != 2:
-        raise NotNative("operands that are no matrices")
-    codes, axis = (b.codes, b.axis) if transposed else (b.codes.T, 1 - b.axis)
-    if codes.shape[1] != x.shape[1]:
-        raise NotNative(f"a product of {x.shape} and {b.codes.shape}")
-    if b.scale.size > 1 and axis != 0:
-        raise NotNative("scales along another axis than the columns'")
-    filter_codes = codes.reshape(*codes.shape, 1, 1)  # a view: packing transposes faster than numpy
-    weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
-    assert x.parameters is not None
-    if bias is not None and bias.shape != (codes.shape[0],):
-        flat = constant(bias, "a bias").reshape(-1)
-        if flat.size != 1 and bias.shape != (1, codes.shape[0]):
-            raise NotNative("a bias that has not a value for each column")
-        bias = Constant(np.broadcast_to(flat, codes.shape[0]))
-    sums = integer_bias(bias, x.parameters.scale * weights.scale, codes.shape[0])
-    return Flattened(_Dense(lowering, x, weights, sums), (x.shape[0], codes.shape[0]))
-
-
-def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Gemm with a constant matrix."""
-    value, b, bias = (*inputs, None)[:3]
-    if node.attributes.get("transA", 0):
-        value = transposed(lowering, present(value), (1, 0))
-    x = lowering.affine(present(value))
-    if not isinstance(b, Dequantized):
-        raise NotNative("a matrix that is no constant quantized to 8 bits")
-    beta = np.float32(node.attributes.get("beta", 1.0))
-    if bias is not None and beta != 1:
-        bias = Constant(constant(bias, "the bias") * beta)
-    return [_dense(lowering, x, _times(b, node), bias, bool(node.attributes.get("transB", 0)))]
-
-
-def _times(matrix: Dequantized, node: Node) -> Dequantized:
-    """Return a matrix times the factor of a product with it."""
-    alpha = np.float32(node.attributes.get("alpha", 1.0))
-    return matrix if alpha == 1 else replace(matrix, scale=(matrix.scale * alpha).astype(matrix.scale.dtype))
-
-
-def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QGemm: codes to codes, or to floats where no output scale is given."""
-    a, a_scale, a_zero_point, b, b_scale, b_zero_point, c, y_scale, y_zero_point = (*inputs, None, None, None)[:9]
-    if not isinstance(a, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    codes, is_transposed = constant(b, "the matrix"), bool(node.attributes.get("transB", 0))
-    scales = constant(b_scale, "a scale").reshape(-1)
-    points = np.broadcast_to(constant(b_zero_point, "a zero point").reshape(-1), scales.shape)
-    matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
-    x = Table(a, parameters_of(a_scale, a_zero_point, a.dtype))
-    if node.attributes.get("transA", 0):
-        x = lowering.affine(transposed(lowering, x, (1, 0)))
-    assert x.parameters is not None
-    # The bias is INT32 in units of both scales and the factor.
-    unit = x.parameters.scale * matrix.scale
-    zeros = np.zeros(unit.size, np.int32)
-    bias = None if c is None else Dequantized(constant(c, "the bias").reshape(-1), unit, zeros, 0)
-    result = _dense(lowering, x, matrix, bias, is_transposed)
-    if y_scale is None:
-        return [result]
-    return [result.quantized(parameters_of(y_scale, y_zero_point, a.dtype))]
 
 
 def _codes_of(value: Value | None) -> Tensor | Array:
@@ -320,7 +232,7 @@ def _parameter(lowering: Lowering, value: Value | None, rows: bool, length: int)
     return array.reshape(length, 1) if rows else array.reshape(length)
 
 
-def _pair(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Factor, Factor]:
+def factors(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Factor, Factor]:
     """Return the operands a, a scale, a zero point, b, b scale, b zero point."""
     a, a_scale, a_zero_point, b, b_scale, b_zero_point = operands
     left, right = _codes_of(a), _codes_of(b)
@@ -335,7 +247,7 @@ def _pair(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Factor,
 
 def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearMatMul."""
-    a, b = _pair(lowering, inputs[:6])
+    a, b = factors(lowering, inputs[:6])
     scale = aligned(lowering, present(inputs[6]), (1,), "a scale")
     zero_point = aligned(lowering, present(inputs[7]), (1,), "a zero point")
     if any(
@@ -349,15 +261,25 @@ def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 def matmul_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMulInteger."""
     a_codes, b_codes, a_zero_point, b_zero_point = (*inputs, None, None)[:4]
-    a, b = _pair(lowering, [a_codes, None, a_zero_point, b_codes, None, b_zero_point])
+    a, b = factors(lowering, [a_codes, None, a_zero_point, b_codes, None, b_zero_point])
     return [IntegerProduct(lowering, a, b)]
 
 
 def matmul_integer_to_float(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMulIntegerToFloat: the scaled sums, plus a row vector."""
     a, b, a_scale, b_scale, a_zero_point, b_zero_point, bias = (*inputs, None, None, None)[:7]
-    left, right = _pair(lowering, [a, a_scale, a_zero_point, b, b_scale, b_zero_point])
-    return [Product(lowering, left, right, None if bias is None else constant(bias, "the bias")).floats()]
+    left, right = factors(lowering, [a, a_scale, a_zero_point, b, b_scale, b_zero_point])
+    return [_biased(lowering, left, right, bias)]
+
+
+def _biased(lowering: Lowering, a: Factor, b: Factor, bias: Value | None) -> Product:
+    """Return a product that is of floats, with a constant row vector."""
+    if bias is None:
+        return Product(lowering, a, b)
+    array = constant(bias, "the bias")
+    if array.dtype != np.float32 or array.shape != b.shape[-1:]:
+        raise NotNative(f"a bias of type {array.dtype} and shape {array.shape}")
+    return Product(lowering, a, b, array)
 
 
 def dynamic_quantize_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -369,16 +291,14 @@ def dynamic_quantize_matmul(lowering: Lowering, node: Node, inputs: Sequence[Val
     ones = (1,) * len(floats.shape)
     outputs: list[tuple[Any, tuple[int, ...]]] = [(np.uint8, floats.shape), (np.float32, ones), (np.uint8, ones)]
     codes, scale, zero_point = lowering.emit_several("DYNAMIC_QUANTIZE_LINEAR", [floats], outputs)
-    left, right = _pair(lowering, [codes, scale, zero_point, b, b_scale, b_zero_point])
-    return [Product(lowering, left, right, None if bias is None else constant(bias, "the bias")).floats()]
+    left, right = factors(lowering, [codes, scale, zero_point, b, b_scale, b_zero_point])
+    return [_biased(lowering, left, right, bias)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "MatMul"): matmul,
-    ("", "Gemm"): gemm,
     ("", "QLinearMatMul"): qlinear_matmul,
     ("", "MatMulInteger"): matmul_integer,
-    ("com.microsoft", "QGemm"): qgemm,
     ("com.microsoft", "MatMulIntegerToFloat"): matmul_integer_to_float,
     ("com.microsoft", "DynamicQuantizeMatMul"): dynamic_quantize_matmul,
 }

@@ -13,12 +13,12 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
-from dmlcpu.onnx.rules.movement import axes_of, reshaped, transposed
+from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.pooling import averaged, maximum
 from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
-__all__ = ["RULES", "reduce_max"]
+__all__ = ["RULES", "reduce_max", "sum_of_integers"]
 
 # Of the functions of ELEMENT_WISE_UNARY.
 _SQUARE_ROOT: Final = 4
@@ -79,10 +79,44 @@ def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> V
     return on_floats(lowering, 2, mean, Constant(np.array(count, np.float32)))
 
 
+def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
+    """Return the sum of INT32 or INT64 elements along an axis, which it keeps: the last of the sums of the first ones.
+
+    Raises:
+        NotNative: They are of another type.
+    """
+    if tensor.dtype not in INTEGER_TYPES:
+        raise NotNative(f"sums of elements of type {tensor.dtype}")
+    attributes = {"axis": (axis,), "axis_direction": (0,), "has_exclusive_sum": (0,)}
+    sums = lowering.emit("CUMULATIVE_SUMMATION", [tensor], tensor.dtype, tensor.shape, attributes)
+    starts, shape = [0] * len(tensor.shape), list(tensor.shape)
+    starts[axis], shape[axis] = tensor.shape[axis] - 1, 1
+    last = sliced(lowering, sums, starts, (1,) * len(shape), shape)
+    assert isinstance(last, Tensor)
+    return last
+
+
+def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """Return the sum of integers over the axes of a node; None if it has no integers."""
+    value = inputs[0]
+    if not isinstance(value, Tensor) or value.dtype not in INTEGER_TYPES:
+        return None
+    axes = axes_of(node, inputs, len(value.shape))
+    if not axes:
+        raise NotNative("a sum over no axes, or over all")
+    total = value
+    for axis in axes:
+        total = sum_of_integers(lowering, total, axis)
+    kept = node.attributes.get("keepdims", 1)
+    shape = total.shape if kept else [length for axis, length in enumerate(total.shape) if axis not in axes]
+    return lowering.reshaped(total, shape)
+
+
 def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceSum, and of squares ReduceSumSquare and ReduceL2."""
+    """ReduceSum, of integers too, and of squares ReduceSumSquare and ReduceL2."""
     if node.operator == "ReduceSum":
-        return [_summed(lowering, node, inputs)]
+        of_integers = _summed_integers(lowering, node, inputs)
+        return [_summed(lowering, node, inputs) if of_integers is None else of_integers]
     value = present(inputs[0])
     squares: Value
     if isinstance(value, Table):

@@ -1,0 +1,245 @@
+"""Attention in one node, as the optimizers of transformers fuse it: Attention, QAttention and MultiHeadAttention.
+
+It becomes the operators that it was fused of: products, a softmax, views for the heads. The scale of the scores goes
+into the scales and the bias of the projection, where that is a product of codes, else the queries are multiplied by it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.arithmetic import plus
+from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes
+from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.normalization import computed_floats
+from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present
+from dmlcpu.onnx.rules.residual_normalization import vector
+from dmlcpu.onnx.rules.scaled_product import times
+from dmlcpu.onnx.values import Constant, Value
+
+__all__ = ["RULES"]
+
+# Of the functions of two floats.
+_ADD: Final = 0
+_MINIMUM: Final = 5
+
+_LOWEST: Final = np.finfo(np.float32).min
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What attention is of.
+
+    Attributes:
+        batch: Images of queries, keys and values.
+        queries, keys: How many of each there are; of values there are as many as of keys.
+        heads: Among which the elements of each are divided.
+    """
+
+    batch: int
+    queries: int
+    keys: int
+    heads: int
+
+
+def _scale(node: Node, size: int) -> np.float32:
+    """Return what scores are multiplied by; of heads of a size, if the node does not tell."""
+    given = float(node.attributes.get("scale", 0.0))
+    scale: np.float32 = np.float32(given if given != 0 else 1 / math.sqrt(size))
+    return scale
+
+
+def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value | None:
+    """Return what a mask adds to the scores: a filter value where it hides a key; None if it hides nothing.
+
+    Raises:
+        NotNative: It is of another form than lengths, ends and starts, or a number for each key or query and key.
+    """
+    filter_value = np.float32(node.attributes.get("mask_filter_value", -10000.0))
+    if not -np.inf < filter_value <= 0:
+        raise NotNative(f"a mask that adds {filter_value}")
+    elements = computed(lowering, mask)
+    if elements.dtype != np.int32:
+        raise NotNative(f"a mask of type {elements.dtype}")
+    batch, keys, is_merged = shape.batch, shape.keys, node.operator != "MultiHeadAttention"
+    places = Constant(np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys))
+    if elements.shape == (batch,):
+        shown = compared(lowering, "Less", places, lowering.reshaped(elements, (batch, 1, 1, 1)))
+    elif elements.shape == (2 * batch,) and is_merged:
+        ends, starts = (
+            reshaped(lowering, sliced(lowering, elements, (first,), (1,), (batch,)), (batch, 1, 1, 1))
+            for first in (0, batch)
+        )
+        shown = compared(lowering, "Less", places, ends)
+        shown = compared(lowering, "And", shown, compared(lowering, "GreaterOrEqual", places, starts))
+    elif elements.shape in ((1, 1), (batch, 1)) and is_merged:
+        return None  # the same for all keys, which a softmax does not see
+    elif elements.shape in ((batch, keys), (batch, shape.queries, keys)):
+        alone = (batch, 1, elements.shape[-2] if len(elements.shape) == 3 else 1, keys)
+        shown = compared(lowering, "Greater", lowering.reshaped(elements, alone), Constant(np.zeros((), np.int32)))
+    else:
+        raise NotNative(f"a mask of shape {elements.shape} for {batch} times {keys} keys")
+    choices = [np.broadcast_to(number, shown.shape) for number in (np.float32(0), filter_value)]
+    return lowering.emit("ELEMENT_WISE_IF", [shown, *choices], FLOAT32, shown.shape)
+
+
+def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | None, shape: _Shape) -> Value | None:
+    """Return what is added to the scores: of a mask, of the order of the tokens, and a bias."""
+    if bias is not None:
+        wanted = (shape.batch, shape.heads, shape.queries, shape.keys)
+        is_repeated = len(bias.shape) == 4 and bias.shape[0] in (1, shape.batch) and bias.shape[1] in (1, shape.heads)
+        if not is_repeated or bias.shape[2:] != wanted[2:]:
+            raise NotNative(f"a bias of shape {bias.shape} for scores of shape {wanted}")
+    is_ordered = bool(node.attributes.get("unidirectional", 0)) and shape.queries > 1
+    if is_ordered and shape.keys != shape.queries:
+        raise NotNative(f"an order of {shape.queries} queries among {shape.keys} keys")
+    addend = None if mask is None else _hidden(lowering, node, mask, shape)
+    if is_ordered:
+        later = np.arange(shape.keys) > np.arange(shape.queries)[:, None]
+        hidden = Constant(np.where(later, _LOWEST, np.float32(0)).astype(np.float32)[None, None])
+        addend = hidden if addend is None else on_floats(lowering, _MINIMUM, addend, hidden)
+    if bias is None or addend is None:
+        return bias if addend is None else addend
+    return on_floats(lowering, _ADD, bias, addend)
+
+
+def _attended(
+    lowering: Lowering, queries: Value, keys: Value, values: Value, shape: _Shape, addend: Value | None
+) -> Value:
+    """Return the values of all heads, each a mean by the softmax of its scores; queries come scaled."""
+    heads = []
+    for value, order in ((queries, (0, 2, 1, 3)), (keys, (0, 2, 3, 1)), (values, (0, 2, 1, 3))):
+        *rows, elements = value.shape
+        parts = (*rows, shape.heads, elements // shape.heads)
+        heads.append(transposed(lowering, reshaped(lowering, computed_floats(lowering, value), parts), order))
+    scores = float_product(lowering, heads[0], heads[1])
+    if addend is not None:
+        scores = on_floats(lowering, _ADD, scores, addend)
+    shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
+    taken = transposed(lowering, float_product(lowering, shares, heads[2]), (0, 2, 1, 3))
+    return reshaped(lowering, taken, (shape.batch, shape.queries, values.shape[-1]))
+
+
+def _refuse(node: Node, inputs: Sequence[Value | None], unknown: Sequence[int]) -> None:
+    """Raise NotNative where a node has what makes more of it than attention among tokens that are all given."""
+    if any(index < len(inputs) and inputs[index] is not None for index in unknown) or any(node.outputs[1:]):
+        raise NotNative("what was attended to before, or is later")
+    for name in ("do_rotary", "past_present_share_buffer"):
+        if node.attributes.get(name, 0):
+            raise NotNative(name)
+
+
+def _check_sizes(sizes: Sequence[int], columns: int, heads: int) -> None:
+    """Check that queries, keys and values of so many elements are all columns, and can be divided among the heads.
+
+    Raises:
+        NotNative: They are not, or cannot.
+    """
+    fit = len(sizes) == 3 and sum(sizes) == columns and sizes[0] == sizes[1]
+    if not fit or any(size < 1 or size % heads for size in sizes):
+        raise NotNative(f"{columns} columns as {tuple(sizes)} of {heads} heads")
+
+
+def _divided(node: Node, rows: Sequence[int], matrix: Sequence[int]) -> tuple[_Shape, tuple[int, ...]]:
+    """Return what attention is of, and how long queries, keys and values are side by side in a projection.
+
+    Raises:
+        NotNative: The shapes are none of tokens and a matrix, or the columns cannot be divided.
+    """
+    if len(rows) != 3 or len(matrix) != 2 or rows[2] != matrix[0]:
+        raise NotNative(f"a projection of {tuple(rows)} by {tuple(matrix)}")
+    shape = _Shape(rows[0], rows[1], rows[1], int(node.attributes["num_heads"]))
+    sizes = tuple(node.attributes.get("qkv_hidden_sizes", ())) or (matrix[1] // 3,) * 3
+    _check_sizes(sizes, matrix[1], shape.heads)
+    return shape, sizes
+
+
+def _of_product(
+    lowering: Lowering, node: Node, product: Product, shape: _Shape, sizes: Sequence[int], addend: Value | None
+) -> Value:
+    """Return attention of a projection that is a product of codes, bias included."""
+    scale = _scale(node, sizes[0] // shape.heads)
+    scaled = product.scaled(np.repeat(np.array([scale, 1, 1], np.float32), sizes))
+    queries, keys, values = _side_by_side(lowering, scaled.computed(), sizes)
+    return _attended(lowering, queries, keys, values, shape, addend)
+
+
+def _side_by_side(lowering: Lowering, rows: Value, sizes: Sequence[int]) -> list[Value]:
+    """Return columns, so many each."""
+    *outer, _ = rows.shape
+    begins = (sum(sizes[:index]) for index in range(len(sizes)))
+    return [
+        sliced(lowering, rows, (0, 0, begin), (1, 1, 1), (*outer, size))
+        for begin, size in zip(begins, sizes, strict=True)
+    ]
+
+
+def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Attention: a projection to queries, keys and values, and attention among these."""
+    x, weights, bias, mask, _, addend = (*inputs, *(None,) * 6)[:6]
+    _refuse(node, inputs, (4, 6))
+    rows, matrix = present(x), present(weights)
+    shape, sizes = _divided(node, rows.shape, matrix.shape)
+    own = None if bias is None else vector(bias, sum(sizes), "the bias")
+    total = _addend(lowering, node, mask, addend, shape)
+    product = product_of_codes(lowering, rows, matrix)
+    if product is not None:
+        return [_of_product(lowering, node, product.with_bias(own), shape, sizes, total)]
+    projected = float_product(lowering, rows, matrix)
+    if own is not None:
+        projected = on_floats(lowering, _ADD, projected, Constant(own))
+    queries, keys, values = _side_by_side(lowering, projected, sizes)
+    queries = times(lowering, queries, _scale(node, sizes[0] // shape.heads))
+    return [_attended(lowering, queries, keys, values, shape, total)]
+
+
+def quantized_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QAttention: the same, its projection a product of codes."""
+    x, weights, bias, x_scale, scale, mask, x_point, point = (*inputs, *(None,) * 8)[:8]
+    _refuse(node, inputs, (8,))
+    shape, sizes = _divided(node, present(x).shape, present(weights).shape)
+    own = vector(bias, sum(sizes), "the bias")
+    a, b = factors(lowering, [x, present(x_scale), x_point, weights, present(scale), point])
+    product = Product(lowering, a, b, own)
+    return [_of_product(lowering, node, product, shape, sizes, _addend(lowering, node, mask, None, shape))]
+
+
+def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """MultiHeadAttention: of queries, keys and values that are projected already, but for their bias."""
+    query, key, value, bias, mask, addend = (*inputs, *(None,) * 6)[:6]
+    _refuse(node, inputs, (6, 7, 8, 9))
+    parts = [present(part) for part in (query, key, value)]
+    if any(len(part.shape) != 3 for part in parts):
+        raise NotNative("queries, keys or values that are packed")
+    (batch, queries, _), (_, keys, _) = parts[0].shape, parts[1].shape
+    if {part.shape[:2] for part in parts[1:]} != {(batch, keys)}:
+        raise NotNative(f"queries, keys and values of shapes {[part.shape for part in parts]}")
+    shape, sizes = _Shape(batch, queries, keys, int(node.attributes["num_heads"])), [part.shape[-1] for part in parts]
+    _check_sizes(sizes, sum(sizes), shape.heads)
+    own = None if bias is None else vector(bias, sum(sizes), "the bias")
+    total = _addend(lowering, node, mask, addend, shape)
+    is_read_once = lowering.is_read_once(node.inputs[0])
+    if own is not None:
+        columns = np.split(own, np.cumsum(sizes)[:-1])
+        named = zip(node.inputs, parts, columns, strict=False)
+        parts = [plus(lowering, node, (name, part), Constant(addend)) for name, part, addend in named]
+    scale = _scale(node, sizes[0] // shape.heads)
+    if isinstance(parts[0], Product) and (own is not None or is_read_once):
+        parts[0] = parts[0].scaled(scale.reshape(1))
+    else:
+        parts[0] = times(lowering, parts[0], scale)
+    return [_attended(lowering, parts[0], parts[1], parts[2], shape, total)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("com.microsoft", "Attention"): attention,
+    ("com.microsoft", "QAttention"): quantized_attention,
+    ("com.microsoft", "MultiHeadAttention"): multi_head_attention,
+}

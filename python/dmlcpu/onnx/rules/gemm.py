@@ -1,0 +1,162 @@
+"""Gemm, a product of two matrices plus an addend: of codes a dense layer, which is a convolution of one pixel a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
+from dmlcpu.onnx.rules.matrix_multiply import float_product
+from dmlcpu.onnx.rules.movement import transposed
+from dmlcpu.onnx.rules.operands import constant, on_floats, parameters_of, present
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
+
+__all__ = ["RULES"]
+
+# Of the functions of two floats.
+_ADD: Final = 0
+_MULTIPLY: Final = 2
+
+_POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+
+
+class _Dense(QuantizedConvolution):
+    """A product of rows and a constant matrix, plus a bias: a convolution of an image, its pixels the rows.
+
+    Channels lie innermost in memory, so that the image is a view of the rows, and the rows of the result one of it.
+    """
+
+    def __init__(self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None) -> None:
+        rows, columns = x.shape
+        self._outer = lowering
+        image = lowering.reshaped(self._transposed(x.codes), (1, columns, rows, 1))
+        window = replace(_POINT, output=(rows, 1))
+        super().__init__(lowering, replace(x, codes=image), weights, bias, window, 1)
+
+    def _transposed(self, tensor: Tensor) -> Tensor:
+        shape = tensor.shape[::-1]
+        return self._outer.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": (1, 0)})
+
+    def _rows(self, image: Tensor) -> Tensor:
+        _, channels, rows, _ = image.shape
+        return self._transposed(self._outer.reshaped(image, (channels, rows)))
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the convolution, and take its pixels as rows."""
+        return self._rows(super().quantized(parameters))
+
+    def floats(self) -> Tensor:
+        """Add the integer convolution, and take its pixels as rows."""
+        return self._rows(super().floats())
+
+
+class Flattened(Deferred):
+    """A dense layer's result, with the shape of a matrix."""
+
+    def __init__(self, dense: _Dense, shape: tuple[int, ...]) -> None:
+        self._dense = dense
+        self.shape = shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the layer from codes to codes."""
+        return self._dense.quantized(parameters)
+
+    def floats(self) -> Tensor:
+        """Add the layer in floating point."""
+        return self._dense.computed()
+
+
+def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Deferred:
+    """Return a matrix product with a bias; b is {columns of x, outputs}, or transposed."""
+    if len(x.shape) != 2 or b.codes.ndim != 2:
+        raise NotNative("operands that are no matrices")
+    codes, axis = (b.codes, b.axis) if transposed else (b.codes.T, 1 - b.axis)
+    if codes.shape[1] != x.shape[1]:
+        raise NotNative(f"a product of {x.shape} and {b.codes.shape}")
+    if b.scale.size > 1 and axis != 0:
+        raise NotNative("scales along another axis than the columns'")
+    filter_codes = codes.reshape(*codes.shape, 1, 1)  # a view: packing transposes faster than numpy
+    weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
+    assert x.parameters is not None
+    if bias is not None and bias.shape != (codes.shape[0],):
+        flat = constant(bias, "a bias").reshape(-1)
+        if flat.size != 1 and bias.shape != (1, codes.shape[0]):
+            raise NotNative("a bias that has not a value for each column")
+        bias = Constant(np.broadcast_to(flat, codes.shape[0]))
+    sums = integer_bias(bias, x.parameters.scale * weights.scale, codes.shape[0])
+    return Flattened(_Dense(lowering, x, weights, sums), (x.shape[0], codes.shape[0]))
+
+
+def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Gemm: of codes with a constant matrix, or of floats."""
+    value, b, bias = (*inputs, None)[:3]
+    if not isinstance(value, Table) or not isinstance(b, Dequantized):
+        return [_float_gemm(lowering, node, present(value), present(b), bias)]
+    if node.attributes.get("transA", 0):
+        value = transposed(lowering, present(value), (1, 0))
+    x = lowering.affine(present(value))
+    beta = np.float32(node.attributes.get("beta", 1.0))
+    if bias is not None and beta != 1:
+        bias = Constant(constant(bias, "the bias") * beta)
+    return [_dense(lowering, x, _times(b, node), bias, bool(node.attributes.get("transB", 0)))]
+
+
+def _float_gemm(lowering: Lowering, node: Node, a: Value, b: Value, addend: Value | None) -> Tensor:
+    """Add a product of two matrices of floats, transposed or not, plus an addend, both times a number."""
+    if len(a.shape) != 2 or len(b.shape) != 2:
+        raise NotNative("operands that are no matrices")
+    operands = [
+        transposed(lowering, value, (1, 0)) if node.attributes.get(name, 0) else value
+        for value, name in ((a, "transA"), (b, "transB"))
+    ]
+    result = float_product(lowering, operands[0], operands[1])
+    alpha, beta = (np.float32(node.attributes.get(name, 1.0)) for name in ("alpha", "beta"))
+    if alpha != 1:
+        result = on_floats(lowering, _MULTIPLY, result, Constant(alpha.reshape(())))
+    if addend is None or beta == 0:
+        return result
+    if np.broadcast_shapes(addend.shape, result.shape) != result.shape:
+        raise NotNative(f"an addend of shape {addend.shape} for {result.shape}")
+    if beta != 1:
+        addend = on_floats(lowering, _MULTIPLY, addend, Constant(beta.reshape(())))
+    return on_floats(lowering, _ADD, result, addend)
+
+
+def _times(matrix: Dequantized, node: Node) -> Dequantized:
+    """Return a matrix times the factor of a product with it."""
+    alpha = np.float32(node.attributes.get("alpha", 1.0))
+    return matrix if alpha == 1 else replace(matrix, scale=(matrix.scale * alpha).astype(matrix.scale.dtype))
+
+
+def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QGemm: codes to codes, or to floats where no output scale is given."""
+    a, a_scale, a_zero_point, b, b_scale, b_zero_point, c, y_scale, y_zero_point = (*inputs, None, None, None)[:9]
+    if not isinstance(a, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    codes, is_transposed = constant(b, "the matrix"), bool(node.attributes.get("transB", 0))
+    scales = constant(b_scale, "a scale").reshape(-1)
+    points = np.broadcast_to(constant(b_zero_point, "a zero point").reshape(-1), scales.shape)
+    matrix = _times(Dequantized(codes, scales, points, 0 if is_transposed else 1), node)
+    x = Table(a, parameters_of(a_scale, a_zero_point, a.dtype))
+    if node.attributes.get("transA", 0):
+        x = lowering.affine(transposed(lowering, x, (1, 0)))
+    assert x.parameters is not None
+    # The bias is INT32 in units of both scales and the factor.
+    unit = x.parameters.scale * matrix.scale
+    zeros = np.zeros(unit.size, np.int32)
+    bias = None if c is None else Dequantized(constant(c, "the bias").reshape(-1), unit, zeros, 0)
+    result = _dense(lowering, x, matrix, bias, is_transposed)
+    if y_scale is None:
+        return [result]
+    return [result.quantized(parameters_of(y_scale, y_zero_point, a.dtype))]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Gemm"): gemm,
+    ("com.microsoft", "QGemm"): qgemm,
+}

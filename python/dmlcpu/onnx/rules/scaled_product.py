@@ -1,0 +1,55 @@
+"""FusedMatMul: a product of matrices, transposed or not, times a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.matrix_multiply import float_product, product_of_codes
+from dmlcpu.onnx.rules.movement import transposed
+from dmlcpu.onnx.rules.operands import constant, on_floats, present
+from dmlcpu.onnx.values import Constant, Dequantized, Value
+
+__all__ = ["RULES", "times"]
+
+_MULTIPLY: Final = 2  # its number among the functions of two floats
+
+
+def times(lowering: Lowering, value: Value, number: np.float32) -> Value:
+    """Return floats times a number."""
+    if number == 1:
+        return value
+    if isinstance(value, Constant | Dequantized):
+        return Constant(constant(value, "a factor") * number)
+    return on_floats(lowering, _MULTIPLY, value, Constant(number.reshape(())))
+
+
+def fused_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """FusedMatMul, and TransposeMatMul, as it was called: of codes the scales have the number, else the smaller one."""
+    if node.attributes.get("transBatchA", 0) or node.attributes.get("transBatchB", 0):
+        raise NotNative("axes of a batch that are transposed")
+    operands = [present(value) for value in inputs[:2]]
+    for index, name in enumerate(("transA", "transB")):
+        rank = len(operands[index].shape)
+        if rank < 2:
+            raise NotNative("vectors")
+        if node.attributes.get(name, 0):
+            operands[index] = transposed(lowering, operands[index], (*range(rank - 2), rank - 1, rank - 2))
+    alpha = np.float32(node.attributes.get("alpha", 1.0))
+    product = product_of_codes(lowering, operands[0], operands[1])
+    if product is not None:
+        return [product.scaled(alpha.reshape(1))]
+    smaller = min(range(2), key=lambda index: math.prod(operands[index].shape))
+    operands[smaller] = times(lowering, operands[smaller], alpha)
+    return [float_product(lowering, operands[0], operands[1])]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("com.microsoft", "FusedMatMul"): fused_matmul,
+    ("com.microsoft", "TransposeMatMul"): fused_matmul,
+}
