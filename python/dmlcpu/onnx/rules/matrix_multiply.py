@@ -14,9 +14,10 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
+from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "matmul"]
 
 _POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
 
@@ -166,6 +167,7 @@ class _UnscaledProduct(Product):
         return Product(self._lowering, Factor(a.codes, one, a.zero_point), Factor(b.codes, scales, b.zero_point))
 
 
+@on_few_axes(0, 1)
 def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMul: of codes where both operands are quantized, else of floats."""
     values = present(inputs[0]), present(inputs[1])
@@ -333,6 +335,7 @@ def _pair(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Factor,
     )
 
 
+@on_few_axes(0, 3)
 def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearMatMul."""
     a, b = _pair(lowering, inputs[:6])
@@ -346,6 +349,7 @@ def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     return [Product(lowering, a, b).codes(scale, zero_point, zero_point.dtype)]
 
 
+@on_few_axes(0, 1)
 def matmul_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMulInteger."""
     a_codes, b_codes, a_zero_point, b_zero_point = (*inputs, None, None)[:4]
