@@ -27,6 +27,7 @@ from dmlcpu.onnx.rules import (
     reduction,
     resizing,
     transposed_convolution,
+    volumes,
 )
 
 __all__ = ["RULES"]
@@ -47,6 +48,7 @@ _MODULES = (
     conditions,
     padding,
     pooling,
+    volumes,
     normalization,
     reduction,
     chains,

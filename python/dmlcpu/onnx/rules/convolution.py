@@ -14,7 +14,17 @@ from dmlcpu.onnx.rules.movement import with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "scaled_sums", "window_of"]
+__all__ = [
+    "RULES",
+    "Filter",
+    "QuantizedConvolution",
+    "Window",
+    "convolution",
+    "integer_bias",
+    "qlinear_conv",
+    "scaled_sums",
+    "window_of",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, parameters_of, pres
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "averaged", "maximum"]
+__all__ = ["RULES", "averaged", "max_pool", "maximum"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
