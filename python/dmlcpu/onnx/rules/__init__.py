@@ -26,7 +26,7 @@ from dmlcpu.onnx.rules import (
     rearrangement,
     reduction,
     resizing,
-    transposed_convolution,
+    transposed_blocks,
     volumes,
 )
 
@@ -35,7 +35,7 @@ __all__ = ["RULES"]
 _MODULES = (
     quantization,
     convolution,
-    transposed_convolution,
+    transposed_blocks,
     matrix_multiply,
     contraction,
     activation,
