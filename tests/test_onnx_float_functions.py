@@ -48,3 +48,18 @@ def test_special_numbers(function: Any) -> None:
     [result] = dmlcpu.InferenceSession(model).run(None, {"x": special})
     [expected] = results_of_onnxruntime(model, {"x": special})
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, -1, 1 / 3, -0.7, 2, 3])
+def test_powers(random_numbers: np.random.Generator, exponent: float) -> None:
+    """Means of powers, such as those of a generalized mean, are no codes."""
+    builder = Builder()
+    x = builder.input("float32", (3, 50))
+    builder.output(builder.node("Pow", [x, np.float32([exponent])]), "float32")
+    feed = random_numbers.uniform(1e-3, 9, (3, 50)).astype(np.float32)
+    feed[0, :4] = 0, 1, 1e-30, 1e30
+    model = builder.build()
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": feed})
+    [expected] = results_of_onnxruntime(model, {"x": feed})
+    np.testing.assert_allclose(result, expected, rtol=6e-6)
+    assert [part.provider for part in dmlcpu.InferenceSession(model).partitions()] == ["dmlcpu"]
