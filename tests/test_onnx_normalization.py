@@ -140,6 +140,31 @@ def test_normalization_of_channels(random_numbers: np.random.Generator, shape: t
     assert_like_onnxruntime(builder.build(), feeds)
 
 
+@pytest.mark.parametrize("shape", [(2, 6, 50), (1, 6, 7, 9), (3, 6, 2, 3, 4)])
+@pytest.mark.parametrize("parameters", [(1, 0), (1.7, -0.3)])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_normalization_of_channels_alike(
+    random_numbers: np.random.Generator, shape: tuple[int, ...], parameters: tuple[float, float], dtype: str
+) -> None:
+    """Exported group normalizations have no weights of their own; these follow. Codes are read and written."""
+    builder = Builder()
+    value = builder.dequantized(
+        builder.input(dtype, shape), 0.1, np.array(-7, dtype) if dtype == "int8" else np.uint8(99)
+    )
+    grouped = builder.node("Reshape", [value, np.int64([0, 3, -1])])
+    normalized = builder.node(
+        "InstanceNormalization", [grouped, *(np.full(3, each, np.float32) for each in parameters)]
+    )
+    result = builder.node("Reshape", [normalized, np.int64(shape)])
+    builder.output(builder.quantized(result, 0.02, np.uint8(120)), "uint8")
+    model, feeds = builder.build(), {"x": codes(random_numbers, dtype, shape)}
+    assert_like_onnxruntime(model, feeds, 1)
+    [part] = dmlcpu.InferenceSession(model).partitions()
+    assert {"QUANTIZED_LAYER_NORMALIZATION"} <= {step.type for step in part.steps}
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
 def test_logarithms(random_numbers: np.random.Generator) -> None:
     builder = Builder()
     builder.output(builder.node("Log", [builder.input("float32", (3, 50))]), "float32")

@@ -14,8 +14,10 @@ from dmlcpu.onnx.rules import (
     chains,
     channel_affine,
     conditions,
+    contraction,
     convolution,
     embedding,
+    float_functions,
     gathering,
     gelu,
     gemm,
@@ -30,7 +32,8 @@ from dmlcpu.onnx.rules import (
     residual_normalization,
     resizing,
     scaled_product,
-    transposed_convolution,
+    transposed_blocks,
+    volumes,
 )
 
 __all__ = ["RULES"]
@@ -38,10 +41,12 @@ __all__ = ["RULES"]
 _MODULES = (
     quantization,
     convolution,
-    transposed_convolution,
+    transposed_blocks,
     matrix_multiply,
     gemm,
+    contraction,
     activation,
+    float_functions,
     arithmetic,
     channel_affine,
     movement,
@@ -50,6 +55,7 @@ _MODULES = (
     conditions,
     padding,
     pooling,
+    volumes,
     normalization,
     reduction,
     chains,

@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.operands import (
 )
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Clamped", "element_wise", "evaluated", "table_only"]
+__all__ = ["FLOAT_FUNCTIONS", "RULES", "Clamped", "element_wise", "evaluated", "table_only"]
 
 
 def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:
@@ -112,7 +112,7 @@ def _bounds(node: Node, inputs: Sequence[Value | None]) -> tuple[float, float] |
 
 
 # The operators of one element that run on floats: the function's number, and its attributes with their defaults.
-_FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
+FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
     "Relu": (0, {}),
     "Sigmoid": (1, {}),
     "Tanh": (2, {}),
@@ -141,7 +141,7 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     tensor = _computed_float32(lowering, value)
     if bounds is not None and node.operator == "Clip":
         return [_clip(lowering, tensor, np.float32(bounds[0]), np.float32(bounds[1]))]
-    function, defaults = _FLOAT_FUNCTIONS[node.operator]
+    function, defaults = FLOAT_FUNCTIONS[node.operator]
     attributes = {
         name: (float_bits(np.float32(node.attributes.get(name, default))),) for name, default in defaults.items()
     }
@@ -179,7 +179,7 @@ def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
         return table_only(lowering, node, inputs)
     tensor = _computed_float32(lowering, value)
     attributes = {
-        "function": (_FLOAT_FUNCTIONS["HardSigmoid"][0],),
+        "function": (FLOAT_FUNCTIONS["HardSigmoid"][0],),
         "alpha": (float_bits(np.float32(1 / 6)),),
         "beta": (float_bits(np.float32(0.5)),),
     }
@@ -249,13 +249,10 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     return [lowering.emit("CAST", [tensor], dtype, tensor.shape)]
 
 
-_TABLES = (
-    "Abs", "Celu", "Ceil", "Cos", "Elu", "Floor", "Mish", "Round", "Selu", "Sign",
-    "Sin", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
-)  # fmt: skip
+_TABLES = ("Ceil", "Cos", "Floor", "Round", "Sin", "ThresholdedRelu")
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip")},
+    **{("", name): element_wise for name in (*FLOAT_FUNCTIONS, "Clip")},
     **{("", name): table_only for name in _TABLES},
     ("", "PRelu"): prelu,
     ("", "HardSwish"): hard_swish,

@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.activation import evaluated
+from dmlcpu.onnx.rules.activation import FLOAT_FUNCTIONS, evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, on_integers, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
@@ -214,17 +214,36 @@ def _computed(operator: str, a: Array, b: Array) -> Array:
 
 
 def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """A power with a constant exponent: a table, or on floats a square or a cube."""
+    """A power with a constant exponent: a table, or on floats a square, a cube, a root or a reciprocal."""
     base, exponent = present(inputs[0]), present(inputs[1])
     if isinstance(base, Table) and isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1:
         number = Constant(constant(exponent, "the exponent").reshape(1))
         return [Table(base.codes, evaluated(node, base.floats, [number]))]
-    is_square = {(2.0,): True, (3.0,): False}.get(tuple(constant(exponent, "the exponent").reshape(-1).tolist()))
-    if is_square is None:
-        raise NotNative("a power other than a square and a cube")
-    tensor = computed(lowering, base)
-    square = on_floats(lowering, 2, tensor, tensor)
-    return [square if is_square else on_floats(lowering, 2, square, tensor)]
+    array = constant(exponent, "the exponent")
+    degree, tensor = float(array.reshape(-1)[0]) if array.size == 1 else math.nan, computed(lowering, base)
+    if tensor.dtype != np.float32 or array.ndim > len(tensor.shape):
+        raise NotNative(f"powers of elements of type {tensor.dtype}")
+    if degree in (2, 3):
+        square = on_floats(lowering, 2, tensor, tensor)
+        return [square if degree == 2 else on_floats(lowering, 2, square, tensor)]
+    if degree in _POWERS:
+        for function in _POWERS[degree]:
+            tensor = _function(lowering, function, tensor)
+        return [tensor]
+    if not 0 < abs(degree) < 1:  # otherwise the logarithm's last bit would be one of many of the power's
+        raise NotNative("a power other than a square, a cube, a root or a reciprocal")
+    logarithm = _function(lowering, "Log", tensor)
+    product = on_floats(lowering, 2, logarithm, Constant(np.array(degree, np.float32)))
+    return [_function(lowering, "Exp", product)]
+
+
+# Exponents whose powers are functions with kernels, one after the other.
+_POWERS: Final[Mapping[float, tuple[str, ...]]] = {0.5: ("Sqrt",), -0.5: ("Sqrt", "Reciprocal"), -1.0: ("Reciprocal",)}
+
+
+def _function(lowering: Lowering, operator: str, tensor: Tensor) -> Tensor:
+    attributes = {"function": (FLOAT_FUNCTIONS[operator][0],)}
+    return lowering.emit("ELEMENT_WISE_UNARY", [tensor], np.float32, tensor.shape, attributes)
 
 
 def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -14,7 +14,17 @@ from dmlcpu.onnx.rules.movement import with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Filter", "QuantizedConvolution", "Window", "integer_bias", "scaled_sums", "window_of"]
+__all__ = [
+    "RULES",
+    "Filter",
+    "QuantizedConvolution",
+    "Window",
+    "convolution",
+    "integer_bias",
+    "qlinear_conv",
+    "scaled_sums",
+    "window_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +75,11 @@ def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Wind
             start[axis] = (wanted + (kind == b"SAME_LOWER")) // 2
             end[axis] = wanted - start[axis]
     room = [length + a + b - extent for length, a, b, extent in zip(spatial, start, end, extents, strict=True)]
-    if min(room) < 0:
+    rounded_up = bool(node.attributes.get("ceil_mode", 0))
+    # Rounded up, there is a position as soon as less than a stride is missing for it.
+    if any(length < (1 - stride if rounded_up else 0) for length, stride in zip(room, strides, strict=True)):
         raise NotNative("a window that is larger than the padded input")
-    if node.attributes.get("ceil_mode", 0):
+    if rounded_up:
         for axis, (length, stride) in enumerate(zip(room, strides, strict=True)):
             inside = spatial[axis] + start[axis]  # the last position begins before this
             last = min(-(-length // stride), (inside - 1) // stride) * stride

@@ -11,9 +11,10 @@ import onnx
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
+from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Factor", "Product", "factors", "float_product", "product_of_codes"]
+__all__ = ["RULES", "Factor", "Product", "factors", "float_product", "matmul", "product_of_codes"]
 
 _MULTIPLY: Final = 2  # its number among the functions of two floats
 
@@ -186,6 +187,7 @@ def product_of_codes(lowering: Lowering, a: Value, b: Value) -> Product | None:
     return Product(lowering, left, right)
 
 
+@on_few_axes(0, 1)
 def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMul: of codes where both operands are quantized, else of floats."""
     a, b = present(inputs[0]), present(inputs[1])
@@ -245,6 +247,7 @@ def factors(lowering: Lowering, operands: Sequence[Value | None]) -> tuple[Facto
     )
 
 
+@on_few_axes(0, 3)
 def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QLinearMatMul."""
     a, b = factors(lowering, inputs[:6])
@@ -258,6 +261,7 @@ def qlinear_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     return [Product(lowering, a, b).codes(scale, zero_point, zero_point.dtype)]
 
 
+@on_few_axes(0, 1)
 def matmul_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MatMulInteger."""
     a_codes, b_codes, a_zero_point, b_zero_point = (*inputs, None, None)[:4]

@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.reduction import reduce_max
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
@@ -19,6 +20,7 @@ __all__ = ["RULES", "LayerNormalization", "computed_floats"]
 
 
 _LOGARITHM: Final = 13  # its number among the functions of floats
+_MOST_CODES: Final = 1 << 23  # in a row that is normalized
 
 
 class LayerNormalization(Deferred):
@@ -188,14 +190,20 @@ def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
 
 
 def _normalized_channels(
-    lowering: Lowering, x: Tensor, groups: int, epsilon: np.float32, weight: Array, bias: Array
+    lowering: Lowering, value: Value, groups: int, epsilon: np.float32, weight: Array, bias: Array
 ) -> Value:
     """Return elements less the mean of their group, over its deviation, times a weight of the channel, plus a bias."""
-    images, channels = x.shape[:2]
+    images, channels = value.shape[:2]
     if channels % groups or not weight.dtype == bias.dtype == np.float32 or not weight.size == bias.size == channels:
         raise NotNative(f"{channels} channels in {groups} groups, with weights of shape {weight.shape}")
-    count = math.prod(x.shape[1:]) // groups
+    count = math.prod(value.shape[1:]) // groups
     ones = np.ones(count, np.float32)
+    if (weight == weight[0]).all() and (bias == bias[0]).all() and count <= _MOST_CODES:
+        # Such as of exported group normalizations, whose weights follow. Codes become codes.
+        rows_of_value = reshaped(lowering, value, (images, groups, count))
+        normalized_rows = LayerNormalization(lowering, rows_of_value, 1, epsilon, ones * weight[0], ones * bias[0])
+        return reshaped(lowering, normalized_rows, value.shape)
+    x = computed_floats(lowering, value)
     rows = lowering.reshaped(x, (images, groups, count))
     normalized = LayerNormalization(lowering, rows, 1, epsilon, ones, np.zeros_like(ones)).floats()
     whole = lowering.reshaped(normalized, x.shape)
@@ -206,7 +214,9 @@ def _normalized_channels(
 
 def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """InstanceNormalization of floats, and GroupNormalization with a weight for each channel."""
-    x = computed_floats(lowering, present(inputs[0]))
+    x = present(inputs[0])
+    if isinstance(x, Tensor | Constant):
+        x = computed_floats(lowering, x)
     weight, bias = (constant(value, "a weight or bias") for value in inputs[1:3])
     if len(x.shape) < 3:
         raise NotNative(f"channels of shape {x.shape}")

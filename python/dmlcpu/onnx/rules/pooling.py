@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, parameters_of, pres
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "averaged", "maximum"]
+__all__ = ["RULES", "averaged", "max_pool", "maximum"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -163,6 +163,8 @@ def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
                 value = padded(lowering, value, Margins((0, 0, *plain.start), (0, 0, *plain.end)), np.float32(0))
                 window = _unpadded(window, value.shape[2:])
             include_padding = False
+        if not include_padding:
+            window = _inside(window, value.shape[2:])
     shape = (*value.shape[:2], *window.output)
     result = averaged(lowering, _as_image(lowering, value), _window_of_image(window), include_padding)
     return reshaped(lowering, result, shape)
@@ -176,6 +178,18 @@ def _unpadded(window: Window, spatial: Sequence[int]) -> Window:
         for count, stride, kernel, dilation, length in lengths
     )
     return replace(window, start_padding=(0,) * len(end), end_padding=end)
+
+
+def _inside(window: Window, spatial: Sequence[int]) -> Window:
+    """Return a window that ends with the image where it has one position and would reach beyond.
+
+    Exporters write the average of a whole image so, of any size: as a window of as many rows as there are channels.
+    """
+    kernel, end = list(window.kernel), list(window.end_padding)
+    for axis, length in enumerate(spatial):
+        if window.output[axis] == 1 and window.dilations[axis] == 1 and window.start_padding[axis] == 0:
+            kernel[axis], end[axis] = min(kernel[axis], length), 0
+    return replace(window, kernel=tuple(kernel), end_padding=tuple(end))
 
 
 def _given_padding(node: Node, rank: int) -> tuple[Sequence[int], Sequence[int]]:

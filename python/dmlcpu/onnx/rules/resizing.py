@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.interpolation import Axis, interpolation, multiplied
 from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value
@@ -18,25 +19,6 @@ from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tens
 __all__ = ["RULES", "Taps", "resampled"]
 
 _Floats = Array  # FLOAT32
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Axis:
-    """How an axis is resized.
-
-    Attributes:
-        size, resized: Its length before and after.
-        scale: As the node gives it, or the quotient of the lengths.
-    """
-
-    size: int
-    resized: int
-    scale: np.float32
-
-    @property
-    def changes(self) -> bool:
-        """Whether anything happens to it."""
-        return self.size != self.resized or bool(self.scale != 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,15 +110,24 @@ def _scales_and_sizes(node: Node, inputs: Sequence[Value | None]) -> tuple[Value
     return (None if scales is None or math.prod(scales.shape) == 0 else scales), sizes
 
 
-def _taps(node: Node, axis: Axis, nearest: bool) -> Taps:
+def places_of(node: Node, axis: Axis) -> _Floats:
+    """Return the place in the source of each index of a resized axis.
+
+    Raises:
+        NotNative: They are counted in another way than these.
+    """
     simple = node.operator == "Upsample" or node.version < 11
     kind = b"asymmetric" if simple else node.attributes.get("coordinate_transformation_mode", b"half_pixel")
     if kind not in _COORDINATES:
         raise NotNative(f"coordinates {kind.decode(errors='replace')}")
     if axis.size == axis.resized and axis.scale == 1:
-        places = np.arange(axis.resized, dtype=np.float32)
-    else:
-        places = _COORDINATES[kind](np.arange(axis.resized, dtype=np.float32), axis)
+        return np.arange(axis.resized, dtype=np.float32)
+    return _COORDINATES[kind](np.arange(axis.resized, dtype=np.float32), axis)
+
+
+def _taps(node: Node, axis: Axis, nearest: bool) -> Taps:
+    simple = node.operator == "Upsample" or node.version < 11
+    places = places_of(node, axis)
     last = np.float32(axis.size - 1)
     if nearest:
         mode = b"" if simple else node.attributes.get("nearest_mode", b"round_prefer_floor")
@@ -234,13 +225,10 @@ def _repeated(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tu
 
 
 def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Resize and Upsample, nearest or linear, of images."""
+    """Resize and Upsample of images."""
     value = present(inputs[0])
     if len(value.shape) not in (3, 4):
         raise NotNative(f"resizing {len(value.shape)} dimensions")
-    mode = node.attributes.get("mode", b"nearest")
-    if mode not in (b"nearest", b"linear") or (mode == b"linear" and node.attributes.get("antialias", 0)):
-        raise NotNative("cubic interpolation, or one against aliasing")
     axes = _axes(node, value.shape, inputs)
     if len(axes) == 4 and not axes[3].changes and axes[1].changes:  # channels are behind
         image = transposed(lowering, value, (0, 3, 1, 2))
@@ -257,6 +245,11 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
     shape = tuple(axis.resized for axis in axes)
     if min(shape) < 1:
         raise NotNative(f"an image of shape {shape}")
+    if mode == b"cubic" or (mode == b"linear" and node.attributes.get("antialias", 0)):
+        matrices = [interpolation(node, axis, places_of(node, axis)) for axis in axes[2:]]
+        return multiplied(lowering, node, _computed(lowering, value), matrices)
+    if mode not in (b"nearest", b"linear"):
+        raise NotNative(f"interpolation {mode.decode(errors='replace')}")
     spatial = [_taps(node, axis, mode == b"nearest") for axis in axes[2:]]
     single = np.zeros(1, np.int64)
     taps = (spatial[0] if len(spatial) == 2 else Taps(single, single, np.zeros(1, np.float32)), spatial[-1])

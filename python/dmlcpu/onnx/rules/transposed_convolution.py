@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias, scaled_sums
 from dmlcpu.onnx.rules.operands import CODE_TYPES, present
 from dmlcpu.onnx.values import Array, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["NO_TAP", "RULES", "Phase", "are_cheaper_together", "phases_of"]
+__all__ = ["NO_TAP", "Phase", "are_cheaper_together", "phases_of", "transposed_convolution"]
 
 NO_TAP: Final = -1
 _PANEL: Final = 32  # output channels
@@ -291,8 +291,3 @@ def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Valu
     phases = _phases(node, x.shape[2:], weights.codes.shape[2:])
     codes_of_bias = integer_bias(bias, weights.unit(x.parameters), channels)
     return [TransposedConvolution(lowering, x, weights, codes_of_bias, phases, groups)]
-
-
-RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    ("", "ConvTranspose"): transposed_convolution,
-}

@@ -1,0 +1,132 @@
+"""Products of operands with more or fewer axes than matrices with two batch axes, and Einsum, beside onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_cases import POINTS, SCALE
+from onnx_models import Builder, assert_like_onnxruntime, codes
+
+SHAPES: Final = (
+    ((2, 3, 2, 5, 7), (2, 3, 2, 7, 6)),
+    ((2, 3, 2, 2, 5, 7), (2, 3, 2, 2, 7, 6)),
+    ((1, 1, 1, 5, 7), (1, 1, 1, 7, 6)),
+    ((2, 3, 1, 5, 7), (2, 3, 4, 7, 6)),
+    ((2, 3, 2, 5, 7), (2, 7, 6)),
+    ((1, 3, 2, 5, 7), (2, 3, 2, 7, 6)),
+    ((2, 3, 2, 5, 7), (7, 6)),
+    ((7, 3), (2, 3, 1, 2, 3, 6)),
+    ((5, 7), (7,)),
+    ((7,), (2, 3, 7, 6)),
+    ((2, 1, 3, 4, 7), (7,)),
+    ((7,), (7,)),
+)
+EQUATIONS: Final = (
+    ("bhlk,bhtk->bhlt", (2, 3, 5, 7), (2, 3, 4, 7)),
+    ("bhlt,bhtv->bhlv", (2, 3, 5, 4), (2, 3, 4, 7)),
+    ("bchw,bcij->bhwij", (2, 6, 3, 4), (2, 6, 5, 2)),
+    ("nkctv,kvw->nctw", (2, 3, 4, 5, 6), (3, 6, 7)),
+    ("ij,kj", (5, 7), (4, 7)),
+    ("...ij,...jk->...ik", (2, 3, 5, 7), (2, 3, 7, 4)),
+    ("...ij,jk->...ik", (2, 3, 5, 7), (7, 4)),
+    ("i ...j, j...-> ...i", (5, 2, 7), (7, 2)),
+    ("bchw,bc->bchw", (2, 3, 4, 5), (2, 3)),
+    ("i,j->ij", (5,), (4,)),
+    ("bhc,hcd->bhd", (2, 3, 5), (3, 5, 4)),
+    ("i,i->", (5,), (5,)),
+)
+
+
+def products(operator: str, shapes: Any, options: dict[str, Any], operands: str, *, quantized: bool = True) -> bytes:
+    """A product of codes and codes, of codes and constant ones, or of floats."""
+    builder, values = Builder(), []
+    for name, shape, kind in zip("xw", shapes, operands, strict=True):
+        if kind == "f":
+            values.append(builder.input("float32", shape, name))
+        elif kind == "c":
+            values.append(builder.dequantized(builder.input("uint8", shape, name), SCALE, POINTS["uint8"]))
+        else:
+            array = np.random.default_rng(3).integers(-128, 128, shape, np.int8)
+            columns = shape[-1]
+            scales = np.linspace(0.004, 0.02, columns, dtype=np.float32)
+            per_column = columns > 1 and operator == "MatMul" and len(shape) > 1
+            options_of_scale = {"axis": len(shape) - 1} if per_column else {}
+            points = np.zeros(columns, np.int8) if per_column else np.int8(3)
+            values.append(builder.dequantized(array, scales if per_column else 0.01, points, **options_of_scale))
+    result = builder.node(operator, values, **options)
+    if quantized:
+        builder.output(builder.quantized(result, 0.27, POINTS["uint8"]), "uint8")
+    builder.output(result, "float32")
+    return builder.build()
+
+
+@pytest.mark.parametrize("operands", ["cc", "ck", "ff", "cf"])
+@pytest.mark.parametrize("case", [*SHAPES, *EQUATIONS], ids=str)
+def test_products(random_numbers: np.random.Generator, case: Any, operands: str) -> None:
+    operator, shapes, options = "MatMul", case, {}
+    if isinstance(case[0], str):
+        operator, shapes, options = "Einsum", case[1:], {"equation": case[0]}
+    feeds = {}
+    for name, shape, kind in zip("xw", shapes, operands, strict=True):
+        if kind == "c":
+            feeds[name] = codes(random_numbers, "uint8", shape)
+        elif kind == "f":
+            feeds[name] = random_numbers.standard_normal(shape, np.float32)
+    assert_like_onnxruntime(products(operator, shapes, options, operands), feeds, 1)
+
+
+@pytest.mark.parametrize("shapes", [SHAPES[0], SHAPES[4]], ids=str)
+def test_operators_on_codes(random_numbers: np.random.Generator, shapes: Any) -> None:
+    x, w = (codes(random_numbers, "uint8", shape) for shape in shapes)
+    point, scale = np.uint8(121), np.float32(SCALE)
+    builder = Builder()
+    names = builder.input("uint8", x.shape), builder.input("uint8", w.shape, "w")
+    inputs = [names[0], scale, point, names[1], scale, point, np.float32(0.5), point]
+    builder.output(builder.node("QLinearMatMul", inputs), "uint8")
+    sums = builder.node("MatMulInteger", [*names, point, point])
+    builder.output(sums, "int32")
+    builder.output(builder.node("Mul", [builder.node("Cast", [sums], to=1), scale]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x, "w": w}, 1)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"), [("ijk->kij", [(2, 3, 4)]), ("...i->i...", [(2, 3, 4)]), ("ab", [(3, 4)])], ids=str
+)
+def test_one_operand(random_numbers: np.random.Generator, equation: str, shapes: Any) -> None:
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", shapes[0]), SCALE, POINTS["uint8"])
+    result = builder.node("Einsum", [value], equation=equation)
+    builder.output(builder.quantized(result, SCALE, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shapes[0])})
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("ii->i", [(3, 3)]),
+        ("ij->i", [(3, 4)]),
+        ("ij,jk->k", [(3, 4), (4, 5)]),
+        ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 2)]),
+        ("...ij,...jk->...ik", [(2, 3, 4), (1, 4, 5)]),
+        ("abc,dbe,fce->adf", [(2, 3, 4), (5, 3, 6), (7, 4, 6)]),
+    ],
+    ids=str,
+)
+def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, equation: str, shapes: Any) -> None:
+    builder = Builder()
+    feeds = {f"x{index}": random_numbers.standard_normal(shape, np.float32) for index, shape in enumerate(shapes)}
+    names = [builder.input("float32", array.shape, name) for name, array in feeds.items()]
+    builder.output(builder.node("Einsum", names, equation=equation), "float32")
+    model = builder.build()
+    assert_like_onnxruntime(model, feeds, native=False)
+    assert [part.provider for part in dmlcpu.InferenceSession(model).partitions()] == ["onnxruntime"]
+
+
+def test_batches_that_alternate_are_left_to_onnxruntime(random_numbers: np.random.Generator) -> None:
+    shapes = (2, 1, 2, 5, 7), (3, 2, 7, 6)
+    feeds = {name: random_numbers.standard_normal(shape, np.float32) for name, shape in zip("xw", shapes, strict=True)}
+    assert_like_onnxruntime(products("MatMul", shapes, {}, "ff", quantized=False), feeds, native=False)

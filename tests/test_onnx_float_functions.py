@@ -1,0 +1,65 @@
+"""Functions of one float that are composed of others, beside onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime
+
+# The operator, its attributes, and the opset.
+FUNCTIONS: Final = (
+    ("Abs", {}, 17),
+    ("Sign", {}, 17),
+    ("Celu", {"alpha": 0.7}, 17),
+    ("Celu", {}, 17),
+    ("Elu", {}, 17),
+    ("Elu", {"alpha": 1.7}, 17),
+    ("Mish", {}, 18),
+    ("Selu", {}, 17),
+    ("Selu", {"alpha": 1.1, "gamma": 2.0}, 17),
+    ("Softplus", {}, 17),
+    ("Softsign", {}, 17),
+    ("Swish", {}, 24),
+    ("Swish", {"alpha": 1.7}, 24),
+)
+SPECIAL: Final = np.float32([0, -0.0, 1e-30, -1e-30, 87, 89, -87, -104, 1e30, -1e30, np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=str)
+def test_functions_of_floats(random_numbers: np.random.Generator, function: Any) -> None:
+    operator, attributes, opset = function
+    builder = Builder(opset)
+    builder.output(builder.node(operator, [builder.input("float32", (3, 50))], **attributes), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": 4 * random_numbers.standard_normal((3, 50), np.float32)})
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=str)
+def test_special_numbers(function: Any) -> None:
+    operator, attributes, opset = function
+    builder = Builder(opset)
+    # Zero times an infinity is no number in the formulas of these two; others of them have a limit there.
+    special = SPECIAL[:-3] if operator in ("Mish", "Swish") else SPECIAL
+    builder.output(builder.node(operator, [builder.input("float32", special.shape)], **attributes), "float32")
+    model = builder.build()
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": special})
+    [expected] = results_of_onnxruntime(model, {"x": special})
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, -1, 1 / 3, -0.7, 2, 3])
+def test_powers(random_numbers: np.random.Generator, exponent: float) -> None:
+    """Means of powers, such as those of a generalized mean, are no codes."""
+    builder = Builder()
+    x = builder.input("float32", (3, 50))
+    builder.output(builder.node("Pow", [x, np.float32([exponent])]), "float32")
+    feed = random_numbers.uniform(1e-3, 9, (3, 50)).astype(np.float32)
+    feed[0, :4] = 0, 1, 1e-30, 1e30
+    model = builder.build()
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": feed})
+    [expected] = results_of_onnxruntime(model, {"x": feed})
+    np.testing.assert_allclose(result, expected, rtol=6e-6)
+    assert [part.provider for part in dmlcpu.InferenceSession(model).partitions()] == ["dmlcpu"]

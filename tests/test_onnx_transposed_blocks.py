@@ -1,0 +1,63 @@
+"""Transposed convolutions of floats whose windows do not overlap, beside onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_cases import POINTS, SCALE
+from onnx_models import Builder, assert_like_onnxruntime, codes
+
+BLOCKS: Final = (
+    ((2, 5, 4, 3), (5, 6, 2, 2)),
+    ((1, 24, 7, 9), (24, 1, 3, 2)),
+    ((2, 5, 9), (5, 6, 4)),
+    ((1, 3, 4, 5), (3, 7, 1, 1)),
+)
+
+
+@pytest.mark.parametrize("form", ["floats", "codes", "quantized filter"])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("shapes", BLOCKS, ids=str)
+def test_blocks(random_numbers: np.random.Generator, shapes: Any, with_bias: bool, form: str) -> None:
+    builder, (x_shape, w_shape) = Builder(), shapes
+    x: Any = codes(random_numbers, "uint8", x_shape)
+    value = builder.input("uint8" if form == "codes" else "float32", x_shape)
+    if form == "codes":
+        value = builder.dequantized(value, SCALE, POINTS["uint8"])
+    else:
+        x = np.float32(x) * np.float32(0.03)
+    weights: Any = random_numbers.standard_normal(w_shape, np.float32)
+    if form == "quantized filter":
+        weights = builder.dequantized(codes(random_numbers, "int8", w_shape), 0.01, np.int8(0))
+    bias = [random_numbers.standard_normal(w_shape[1], np.float32)] if with_bias else []
+    result = builder.node("ConvTranspose", [value, weights, *bias], strides=list(w_shape[2:]))
+    builder.output(result, "float32")
+    builder.output(builder.quantized(result, 0.3, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"strides": [2, 3]},
+        {"strides": [2, 2], "pads": [0, 1, 0, 0]},
+        {"strides": [2, 2], "output_padding": [1, 0]},
+        {"strides": [2, 2], "dilations": [2, 1]},
+        {"strides": [2, 2], "group": 2},
+        {"strides": [2, 2], "output_shape": [7, 6]},
+    ],
+    ids=str,
+)
+def test_what_overlaps_is_left_to_onnxruntime(random_numbers: np.random.Generator, attributes: Any) -> None:
+    builder = Builder()
+    weights = random_numbers.standard_normal((4, 6, 2, 2), np.float32)
+    builder.output(
+        builder.node("ConvTranspose", [builder.input("float32", (2, 4, 4, 3)), weights], **attributes), "float32"
+    )
+    model, x = builder.build(), random_numbers.standard_normal((2, 4, 4, 3), np.float32)
+    assert_like_onnxruntime(model, {"x": x}, native=False)
+    assert [part.provider for part in dmlcpu.InferenceSession(model).partitions()] == ["onnxruntime"]

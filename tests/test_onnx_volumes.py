@@ -1,0 +1,71 @@
+"""Convolutions and maxima of volumes, beside onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from onnx_cases import POINTS, SCALE, TYPES
+from onnx_models import Builder, assert_like_onnxruntime, codes
+
+CONVOLUTIONS: Final = {
+    "cube": ((2, 5, 6, 9, 8), (7, 5, 3, 3, 3), {"pads": [1, 1, 1, 1, 1, 1]}),
+    "strided": ((2, 3, 11, 9, 7), (4, 3, 3, 2, 3), {"strides": [2, 3, 1], "pads": [0, 1, 2, 2, 0, 1]}),
+    "dilated": ((1, 3, 9, 9, 7), (4, 3, 3, 2, 3), {"dilations": [3, 2, 1], "pads": [2, 1, 0, 0, 0, 1]}),
+    "depthwise": ((2, 6, 5, 7, 7), (6, 1, 3, 3, 3), {"group": 6, "auto_pad": "SAME_UPPER"}),
+    "grouped": ((1, 8, 5, 5, 4), (12, 2, 2, 3, 1), {"group": 4}),
+    "slices": ((2, 3, 4, 7, 6), (5, 3, 1, 3, 3), {"strides": [2, 2, 2], "pads": [0, 1, 1, 0, 1, 1]}),
+    "depth": ((2, 3, 7, 3, 4), (5, 3, 5, 1, 1), {"pads": [2, 0, 0, 2, 0, 0]}),
+}
+MAXIMA: Final = (
+    {"kernel_shape": [3, 2, 2], "strides": [2, 2, 1], "pads": [1, 1, 0, 1, 0, 1]},
+    {"kernel_shape": [2, 3, 3], "strides": [2, 2, 2], "ceil_mode": 1},
+    {"kernel_shape": [1, 2, 2], "strides": [1, 2, 2]},
+    {"kernel_shape": [2, 1, 2], "dilations": [3, 1, 2]},
+)
+
+
+@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)
+@pytest.mark.parametrize("x_type", TYPES)
+def test_convolutions(random_numbers: np.random.Generator, shapes: str, x_type: str) -> None:
+    x_shape, w_shape, attributes = CONVOLUTIONS[shapes]
+    x, w, count = codes(random_numbers, x_type, x_shape), codes(random_numbers, "int8", w_shape), w_shape[0]
+    scales, points = random_numbers.uniform(0.001, 0.01, count).astype(np.float32), np.zeros(count, np.int8)
+    bias = random_numbers.integers(-9999, 9999, count, np.int32)
+    point, y_scale = POINTS[x_type], np.float32(0.9)
+    builder = Builder()
+    name = builder.input(x_type, x_shape)
+    value = builder.dequantized(name, SCALE, point)
+    weights = builder.dequantized(w, scales, points, axis=0)
+    biases = builder.dequantized(bias, np.float32(SCALE) * scales, np.zeros(count, np.int32), axis=0)
+    result = builder.node("Conv", [value, weights, biases], **attributes)
+    builder.output(builder.quantized(result, y_scale, point), x_type)
+    builder.output(builder.quantized(builder.node("Relu", [result]), y_scale, point), x_type)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+
+    builder = Builder()
+    name = builder.input(x_type, x_shape)
+    inputs = [name, np.float32(SCALE), point, w, scales, points, y_scale, point, bias]
+    builder.output(builder.node("QLinearConv", inputs, **attributes), x_type)
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+
+
+@pytest.mark.parametrize("attributes", MAXIMA, ids=str)
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32"])
+@pytest.mark.parametrize("before", ["", "Neg"])
+def test_maxima(random_numbers: np.random.Generator, attributes: Any, dtype: str, before: str) -> None:
+    shape = (2, 3, 7, 9, 6)
+    builder = Builder()
+    value = builder.input(dtype, shape)
+    if dtype == "float32":
+        x: Any = random_numbers.standard_normal(shape, np.float32)
+    else:
+        x, value = codes(random_numbers, dtype, shape), builder.dequantized(value, SCALE, POINTS[dtype])
+    value = builder.node(before, [value]) if before else value
+    result = builder.node("MaxPool", [value], **attributes)
+    builder.output(result, "float32")
+    builder.output(builder.quantized(result, SCALE, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": x})
