@@ -7,6 +7,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -16,24 +17,45 @@ from bound_arrays import Arrays, compiled, dispatched, input_names, owning, rand
 from conftest import SEED
 from operator_samples import LARGE_DESCS
 
+
+@dataclass(frozen=True)
+class Register:
+    """The modes of a processor: where glibc's fenv_t has them, in words, and their bits."""
+
+    word: int
+    toward_minus_infinity: int
+    toward_plus_infinity: int
+    flush_to_zero: int
+
+    @property
+    def toward_zero(self) -> int:
+        return self.toward_minus_infinity | self.toward_plus_infinity
+
+
+REGISTERS = {
+    # MXCSR, after 28 bytes of the x87 unit; with flush-to-zero goes denormals-are-zero.
+    "x86_64": Register(7, 0x2000, 0x4000, 0x8040),
+    # FPCR
+    "aarch64": Register(0, 1 << 23, 1 << 22, 1 << 24),
+}
+
 pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64" or sys.platform != "linux", reason="the modes are set as x86-64 Linux does"
+    platform.machine() not in REGISTERS or sys.platform != "linux", reason="the modes are set as glibc does"
 )
 
-# Bits of the MXCSR register.
-FLUSH_TO_ZERO, DENORMALS_ARE_ZERO = 0x8000, 0x0040
+REGISTER = REGISTERS.get(platform.machine(), REGISTERS["x86_64"])
 MODES = {
-    "toward minus infinity": 0x2000,
-    "toward plus infinity": 0x4000,
-    "toward zero": 0x6000,
-    "flush to zero": FLUSH_TO_ZERO | DENORMALS_ARE_ZERO,
-    "all at once": 0x6000 | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO,
+    "toward minus infinity": REGISTER.toward_minus_infinity,
+    "toward plus infinity": REGISTER.toward_plus_infinity,
+    "toward zero": REGISTER.toward_zero,
+    "flush to zero": REGISTER.flush_to_zero,
+    "all at once": REGISTER.toward_zero | REGISTER.flush_to_zero,
 }
-MODE_BITS = 0x6000 | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO
+MODE_BITS = MODES["all at once"]
 
 
 class Environment:
-    """The fenv_t of glibc: 28 bytes of the x87 unit, then MXCSR."""
+    """What glibc's fegetenv and fesetenv read and write, of which one word has the modes."""
 
     def __init__(self) -> None:
         self.library = ctypes.CDLL(None)
@@ -41,10 +63,10 @@ class Environment:
 
     def read(self) -> int:
         assert self.library.fegetenv(self.content) == 0
-        return self.content[7]
+        return self.content[REGISTER.word]
 
-    def write(self, mxcsr: int) -> None:
-        self.content[7] = mxcsr
+    def write(self, modes: int) -> None:
+        self.content[REGISTER.word] = modes
         assert self.library.fesetenv(self.content) == 0
 
 
@@ -82,9 +104,9 @@ def test_the_modes_are_in_force(bits: int) -> None:
     usual = (thirds / np.float32(3), tiny * np.float32(1e-12))
     with mode(bits):
         changed = (thirds / np.float32(3), tiny * np.float32(1e-12))
-    if bits & 0x6000:
+    if bits & REGISTER.toward_zero:
         assert (usual[0] != changed[0]).any()
-    if bits & FLUSH_TO_ZERO:
+    if bits & REGISTER.flush_to_zero:
         assert usual[1] != 0
         assert changed[1] == 0
 
@@ -95,7 +117,7 @@ def test_results_do_not_follow_the_caller(desc: dmlcpu.OperatorDesc, bits: int, 
     """Neither those of the thread that calls, nor those of the thread that helps it."""
     device = dmlcpu.Device(isa=isa, num_threads=2)
     owned = input_names(desc)[1:]
-    for factor in (1.0, 1e-39) if bits & FLUSH_TO_ZERO else (1.0,):
+    for factor in (1.0, 1e-39) if bits & REGISTER.flush_to_zero else (1.0,):
         inputs = inputs_of(desc, factor)
         expected = dispatched(compiled(device, desc), **inputs)
         with mode(bits):
@@ -119,6 +141,7 @@ def test_numbers_given_to_functions_are_converted_as_usual(bits: int) -> None:
             assert same_bits({"": result}, {"": expected}), scale
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="few other processors can raise them")
 def test_exceptions_that_the_caller_unmasked_are_not_raised() -> None:
     """Nor are their flags: what a dispatch divides by zero is no business of the caller."""
     desc = LARGE_DESCS[dmlcpu.OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR]

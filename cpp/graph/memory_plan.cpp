@@ -12,7 +12,9 @@ namespace dmlcpu {
 MemoryPlan plan_memory(const std::vector<BufferUse>& buffers) {
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
+    return buffers[a].bytes != buffers[b].bytes ? buffers[a].bytes > buffers[b].bytes : a < b;
+  });
 
   MemoryPlan plan{.offsets = std::vector<std::size_t>(buffers.size()), .bytes = 0};
   std::vector<std::size_t> placed;  // by offset

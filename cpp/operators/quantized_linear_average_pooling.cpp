@@ -69,7 +69,7 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
   std::size_t temporary_size() const override { return scratch_size_; }
   std::string describe() const override {
     return "algorithm: windows of channels\nkernel: " + kernel_words(target(), "pool") + "\n" + plan_.describe() +
-           ", on " + counted(participants_, "thread");
+           ", on " + counted(static_cast<std::int64_t>(participants_), "thread");
   }
 
  protected:

@@ -219,7 +219,7 @@ void QuantizedResample::copy_row(const std::uint8_t* __restrict source, std::uin
 std::size_t QuantizedResample::hold(const Job& job, const Plane& plane, std::int64_t row, std::int64_t kept,
                                     Rows& rows) const {
   const std::int64_t wanted = plane.number * input_height_ + row;
-  for (const std::size_t i : {0, 1}) {
+  for (std::size_t i = 0; i < 2; ++i) {
     if (rows.held[i] == wanted) return i;
   }
   const std::size_t place = rows.held[0] == plane.number * input_height_ + kept ? 1 : 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operators/insertion_sort.h"
+
 namespace dmlcpu {
 namespace {
 
@@ -21,8 +23,8 @@ std::size_t order_and_join(std::span<StridedAxis> axes) {
     axes[0] = {1, {}};
     return 1;
   }
-  std::stable_sort(axes.begin(), end,
-                   [](const StridedAxis& x, const StridedAxis& y) { return x.strides[0] < y.strides[0]; });
+  insertion_sort(axes.begin(), end,
+                 [](const StridedAxis& x, const StridedAxis& y) { return x.strides[0] < y.strides[0]; });
   auto joined = axes.begin();
   for (auto axis = joined + 1; axis != end; ++axis) {
     if (joins(*joined, *axis)) {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "operators/insertion_sort.h"
 #include "operators/plan_words.h"
 
 namespace dmlcpu {
@@ -54,8 +55,8 @@ StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands, std::siz
     }
     if (entry.size != 1) axes[rank++] = entry;
   }
-  std::stable_sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank),
-                   [&](const Axis& x, const Axis& y) { return x.strides[decider] < y.strides[decider]; });
+  insertion_sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank),
+                 [&](const Axis& x, const Axis& y) { return x.strides[decider] < y.strides[decider]; });
 
   std::size_t joined = 0;
   for (std::size_t axis = 1; axis < rank; ++axis) {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
 #endif
 
@@ -89,6 +89,8 @@ struct Job {
 void relax() noexcept {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
 #endif
 }
 
@@ -190,7 +192,7 @@ Pool* pool_instance = nullptr;
 Pool& pool() {
   static const bool created = [] {
     pool_instance = new Pool;
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
     pthread_atfork([] { pool_instance->mutex().lock(); }, [] { pool_instance->mutex().unlock(); },
                    [] {
                      pool_instance = new Pool;

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
+#include <initializer_list>
 #include <random>
 #include <vector>
 
@@ -16,10 +16,11 @@ namespace dmlcpu::test {
 // The case under test, for a message about a failure or a fault.
 extern char current_case[256];
 
-template <class... Values>
-void describe_case(const char* format, Values... values) {
-  std::snprintf(current_case, sizeof(current_case), format, values...);
-}
+// Takes what printf takes.
+[[gnu::format(printf, 1, 2)]] void describe_case(const char* format, ...);
+
+// What a loop over sizes goes through.
+using Sizes = std::initializer_list<std::size_t>;
 
 // One family of one instruction set: its kernels, its data and its tally.
 class Check {

@@ -89,9 +89,9 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
 }  // namespace
 
 void check_depthwise(Check& check) {
-  for (const std::size_t groups : {1, 2, 3, 4, 5, 6, 9, 10, 14}) {
-    for (const std::size_t channels : {1, 7, 8, 9, 15, 16, 17, 32, 48, 63, 64, 65, 96, 97, 128, 129, 271}) {
-      for (const std::size_t pixels : {1, 2, 3, 4, 5, 9}) {
+  for (const std::size_t groups : Sizes{1, 2, 3, 4, 5, 6, 9, 10, 14}) {
+    for (const std::size_t channels : Sizes{1, 7, 8, 9, 15, 16, 17, 32, 48, 63, 64, 65, 96, 97, 128, 129, 271}) {
+      for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 9}) {
         for (const Edge edge : kEdges) {
           const Shape shape = {groups, pixels, channels, check.below(2) * 3, check.one_in(2), check.one_in(3)};
           describe_case(

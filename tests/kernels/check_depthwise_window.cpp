@@ -177,10 +177,10 @@ class Case {
 
 void check_depthwise_window(Check& check) {
   if (check.table.depthwise_window == nullptr) return;
-  for (const std::size_t window : {3, 5}) {
-    for (const std::size_t stride : {1, 2}) {
-      for (const std::size_t channels : {32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 95, 96, 97, 112, 144, 271}) {
-        for (const std::size_t pixels : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 30}) {
+  for (const std::size_t window : Sizes{3, 5}) {
+    for (const std::size_t stride : Sizes{1, 2}) {
+      for (const std::size_t channels : Sizes{32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 95, 96, 97, 112, 144, 271}) {
+        for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 30}) {
           for (const Edge edge : kEdges) {
             const Shape shape = {.window = window,
                                  .stride = stride,

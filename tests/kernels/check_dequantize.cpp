@@ -49,7 +49,7 @@ void check_kernel(Check& check, const char* name, DequantizeFunction kernel) {
   for (const std::size_t count : run_lengths()) {
     for (const Edge edge : kEdges) {
       for (const bool per_element : {false, true}) {
-        for (const std::size_t rows : {1, 1, 2, 3, 7}) {
+        for (const std::size_t rows : Sizes{1, 1, 2, 3, 7}) {
           if (rows > 1 && count == 0) continue;
           describe_case("dequantize %s to %zu bytes, %zu rows of %zu, edge %d, per_element %d", name, sizeof(Output),
                         rows, count, static_cast<int>(edge), per_element);

@@ -45,7 +45,7 @@ void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge
 void check_float_product(Check& check) {
   for (const std::size_t n : run_lengths()) {
     if (n == 0) continue;
-    for (const std::size_t k : {1, 2, 9}) {
+    for (const std::size_t k : Sizes{1, 2, 9}) {
       for (const Edge edge : kEdges) {
         const std::size_t m = 1 + check.below(9);
         describe_case("float product m %zu, k %zu, n %zu, edge %d", m, k, n, static_cast<int>(edge));

@@ -166,8 +166,8 @@ void check_gemm(Check& check) {
   const std::size_t mr = gemm.mr, nr = gemm.nr, kr = gemm.kr;
   describe_case("gemm: sizes of the tile");
   check.expect(mr >= 1 && kr % 4 == 0 && nr * kr % 64 == 0 && nr % 16 == 0);
-  for (const std::size_t k : {kr, 2 * kr, 3 * kr, round_up(200, kr)}) {
-    for (const std::size_t n : {std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
+  for (const std::size_t k : Sizes{kr, 2 * kr, 3 * kr, round_up(200, kr)}) {
+    for (const std::size_t n : Sizes{std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
       for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
         const Data data = check.one_of<Data>({Data::random, Data::random, Data::most_positive, Data::most_negative});
         check_case(check, {check.below(4), m, n, k, check.below(3) * 5, check.below(3), 0, data, check.one_in(2),
@@ -188,24 +188,24 @@ void check_gemm(Check& check) {
   };
   // Short runs at a regular distance.
   for (std::size_t m = 1; m <= 12; ++m) {
-    for (const std::size_t rows_apart : {m, m + 1, m + 2, 2 * m, 2 * m + 1}) {
-      for (const std::size_t runs : {std::size_t{2}, m, std::size_t{13}}) {
+    for (const std::size_t rows_apart : Sizes{m, m + 1, m + 2, 2 * m, 2 * m + 1}) {
+      for (const std::size_t runs : Sizes{std::size_t{2}, m, std::size_t{13}}) {
         check_random(runs, m, 1 + check.below(3 * nr), kr * (1 + check.below(3)), rows_apart);
       }
     }
   }
   // Operands that fit no cache, or one of them.
-  for (const std::size_t k : {round_up(400, kr), round_up(900, kr), round_up(1500, kr)}) {
-    for (const std::size_t n : {nr + 1, 5 * nr, 7 * nr - 1}) {
-      for (const std::size_t m : {std::size_t{7}, std::size_t{14}, std::size_t{49}, std::size_t{75}}) {
+  for (const std::size_t k : Sizes{round_up(400, kr), round_up(900, kr), round_up(1500, kr)}) {
+    for (const std::size_t n : Sizes{nr + 1, 5 * nr, 7 * nr - 1}) {
+      for (const std::size_t m : Sizes{std::size_t{7}, std::size_t{14}, std::size_t{49}, std::size_t{75}}) {
         check_random(1 + check.below(6), m, n, k, check.below(2) * (m + 2));
       }
     }
   }
   check_random(5, 14, 300, round_up(1400, kr), 16);
   // Rows too long for the level-1 cache, in one segment.
-  for (const std::size_t m : {std::size_t{1}, std::size_t{20}, std::size_t{49}, std::size_t{75}}) {
-    for (const std::size_t n : {nr, 2 * nr, 3 * nr + 1, 7 * nr - 1}) {
+  for (const std::size_t m : Sizes{std::size_t{1}, std::size_t{20}, std::size_t{49}, std::size_t{75}}) {
+    for (const std::size_t n : Sizes{nr, 2 * nr, 3 * nr + 1, 7 * nr - 1}) {
       check_random(1, m, n, round_up(2100 + check.below(300), kr), 0, 1);
     }
   }

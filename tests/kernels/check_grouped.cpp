@@ -45,7 +45,7 @@ std::vector<std::uint8_t> packed_filter(const GroupedKernels& kernels, const Sha
   if (!kernels.widened) return {codes.begin(), codes.end()};
   std::vector<std::int16_t> wide;
   for (std::size_t vector = 0; vector < codes.size(); vector += lanes * 4) {
-    for (const std::size_t odd : {0, 1}) {
+    for (const std::size_t odd : Sizes{0, 1}) {
       for (std::size_t i = odd; i < lanes * 4; i += 2) wide.push_back(codes[vector + i]);
     }
   }
@@ -136,10 +136,10 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
 }  // namespace
 
 void check_grouped(Check& check) {
-  for (const std::size_t group_lanes : {1, 2, 4}) {
-    for (const std::size_t lanes : {4, 8, 12, 16, 20, 32, 36, 52}) {
-      for (const std::size_t taps : {1, 2, 9}) {
-        for (const std::size_t pixels : {1, 2, 3, 4, 5, 7, 14}) {
+  for (const std::size_t group_lanes : Sizes{1, 2, 4}) {
+    for (const std::size_t lanes : Sizes{4, 8, 12, 16, 20, 32, 36, 52}) {
+      for (const std::size_t taps : Sizes{1, 2, 9}) {
+        for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 7, 14}) {
           for (const Edge edge : kEdges) {
             // Groups of 1 and 2 lanes also end within a vector's 128 bits.
             const std::size_t groups = lanes / group_lanes - (lanes > 4 ? check.below(4 / group_lanes) : 0);

@@ -50,7 +50,7 @@ void check_max_pool(Check& check) {
   static constexpr Window kWindows[] = {{1, 1, 1, 0}, {2, 2, 2, 0}, {3, 3, 1, 3}, {3, 1, 1, 0}, {1, 5, 3, 1}};
   for (const std::size_t channels : run_lengths()) {
     if (channels == 0) continue;
-    for (const std::size_t pixels : {1, 2, 4, 5, 9}) {
+    for (const std::size_t pixels : Sizes{1, 2, 4, 5, 9}) {
       for (const Window& window : kWindows) {
         for (const Edge edge : kEdges) {
           for (const bool is_signed : {false, true}) {

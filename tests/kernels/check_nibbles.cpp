@@ -82,7 +82,7 @@ void check_nibbles(Check& check) {
       check_unpack(check, count, edge);
       check_pack(check, count, edge);
     }
-    for (const std::size_t rows : {0, 1, 2, 3, 17}) {
+    for (const std::size_t rows : Sizes{0, 1, 2, 3, 17}) {
       for (std::size_t columns = kNibbleColumns; columns <= 5 * kNibbleColumns; columns += kNibbleColumns) {
         for (int repeat = 0; repeat < 4; ++repeat) {
           check_rows<float>(check, check.table.nibbles->dequantize_float32, rows, columns, edge);

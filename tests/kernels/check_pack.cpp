@@ -153,16 +153,16 @@ void check_pack(Check& check) {
       check_interleave(check, count, edge);
       check_stream(check, count, edge);
       check_interleave_panels(check, count, edge);
-      for (const std::size_t columns : {1, 7, 8, 15, 16, 17, 40}) check_gather_groups(check, columns, count, edge);
+      for (const std::size_t columns : Sizes{1, 7, 8, 15, 16, 17, 40}) check_gather_groups(check, columns, count, edge);
     }
-    for (const std::size_t rows : {1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48}) {
-      for (const std::size_t columns : {1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 129}) {
+    for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48}) {
+      for (const std::size_t columns : Sizes{1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 129}) {
         check_transpose(check, rows, columns, 0, edge);
         check_transpose(check, rows, columns, 1 + check.below(9), edge);
       }
     }
     for (std::size_t k = 0; k <= 268; k += 4) {
-      for (const std::size_t m : {0, 1, 2, 5}) check_sum_rows(check, m, k, k % 3, edge);
+      for (const std::size_t m : Sizes{0, 1, 2, 5}) check_sum_rows(check, m, k, k % 3, edge);
     }
   }
   check_wrapping_sums(check);

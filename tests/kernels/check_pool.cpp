@@ -192,8 +192,9 @@ void check_pool(Check& check) {
   const std::size_t taps[][3] = {{1, 1, 1}, {1, 2, 2}, {1, 3, 3}, {2, 3, 2},  {1, 1, 9},   {3, 1, 1},
                                  {1, 0, 2}, {0, 1, 1}, {1, 7, 7}, {2, 5, 10}, {1, 16, 16}, {1, 1, 257}};
   for (const std::size_t (&window)[3] : taps) {
-    for (const std::size_t channels : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 81, 128, 129, 271}) {
-      for (const std::size_t pixels : {1, 2, 3, 5}) {
+    for (const std::size_t channels :
+         Sizes{1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 80, 81, 128, 129, 271}) {
+      for (const std::size_t pixels : Sizes{1, 2, 3, 5}) {
         for (const Edge edge : kEdges) {
           const Shape shape = {{window[0], window[1], window[2]}, pixels, channels};
           describe_case("pool window %zu x %zu x %zu, pixels %zu, channels %zu, edge %d", window[0], window[1],

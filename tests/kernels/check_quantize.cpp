@@ -61,7 +61,7 @@ void check_kernel(Check& check, const char* name, QuantizeFunction kernel, Resca
         for (int repeat = 0; repeat < 4; ++repeat) check_run<Input>(check, kernel, rescale, count, edge, per_element);
       }
     }
-    for (const std::size_t rows : {2, 3, 7}) {
+    for (const std::size_t rows : Sizes{2, 3, 7}) {
       for (const bool per_element : {false, true}) {
         if (count == 0) continue;
         describe_case("quantize %s, %zu rows of %zu, per_element %d", name, rows, count, per_element);
@@ -69,17 +69,17 @@ void check_kernel(Check& check, const char* name, QuantizeFunction kernel, Resca
       }
     }
   }
-  for (const std::size_t rows : {511, 512, 513, 1030}) {
-    for (const std::size_t count : {1, 5, 16, 32, 49, 80, 600}) {
+  for (const std::size_t rows : Sizes{511, 512, 513, 1030}) {
+    for (const std::size_t count : Sizes{1, 5, 16, 32, 49, 80, 600}) {
       describe_case("quantize %s, %zu rows of %zu", name, rows, count);
       for (int repeat = 0; repeat < 8; ++repeat) {  // joined rows among them
         check_rows<Input>(check, kernel, rescale, count, rows, false);
       }
     }
   }
-  for (const std::size_t count : {128, 192, 448, 512, 576}) {
+  for (const std::size_t count : Sizes{128, 192, 448, 512, 576}) {
     describe_case("quantize %s, 3 rows of %zu, per_element", name, count);
-    for (const std::size_t period : {count, std::size_t{48}, std::size_t{24}}) {
+    for (const std::size_t period : Sizes{count, std::size_t{48}, std::size_t{24}}) {
       for (int repeat = 0; repeat < 4; ++repeat) check_rows<Input>(check, kernel, rescale, count, 3, true, period);
     }
   }

@@ -77,8 +77,8 @@ void check_resample(Check& check) {
       check_columns(check, count, 1, edge);
       for (int repeat = 0; repeat < 8; ++repeat) check_rows(check, count, edge);
     }
-    for (const std::size_t channels : {2, 7, 8, 9, 15, 16, 17, 33, 64, 100}) {
-      for (const std::size_t columns : {0, 1, 2, 7}) check_columns(check, columns, channels, edge);
+    for (const std::size_t channels : Sizes{2, 7, 8, 9, 15, 16, 17, 33, 64, 100}) {
+      for (const std::size_t columns : Sizes{0, 1, 2, 7}) check_columns(check, columns, channels, edge);
     }
   }
 }

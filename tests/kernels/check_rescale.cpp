@@ -157,7 +157,7 @@ void check_block(Check& check, const Shape& shape, Edge edge) {
 void check_rescale(Check& check) {
   for (const std::size_t n : run_lengths()) {
     if (n == 0) continue;
-    for (const std::size_t m : {1, 3}) {
+    for (const std::size_t m : Sizes{1, 3}) {
       for (const Edge edge : kEdges) {
         const Shape shape = {m, n, check.one_in(2), check.one_in(2)};
         describe_case("rescale m %zu, n %zu, zero points %d, bias %d, edge %d", m, n, shape.has_zero_points,

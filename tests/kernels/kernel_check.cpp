@@ -6,6 +6,8 @@
 // --every-scale tries the quotients of quantize at every significand of the scale (minutes).
 #include <cmath>
 #include <csignal>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -18,6 +20,13 @@
 namespace dmlcpu::test {
 
 char current_case[256] = "";
+
+void describe_case(const char* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  std::vsnprintf(current_case, sizeof(current_case), format, values);
+  va_end(values);
+}
 
 namespace {
 
@@ -186,7 +195,8 @@ float Check::near_tie(float scale) {
 std::vector<std::size_t> run_lengths() {
   std::vector<std::size_t> lengths;
   for (std::size_t length = 0; length <= 80; ++length) lengths.push_back(length);
-  for (const std::size_t length : {95, 96, 97, 127, 128, 129, 191, 192, 193, 255, 256, 257, 999, 1000, 1024, 1031}) {
+  for (const std::size_t length :
+       Sizes{95, 96, 97, 127, 128, 129, 191, 192, 193, 255, 256, 257, 999, 1000, 1024, 1031}) {
     lengths.push_back(length);
   }
   return lengths;

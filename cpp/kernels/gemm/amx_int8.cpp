@@ -21,7 +21,8 @@
 
 #include "kernels/gemm/gemm.h"
 
-#if !defined(__AMX_TILE__) || !defined(__AMX_INT8__)
+// Older Clangs spell them without the second underscore.
+#if !(defined(__AMX_TILE__) || defined(__AMXTILE__)) || !(defined(__AMX_INT8__) || defined(__AMXINT8__))
 #error "compile with AMX-TILE and AMX-INT8"
 #endif
 
