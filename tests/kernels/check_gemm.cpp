@@ -6,7 +6,8 @@
 namespace dmlcpu::test {
 namespace {
 
-enum class Data { random, most_positive, most_negative };
+// Pairs of b are neighbours in k whose sum is within +-128, all or all but one: what vpmaddubsw multiplies exactly.
+enum class Data { random, most_positive, most_negative, pairs, pairs_but_one };
 
 struct Product {
   std::size_t runs, m, n, k, a_gap, output_gap, rows_apart;  // the last between runs, 0 for any distance
@@ -17,10 +18,31 @@ struct Product {
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-std::uint8_t draw(Check& check, Data data, bool is_signed) {
-  if (data == Data::random) return check.code();
-  if (!is_signed) return 255;
-  return data == Data::most_positive ? 127 : 128;
+void fill_left(Check& check, Data data, std::vector<std::uint8_t>& a) {
+  const bool is_random = data == Data::random;
+  const bool is_mixed = data == Data::pairs || data == Data::pairs_but_one;
+  for (std::uint8_t& code : a) code = is_random || (is_mixed && check.one_in(2)) ? check.code() : 255;
+}
+
+void fill_right(Check& check, Data data, std::vector<std::uint8_t>& b) {
+  if (data == Data::random) {
+    for (std::uint8_t& code : b) code = check.code();
+  } else if (data != Data::pairs && data != Data::pairs_but_one) {
+    std::fill(b.begin(), b.end(), data == Data::most_positive ? 127 : 128);
+  } else {
+    for (std::size_t i = 0; i + 2 <= b.size(); i += 2) {
+      b[i] = check.code();
+      const int first = static_cast<std::int8_t>(b[i]);
+      const int lowest = std::max(-128, -128 - first), highest = std::min(127, 128 - first);
+      const int between = lowest + static_cast<int>(check.below(static_cast<std::size_t>(highest - lowest + 1)));
+      b[i + 1] = static_cast<std::uint8_t>(check.one_of<int>({lowest, highest, between}));
+    }
+    if (data == Data::pairs || b.empty()) return;
+    const std::size_t at = 2 * check.below(b.size() / 2);
+    const bool is_negative = check.one_in(2);
+    b[at] = is_negative ? static_cast<std::uint8_t>(-64) : 65;
+    b[at + 1] = is_negative ? static_cast<std::uint8_t>(-65) : 64;
+  }
 }
 
 // What requantization takes, an element a column up to the end of the last panel, and one a row.
@@ -67,8 +89,8 @@ struct Operands {
     const bool empty = product.runs == 0 || product.m == 0;
     a.resize(empty ? 0 : (product.runs - 1) * a_run_stride + (product.m - 1) * a_stride + a_row);
     b.resize(columns / gemm.nr * b_panel_stride);
-    for (std::uint8_t& code : a) code = draw(check, product.data, false);
-    for (std::uint8_t& code : b) code = draw(check, product.data, true);
+    fill_left(check, product.data, a);
+    fill_right(check, product.data, b);
   }
 
   std::int64_t sum(const GemmKernels& gemm, std::size_t k, std::size_t run, std::size_t row, std::size_t column) const {
@@ -186,6 +208,16 @@ void check_gemm(Check& check) {
     check_case(check, {runs, m, n, k, check.below(2) * kr, check.below(3), rows_apart, Data::random, check.one_in(2),
                        check.one_in(3), check.one_in(2), segments});
   };
+  for (const Data data : {Data::pairs, Data::pairs_but_one}) {
+    for (const std::size_t k : Sizes{kr, round_up(70, kr), round_up(700, kr)}) {
+      for (const std::size_t m : Sizes{std::size_t{1}, mr - 1, mr, 2 * mr + 1, std::size_t{40}}) {
+        for (const std::size_t n : Sizes{nr / 2, nr, 3 * nr - 3}) {
+          check_case(check, {1 + check.below(4), m, n, k, check.below(2) * 5, check.below(2), 0, data, check.one_in(3),
+                             check.one_in(4), check.one_in(2)});
+        }
+      }
+    }
+  }
   // Short runs at a regular distance.
   for (std::size_t m = 1; m <= 12; ++m) {
     for (const std::size_t rows_apart : Sizes{m, m + 1, m + 2, 2 * m, 2 * m + 1}) {

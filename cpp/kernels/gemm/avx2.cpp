@@ -1,5 +1,5 @@
 // The product of gemm.h for AVX2, exact: codes are widened to 16 bits and multiplied by vpmaddwd, whose pair sums
-// (at most 2 * 255 * 128 in magnitude) fit 32 bits. vpmaddubsw would saturate.
+// (at most 2 * 255 * 128 in magnitude) fit 32 bits.
 //
 // A lane of 32 bits takes two products, so four k of a column take two lanes, whose sums meet at the end of k:
 //
@@ -8,7 +8,9 @@
 //
 // Tile 6 x 16, one half of the columns after the other: 12 accumulators, 2 vectors of b, 1 of a, 1 of products. b is
 // widened as it is loaded, 2 operations for 24 of products and sums. A tile's rows of a are widened into a buffer, some
-// hundred k at a time, which is one operation for 64. Bound by the three vector ports.
+// hundred k at a time, once for many panels. Bound by the three vector ports.
+//
+// Filters of few bits are quicker: where neighbours in k are small enough together, vpmaddubsw does not saturate.
 #include <immintrin.h>
 
 #include <cstring>
@@ -160,11 +162,77 @@ using RowsFunction = void (*)(const GemmBlock& block, std::size_t run, std::size
 constexpr RowsFunction kRowsFunctions[kMr] = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                               multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
 
+// Whether vpmaddubsw is exact for panels of b: where the sum of two neighbours in k is within +-128, sums of their
+// products with 0..255 are within +-255 * 128, and fit 16 bits.
+bool pairs_fit(const GemmBlock& block, std::size_t first, std::size_t end) noexcept {
+  constexpr std::size_t kStretch = 1024;
+  const __m256i ones_u8x32 = _mm256_set1_epi8(1), most_i16x16 = _mm256_set1_epi16(128);
+  const auto exceeds = [&](const std::uint8_t* pairs) {
+    const __m256i sum_i16x16 =
+        _mm256_maddubs_epi16(ones_u8x32, _mm256_load_si256(reinterpret_cast<const __m256i*>(pairs)));
+    return _mm256_cmpgt_epi16(_mm256_abs_epi16(sum_i16x16), most_i16x16);
+  };
+  for (std::size_t panel = first; panel < end; panel += kNr) {
+    for (std::size_t segment = 0; segment < block.segments; ++segment) {
+      const std::uint8_t* b = block.b + panel / kNr * block.b_panel_stride + block.b_offsets[segment];
+      for (std::size_t at = 0; at < block.k * kNr; at += kStretch) {
+        const std::size_t left = block.k * kNr - at, stretch = left < kStretch ? left : kStretch;
+        __m256i found = _mm256_setzero_si256();
+        for (std::size_t i = at; i != at + stretch; i += 64) {
+          found = _mm256_or_si256(found, _mm256_or_si256(exceeds(b + i), exceeds(b + i + 32)));
+        }
+        if (_mm256_testz_si256(found, found) == 0) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// A tile whose pairs of b fit: three operations for 32 products, and nothing to widen.
+template <std::size_t rows>
+void multiply_pairs(const GemmBlock& block, const Tile& tile) noexcept {
+  __m256i acc_i32x8[rows][2];
+  for (std::size_t row = 0; row < rows; ++row) {
+    acc_i32x8[row][0] = load(tile.offset);
+    acc_i32x8[row][1] = load(tile.offset + 8);
+  }
+  const __m256i ones_i16x16 = _mm256_set1_epi16(1);
+  for (std::size_t segment = 0; segment < block.segments; ++segment) {
+    const std::uint8_t* a = tile.a + block.a_offsets[segment];
+    const std::uint8_t* b = tile.b + block.b_offsets[segment];
+    for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr, a += 4) {
+      const auto* b_x32 = reinterpret_cast<const __m256i*>(b);
+      for (std::size_t row = 0; row < rows; ++row) {
+        int group;
+        __builtin_memcpy(&group, a + row * block.a_row_stride, sizeof(group));
+        const __m256i a_x32 = _mm256_set1_epi32(group);
+        for (std::size_t half = 0; half < 2; ++half) {
+          const __m256i pairs_i16x16 = _mm256_maddubs_epi16(a_x32, _mm256_load_si256(b_x32 + half));
+          acc_i32x8[row][half] = _mm256_add_epi32(acc_i32x8[row][half], _mm256_madd_epi16(pairs_i16x16, ones_i16x16));
+        }
+      }
+    }
+  }
+  store_rows(block, tile, acc_i32x8);
+}
+
+using TileFunction = void (*)(const GemmBlock& block, const Tile& tile) noexcept;
+constexpr TileFunction kPairsFunctions[kMr] = {multiply_pairs<1>, multiply_pairs<2>, multiply_pairs<3>,
+                                               multiply_pairs<4>, multiply_pairs<5>, multiply_pairs<6>};
+
+// Rows that a look at all of b is worth: it costs about as much as two of them.
+constexpr std::size_t kManyRows = 24;
+
 void multiply(const GemmBlock& block) noexcept {
   const Parts parts(block.m, kMr);
   const std::size_t columns = panels_at_once(block) * kNr;
   for (std::size_t first = 0; first < block.n; first += columns) {
     const std::size_t end = block.n - first < columns ? block.n : first + columns;
+    if (block.runs * block.m >= kManyRows && pairs_fit(block, first, end)) {
+      for_each_tile(block, kMr, kNr, first, end,
+                    [&](const Tile& tile) noexcept { kPairsFunctions[tile.rows - 1](block, tile); });
+      continue;
+    }
     for (std::size_t run = 0; run < block.runs; ++run) {
       for (std::size_t part = 0; part < parts.count; ++part) {
         kRowsFunctions[parts.rows_of(part) - 1](block, run, parts.first_row(part), first, end);

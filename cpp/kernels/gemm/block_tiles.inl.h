@@ -41,15 +41,23 @@ inline Tile tile_of(const GemmBlock& block, std::size_t nr, std::size_t panel, s
           block.sums == nullptr ? nullptr : block.sums + place};
 }
 
-// Calls multiply_tile(tile) for all tiles of at most mr rows, those of a panel together.
+// Calls multiply_tile(tile) for all tiles of at most mr rows by the columns from `first` to before `end`, those of a
+// panel together.
 template <class Function>
-inline void for_each_tile(const GemmBlock& block, std::size_t mr, std::size_t nr, Function multiply_tile) noexcept {
+inline void for_each_tile(const GemmBlock& block, std::size_t mr, std::size_t nr, std::size_t first, std::size_t end,
+                          Function multiply_tile) noexcept {
   const Parts parts(block.m, mr);
-  for (std::size_t panel = 0; panel < block.n; panel += nr) {
+  for (std::size_t panel = first; panel < end; panel += nr) {
     for (std::size_t run = 0; run < block.runs; ++run) {
       for (std::size_t part = 0; part < parts.count; ++part) {
         multiply_tile(tile_of(block, nr, panel, run, parts.first_row(part), parts.rows_of(part)));
       }
     }
   }
+}
+
+// The same for all columns.
+template <class Function>
+inline void for_each_tile(const GemmBlock& block, std::size_t mr, std::size_t nr, Function multiply_tile) noexcept {
+  for_each_tile(block, mr, nr, 0, block.n, multiply_tile);
 }

@@ -42,7 +42,8 @@
 //   sums: null, or where runs of m rows of n sums go in place of codes, as many elements apart; output, multiplier,
 //      output_zero_point and flip are not read then. Where accumulates is set they are added to what is there
 //
-// No intermediate saturates (vpmaddubsw is out: 255 * 127 * 2 does not fit 16 bits). A product is within
+// No intermediate saturates (255 * 127 * 2 does not fit 16 bits: vpmaddubsw is out for most filters). A product is
+// within
 // +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
 // Contract: reads the operands, of a perhaps also what lies between its runs, and writes the n codes or sums of each
