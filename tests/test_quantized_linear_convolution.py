@@ -257,6 +257,25 @@ def test_products_at_the_ends_of_the_range(
         assert_matches_reference(devices, OperatorCase(case.operator, without_zero_points, case.attributes))
 
 
+@pytest.mark.parametrize("types", ALL_TYPES, ids=lambda types: f"{types.input}-{types.filter}-{types.output}")
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_filters_of_seven_bits(
+    devices: Devices, random_numbers: np.random.Generator, types: ConvolutionTypes, sign: int
+) -> None:
+    """Sums of two products that just fit 16 bits, in all of a filter, and in all but one pair."""
+    shape = ConvolutionShape(8, 19, (7, 6), (3, 3))
+    case = packed_case(shape, types, random_numbers, operand_fill=highest_integers)
+    middle = 128 if types.filter == "UINT8" else 0
+    codes = sign * random_numbers.choice(np.array([-64, 0, 1, 63, 64]), element_span(shape.filter_sizes, None))
+    for first, second in ((64, 64), (65, 64)):
+        pair = codes.reshape(shape.filter_sizes).copy()
+        pair[18, 4:6, 2, 1] = sign * first, sign * second
+        content = (pair + middle).astype(NUMPY_TYPES[types.filter]).reshape(-1)
+        filters = StridedTensor(types.filter, shape.filter_sizes, None, content)
+        tensors = {**case.tensors, "filter_tensor": filters}
+        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
+
+
 @st.composite
 def shapes(draw: st.DrawFn) -> ConvolutionShape:
     """Made from the output's sizes, so that every draw is a convolution."""
