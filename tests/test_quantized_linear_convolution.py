@@ -262,15 +262,15 @@ def test_products_at_the_ends_of_the_range(
 def test_filters_of_seven_bits(
     devices: Devices, random_numbers: np.random.Generator, types: ConvolutionTypes, sign: int
 ) -> None:
-    """Sums of two products that just fit 16 bits, in all of a filter, and in all but one pair."""
-    shape = ConvolutionShape(8, 19, (7, 6), (3, 3))
+    """Sums of two products that just fit 16 bits, in all of a filter, and in all but one channel."""
+    shape = ConvolutionShape(8, 19, (9, 8), (3, 3))
     case = packed_case(shape, types, random_numbers, operand_fill=highest_integers)
     middle = 128 if types.filter == "UINT8" else 0
     codes = sign * random_numbers.choice(np.array([-64, 0, 1, 63, 64]), element_span(shape.filter_sizes, None))
     for first, second in ((64, 64), (65, 64)):
-        pair = codes.reshape(shape.filter_sizes).copy()
-        pair[18, 4:6, 2, 1] = sign * first, sign * second
-        content = (pair + middle).astype(NUMPY_TYPES[types.filter]).reshape(-1)
+        channels = codes.reshape(shape.filter_sizes).copy()
+        channels[18, 0::2], channels[18, 1::2] = sign * first, sign * second
+        content = (channels + middle).astype(NUMPY_TYPES[types.filter]).reshape(-1)
         filters = StridedTensor(types.filter, shape.filter_sizes, None, content)
         tensors = {**case.tensors, "filter_tensor": filters}
         assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
