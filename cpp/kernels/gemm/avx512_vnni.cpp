@@ -26,9 +26,25 @@ constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
 // may point behind an operand.
 constexpr std::size_t kPrefetchedBytes = 8 * 4 * kNr, kLongRow = 1024;
 
+// Where rows of a follow each other without a gap, those behind a block are mostly the next block's. Their lines come
+// to the level-2 cache while this one is multiplied, a few bytes in each step of k: nothing in the order of the loads
+// tells the hardware so early.
+struct Ahead {
+  const std::uint8_t* rows;
+  std::size_t step_bytes;
+};
+
+Ahead ahead_of(const GemmBlock& block) noexcept {
+  const std::size_t tiles = (block.m + kMr - 1) / kMr * ((block.n + kNr - 1) / kNr), steps = tiles * (block.k / 4);
+  const bool is_dense = block.runs == 1 && block.segments == 1 && block.k == block.a_row_stride;
+  if (!is_dense || steps == 0) return {block.a, 0};
+  const std::size_t bytes = block.m * block.a_row_stride;
+  return {block.a + bytes, bytes / steps};
+}
+
 // A tile of up to 16 columns is one vector wide. Its rows are those of one run, or half of them those of the next.
 template <std::size_t rows, std::size_t vectors, std::size_t runs = 1>
-void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
+void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead) noexcept {
   constexpr std::size_t of_run = rows / runs;
   const auto place = [&](std::size_t row) __attribute__((always_inline)) {
     return row / of_run * block.a_run_stride + row % of_run * block.a_row_stride;
@@ -38,11 +54,14 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[row][v] = _mm512_loadu_si512(tile.offset + 16 * v);
   }
+  const std::uint8_t* next_rows = ahead.rows;
   for (std::size_t segment = 0; segment < block.segments; ++segment) {
     const std::uint8_t* a = tile.a + block.a_offsets[segment];
     const std::uint8_t* b = tile.b + block.b_offsets[segment];
     const auto multiply_until = [&](const std::uint8_t* end) __attribute__((always_inline)) {
       for (; b != end; b += 4 * kNr, a += 4) {
+        _mm_prefetch(next_rows, _MM_HINT_T1);
+        next_rows += ahead.step_bytes;
         __m512i b_x64[vectors];
         for (std::size_t v = 0; v < vectors; ++v) {
           _mm_prefetch(b + kPrefetchedBytes + 64 * v, _MM_HINT_T0);
@@ -102,7 +121,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile) noexcept {
   }
 }
 
-using TileFunction = void (*)(const GemmBlock& block, const Tile& tile) noexcept;
+using TileFunction = void (*)(const GemmBlock& block, const Tile& tile, const Ahead& ahead) noexcept;
 
 template <std::size_t vectors>
 constexpr TileFunction kTileFunctions[kMr] = {
@@ -131,15 +150,17 @@ void multiply_pairs(const GemmBlock& block) noexcept {
       const Tile tile = tile_of(block, kNr, panel, run, 0, runs * block.m);
       const auto& functions = tile.columns > 16 ? kPairFunctions<2> : kPairFunctions<1>;
       const auto& last_functions = tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>;
-      (runs == 2 ? functions : last_functions)[block.m - 1](block, tile);
+      (runs == 2 ? functions : last_functions)[block.m - 1](block, tile, {block.a, 0});
     }
   }
 }
 
 void multiply(const GemmBlock& block) noexcept {
   if (takes_pairs(block)) return multiply_pairs(block);
+  Ahead ahead = ahead_of(block);
   for_each_tile(block, kMr, kNr, [&](const Tile& tile) noexcept {
-    (tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>)[tile.rows - 1](block, tile);
+    (tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>)[tile.rows - 1](block, tile, ahead);
+    ahead.rows += ahead.step_bytes * (block.k / 4);
   });
 }
 
