@@ -1,6 +1,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -21,11 +23,21 @@ namespace py = pybind11;
 namespace dmlcpu {
 namespace {
 
-// The arguments of a call, positional ones first.
+// The arguments of a call, positional ones first; of a list what is in it now.
 constexpr std::size_t kMostArguments = 24;
 struct Arguments {
   std::array<PyObject*, kMostArguments> objects;
+  std::array<py::object, kMostArguments> snapshots;
   std::size_t count = 0;
+
+  void add(PyObject* object) {
+    if (PyList_CheckExact(object)) {
+      snapshots[count] = py::reinterpret_steal<py::object>(PyList_AsTuple(object));
+      if (!snapshots[count]) throw py::error_already_set();
+      object = snapshots[count].ptr();
+    }
+    objects[count++] = object;
+  }
 };
 
 // Everything that the checks of a call depend on: of arrays all but the elements, of numbers the values.
@@ -38,15 +50,25 @@ class Signature {
   bool take(const py::tuple& positional, const py::dict& named, Arguments& arguments) {
     const auto positional_count = static_cast<std::size_t>(PyTuple_GET_SIZE(positional.ptr()));
     if (positional_count + named.size() > kMostArguments || !put(positional_count)) return false;
+    // Snapshots first: they allocate, which may run anything.
     for (std::size_t i = 0; i < positional_count; ++i) {
-      arguments.objects[arguments.count++] = PyTuple_GET_ITEM(positional.ptr(), static_cast<Py_ssize_t>(i));
-      if (!put_object(arguments.objects[i])) return false;
+      arguments.add(PyTuple_GET_ITEM(positional.ptr(), static_cast<Py_ssize_t>(i)));
     }
     for (const auto& [name, object] : named) {
-      arguments.objects[arguments.count++] = object.ptr();
-      if (!put_name(name.ptr()) || !put_object(object.ptr())) return false;
+      if (!put_name(name.ptr())) return false;
+      arguments.add(object.ptr());
+    }
+    for (std::size_t i = 0; i < arguments.count; ++i) {
+      if (!put_object(arguments.objects[i])) return false;
     }
     return true;
+  }
+
+  bool is_constant(PyObject* object) const {
+    const auto is_type = [&](const py::object& type) {
+      return reinterpret_cast<PyObject*>(Py_TYPE(object)) == type.ptr();
+    };
+    return std::ranges::any_of(constant_types_, is_type);
   }
 
   std::string_view bytes() const {
@@ -80,22 +102,13 @@ class Signature {
     if (object == Py_None) return put(Kind::none);
     if (is_plain_array(object)) return put_array(py::reinterpret_borrow<py::array>(object));
     if (is_plain_scalar(object)) return put(Kind::scalar) && put(std::bit_cast<std::uint64_t>(Py_TYPE(object)));
-    if (PyList_CheckExact(object)) {
-      const auto snapshot = py::reinterpret_steal<py::object>(PyList_AsTuple(object));
-      if (!snapshot) throw py::error_already_set();
-      return put_object(snapshot.ptr());
-    }
     if (PyTuple_CheckExact(object)) {
       const Py_ssize_t length = PyTuple_GET_SIZE(object);
       bool fits = put(Kind::sequence) && put(static_cast<std::uint64_t>(length));
       for (Py_ssize_t i = 0; i < length && fits; ++i) fits = put_integer(PyTuple_GET_ITEM(object, i));
       return fits;
     }
-    for (const py::object& type : constant_types_) {
-      if (reinterpret_cast<PyObject*>(Py_TYPE(object)) == type.ptr()) {
-        return put(Kind::constant) && put(std::bit_cast<std::uint64_t>(object));
-      }
-    }
+    if (is_constant(object)) return put(Kind::constant) && put(std::bit_cast<std::uint64_t>(object));
     if (PyBool_Check(object)) return put(Kind::boolean) && put(object == Py_True);
     if (PyFloat_CheckExact(object)) {
       return put(Kind::real) && put(std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(object)));
@@ -138,8 +151,8 @@ struct Call {
   py::object compiled;  // keeps the operator
   const BoundOperator* bound;
   std::vector<Tensor> tensors;
-  py::object result_type;              // of several outputs
-  std::vector<py::object> identities;  // the other arguments: constants are known by their addresses
+  py::object result_type;             // of several outputs
+  std::vector<py::object> constants;  // which a signature knows by their addresses
 };
 
 bool has_elements(PyObject* object) { return is_plain_array(object) || is_plain_scalar(object); }
@@ -175,6 +188,9 @@ class CallMemo {
  public:
   explicit CallMemo(std::vector<py::object> constant_types) : constant_types_(std::move(constant_types)) {}
 
+  // By tensor, the number of the argument that it comes from, or none, and the array that it became, or None.
+  using Bindings = std::vector<std::pair<std::optional<std::size_t>, py::object>>;
+
   // What the function returns, or None if no such call is known, or an output's memory may meet another tensor's.
   py::object recall(const py::tuple& positional, const py::dict& named) const {
     Signature signature(constant_types_);
@@ -203,22 +219,29 @@ class CallMemo {
     return result_of(std::span(outputs).first(output_count), call->result_type);
   }
 
-  // By tensor, the number of the argument that it comes from, or none, and the array that it became, or None.
-  using Bindings = std::vector<std::pair<std::optional<std::size_t>, py::object>>;
-
-  // Remembers a call that has been made, if all that it did follows from its signature.
-  //
-  // results: the outputs, as the function returned them.
-  void remember(const py::tuple& positional, const py::dict& named, const py::object& compiled, const Bindings& bound,
-                const py::tuple& results, py::object result_type) {
+  // What tells a call from others, if that tells everything, and such a call was made before: one that does not come
+  // again, as with numbers that are computed, is not worth remembering. Else None.
+  py::object sign(const py::tuple& positional, const py::dict& named) {
     Signature signature(constant_types_);
     Arguments arguments;
-    if (!signature.take(positional, named, arguments)) return;
+    if (!signature.take(positional, named, arguments) || !seen_before(signature.bytes())) return py::none();
+    return py::bytes(signature.bytes());
+  }
+
+  // Remembers a call that has been made, if its arguments are what they were when they were signed, and all that it did
+  // follows from that.
+  //
+  // results: the outputs, as the function returned them.
+  void remember(const py::bytes& signed_before, const py::tuple& positional, const py::dict& named,
+                const py::object& compiled, const Bindings& bound, const py::tuple& results, py::object result_type) {
+    Signature signature(constant_types_);
+    Arguments arguments;
+    if (!signature.take(positional, named, arguments) || signature.bytes() != std::string_view(signed_before)) return;
     Call call{compiled, &compiled.cast<const BoundOperator&>(), {}, std::move(result_type), {}};
     if (!describe(call, arguments, bound, results)) return;
     for (std::size_t i = 0; i < arguments.count; ++i) {
-      if (has_elements(arguments.objects[i])) continue;
-      call.identities.push_back(py::reinterpret_borrow<py::object>(arguments.objects[i]));
+      if (!signature.is_constant(arguments.objects[i])) continue;
+      call.constants.push_back(py::reinterpret_borrow<py::object>(arguments.objects[i]));
     }
     insert(signature.bytes(), std::make_shared<const Call>(std::move(call)));
   }
@@ -231,7 +254,7 @@ class CallMemo {
   using Calls = std::unordered_map<std::string, std::shared_ptr<const Call>, Hash, std::equal_to<>>;
 
   // Numbers are part of signatures: a program may bring new ones for ever.
-  static constexpr std::size_t kMostCalls = 1024;
+  static constexpr std::size_t kMostCalls = 1024, kMostSeen = 1 << 14;
 
   static bool describe(Call& call, const Arguments& arguments, const Bindings& bound, const py::tuple& results) {
     const auto rules = call.bound->rules();
@@ -271,6 +294,13 @@ class CallMemo {
            rule.accept(py::reinterpret_borrow<py::array>(array)) != nullptr;
   }
 
+  // By hash: a signature that is taken for another's second is remembered early, and no more.
+  bool seen_before(std::string_view signature) {
+    const std::lock_guard lock(mutex_);
+    if (seen_.size() >= kMostSeen) seen_.clear();
+    return !seen_.insert(Hash()(signature)).second;
+  }
+
   std::shared_ptr<const Call> find(std::string_view signature) const {
     const std::lock_guard lock(mutex_);
     const auto found = calls_.find(signature);
@@ -288,6 +318,7 @@ class CallMemo {
   std::vector<py::object> constant_types_;
   mutable std::mutex mutex_;
   Calls calls_;
+  std::unordered_set<std::size_t> seen_;
 };
 
 }  // namespace
@@ -295,8 +326,9 @@ class CallMemo {
 void register_call_memo(py::module_& module) {
   py::class_<CallMemo> type(module, "CallMemo");
   type.def("recall", &CallMemo::recall, py::arg("positional"), py::arg("named"))
-      .def("remember", &CallMemo::remember, py::arg("positional"), py::arg("named"), py::arg("operator"),
-           py::arg("bound"), py::arg("results"), py::arg("result_type"));
+      .def("sign", &CallMemo::sign, py::arg("positional"), py::arg("named"))
+      .def("remember", &CallMemo::remember, py::arg("signature"), py::arg("positional"), py::arg("named"),
+           py::arg("operator"), py::arg("bound"), py::arg("results"), py::arg("result_type"));
   forbid_new(type);
   module.def(
       "new_call_memo",

@@ -40,8 +40,10 @@ def new_call_memo(constant_types: Sequence[type]) -> CallMemo: ...
 
 class CallMemo:
     def recall(self, positional: tuple[Any, ...], named: dict[str, Any]) -> Any: ...
+    def sign(self, positional: tuple[Any, ...], named: dict[str, Any]) -> bytes | None: ...
     def remember(
         self,
+        signature: bytes,
         positional: tuple[Any, ...],
         named: dict[str, Any],
         operator: BoundOperator,

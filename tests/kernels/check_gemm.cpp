@@ -235,6 +235,16 @@ void check_gemm(Check& check) {
     }
   }
   check_random(5, 14, 300, round_up(1400, kr), 16);
+  // More segments and more panels than a kernel may take at a time.
+  for (const std::size_t segments :
+       Sizes{std::size_t{31}, std::size_t{32}, std::size_t{33}, std::size_t{64}, std::size_t{65}, std::size_t{129}}) {
+    for (const std::size_t k : Sizes{kr, 5 * kr}) check_random(2, 7, nr + 9, k, 0, segments);
+  }
+  for (const std::size_t panels :
+       Sizes{std::size_t{15}, std::size_t{16}, std::size_t{17}, std::size_t{32}, std::size_t{33}}) {
+    check_random(2, 8, panels * nr, kr, 0, 1);
+    check_random(2, 8, panels * nr + 9, kr, 0, 2);
+  }
   // Rows too long for the level-1 cache, in one segment.
   for (const std::size_t m : Sizes{std::size_t{1}, std::size_t{20}, std::size_t{49}, std::size_t{75}}) {
     for (const std::size_t n : Sizes{nr, 2 * nr, 3 * nr + 1, 7 * nr - 1}) {

@@ -34,6 +34,7 @@ constexpr std::size_t kMr = 6, kNr = 16, kKr = 4;
 constexpr std::size_t kMostTerms = 1024, kMostPieces = 32;
 struct Piece {
   std::size_t offset, terms;
+  std::size_t end() const noexcept { return offset + terms * kNr; }
 };
 template <std::size_t rows>
 struct Terms {
@@ -85,12 +86,10 @@ inline void take_terms(const GemmBlock& block, const Tile& tile, Position& next,
     const std::size_t left = block.k - next.k, room = kMostTerms - terms.count, count = left < room ? left : room;
     widen(tile.a + block.a_offsets[next.segment] + next.k, block.a_row_stride, count, terms);
     const std::size_t offset = block.b_offsets[next.segment] + next.k * kNr;
-    Piece* last = terms.pieces + terms.piece_count - 1;
-    if (terms.piece_count != 0 && last->offset + last->terms * kNr == offset) {
-      last->terms += count;
-    } else {
-      terms.pieces[terms.piece_count++] = {offset, count};
+    if (terms.piece_count == 0 || terms.pieces[terms.piece_count - 1].end() != offset) {
+      terms.pieces[terms.piece_count++] = {offset, 0};
     }
+    terms.pieces[terms.piece_count - 1].terms += count;
     next.k += count;
     if (next.k == block.k) next = {next.segment + 1, 0};
   }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from dmlcpu import _core
 from dmlcpu.compiled_operator import native_operator
@@ -27,9 +27,10 @@ def operator_function(
 ) -> Callable[[Callable[Concatenate[FunctionCall, P], R]], Callable[P, R]]:
     """Make a function of the one below it, which is passed its call first, before the caller's arguments.
 
-    What a call does follows from the types, shapes, strides and numbers of its arguments. So a call is remembered by
-    these, with the operator that it ended in and the arguments that its tensors came from; the next one like it is
-    dispatched by the native module, which takes a twentieth of the time of checking and arranging the arguments again.
+    What a call does follows from the types, shapes, strides and numbers of its arguments. So one that comes a second
+    time is remembered by these, with the operator that it ended in and the arguments that its tensors came from; from
+    then on it is dispatched by the native module, which takes a twentieth of the time of checking and arranging the
+    arguments.
 
     Args:
         desc_type: The desc of the function's operator.
@@ -37,44 +38,67 @@ def operator_function(
 
     def decorate(function: Callable[Concatenate[FunctionCall, P], R]) -> Callable[P, R]:
         memo = _core.new_call_memo([Device, TensorDataType])
-        signature = inspect.signature(function)
-        signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        own, *parameters = inspect.signature(function).parameters.values()
+        signature = inspect.signature(function).replace(parameters=parameters)
 
         @functools.wraps(function)
         def call_operator(*args: P.args, **kwargs: P.kwargs) -> R:
             known: R | None = memo.recall(args, kwargs)
             if known is not None:
                 return known
+            call = FunctionCall(function.__name__, desc_type, cast(Any, kwargs.get("device")))
+            # Nobody may change a list of numbers between the signature and the call.
+            positional = tuple(map(_snapshot, args))
+            named = {name: _snapshot(value) for name, value in kwargs.items()}
+            signed = memo.sign(positional, named)
             try:
-                arguments: Mapping[str, Any] = signature.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}: {error}") from None
-            call = FunctionCall(function.__name__, desc_type, arguments.get("device"))
-            result = function(call, *args, **kwargs)
-            if call.dispatched:
-                _remember(memo, call, signature, args, kwargs, result)
+                result = function(call, *positional, **named)
+            except TypeError:
+                _check_names(call, signature, args, kwargs)
+                raise
+            if signed is not None and call.dispatched:
+                _remember(memo, signed, call, signature, positional, named, result)
             return result
 
+        call_operator.__annotations__ = {
+            name: hint for name, hint in function.__annotations__.items() if name != own.name
+        }
         call_operator.__signature__ = signature  # type: ignore[attr-defined]  # functions have it, their stub not
         return call_operator
 
     return decorate
 
 
+def _snapshot(value: Any) -> Any:
+    """Return a list of integers as a tuple, and everything else as it is."""
+    if type(value) is not list:
+        return value
+    entries = tuple(value)
+    return entries if all(type(entry) is int for entry in entries) else value
+
+
+def _check_names(call: FunctionCall, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+    """Raise if the arguments are too many, too few, or of other names."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{call.function}: {error}") from None
+
+
 def _remember(
     memo: _core.CallMemo,
+    signed: bytes,
     call: FunctionCall,
     signature: inspect.Signature,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    positional: tuple[Any, ...],
+    named: dict[str, Any],
     result: Any,
 ) -> None:
     """Tell the memo which argument each tensor came from, and what it became."""
-    numbers = dict(
-        zip((*list(signature.parameters)[: len(args)], *kwargs), range(len(args) + len(kwargs)), strict=True)
-    )
+    given = (*list(signature.parameters)[: len(positional)], *named)
+    numbers = {name: number for number, name in enumerate(given)}
     compiled, arrays = call.dispatched[0]
     fields = OPERATORS[compiled.desc.operator_type].tensors
     bound = [(numbers.get(argument_of(field.name)), arrays.get(field.name)) for field in fields]
     results = result if isinstance(result, tuple) else (result,)
-    memo.remember(args, kwargs, native_operator(compiled), bound, results, type(result))
+    memo.remember(signed, positional, named, native_operator(compiled), bound, results, type(result))
