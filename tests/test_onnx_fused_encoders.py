@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
-import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import dmlcpu
+from encoder_checks import (
+    SHAPES,
+    assert_like_onnxruntime,
+    assert_same_bits_on_every_device,
+    assert_same_without_onnxruntime,
+)
 from fused_encoders import FORMS, LAYERS, STYLES, fused_encoder
-from test_onnx_text_encoders import SHAPES, results
-from text_encoders import token_feeds
 
 encoders = pytest.mark.parametrize(("style", "form"), [(style, form) for style in STYLES for form in FORMS])
 
@@ -21,38 +22,17 @@ encoders = pytest.mark.parametrize(("style", "form"), [(style, form) for style i
 @encoders
 def test_like_onnxruntime(style: str, form: str) -> None:
     """Floats to their last bits; codes of which one is rounded otherwise are 0.4 % of a range away."""
-    model = fused_encoder(style, form)
-    session = dmlcpu.InferenceSession(model)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    other = onnxruntime.InferenceSession(model, options)
-    most = 1e-5 if form == "floats" else 0.02
-    for seed, (batch, tokens) in enumerate((*SHAPES, (1, 1), (2, 1))):
-        feeds = token_feeds(seed, batch, tokens)
-        [partition] = session.partitions({name: feed.shape for name, feed in feeds.items()})
-        assert partition.provider == "dmlcpu"
-        expected = results(other, feeds)
-        np.testing.assert_allclose(results(session, feeds), expected, rtol=0, atol=most * np.abs(expected).max())
+    assert_like_onnxruntime(fused_encoder(style, form), 1e-5 if form == "floats" else 0.02, (*SHAPES, (1, 1), (2, 1)))
 
 
 @encoders
 def test_the_same_bits_on_every_device(devices: Mapping[str, dmlcpu.Device], style: str, form: str) -> None:
-    feeds = token_feeds(1, 3, 12)
-    outputs = {
-        label: results(dmlcpu.InferenceSession(fused_encoder(style, form), device=device), feeds)
-        for label, device in devices.items()
-    }
-    first = next(iter(outputs.values()))
-    for label, output in outputs.items():
-        np.testing.assert_array_equal(output, first, err_msg=label)
+    assert_same_bits_on_every_device(devices, fused_encoder(style, form))
 
 
 @encoders
 def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch, style: str, form: str) -> None:
-    model, feeds = fused_encoder(style, form), token_feeds(2, 2, 7)
-    expected = results(dmlcpu.InferenceSession(model), feeds)
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    np.testing.assert_array_equal(results(dmlcpu.InferenceSession(model), feeds), expected)
+    assert_same_without_onnxruntime(monkeypatch, fused_encoder(style, form))
 
 
 @pytest.mark.parametrize("form", FORMS[1:])

@@ -2,67 +2,43 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 import dmlcpu
 from dmlcpu.cli.application import application
 from dmlcpu.errors import BindingError
+from encoder_checks import (
+    assert_like_onnxruntime,
+    assert_same_bits_on_every_device,
+    assert_same_without_onnxruntime,
+    results,
+)
 from text_encoders import FORMS, STYLES, TOKENS, quantized_encoder, token_feeds
 
-SHAPES = ((1, 5), (3, 12), (2, 22))
-
 encoders = pytest.mark.parametrize(("style", "form"), [(style, form) for style in STYLES for form in FORMS])
-
-
-def results(session: Any, feeds: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    [result] = session.run(None, feeds)
-    return np.asarray(result)
 
 
 @encoders
 def test_like_onnxruntime(style: str, form: str) -> None:
     """But for codes that are rounded otherwise: of 256, one is 0.4 % of the range."""
     model = quantized_encoder(style, form)
-    session = dmlcpu.InferenceSession(model)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    other = onnxruntime.InferenceSession(model, options)
-    for seed, (batch, tokens) in enumerate(SHAPES):
-        feeds = token_feeds(seed, batch, tokens)
-        [partition] = session.partitions({name: feed.shape for name, feed in feeds.items()})
-        assert partition.provider == "dmlcpu"
-        assert {"GATHER", "ELEMENT_WISE_LOGICAL"} & {step.type for step in partition.steps}
-        expected = results(other, feeds)
-        np.testing.assert_allclose(results(session, feeds), expected, rtol=0, atol=0.02 * np.abs(expected).max())
+    assert_like_onnxruntime(model, 0.02, some_of=("GATHER", "ELEMENT_WISE_LOGICAL"))
 
 
 @encoders
 def test_the_same_bits_on_every_device(devices: Mapping[str, dmlcpu.Device], style: str, form: str) -> None:
-    feeds = token_feeds(1, 3, 12)
-    outputs = {
-        label: results(dmlcpu.InferenceSession(quantized_encoder(style, form), device=device), feeds)
-        for label, device in devices.items()
-    }
-    first = next(iter(outputs.values()))
-    for label, output in outputs.items():
-        np.testing.assert_array_equal(output, first, err_msg=label)
+    assert_same_bits_on_every_device(devices, quantized_encoder(style, form))
 
 
 @encoders
 def test_without_onnxruntime(monkeypatch: pytest.MonkeyPatch, style: str, form: str) -> None:
-    model, feeds = quantized_encoder(style, form), token_feeds(2, 2, 7)
-    expected = results(dmlcpu.InferenceSession(model), feeds)
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    np.testing.assert_array_equal(results(dmlcpu.InferenceSession(model), feeds), expected)
+    assert_same_without_onnxruntime(monkeypatch, quantized_encoder(style, form))
 
 
 @pytest.mark.parametrize("form", FORMS)
