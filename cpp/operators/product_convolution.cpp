@@ -86,6 +86,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   Activations prepare_activations(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                                   std::uint8_t* own) const noexcept;
   void sum_activations(const Activations& activations, const Tile& tile, std::int32_t* sums) const noexcept;
+  std::size_t next_rows(const Tile& tile) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                 std::uint8_t* own) const noexcept;
   void finish_tile(const ConvolutionDispatch& dispatch, const Tile& tile) const noexcept;
@@ -297,6 +298,13 @@ void ProductConvolution::sum_activations(const Activations& activations, const T
   }
 }
 
+// How many pixels of the next tile follow those of this one, where they are read as they stand, one tap each.
+std::size_t ProductConvolution::next_rows(const Tile& tile) const noexcept {
+  if (plan_.source != ActivationsFrom::input || !geometry_.pointwise()) return 0;
+  const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
+  return as_size(std::min(behind, tile.pixels()));
+}
+
 void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
                                   std::uint8_t* own) const noexcept {
   const Activations activations = prepare_activations(dispatch, planes, tile, own);
@@ -337,7 +345,8 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
                     .output = ends_in_sums ? nullptr : results,
                     .output_row_stride = direct ? tile.output_row_stride : as_size(channels),
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
-                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr});
+                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
+                    .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (!direct) spread(results, tile, channels, output);
   }
 }

@@ -145,7 +145,8 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .output_row_stride = operands.output_stride,
                  .output_run_stride = operands.output_run_stride,
                  .sums = product.ends_in_sums ? sums.data() : nullptr,
-                 .accumulates = product.accumulates});
+                 .accumulates = product.accumulates,
+                 .next_rows = check.below(3) * product.m});
 
   for (std::size_t run = 0; run < product.runs; ++run) {
     for (std::size_t row = 0; row < product.m; ++row) {

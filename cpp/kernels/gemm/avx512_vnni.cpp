@@ -26,20 +26,18 @@ constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
 // may point behind an operand.
 constexpr std::size_t kPrefetchedBytes = 8 * 4 * kNr, kLongRow = 1024;
 
-// Where rows of a follow each other without a gap, those behind a block are mostly the next block's. Their lines come
-// to the level-2 cache while this one is multiplied, a few bytes in each step of k: nothing in the order of the loads
-// tells the hardware so early.
+// The lines of the next block's rows come to the level-2 cache while this one is multiplied, a few bytes in each step
+// of k: nothing in the order of the loads tells the hardware so early.
 struct Ahead {
   const std::uint8_t* rows;
   std::size_t step_bytes;
 };
 
 Ahead ahead_of(const GemmBlock& block) noexcept {
-  const std::size_t tiles = (block.m + kMr - 1) / kMr * ((block.n + kNr - 1) / kNr), steps = tiles * (block.k / 4);
-  const bool is_dense = block.runs == 1 && block.segments == 1 && block.k == block.a_row_stride;
-  if (!is_dense || steps == 0) return {block.a, 0};
-  const std::size_t bytes = block.m * block.a_row_stride;
-  return {block.a + bytes, bytes / steps};
+  const std::size_t tiles = (block.m + kMr - 1) / kMr * ((block.n + kNr - 1) / kNr);
+  const std::size_t steps = tiles * block.runs * block.segments * (block.k / 4);
+  if (block.next_rows == 0 || steps == 0) return {block.a, 0};
+  return {block.a + block.runs * block.m * block.a_row_stride, block.next_rows * block.a_row_stride / steps};
 }
 
 // A tile of up to 16 columns is one vector wide. Its rows are those of one run, or half of them those of the next.
@@ -160,7 +158,7 @@ void multiply(const GemmBlock& block) noexcept {
   Ahead ahead = ahead_of(block);
   for_each_tile(block, kMr, kNr, [&](const Tile& tile) noexcept {
     (tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>)[tile.rows - 1](block, tile, ahead);
-    ahead.rows += ahead.step_bytes * (block.k / 4);
+    ahead.rows += ahead.step_bytes * block.segments * (block.k / 4);
   });
 }
 

@@ -83,6 +83,7 @@ struct GemmBlock {
   std::size_t output_run_stride;
   std::int32_t* sums = nullptr;
   bool accumulates = false;
+  std::size_t next_rows = 0;  // rows of a behind these that the next block has: a kernel may fetch them meanwhile
 };
 
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;
