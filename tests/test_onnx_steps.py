@@ -140,3 +140,20 @@ def test_scales_that_keep_no_codes(random_numbers: np.random.Generator, scale: f
     parameters = Parameters(np.float32(scale), 7, np.dtype("uint8"))
     np.testing.assert_array_equal(result, quantize(parameters.floats(), parameters)[x.T])
     assert (scale == 0.1) == np.array_equal(result, x.T)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_lengths_of_transposed_codes(random_numbers: np.random.Generator, keepdims: int) -> None:
+    """The second axis is none of channels: the floats are computed once, row by row, for length and quotient."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 49, 4, 8)), 0.02, np.uint8(121))
+    value = builder.node("Transpose", [value], perm=[0, 2, 3, 1])
+    length = builder.node("ReduceL2", [value], axes=[-1], keepdims=keepdims)
+    if not keepdims:
+        length = builder.node("Unsqueeze", [length, np.int64([-1])])
+    quotient = builder.node("Div", [value, length])
+    builder.output(builder.quantized(quotient, 0.005, np.uint8(128)), "uint8")
+    steps = steps_of(builder.build())
+    assert steps.count("ELEMENT_WISE_DEQUANTIZE_LINEAR") == steps.count("REDUCE_MEAN") == 1
+    assert not {"COPY", "FLOAT_POOLING", "FLOAT_TABLE"} & set(steps)
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 49, 4, 8))}, 1)
