@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
-from dmlcpu.onnx.rules.pooling import averaged, maximum
+from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum
 from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
 __all__ = ["RULES", "reduce_max", "sum_of_integers"]
@@ -90,6 +90,14 @@ def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
 
 def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
     """Return the sum over the axes of a node: the mean, as often as there are elements in it."""
+    value = present(inputs[0])
+    is_stack = len(value.shape) == 5 and axes_of(node, inputs, 5) == (1,) and not node.attributes.get("keepdims", 1)
+    if isinstance(value, Table) and value.parameters is not None and is_stack:
+        return StackedSum(lowering, value, lambda: computed(lowering, _multiple_of_mean(lowering, node, inputs)))
+    return _multiple_of_mean(lowering, node, inputs)
+
+
+def _multiple_of_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
     mean = _mean_of_floats(lowering, node, inputs)
     if mean is None:
         [mean] = reduce_mean(lowering, node, inputs)
