@@ -160,9 +160,49 @@ def test_normalization_of_channels_alike(
     model, feeds = builder.build(), {"x": codes(random_numbers, dtype, shape)}
     assert_like_onnxruntime(model, feeds, 1)
     [part] = dmlcpu.InferenceSession(model).partitions()
-    assert {"QUANTIZED_LAYER_NORMALIZATION"} <= {step.type for step in part.steps}
+    assert {"QUANTIZED_GROUP_NORMALIZATION"} <= {step.type for step in part.steps}
     builder.output(result, "float32")
     assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 50), (1, 6, 7, 9), (3, 6, 2, 3, 4)])
+@pytest.mark.parametrize("groups", [6, 3, 1])
+@pytest.mark.parametrize(("x_type", "y_type"), [(x, y) for x in POINT for y in POINT])
+def test_normalization_of_channels_from_codes_to_codes(
+    random_numbers: np.random.Generator, shape: tuple[int, ...], groups: int, x_type: str, y_type: str
+) -> None:
+    """A weight and a bias for each channel; the floats read besides."""
+    builder = Builder(21)
+    value = builder.dequantized(builder.input(x_type, shape), 0.043, POINT[x_type])
+    operator = "InstanceNormalization" if groups == 6 else "GroupNormalization"
+    attributes = {} if groups == 6 else {"num_groups": groups}
+    result = builder.node(operator, [value, *parameters(random_numbers, (6,))], epsilon=1e-3, **attributes)
+    builder.output(builder.quantized(result, 0.02, POINT[y_type]), y_type)
+    feeds = {"x": codes(random_numbers, x_type, shape)}
+    assert steps_of(builder.build()) == ["QUANTIZED_GROUP_NORMALIZATION"]
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
+def test_exported_groups_of_a_function_of_codes(random_numbers: np.random.Generator) -> None:
+    """Groups are normalized where their channels lie: what is between the reshapes has the layout of the images."""
+    shape = (1, 6, 7, 9)
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", shape), 0.05, np.uint8(99))
+    pooled = builder.node("MaxPool", [x], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    function = builder.node("Sigmoid", [pooled])
+    grouped = builder.node("Reshape", [function, np.int64([0, 3, -1])])
+    grouped = builder.dequantized(builder.quantized(grouped, 1 / 256, np.uint8(0)), 1 / 256, np.uint8(0))
+    weights = np.float32([1.5, 0.5, 1]), np.float32([0, 0.5, -0.5])
+    normalized = builder.node("InstanceNormalization", [grouped, *weights])
+    codes_of_rows = builder.quantized(normalized, 0.03, np.uint8(120))
+    result = builder.node("Reshape", [builder.dequantized(codes_of_rows, 0.03, np.uint8(120)), np.int64(shape)])
+    again = builder.node("MaxPool", [result], kernel_shape=[1, 3])
+    builder.output(builder.quantized(again, 0.03, np.uint8(120)), "uint8")
+    model = builder.build()
+    assert_like_onnxruntime(model, {"x": codes(random_numbers, "uint8", shape)}, 1)
+    assert steps_of(model) == ["MAX_POOLING", "CODE_TABLE", "QUANTIZED_GROUP_NORMALIZATION", "MAX_POOLING"]
 
 
 def test_logarithms(random_numbers: np.random.Generator) -> None:

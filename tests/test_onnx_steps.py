@@ -140,3 +140,94 @@ def test_scales_that_keep_no_codes(random_numbers: np.random.Generator, scale: f
     parameters = Parameters(np.float32(scale), 7, np.dtype("uint8"))
     np.testing.assert_array_equal(result, quantize(parameters.floats(), parameters)[x.T])
     assert (scale == 0.1) == np.array_equal(result, x.T)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_lengths_of_transposed_codes(random_numbers: np.random.Generator, keepdims: int) -> None:
+    """The second axis is none of channels: the floats are computed once, row by row, for length and quotient."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 49, 4, 8)), 0.02, np.uint8(121))
+    value = builder.node("Transpose", [value], perm=[0, 2, 3, 1])
+    length = builder.node("ReduceL2", [value], axes=[-1], keepdims=keepdims)
+    if not keepdims:
+        length = builder.node("Unsqueeze", [length, np.int64([-1])])
+    quotient = builder.node("Div", [value, length])
+    builder.output(builder.quantized(quotient, 0.005, np.uint8(128)), "uint8")
+    steps = steps_of(builder.build())
+    assert steps.count("ELEMENT_WISE_DEQUANTIZE_LINEAR") == steps.count("REDUCE_MEAN") == 1
+    assert not {"COPY", "FLOAT_POOLING", "FLOAT_TABLE"} & set(steps)
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 49, 4, 8))}, 1)
+
+
+def split_attention(builder: Builder, rng: np.random.Generator, parts: int, y_type: str) -> tuple[str, str]:
+    """The quantized mean of all parts of a convolution's channels, and their weighted sum."""
+    point = POINTS["uint8"]
+    value = small_convolution(builder, "x", (2, 5, 9, 7), rng)  # to four channels
+    value = builder.dequantized(builder.quantized(value, 0.05, point), 0.05, point)
+    value = builder.node("Reshape", [value, np.int64([2, parts, 4 // parts, 9, 7])])
+    value = builder.dequantized(builder.quantized(value, 0.05, point), 0.05, point)
+    total = builder.node("ReduceSum", [value, np.int64([1])], keepdims=0)
+    mean = builder.quantized(builder.node("ReduceMean", [total], axes=[2, 3]), 0.02, POINTS[y_type])
+    weights = builder.dequantized(builder.input("uint8", (2, parts, 4 // parts, 1, 1), "w"), 0.004, np.uint8(0))
+    weighted = builder.quantized(builder.node("Mul", [value, weights]), 0.04, point)
+    return mean, builder.node("ReduceSum", [builder.dequantized(weighted, 0.04, point), np.int64([1])], keepdims=0)
+
+
+@pytest.mark.parametrize("y_type", TYPES)
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("include", [0, 1])
+def test_split_attention(random_numbers: np.random.Generator, y_type: str, parts: int, include: int) -> None:
+    """Sums of parts of channels, their means and poolings, are of codes, where these lie; or of floats, if read so."""
+    builder = Builder()
+    mean, total = split_attention(builder, random_numbers, parts, y_type)
+    attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": include}
+    pooled = builder.node("AveragePool", [total], **attributes)
+    builder.output(mean, y_type)
+    builder.output(builder.quantized(pooled, 0.03, POINTS[y_type]), y_type)
+    builder.output(builder.quantized(total, 0.05, POINTS[y_type]), y_type)
+    feeds = {
+        "x": codes(random_numbers, "uint8", (2, 5, 9, 7)),
+        "w": codes(random_numbers, "uint8", (2, parts, 4 // parts, 1, 1)),
+    }
+    steps = steps_of(builder.build())
+    assert not {"ELEMENT_WISE_DEQUANTIZE_LINEAR", "FLOAT_POOLING", "REDUCE_MEAN"} & set(steps)
+    assert steps.count("COPY") == (2 if parts == 2 else 3)  # of what was pooled, to outputs
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+    builder.output(total, "float32")
+    builder.output(pooled, "float32")
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
+@pytest.mark.parametrize(
+    ("image", "shape", "other"),
+    [
+        ((1, 6, 5, 4), (1, 2, 3, 5, 4), (2, 1, 1, 1)),  # some of the joined axes alone
+        ((1, 6, 5, 4), (1, 2, 3, 5, 4), (1, 2, 3, 1, 4)),
+        ((1, 6, 5, 4), (1, 2, 3, 5, 4), (3, 5, 4)),
+        ((6, 5, 4), (1, 2, 3, 5, 1, 4), (2, 3, 1, 1, 1)),
+        ((6, 20), (2, 3, 4, 5), (2, 3, 4, 5)),
+        ((6, 20), (4, 5, 2, 3), (4, 5, 2, 3)),  # of no axes joined
+        ((8, 15), (2, 3, 4, 5), (4, 5)),
+    ],
+)
+@pytest.mark.parametrize("operator", ["Mul", "Add", "Sub"])
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_axes_that_were_split(
+    random_numbers: np.random.Generator,
+    image: tuple[int, ...],
+    shape: tuple[int, ...],
+    other: tuple[int, ...],
+    operator: str,
+    is_constant: bool,
+) -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", image), 0.05, np.uint8(99))
+    x = builder.node("Reshape", [x, np.int64(shape)])
+    feeds = {"x": codes(random_numbers, "uint8", image)}
+    given = codes(random_numbers, "int8", other)
+    if not is_constant:
+        feeds["w"] = given
+    operand = builder.dequantized(given if is_constant else builder.input("int8", other, "w"), 0.02, np.int8(3))
+    for inputs in ([x, operand], [operand, x]):
+        builder.output(builder.quantized(builder.node(operator, inputs), 0.04, np.uint8(120)), "uint8")
+    assert_like_onnxruntime(builder.build(), feeds, 1)

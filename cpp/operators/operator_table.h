@@ -36,6 +36,7 @@ std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTa
 std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_group_normalization(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
@@ -140,6 +141,10 @@ inline constexpr OperatorRow kOperators[] = {
      {kFloat32, kFloat32, kFloat32, kFloat32}},
     {"QUANTIZED_LAYER_NORMALIZATION",
      compile_quantized_layer_normalization,
+     Arrangement::element_wise,
+     {kCodes, kFloat32, kFloat32, kFloat32, kCodes, kCodes}},
+    {"QUANTIZED_GROUP_NORMALIZATION",
+     compile_quantized_group_normalization,
      Arrangement::element_wise,
      {kCodes, kFloat32, kFloat32, kFloat32, kCodes, kCodes}},
     {"REDUCE_MEAN", compile_reduce_mean, Arrangement::element_wise, {kFloat32, kFloat32}},

@@ -1,18 +1,16 @@
 // QUANTIZED_LAYER_NORMALIZATION: tensors input, input scale, weight, bias, output zero point, output; attributes axis
 // and epsilon, the bits of a float32. Weight and bias are FLOAT32, in units of the output's scale. Of graphs alone.
 //
-// The input's zero point cancels out. Of the codes q of a row, n of them, the sums S1 of q and S2 of q^2 are exact, and
-// so is n^2 times their variance, n * S2 - S1^2. In float64, each operation rounded once:
+// Of the mean and the factor that operators/code_moments.h has of a row, in float64:
 //
-//   variance = (n * S2 - S1^2) / (n * n);    f = scale / sqrt(scale * scale * variance + epsilon)
-//   factor = f32(f);                         offset = f32(-(S1 / n) * f)
+//   factor = f32(f);    offset = f32(-mean * f)
 //
 // kernels/layer_normalization has the rest.
-#include <cmath>
 #include <stdexcept>
 
 #include "operators/attributes.h"
 #include "operators/axis_rows.h"
+#include "operators/code_moments.h"
 #include "operators/operator_table.h"
 #include "operators/staging.h"
 
@@ -21,19 +19,13 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kInputScale, kWeight, kBias, kOutputZeroPoint, kOutput };
 
-// Up to here n * S2 and S1^2 are below 2^62.
-constexpr std::size_t kMostElements = std::size_t{1} << 23;
-
 struct Affine {
   float factor, offset;
 };
 
 Affine affine_of(const CodeMoments& moments, std::size_t count, double scale, double epsilon) noexcept {
-  const auto length = static_cast<double>(count);
-  const std::uint64_t squares = static_cast<std::uint64_t>(count) * moments.sum_of_squares;
-  const double variance = static_cast<double>(squares - moments.sum * moments.sum) / (length * length);
-  const double factor = scale / std::sqrt(scale * scale * variance + epsilon);
-  return {static_cast<float>(factor), static_cast<float>(-(static_cast<double>(moments.sum) / length) * factor)};
+  const CodeDistribution codes = distribution_of(moments, count, scale, epsilon);
+  return {static_cast<float>(codes.factor), static_cast<float>(-codes.mean * codes.factor)};
 }
 
 class QuantizedLayerNormalization final : public CompiledOperator {
@@ -43,7 +35,7 @@ class QuantizedLayerNormalization final : public CompiledOperator {
         rows_(desc(), kInput, kOutput, target().num_threads),
         epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())) {
     for (const Tensor tensor : {kWeight, kBias}) rows_.check_parameter(desc(), tensor);
-    if (rows_.length() > kMostElements) throw std::invalid_argument(desc().type + ": rows of more than 2^23 elements");
+    if (rows_.length() > kMostCodes) throw std::invalid_argument(desc().type + ": rows of more than 2^23 elements");
     const std::optional<TensorLayout>& zero_point = desc().tensors[kOutputZeroPoint];
     if (desc().tensor(kInputScale).element_count() != 1 || (zero_point && zero_point->element_count() != 1)) {
       throw std::invalid_argument(desc().type + ": a scale or a zero point has other than one element");

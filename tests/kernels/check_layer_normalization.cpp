@@ -84,6 +84,62 @@ void check_codes(Check& check, std::size_t count, Edge edge, bool in_place) {
   check.equal(output, expected);
 }
 
+// Pixels with gaps between them; what lies there stays.
+void check_channels(Check& check, std::size_t channels, std::size_t pixels, std::size_t gap, Edge edge, bool in_place) {
+  const std::size_t step = channels + gap, span = pixels * step - gap;
+  std::vector<std::uint8_t> codes(span), expected(span, 0x55);
+  std::vector<float> factors(channels), offsets(channels);
+  std::vector<std::uint32_t> sums(channels, 7), squares(channels, 9);
+  for (std::uint8_t& code : codes) code = check.code();
+  for (float& value : factors) value = check.one_in(8) ? check.number() : check.near_tie(0.25f);
+  for (float& value : offsets) value = check.one_in(8) ? check.number() : check.near_tie(1.0f);
+  const std::uint8_t input_flip = check.flip(), output_flip = check.flip();
+  const float zero_point = check.zero_point();
+  const GuardedBuffer<std::uint8_t> input(codes, edge), output(span, edge);
+  const GuardedBuffer<std::uint32_t> found_sums(channels, edge), found_squares(channels, edge);
+  std::copy(sums.begin(), sums.end(), found_sums.data());
+  std::copy(squares.begin(), squares.end(), found_squares.data());
+  if (in_place) expected = codes;
+  std::copy(expected.begin(), expected.end(), output.data());
+  for (std::size_t i = 0; i < span; ++i) {
+    const std::size_t c = i % step;
+    if (c >= channels) continue;
+    const auto code = static_cast<std::uint32_t>(codes[i] ^ input_flip);
+    sums[c] += code;
+    squares[c] += code * code;
+    expected[i] = reference_code(std::fma(static_cast<float>(code), factors[c], offsets[c]), zero_point, output_flip);
+  }
+
+  const GuardedBuffer<float> factor(factors, edge), offset(offsets, edge);
+  const LayerNormalizationKernels& kernels = *check.table.layer_normalization;
+  ChannelCodes run = {input.data(), step, pixels, channels, input_flip};
+  kernels.channel_moments(run, found_sums.data(), found_squares.data());
+  check.equal(found_sums, sums);
+  check.equal(found_squares, squares);
+  if (in_place) run.codes = output.data();
+  kernels.channels({.input = run,
+                    .output = output.data(),
+                    .output_pixel_step = step,
+                    .factor = factor.data(),
+                    .offset = offset.data(),
+                    .output_zero_point = zero_point,
+                    .output_flip = output_flip});
+  check.equal(output, expected);
+}
+
+// What lanes of 32 bits hold at most.
+void check_most_pixels(Check& check) {
+  constexpr std::size_t kPixels = std::size_t{1} << 16, kChannels = 3;
+  const GuardedBuffer<std::uint8_t> codes(std::vector<std::uint8_t>(kPixels * kChannels, 255), Edge::end);
+  const GuardedBuffer<std::uint32_t> sums(kChannels, Edge::end), squares(kChannels, Edge::end);
+  std::fill_n(sums.data(), kChannels, 0U);
+  std::fill_n(squares.data(), kChannels, 0U);
+  check.table.layer_normalization->channel_moments({codes.data(), kChannels, kPixels, kChannels, 0}, sums.data(),
+                                                   squares.data());
+  check.equal(sums, std::vector<std::uint32_t>(kChannels, 255U << 16));
+  check.equal(squares, std::vector<std::uint32_t>(kChannels, (255U * 255U) << 16));
+}
+
 }  // namespace
 
 void check_layer_normalization(Check& check) {
@@ -96,9 +152,15 @@ void check_layer_normalization(Check& check) {
           check_floats(check, count, edge, in_place);
           check_codes(check, count, edge, in_place);
         }
+        for (const std::size_t pixels : {1, 2, 3, 4, 9}) {
+          describe_case("channels %zu, pixels %zu, edge %d, in place %d", count, pixels, static_cast<int>(edge),
+                        in_place);
+          check_channels(check, count, pixels, count % 3, edge, in_place);
+        }
       }
     }
   }
+  check_most_pixels(check);
 }
 
 }  // namespace dmlcpu::test

@@ -1,4 +1,7 @@
-"""LAYER_NORMALIZATION and QUANTIZED_LAYER_NORMALIZATION: rows less their mean, over their deviation, then affine."""
+"""LAYER_NORMALIZATION, QUANTIZED_LAYER_NORMALIZATION and QUANTIZED_GROUP_NORMALIZATION.
+
+Rows, or groups of channels, less their mean, over their deviation, then affine.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 from reference.arithmetic import FloatArray, fused_multiply_add, quantized, zero_point_or_zero
 from reference.softmax import fold, row_sums
 
-__all__ = ["layer_normalization", "quantized_layer_normalization"]
+__all__ = ["layer_normalization", "quantized_group_normalization", "quantized_layer_normalization"]
 
 
 def row_squares(values: FloatArray) -> FloatArray:
@@ -33,6 +36,40 @@ def layer_normalization(
     return np.moveaxis(fused_multiply_add(normalized, weight, bias), -1, axis)
 
 
+def distributions(rows: NDArray[Any], scale: np.float32, epsilon: np.float32) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Means, and factors of codes less their mean, in float64: of the exact moments along the last axis."""
+    length, wide = rows.shape[-1], np.float64(scale)
+    sums, squares = rows.sum(axis=-1, keepdims=True), (rows * rows).sum(axis=-1, keepdims=True)
+    variances = (length * squares - sums * sums).astype(np.float64) / (np.float64(length) * np.float64(length))
+    factors = wide / np.sqrt(wide * wide * variances + np.float64(epsilon))
+    return sums.astype(np.float64) / np.float64(length), factors
+
+
+@np.errstate(all="ignore")
+def quantized_group_normalization(
+    x: NDArray[Any],
+    scale: np.float32,
+    weight: FloatArray,
+    bias: FloatArray,
+    epsilon: np.float32,
+    output_zero_point: NDArray[Any] | None,
+    groups: int,
+    output_data_type: DTypeLike,
+) -> NDArray[Any]:
+    """Groups of neighbouring channels; a weight and a bias for each channel, in units of the output's scale."""
+    images, channels = x.shape[:2]
+    codes = x.astype(np.int64) - np.iinfo(x.dtype).min
+    means, factors = distributions(codes.reshape(images, groups, -1), scale, epsilon)
+    shape = (images, groups, channels // groups)
+    scaled = factors * weight.astype(np.float64).reshape(shape[1:])
+    offsets = bias.astype(np.float64).reshape(shape[1:]) - means * scaled
+    of_channels = [
+        np.broadcast_to(array, shape).astype(np.float32).reshape(images, channels, 1) for array in (scaled, offsets)
+    ]
+    results = fused_multiply_add(codes.reshape(images, channels, -1).astype(np.float32), *of_channels)
+    return quantized(results, zero_point_or_zero(output_zero_point), output_data_type).reshape(x.shape)
+
+
 @np.errstate(all="ignore")
 def quantized_layer_normalization(
     x: NDArray[Any],
@@ -46,11 +83,8 @@ def quantized_layer_normalization(
 ) -> NDArray[Any]:
     """Moments are exact, and of codes in the order of their values; weight and bias in units of the output's scale."""
     rows = np.moveaxis(x, axis, -1).astype(np.int64) - np.iinfo(x.dtype).min
-    length, wide = rows.shape[-1], np.float64(scale)
-    sums, squares = rows.sum(axis=-1, keepdims=True), (rows * rows).sum(axis=-1, keepdims=True)
-    variances = (length * squares - sums * sums).astype(np.float64) / (np.float64(length) * np.float64(length))
-    factors = wide / np.sqrt(wide * wide * variances + np.float64(epsilon))
-    offsets = (-(sums.astype(np.float64) / np.float64(length)) * factors).astype(np.float32)
+    means, factors = distributions(rows, scale, epsilon)
+    offsets = (-means * factors).astype(np.float32)
     normalized = fused_multiply_add(rows.astype(np.float32), factors.astype(np.float32), offsets)
     results = fused_multiply_add(normalized, weight, bias)
     return np.moveaxis(quantized(results, zero_point_or_zero(output_zero_point), output_data_type), -1, axis)

@@ -86,9 +86,96 @@ void normalize_codes(const CodeNormalization& row) noexcept {
   });
 }
 
+// The first count of 32 codes in the order of their values, 0 behind them.
+inline __m256i load_codes(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept {
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
+  if (count == 32) return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)), flip_u8x32);
+  alignas(32) std::uint8_t padded[32];
+  std::memset(padded, flip, sizeof padded);
+  std::memcpy(padded, codes, count);
+  return _mm256_xor_si256(_mm256_load_si256(reinterpret_cast<const __m256i*>(padded)), flip_u8x32);
+}
+
+// Each lane of 32 bits gets the codes of a channel of two pixels, widened.
+void channel_moments(const ChannelCodes& run, std::uint32_t* sums, std::uint32_t* sums_of_squares) noexcept {
+  const __m256i zero_u8x32 = _mm256_setzero_si256(), ones_i16x16 = _mm256_set1_epi16(1);
+  for (std::size_t first = 0; first < run.channels; first += 32) {
+    const std::size_t channels = run.channels - first < 32 ? run.channels - first : 32;
+    __m256i sums_i32x8[4] = {zero_u8x32, zero_u8x32, zero_u8x32, zero_u8x32};
+    __m256i squares_i32x8[4] = {zero_u8x32, zero_u8x32, zero_u8x32, zero_u8x32};
+    for (std::size_t pixel = 0; pixel < run.pixels; pixel += 2) {
+      const std::uint8_t* codes = run.codes + pixel * run.pixel_step + first;
+      const __m256i a_u8x32 = load_codes(codes, channels, run.flip);
+      const __m256i b_u8x32 =
+          pixel + 1 < run.pixels ? load_codes(codes + run.pixel_step, channels, run.flip) : zero_u8x32;
+      const __m256i low_u8x32 = _mm256_unpacklo_epi8(a_u8x32, b_u8x32);
+      const __m256i high_u8x32 = _mm256_unpackhi_epi8(a_u8x32, b_u8x32);
+      const __m256i pairs_u16x16[4] = {
+          _mm256_unpacklo_epi8(low_u8x32, zero_u8x32), _mm256_unpackhi_epi8(low_u8x32, zero_u8x32),
+          _mm256_unpacklo_epi8(high_u8x32, zero_u8x32), _mm256_unpackhi_epi8(high_u8x32, zero_u8x32)};
+      for (std::size_t q = 0; q < 4; ++q) {
+        sums_i32x8[q] = _mm256_add_epi32(sums_i32x8[q], _mm256_madd_epi16(pairs_u16x16[q], ones_i16x16));
+        squares_i32x8[q] = _mm256_add_epi32(squares_i32x8[q], _mm256_madd_epi16(pairs_u16x16[q], pairs_u16x16[q]));
+      }
+    }
+    // Lane 4 * l + j of vector q is channel 16 * l + 4 * q + j.
+    alignas(32) std::uint32_t lanes[2][4][8];
+    for (std::size_t q = 0; q < 4; ++q) {
+      _mm256_store_si256(reinterpret_cast<__m256i*>(lanes[0][q]), sums_i32x8[q]);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(lanes[1][q]), squares_i32x8[q]);
+    }
+    for (std::size_t c = 0; c < channels; ++c) {
+      const std::size_t q = c / 4 % 4, lane = c / 16 * 4 + c % 4;
+      sums[first + c] += lanes[0][q][lane];
+      sums_of_squares[first + c] += lanes[1][q][lane];
+    }
+  }
+}
+
+void normalize_channels(const ChannelNormalization& run) noexcept {
+  const __m128i input_flip_u8x16 = _mm_set1_epi8(static_cast<char>(run.input.flip));
+  const __m256i zero_point_i32x8 = _mm256_set1_epi32(static_cast<int>(run.output_zero_point));
+  const __m256i output_flip_u8x32 = _mm256_set1_epi8(static_cast<char>(run.output_flip));
+  const std::size_t channels = run.input.channels;
+  const auto unsaturated = [&](const std::uint8_t* codes, std::size_t count, Floats factor, Floats offset) {
+    return to_unsaturated(bounded(fused(codes_as_floats(codes, count, input_flip_u8x16), factor, offset)),
+                          zero_point_i32x8);
+  };
+  std::size_t first = 0;
+  for (; first + 32 <= channels; first += 32) {
+    Floats factors[4], offsets[4];
+    for (std::size_t q = 0; q < 4; ++q) {
+      factors[q] = load(run.factor + first + 8 * q);
+      offsets[q] = load(run.offset + first + 8 * q);
+    }
+    for (std::size_t pixel = 0; pixel < run.input.pixels; ++pixel) {
+      const std::uint8_t* codes = run.input.codes + pixel * run.input.pixel_step + first;
+      const __m256i results_u8x32 = saturate_in_order(
+          unsaturated(codes, 8, factors[0], offsets[0]), unsaturated(codes + 8, 8, factors[1], offsets[1]),
+          unsaturated(codes + 16, 8, factors[2], offsets[2]), unsaturated(codes + 24, 8, factors[3], offsets[3]));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(run.output + pixel * run.output_pixel_step + first),
+                          _mm256_xor_si256(results_u8x32, output_flip_u8x32));
+    }
+  }
+  for (; first < channels; first += 8) {
+    const std::size_t count = channels - first < 8 ? channels - first : 8;
+    const Floats factor = load_first(run.factor + first, count, 0.0f);
+    const Floats offset = load_first(run.offset + first, count, 0.0f);
+    for (std::size_t pixel = 0; pixel < run.input.pixels; ++pixel) {
+      const std::uint8_t* codes = run.input.codes + pixel * run.input.pixel_step + first;
+      store_tail(run.output + pixel * run.output_pixel_step + first, count, unsaturated(codes, count, factor, offset),
+                 output_flip_u8x32);
+    }
+  }
+}
+
 }  // namespace
 
-constinit const LayerNormalizationKernels avx2::layer_normalization = {
-    .floats = normalize_floats, .mean = row_mean, .moments = code_moments, .codes = normalize_codes};
+constinit const LayerNormalizationKernels avx2::layer_normalization = {.floats = normalize_floats,
+                                                                       .mean = row_mean,
+                                                                       .moments = code_moments,
+                                                                       .codes = normalize_codes,
+                                                                       .channel_moments = channel_moments,
+                                                                       .channels = normalize_channels};
 
 }  // namespace dmlcpu

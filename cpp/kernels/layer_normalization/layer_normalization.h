@@ -1,18 +1,22 @@
-// Layer normalization of one row: of floats (LAYER_NORMALIZATION), or of 8-bit codes (QUANTIZED_LAYER_NORMALIZATION).
+// Layer normalization of one row: of floats (LAYER_NORMALIZATION), or of 8-bit codes (QUANTIZED_LAYER_NORMALIZATION);
+// and of groups of channels of pixels, whose codes are neighbours (QUANTIZED_GROUP_NORMALIZATION).
 //
 //   floats   m = s(x[i]) / n;  d[i] = x[i] - m;  v = s(d[i] * d[i]) / n;  r = 1 / sqrt(v + epsilon)
 //            y[i] = fma(d[i] * r, weight[i], bias[i])
 //   s        terms added to partial sum i % 16 in ascending order of i, from 0, squares by fma; the 16 partial sums
 //            folded in halves: p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, and so on
 //   codes    y[i] = sat(rne(fma(fma(code[i], factor, offset), weight[i], bias[i])) + output_zero_point)
+//   channels y[p][c] = sat(rne(fma(code[p][c], factor[c], offset[c])) + output_zero_point)
 //
 // float32, each operation rounded once, n rounded to float32. Factor and offset of a row of codes follow from its
-// moments, which are exact integers: operators/quantized_layer_normalization.cpp says how. Codes and zero points are in
-// the offset domain of add/add.h; rne rounds half to even, sat clamps to the output type and sends NaN to its lowest
-// value.
+// moments, which are exact integers: operators/quantized_layer_normalization.cpp and quantized_group_normalization.cpp
+// say how. Codes and zero points are in the offset domain of add/add.h; rne rounds half to even, sat clamps to the
+// output type and sends NaN to its lowest value.
 //
 // Contract: count >= 1 elements are read and written, as many of weight and bias are read, nothing else; output may be
-// exactly input, and overlaps nothing otherwise; no alignment beyond the element's own. Moments: count <= 2^23.
+// exactly input, and overlaps nothing otherwise; no alignment beyond the element's own. Moments: count <= 2^23. Of
+// pixels, pixel_step codes apart, the channels are read and written and nothing between them. Moments of channels are
+// added to what is there, of at most 2^16 pixels each time, so that from 0 on they stay below 2^32.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::layer_normalization, a declaration goes
 // to the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -50,11 +54,31 @@ struct CodeMoments {
   std::uint64_t sum_of_squares;
 };
 
+struct ChannelCodes {
+  const std::uint8_t* codes;
+  std::size_t pixel_step;
+  std::size_t pixels;
+  std::size_t channels;
+  std::uint8_t flip;
+};
+
+struct ChannelNormalization {
+  ChannelCodes input;
+  std::uint8_t* output;
+  std::size_t output_pixel_step;
+  const float* factor;
+  const float* offset;
+  float output_zero_point;
+  std::uint8_t output_flip;
+};
+
 struct LayerNormalizationKernels {
   void (*floats)(const FloatNormalization& row) noexcept;
   float (*mean)(const float* row, std::size_t count) noexcept;  // m
   CodeMoments (*moments)(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept;
   void (*codes)(const CodeNormalization& row) noexcept;
+  void (*channel_moments)(const ChannelCodes& run, std::uint32_t* sums, std::uint32_t* sums_of_squares) noexcept;
+  void (*channels)(const ChannelNormalization& run) noexcept;
 };
 
 namespace scalar {

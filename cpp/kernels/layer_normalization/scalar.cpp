@@ -31,9 +31,35 @@ void normalize_codes(const CodeNormalization& row) noexcept {
   }
 }
 
+void channel_moments(const ChannelCodes& run, std::uint32_t* sums, std::uint32_t* sums_of_squares) noexcept {
+  for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
+    const std::uint8_t* codes = run.codes + pixel * run.pixel_step;
+    for (std::size_t c = 0; c < run.channels; ++c) {
+      const auto code = static_cast<std::uint32_t>(codes[c] ^ run.flip);
+      sums[c] += code;
+      sums_of_squares[c] += code * code;
+    }
+  }
+}
+
+void normalize_channels(const ChannelNormalization& run) noexcept {
+  for (std::size_t pixel = 0; pixel < run.input.pixels; ++pixel) {
+    const std::uint8_t* codes = run.input.codes + pixel * run.input.pixel_step;
+    std::uint8_t* output = run.output + pixel * run.output_pixel_step;
+    for (std::size_t c = 0; c < run.input.channels; ++c) {
+      const float scaled = fused(static_cast<float>(codes[c] ^ run.input.flip), run.factor[c], run.offset[c]);
+      output[c] = to_code(scaled, run.output_zero_point, run.output_flip);
+    }
+  }
+}
+
 }  // namespace
 
-constinit const LayerNormalizationKernels scalar::layer_normalization = {
-    .floats = normalize_floats, .mean = row_mean, .moments = code_moments, .codes = normalize_codes};
+constinit const LayerNormalizationKernels scalar::layer_normalization = {.floats = normalize_floats,
+                                                                         .mean = row_mean,
+                                                                         .moments = code_moments,
+                                                                         .codes = normalize_codes,
+                                                                         .channel_moments = channel_moments,
+                                                                         .channels = normalize_channels};
 
 }  // namespace dmlcpu

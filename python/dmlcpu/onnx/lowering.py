@@ -61,6 +61,7 @@ class Lowering:
         self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array]] = {}
         self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
+        self._unshaped: dict[Tensor, Tensor] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
 
@@ -146,7 +147,18 @@ class Lowering:
 
     def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """Return the elements of a tensor in row-major order with another shape."""
-        return tensor if tensor.shape == tuple(shape) else self.emit("RESHAPE", [tensor], tensor.dtype, shape)
+        source = self.unshaped(tensor)
+        for known in (tensor, source):
+            if known.shape == tuple(shape):
+                return known
+        result = self.emit("RESHAPE", [source], tensor.dtype, shape)
+        self._unshaped[result] = source
+        return result
+
+    def unshaped(self, tensor: Tensor) -> Tensor:
+        """Return the tensor that this one is a reshape of, in the shape that it was computed in; else the tensor."""
+        source = self._unshaped.get(tensor, tensor)
+        return source if source.partition == self.partition else tensor
 
     def expanded(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """Return a tensor broadcast to a shape, as numpy does."""
@@ -208,8 +220,13 @@ class Lowering:
         return self.code_table(table.codes, codes)
 
     def code_table(self, codes: Tensor, results: Array) -> Tensor:
-        """Return a function of codes, told by the byte of each, as codes."""
-        tensor = self.emit("CODE_TABLE", [codes, results.view(np.uint8)], results.dtype, codes.shape)
+        """Return a function of codes, told by the byte of each, as codes.
+
+        They are looked up in the shape that they were computed in: the layout that they had there stays theirs.
+        """
+        source = self.unshaped(codes)
+        computed = self.emit("CODE_TABLE", [source, results.view(np.uint8)], results.dtype, source.shape)
+        tensor = self.reshaped(computed, codes.shape)
         self._sources[tensor] = codes, results.view(np.uint8)
         return tensor
 

@@ -37,6 +37,12 @@ class Quantized:
             return cls(value.codes, parameters)
         return None
 
+    def reshaped(self, lowering: Lowering, shape: tuple[int, ...]) -> Quantized:
+        """Return the same codes in another shape."""
+        codes = self.codes
+        reshaped = lowering.reshaped(codes, shape) if isinstance(codes, Tensor) else codes.reshape(shape)
+        return Quantized(reshaped, self.parameters)
+
     def operands(self, lowering: Lowering, shape: tuple[int, ...]) -> list[Operand]:
         """Return codes broadcast to a shape, scale and zero point."""
         codes: Operand
@@ -59,13 +65,60 @@ class QuantizedPair(Deferred):
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the operator on codes."""
-        a, b = (operand.operands(self._lowering, self.shape) for operand in self._pair)
+        shape, pair = _with_axes_joined(self._lowering, self.shape, self._pair)
+        a, b = (operand.operands(self._lowering, shape) for operand in pair)
         operands = [*a, *b, *self._lowering.pair(parameters)]
-        return self._lowering.emit(self._operator, operands, parameters.dtype, self.shape)
+        codes = self._lowering.emit(self._operator, operands, parameters.dtype, shape)
+        return self._lowering.reshaped(codes, self.shape)
 
     def floats(self) -> Tensor:
         """Add the operator on floats."""
         return on_floats(self._lowering, self._function, *self._values)
+
+
+def _with_axes_joined(
+    lowering: Lowering, shape: tuple[int, ...], pair: tuple[Quantized, Quantized]
+) -> tuple[tuple[int, ...], tuple[Quantized, Quantized]]:
+    """Return shape and operands of a function of two with the axes joined that an operand was computed with.
+
+    Such as the two halves of an image's channels, {N, 2, C, H, W}: as {N, 2 * C, H, W} they keep the image's layout.
+    """
+    for operand in pair:
+        if not isinstance(operand.codes, Tensor) or operand.codes.shape != shape:
+            continue
+        joined = lowering.unshaped(operand.codes).shape
+        groups = _groups_of_axes(shape, joined)
+        if groups is None:
+            continue
+        shapes = [_joined(other.codes.shape, shape, groups) for other in pair]
+        if None not in shapes:
+            a, b = (other.reshaped(lowering, lengths) for other, lengths in zip(pair, shapes, strict=True) if lengths)
+            return joined, (a, b)
+    return shape, pair
+
+
+def _groups_of_axes(shape: Sequence[int], joined: Sequence[int]) -> list[range] | None:
+    """Return the neighbouring axes of a shape that each axis of another one with fewer axes consists of."""
+    groups, begin = [], 0
+    for length in joined if len(joined) < len(shape) else ():
+        end, count = begin, 1
+        while end < len(shape) and (end == begin or count < length):
+            count, end = count * shape[end], end + 1
+        if count != length:
+            return None
+        groups.append(range(begin, end))
+        begin = end
+    return groups if begin == len(shape) else None
+
+
+def _joined(shape: Sequence[int], whole: Sequence[int], groups: Sequence[range]) -> tuple[int, ...] | None:
+    """Return the shape of an operand of a broadcast with axes joined; None where it has only some of them."""
+    aligned = (*(1,) * (len(whole) - len(shape)), *shape)
+    lengths = [[aligned[axis] for axis in group] for group in groups]
+    wholes = [[whole[axis] for axis in group] for group in groups]
+    if any(math.prod(own) != 1 and own != full for own, full in zip(lengths, wholes, strict=True)):
+        return None
+    return tuple(math.prod(own) for own in lengths)
 
 
 # The operators: the function's number on floats, and the operator on codes.

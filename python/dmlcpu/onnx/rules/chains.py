@@ -19,6 +19,7 @@ from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.gelu import gelu_by_error_function
 from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats
 from dmlcpu.onnx.rules.operands import integers, present
+from dmlcpu.onnx.rules.pooling import StackedSum
 from dmlcpu.onnx.rules.reduction import reduce_mean
 from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
@@ -224,7 +225,7 @@ def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     count = _trailing(node, inputs)
     if isinstance(value, Tensor):
         computed_floats(lowering, value)
-    if count is not None and not (isinstance(value, Table) and axes == (2, 3)):
+    if count is not None and not (isinstance(value, Table | StackedSum) and axes == (2, 3)):
         return [Step(lowering, computed_mean, node, inputs, "mean", value, axes=count)]
     return computed_mean(lowering, node, inputs)
 
@@ -233,7 +234,8 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     """ReduceMean: of codes a pooling, of floats over neighbouring axes an operator that these are one axis to."""
     value = present(inputs[0])
     axes = _axes(node, inputs, len(value.shape))
-    if isinstance(value, Table) or axes != tuple(range(axes[0], axes[-1] + 1)):
+    of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
+    if of_codes or axes != tuple(range(axes[0], axes[-1] + 1)):
         return reduce_mean(lowering, node, inputs)
     x = computed_floats(lowering, value)
     outer, inner = x.shape[: axes[0]], x.shape[axes[-1] + 1 :]

@@ -11,7 +11,6 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.reduction import reduce_max
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
@@ -189,25 +188,63 @@ def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     return [on_floats(lowering, 0, on_floats(lowering, 1, x, largest), logarithm)]
 
 
-def _normalized_channels(
+class GroupNormalization(Deferred):
+    """Dequantized codes less the mean of their group, over its deviation, times a weight, plus a bias of the channel.
+
+    Attributes:
+        x: What is normalized: images, channels, pixels.
+        groups: How many groups of neighbouring channels an image has.
+        epsilon: Added to the variance.
+        weight, bias: FLOAT32, one for each channel.
+    """
+
+    def __init__(
+        self, lowering: Lowering, x: Table, groups: int, epsilon: np.float32, weight: Array, bias: Array
+    ) -> None:
+        self._lowering, self.x, self.groups, self.epsilon = lowering, x, groups, epsilon
+        self.weight, self.bias, self.shape = weight, bias, x.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the normalization from codes to codes."""
+        assert self.x.parameters is not None
+        scale, zero_point = self._lowering.pair(parameters)
+        input_scale, _ = self._lowering.pair(self.x.parameters)
+        codes = self._images_of_groups()
+        repeats = codes.shape[1] // self.weight.size
+        arrays = (np.repeat(array / scale, repeats) for array in (self.weight, self.bias))
+        attributes = {"groups": (self.groups,), "epsilon": (float_bits(self.epsilon),)}
+        operands: list[Operand] = [codes, input_scale, *arrays, zero_point]
+        result = self._lowering.emit(
+            "QUANTIZED_GROUP_NORMALIZATION", operands, parameters.dtype, codes.shape, attributes
+        )
+        return self._lowering.reshaped(result, self.shape)
+
+    def _images_of_groups(self) -> Tensor:
+        """Return the codes; if these are rows of whole channels of an image, as exporters write groups, the image."""
+        codes = self.x.codes
+        image = self._lowering.unshaped(codes)
+        if len(image.shape) < 3 or image.shape[0] != codes.shape[0] or image.shape[1] % self.weight.size:
+            return codes
+        return image
+
+    def floats(self) -> Tensor:
+        """Add the normalization of floats, and a product and a sum if channels differ."""
+        return _normalized_floats(self._lowering, self.x, self.groups, self.epsilon, self.weight, self.bias)
+
+
+def _normalized_floats(
     lowering: Lowering, value: Value, groups: int, epsilon: np.float32, weight: Array, bias: Array
-) -> Value:
-    """Return elements less the mean of their group, over its deviation, times a weight of the channel, plus a bias."""
-    images, channels = value.shape[:2]
-    if channels % groups or not weight.dtype == bias.dtype == np.float32 or not weight.size == bias.size == channels:
-        raise NotNative(f"{channels} channels in {groups} groups, with weights of shape {weight.shape}")
-    count = math.prod(value.shape[1:]) // groups
-    ones = np.ones(count, np.float32)
-    if (weight == weight[0]).all() and (bias == bias[0]).all() and count <= _MOST_CODES:
-        # Such as of exported group normalizations, whose weights follow. Codes become codes.
-        rows_of_value = reshaped(lowering, value, (images, groups, count))
-        normalized_rows = LayerNormalization(lowering, rows_of_value, 1, epsilon, ones * weight[0], ones * bias[0])
-        return reshaped(lowering, normalized_rows, value.shape)
+) -> Tensor:
     x = computed_floats(lowering, value)
-    rows = lowering.reshaped(x, (images, groups, count))
-    normalized = LayerNormalization(lowering, rows, 1, epsilon, ones, np.zeros_like(ones)).floats()
+    rows = lowering.reshaped(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
+    ones = np.ones(rows.shape[2], np.float32)
+    alike = bool((weight == weight[0]).all() and (bias == bias[0]).all())
+    of_rows = (ones * weight[0], ones * bias[0]) if alike else (ones, np.zeros_like(ones))
+    normalized = LayerNormalization(lowering, rows, 1, epsilon, *of_rows).floats()
     whole = lowering.reshaped(normalized, x.shape)
-    channel = (channels, *(1,) * (len(x.shape) - 2))
+    if alike:
+        return whole
+    channel = (-1, *(1,) * (len(x.shape) - 2))
     scaled = on_floats(lowering, 2, whole, Constant(weight.reshape(channel)))
     return on_floats(lowering, 0, scaled, Constant(bias.reshape(channel)))
 
@@ -221,10 +258,17 @@ def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Valu
     if len(x.shape) < 3:
         raise NotNative(f"channels of shape {x.shape}")
     groups, channels = int(node.attributes.get("num_groups", x.shape[1])), x.shape[1]
-    if weight.size == bias.size == groups and node.version < 21 and node.operator == "GroupNormalization":
+    if 0 < weight.size == bias.size == groups and node.version < 21 and node.operator == "GroupNormalization":
         weight, bias = (np.repeat(array, channels // groups) for array in (weight, bias))
+    if channels % groups:
+        raise NotNative(f"{channels} channels in {groups} groups")
+    if not weight.dtype == bias.dtype == np.float32 or not weight.size == bias.size == channels:
+        raise NotNative(f"{channels} channels with weights of shape {weight.shape}")
+    weight, bias = weight.reshape(-1), bias.reshape(-1)
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
-    return [_normalized_channels(lowering, x, groups, epsilon, weight, bias)]
+    if isinstance(x, Table) and x.parameters is not None and math.prod(x.shape[1:]) // groups <= _MOST_CODES:
+        return [GroupNormalization(lowering, x, groups, epsilon, weight, bias)]
+    return [_normalized_floats(lowering, x, groups, epsilon, weight, bias)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window, window_of
-from dmlcpu.onnx.rules.movement import Moved, reshaped, with_channels_last
+from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "averaged", "max_pool", "maximum"]
+__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -79,8 +80,80 @@ def float_pooling(
     return lowering.emit("FLOAT_POOLING", [floats], FLOAT32, (*floats.shape[:2], *window.output), attributes)
 
 
+class StackedSum(Deferred):
+    """The sum of dequantized codes along the second of five axes: of images that are stacked, or split by channels.
+
+    Attributes:
+        x: The codes.
+    """
+
+    def __init__(self, lowering: Lowering, x: Table, floats: Callable[[], Tensor]) -> None:
+        self._lowering, self.x, self._floats = lowering, x, floats
+        self.shape = (x.shape[0], *x.shape[2:])
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the addition of two images' codes, or the pooling of more."""
+        if self.x.shape[1] != 2:
+            ones, zeros = (1, 1), (0, 0)
+            return self.averaged(Window(ones, ones, ones, zeros, zeros, self.shape[2:]), False).quantized(parameters)
+        assert self.x.parameters is not None
+        operands: list[Operand] = []
+        for index in range(2):
+            part = self._sliced(index)
+            operands += [part, *self._lowering.pair(self.x.parameters)]
+        operands += self._lowering.pair(parameters)
+        return self._lowering.emit("ELEMENT_WISE_QUANTIZED_LINEAR_ADD", operands, parameters.dtype, self.shape)
+
+    def _sliced(self, index: int) -> Tensor:
+        codes = self.x.codes
+        attributes = {"starts": (0, index, 0, 0, 0), "steps": (1,) * 5}
+        part = self._lowering.emit("SLICE", [codes], codes.dtype, (codes.shape[0], 1, *codes.shape[2:]), attributes)
+        return self._lowering.reshaped(part, self.shape)
+
+    def averaged(self, window: Window, include_padding: bool) -> Deferred:
+        """Return the average of each window: those of the stack, as often as it has images."""
+        stack = transposed(self._lowering, self.x, (0, 2, 1, 3, 4))
+        assert isinstance(stack, Table)
+        depth = stack.shape[2]
+        volume = Window(
+            (depth, *window.kernel),
+            (1, *window.strides),
+            (1, *window.dilations),
+            (0, *window.start_padding),
+            (0, *window.end_padding),
+            (1, *window.output),
+        )
+        pooled = Multiple(self._lowering, AveragePooling(self._lowering, stack, volume, include_padding), depth)
+        result = reshaped(self._lowering, pooled, (*self.shape[:2], *window.output))
+        assert isinstance(result, Deferred)
+        return result
+
+    def floats(self) -> Tensor:
+        """Add the sum of floats."""
+        return self._floats()
+
+
+class StackedAverage(Deferred):
+    """The average of each window of a stacked sum."""
+
+    def __init__(self, lowering: Lowering, source: StackedSum, window: Window, include_padding: bool) -> None:
+        self._lowering, self._source = lowering, source
+        self._window, self._include_padding = window, include_padding
+        self.shape = (*source.shape[:2], *window.output)
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the pooling of the stack, from codes to codes."""
+        return self._source.averaged(self._window, self._include_padding).quantized(parameters)
+
+    def floats(self) -> Tensor:
+        """Add the sum of floats, and its pooling."""
+        return float_pooling(self._lowering, self._source.computed(), self._window, AVERAGE, self._include_padding)
+
+
 def averaged(lowering: Lowering, value: Value, window: Window, include_padding: bool = False) -> Value:
     """Return the average of each window of an image: of codes where the value is dequantized, else of floats."""
+    if isinstance(value, StackedSum):
+        return StackedAverage(lowering, value, window, include_padding)
     if isinstance(value, Table) and value.parameters is not None and len(value.shape) in (4, 5):
         return AveragePooling(lowering, value, window, include_padding)
     return float_pooling(lowering, computed(lowering, value), window, AVERAGE, include_padding)

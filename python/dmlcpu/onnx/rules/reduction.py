@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
-from dmlcpu.onnx.rules.pooling import averaged, maximum
+from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum
 from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
 
 __all__ = ["RULES", "reduce_max", "sum_of_integers"]
@@ -70,9 +70,37 @@ def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     return [_reduced(lowering, node, inputs, lambda image, window: maximum(lowering, image, window))]
 
 
+def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """Return the mean of floats along the one axis of a node, wherever that lies; None of codes or over several axes.
+
+    As a pooling it would have its layout chosen for channels, which these need not be.
+    """
+    value = present(inputs[0])
+    axes = axes_of(node, inputs, len(value.shape))
+    if axes is None or len(axes) != 1 or (isinstance(value, Table) and value.parameters is not None):
+        return None
+    x = computed(lowering, value)
+    if x.dtype != np.float32:
+        return None
+    lengths = (*x.shape[: axes[0]], 1, *x.shape[axes[0] + 1 :])
+    mean = lowering.emit("REDUCE_MEAN", [x], np.float32, lengths, {"axis": axes})
+    kept = node.attributes.get("keepdims", 1)
+    return mean if kept else lowering.reshaped(mean, (*lengths[: axes[0]], *lengths[axes[0] + 1 :]))
+
+
 def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
     """Return the sum over the axes of a node: the mean, as often as there are elements in it."""
-    [mean] = reduce_mean(lowering, node, inputs)
+    value = present(inputs[0])
+    is_stack = len(value.shape) == 5 and axes_of(node, inputs, 5) == (1,) and not node.attributes.get("keepdims", 1)
+    if isinstance(value, Table) and value.parameters is not None and is_stack:
+        return StackedSum(lowering, value, lambda: computed(lowering, _multiple_of_mean(lowering, node, inputs)))
+    return _multiple_of_mean(lowering, node, inputs)
+
+
+def _multiple_of_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    mean = _mean_of_floats(lowering, node, inputs)
+    if mean is None:
+        [mean] = reduce_mean(lowering, node, inputs)
     count = math.prod(present(inputs[0]).shape) // math.prod(mean.shape)
     if isinstance(mean, Deferred):
         return Multiple(lowering, mean, count)
@@ -118,10 +146,12 @@ def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
         of_integers = _summed_integers(lowering, node, inputs)
         return [_summed(lowering, node, inputs) if of_integers is None else of_integers]
     value = present(inputs[0])
+    axes = axes_of(node, inputs, len(value.shape))
+    is_row = axes is not None and len(axes) == 1
     squares: Value
-    if isinstance(value, Table):
+    if isinstance(value, Table) and not (is_row and value.parameters is not None):
         squares = Table(value.codes, np.square(value.floats))
-    else:
+    else:  # of dequantized rows too: who divides them by their length reads the same floats
         squares = on_floats(lowering, 2, value, value)
     total = _summed(lowering, node, [squares, *inputs[1:]])
     if node.operator == "ReduceSumSquare":
