@@ -162,8 +162,9 @@ py::array new_output(const ArrayRule& rule, bool without_axes) {
   return rule.allocate();
 }
 
-// Whether a new output is as the rule allocates it.
+// Whether a new output is as the rule allocates it, or the only element without axes.
 bool is_allocated_by(const ArrayRule& rule, const py::array& output) {
+  if (output.ndim() == 0) return rule.span_bytes == rule.element_bytes;
   const bool is_packed = is_four_bits(rule.layout.type);
   const std::size_t bytes =
       is_packed ? rule.span_bytes : rule.element_bytes * static_cast<std::size_t>(rule.element_count);
@@ -271,7 +272,7 @@ class CallMemo {
       if (output >= results.size() || !py::isinstance<py::array>(results[output])) return false;
       const py::array result = results[output++];
       tensor.without_axes = result.ndim() == 0;
-      if (!tensor.argument && !tensor.without_axes && !is_allocated_by(*rules[i], result)) return false;
+      if (!tensor.argument && !is_allocated_by(*rules[i], result)) return false;
     }
     // Of an array that is no tensor the elements count.
     for (std::size_t i = 0; i < arguments.count; ++i) {
