@@ -199,24 +199,11 @@ ProductConvolution::Tile ProductConvolution::tile_of_region(std::int64_t image, 
 ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                                               std::uint8_t input_zero_point, std::uint8_t* arranged) const {
   if (plan_.regions.empty()) return channels;
-  const PackedFilter& filter = plan_.filter;
-  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(packed_filter + filter.segment_sums_offset());
-  const std::uint32_t zero_point = input_zero_point;
-  const std::uint32_t zero_points_of_tap = static_cast<std::uint32_t>(geometry_.group_input_channels()) * zero_point;
+  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(packed_filter + plan_.filter.segment_sums_offset());
   auto* offsets = reinterpret_cast<std::int32_t*>(arranged);
   for (const ProductRegion& region : plan_.regions) {
     std::copy_n(channels.offset, plan_.region_offsets_stride, offsets);
-    for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
-      if (region.has_tap(tap / geometry_.kernel_width, tap % geometry_.kernel_width)) continue;
-      const std::int32_t* sums = tap_sums + as_size(tap) * filter.output_channels;
-      for (std::size_t c = 0; c < filter.output_channels; ++c) {
-        const auto filter_zero_point =
-            static_cast<std::uint32_t>(channels.filter_zero_point == nullptr ? 0 : channels.filter_zero_point[c]);
-        offsets[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(offsets[c]) +
-                                               zero_point * static_cast<std::uint32_t>(sums[c]) -
-                                               zero_points_of_tap * filter_zero_point);
-      }
-    }
+    take_out_taps(geometry_, region, tap_sums, channels.filter_zero_point, input_zero_point, offsets);
     offsets += plan_.region_offsets_stride;
   }
   return {.offset = reinterpret_cast<const std::int32_t*>(arranged),
