@@ -70,11 +70,11 @@ def operator_function(
 
 
 def _snapshot(value: Any) -> Any:
-    """Return a list of integers as a tuple, and everything else as it is."""
+    """Return a list of integers as a tuple, and everything else as it is, even an empty list."""
     if type(value) is not list:
         return value
     entries = tuple(value)
-    return entries if all(type(entry) is int for entry in entries) else value
+    return entries if entries and all(type(entry) is int for entry in entries) else value
 
 
 def _check_names(call: FunctionCall, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
