@@ -11,41 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dispatching import difference, expected_storage
+import normalization_checks
 from fills import INTEGERS, SCALES
 from laid_out import channels_last, packed, part_of_joined
 from native_operator import run_native
+from normalization_checks import Tensors, attributes_of
 from reference.layer_normalization import quantized_group_normalization
 from strategies import BYTE_TYPES, generators, input_tensors, optional_zero_points, output_tensors
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
+from strided_tensor import StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
-Tensors = dict[str, "StridedTensor | None"]
 
 OPERATOR = "QUANTIZED_GROUP_NORMALIZATION"
 
 
-def attributes_of(groups: int, epsilon: float) -> dict[str, list[int]]:
-    return {"groups": [groups], "epsilon": [int(np.float32(epsilon).view(np.uint32))]}
-
-
 def assert_codes(devices: Devices, tensors: Tensors, groups: int, epsilon: float) -> None:
-    x, scale, weight, bias, zero_point, output = tensors.values()
-    assert None not in (x, scale, weight, bias, output)
-    values = quantized_group_normalization(
-        x.logical(),
-        scale.buffer[0],
-        weight.buffer,
-        bias.buffer,
-        np.float32(epsilon),
-        None if zero_point is None else zero_point.buffer[0],
-        groups,
-        NUMPY_TYPES[output.data_type],
+    normalization_checks.assert_codes(
+        devices, OPERATOR, quantized_group_normalization, tensors, ("groups", groups), epsilon
     )
-    expected = expected_storage(output, values)
-    for label, device in devices.items():
-        result = run_native(device, OPERATOR, tensors, attributes_of(groups, epsilon))["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 
 def parameters(rng: np.random.Generator, count: int, size: float = 20) -> Tensors:
@@ -124,10 +107,22 @@ def test_accuracy(devices: Devices, random_numbers: np.random.Generator) -> None
         "output_zero_point_tensor": packed(np.uint8([128])),
         "output_tensor": blank_tensor("UINT8", codes.shape, None),
     }
-    storage = run_native(next(iter(devices.values())), OPERATOR, tensors, attributes_of(8, 1e-5))["output_tensor"]
+    storage = run_native(next(iter(devices.values())), OPERATOR, tensors, attributes_of("groups", 8, 1e-5))[
+        "output_tensor"
+    ]
     differences = np.abs(storage[37:-37].reshape(codes.shape) - exact)
     assert differences.max() <= 1
     assert np.count_nonzero(differences) <= 10
+
+
+SIX_CHANNELS: Tensors = {
+    "input_tensor": packed(np.zeros((2, 6, 5), np.int8)),
+    "input_scale_tensor": packed(np.ones(1, np.float32)),
+    "weight_tensor": packed(np.ones(6, np.float32)),
+    "bias_tensor": packed(np.ones(6, np.float32)),
+    "output_zero_point_tensor": None,
+    "output_tensor": blank_tensor("UINT8", (2, 6, 5), None),
+}
 
 
 @pytest.mark.parametrize(
@@ -147,29 +142,13 @@ def test_accuracy(devices: Devices, random_numbers: np.random.Generator) -> None
     ],
 )
 def test_refuses(devices: Devices, changed: Tensors) -> None:
-    tensors: Tensors = {
-        "input_tensor": packed(np.zeros((2, 6, 5), np.int8)),
-        "input_scale_tensor": packed(np.ones(1, np.float32)),
-        "weight_tensor": packed(np.ones(6, np.float32)),
-        "bias_tensor": packed(np.ones(6, np.float32)),
-        "output_zero_point_tensor": None,
-        "output_tensor": blank_tensor("UINT8", (2, 6, 5), None),
-    }
     device = next(iter(devices.values()))
-    run_native(device, OPERATOR, tensors, attributes_of(3, 1e-5))
+    run_native(device, OPERATOR, SIX_CHANNELS, attributes_of("groups", 3, 1e-5))
     with pytest.raises(ValueError, match=OPERATOR):
-        run_native(device, OPERATOR, {**tensors, **changed}, attributes_of(3, 1e-5))
+        run_native(device, OPERATOR, {**SIX_CHANNELS, **changed}, attributes_of("groups", 3, 1e-5))
 
 
 @pytest.mark.parametrize("groups", [-1, 0, 4, 7])
 def test_refuses_groups(devices: Devices, groups: int) -> None:
-    tensors: Tensors = {
-        "input_tensor": packed(np.zeros((2, 6, 5), np.int8)),
-        "input_scale_tensor": packed(np.ones(1, np.float32)),
-        "weight_tensor": packed(np.ones(6, np.float32)),
-        "bias_tensor": packed(np.ones(6, np.float32)),
-        "output_zero_point_tensor": None,
-        "output_tensor": blank_tensor("UINT8", (2, 6, 5), None),
-    }
     with pytest.raises(ValueError, match=OPERATOR):
-        run_native(next(iter(devices.values())), OPERATOR, tensors, attributes_of(groups, 1e-5))
+        run_native(next(iter(devices.values())), OPERATOR, SIX_CHANNELS, attributes_of("groups", groups, 1e-5))

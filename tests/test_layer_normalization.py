@@ -11,20 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
+import normalization_checks
 from dispatching import difference, expected_storage
 from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import channels_last, packed
 from native_operator import run_native
+from normalization_checks import Tensors, attributes_of
 from reference.layer_normalization import layer_normalization, quantized_layer_normalization
 from strategies import BYTE_TYPES, generators, input_tensors, optional_zero_points, output_tensors, tensor_sizes
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
+from strided_tensor import StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
-Tensors = dict[str, "StridedTensor | None"]
-
-
-def attributes_of(axis: int, epsilon: float) -> dict[str, list[int]]:
-    return {"axis": [axis], "epsilon": [int(np.float32(epsilon).view(np.uint32))]}
 
 
 def assert_floats(devices: Devices, tensors: dict[str, StridedTensor], axis: int, epsilon: float) -> None:
@@ -32,27 +29,16 @@ def assert_floats(devices: Devices, tensors: dict[str, StridedTensor], axis: int
     values = layer_normalization(x.logical(), weight.buffer, bias.buffer, np.float32(epsilon), axis)
     expected = expected_storage(output, values)
     for label, device in devices.items():
-        result = run_native(device, "LAYER_NORMALIZATION", tensors, attributes_of(axis, epsilon))["output_tensor"]
+        result = run_native(device, "LAYER_NORMALIZATION", tensors, attributes_of("axis", axis, epsilon))[
+            "output_tensor"
+        ]
         assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 
 def assert_codes(devices: Devices, tensors: Tensors, axis: int, epsilon: float) -> None:
-    x, scale, weight, bias, zero_point, output = tensors.values()
-    assert None not in (x, scale, weight, bias, output)
-    values = quantized_layer_normalization(
-        x.logical(),
-        scale.buffer[0],
-        weight.buffer,
-        bias.buffer,
-        np.float32(epsilon),
-        None if zero_point is None else zero_point.buffer[0],
-        axis,
-        NUMPY_TYPES[output.data_type],
+    normalization_checks.assert_codes(
+        devices, "QUANTIZED_LAYER_NORMALIZATION", quantized_layer_normalization, tensors, ("axis", axis), epsilon
     )
-    expected = expected_storage(output, values)
-    for label, device in devices.items():
-        outputs = run_native(device, "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of(axis, epsilon))
-        assert (found := difference(outputs["output_tensor"], expected)) is None, f"{label}: {found}"
 
 
 def parameters(rng: np.random.Generator, count: int, size: float = 1) -> tuple[StridedTensor, StridedTensor]:
@@ -169,7 +155,9 @@ def test_accuracy(devices: Devices, random_numbers: np.random.Generator) -> None
         "output_tensor": blank_tensor("UINT8", codes.shape, None),
     }
     device = next(iter(devices.values()))
-    storage = run_native(device, "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of(1, 1e-5))["output_tensor"]
+    storage = run_native(device, "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of("axis", 1, 1e-5))[
+        "output_tensor"
+    ]
     differences = np.abs(storage[37:-37].reshape(codes.shape) - exact)
     assert differences.max() <= 1
     assert np.count_nonzero(differences) <= 10
@@ -200,7 +188,9 @@ def test_codes_refuse(devices: Devices, changed: Tensors) -> None:
         **changed,
     }
     with pytest.raises(ValueError, match="QUANTIZED_LAYER_NORMALIZATION"):
-        run_native(next(iter(devices.values())), "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of(1, 1e-5))
+        run_native(
+            next(iter(devices.values())), "QUANTIZED_LAYER_NORMALIZATION", tensors, attributes_of("axis", 1, 1e-5)
+        )
 
 
 @pytest.mark.parametrize("attributes", [{"axis": [1]}, {"epsilon": [0]}, {"axis": [1], "epsilon": [-1]}])

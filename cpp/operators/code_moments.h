@@ -3,8 +3,8 @@
 // Zero points cancel out. Of n codes q the sums S1 of q and S2 of q^2 are exact, and so is n^2 times their variance,
 // n * S2 - S1^2. In float64, each operation rounded once:
 //
-//   variance = (n * S2 - S1^2) / (n * n);    factor = scale / sqrt(scale * scale * variance + epsilon);    mean = S1 /
-//   n
+//   variance = (n * S2 - S1^2) / (n * n);    factor = scale / sqrt(scale * scale * variance + epsilon)
+//   mean = S1 / n
 #pragma once
 
 #include <cmath>
