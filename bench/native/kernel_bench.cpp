@@ -264,8 +264,10 @@ class KernelBench {
       report("pack transpose " + std::to_string(rows) + " rows", rows * columns, "elements",
              [&] { table_.pack->transpose(block); });
     }
-    report("pack sum rows", 64UL * 256, "elements",
-           [&] { table_.pack->sum_rows(a_.data(), 256, 64, 256, integers(c_)); });
+    const std::size_t offset = 0;
+    const SummedRows rows = {
+        .a = a_.data(), .a_row_stride = 256, .a_offsets = &offset, .segments = 1, .m = 64, .k = 256};
+    report("pack sum rows", 64UL * 256, "elements", [&] { table_.pack->sum_rows(rows, integers(c_)); });
   }
 
   void table() {

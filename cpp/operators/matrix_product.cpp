@@ -263,7 +263,13 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
   }
   auto* activation_sums = reinterpret_cast<std::int32_t*>(own + activation_sums_);
   if (dispatch.parameters.b_zero_point != nullptr) {
-    pack_.sum_rows(left, row_stride, as_size(tile.rows), as_size(geometry_.k), activation_sums);
+    pack_.sum_rows({.a = left,
+                    .a_row_stride = row_stride,
+                    .a_offsets = &kNoOffset,
+                    .segments = 1,
+                    .m = as_size(tile.rows),
+                    .k = as_size(geometry_.k)},
+                   activation_sums);
   }
   for (std::int64_t done = 0; done < tile.columns; done += block_columns_) {
     Region block = tile;

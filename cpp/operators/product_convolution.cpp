@@ -265,23 +265,19 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
   return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
 }
 
-// The sum of each pixel's window, which filters with zero points other than 0 need; sums has room for twice as many.
+// The sum of each pixel's window, which filters with zero points other than 0 need.
 void ProductConvolution::sum_activations(const Activations& activations, const Tile& tile,
                                          std::int32_t* sums) const noexcept {
-  std::int32_t* of_segment = sums + plan_.tile_pixels;
   const std::vector<std::size_t>& segments = segments_[tile.region].activations;
   const std::size_t m = as_size(tile.m);
-  if (segments.empty()) std::fill_n(sums, tile.pixels(), 0);
-  for (std::size_t run = 0; run < as_size(tile.runs); ++run, sums += m) {
-    const std::uint8_t* rows = activations.data + run * activations.run_stride;
-    for (std::size_t segment = 0; segment < segments.size(); ++segment) {
-      target_.kernels().pack->sum_rows(rows + segments[segment], activations.row_stride, m, activations.terms,
-                                       segment == 0 ? sums : of_segment);
-      for (std::size_t i = 0; segment != 0 && i < m; ++i) {
-        sums[i] =
-            static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[i]) + static_cast<std::uint32_t>(of_segment[i]));
-      }
-    }
+  for (std::size_t run = 0; run < as_size(tile.runs); ++run) {
+    target_.kernels().pack->sum_rows({.a = activations.data + run * activations.run_stride,
+                                      .a_row_stride = activations.row_stride,
+                                      .a_offsets = segments.data(),
+                                      .segments = segments.size(),
+                                      .m = m,
+                                      .k = activations.terms},
+                                     sums + run * m);
   }
 }
 

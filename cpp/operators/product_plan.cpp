@@ -274,7 +274,7 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
   BufferLayout own;
   plan.activations =
       own.take(plan.source == ActivationsFrom::pixels || plan.gathers_end ? pixels : 0, plan.filter.order.k());
-  plan.activation_sums = own.take(2 * pixels, sizeof(std::int32_t));
+  plan.activation_sums = own.take(pixels, sizeof(std::int32_t));
   plan.results =
       own.take(geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0,
                pixels * as_size(geometry.output_bytes));

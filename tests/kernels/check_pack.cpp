@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "check.h"
@@ -119,17 +120,29 @@ void check_transpose(Check& check, std::size_t rows, std::size_t columns, std::s
 
 void check_sum_rows(Check& check, std::size_t m, std::size_t k, std::size_t gap, Edge edge) {
   const std::size_t stride = k + gap;
-  const std::vector<std::uint8_t> a = draw_codes(check, m == 0 ? 0 : (m - 1) * stride + k);
+  std::vector<std::size_t> offsets(check.below(4));
+  for (std::size_t& offset : offsets) offset = check.below(2 * k + 1);
+  const std::size_t row_end = offsets.empty() ? 0 : *std::max_element(offsets.begin(), offsets.end()) + k;
+  const std::vector<std::uint8_t> a = draw_codes(check, m == 0 ? 0 : (m - 1) * stride + row_end);
   std::vector<std::int32_t> expected(m);
   for (std::size_t row = 0; row < m; ++row) {
     std::int64_t sum = 0;
-    for (std::size_t i = 0; i < k; ++i) sum += a[row * stride + i];
+    for (const std::size_t offset : offsets) {
+      for (std::size_t i = 0; i < k; ++i) sum += a[row * stride + offset + i];
+    }
     expected[row] = reference_wrap(sum);
   }
   const GuardedBuffer<std::uint8_t> guarded_a(a, edge);
   const GuardedBuffer<std::int32_t> sums(m, edge);
-  describe_case("pack sum_rows, m %zu, k %zu, gap %zu, edge %d", m, k, gap, static_cast<int>(edge));
-  check.table.pack->sum_rows(guarded_a.data(), stride, m, k, sums.data());
+  describe_case("pack sum_rows, m %zu, segments %zu, k %zu, gap %zu, edge %d", m, offsets.size(), k, gap,
+                static_cast<int>(edge));
+  check.table.pack->sum_rows({.a = guarded_a.data(),
+                              .a_row_stride = stride,
+                              .a_offsets = offsets.data(),
+                              .segments = offsets.size(),
+                              .m = m,
+                              .k = k},
+                             sums.data());
   check.equal(sums, expected);
 }
 
@@ -140,7 +153,10 @@ void check_wrapping_sums(Check& check) {
   const std::vector<std::int32_t> expected = {reference_wrap(std::int64_t{255} * kLong)};
   const GuardedBuffer<std::int32_t> of_row(1, Edge::end);
   describe_case("pack: sums beyond int32");
-  check.table.pack->sum_rows(codes.data(), kLong, 1, kLong, of_row.data());
+  const std::size_t offset = 0;
+  check.table.pack->sum_rows(
+      {.a = codes.data(), .a_row_stride = kLong, .a_offsets = &offset, .segments = 1, .m = 1, .k = kLong},
+      of_row.data());
   check.equal(of_row, expected);
 }
 
@@ -162,7 +178,7 @@ void check_pack(Check& check) {
       }
     }
     for (std::size_t k = 0; k <= 268; k += 4) {
-      for (const std::size_t m : Sizes{0, 1, 2, 5}) check_sum_rows(check, m, k, k % 3, edge);
+      for (const std::size_t m : Sizes{0, 1, 2, 5, 8, 9, 19}) check_sum_rows(check, m, k, k % 3, edge);
     }
   }
   check_wrapping_sums(check);

@@ -71,7 +71,7 @@ class Unfinished {
  public:
   Unfinished(const GemmBlock& block, const Cut& cut) noexcept : block_(block), cut_(cut) {}
 
-  void begin(const Area& area, const Sums& sums) noexcept {
+  void begin(const Area& area, Sums& sums) noexcept {
     area_ = area;
     sums_ = &sums;
     part_ = 0;
@@ -97,7 +97,10 @@ class Unfinished {
     return result;
   }
 
-  void finish_rows(const Tile& tile, const std::int32_t (*sums)[kColumns]) const noexcept {
+  void finish_rows(const Tile& tile, std::int32_t (*sums)[kColumns]) const noexcept {
+    if (tile.filter_zero_point != nullptr) {
+      tile.columns > kNr ? subtract_in_place<2>(tile, sums) : subtract_in_place<1>(tile, sums);
+    }
     if (tile.sums != nullptr) {
       for (std::size_t row = 0; row < tile.rows; ++row) {
         store_sums<0>(block_, tile, row, _mm512_load_si512(sums[row]));
@@ -108,6 +111,18 @@ class Unfinished {
     } else {
       requantize(Requantizer<false>(block_, tile), tile, sums);
     }
+  }
+
+  template <std::size_t panels>
+  static void subtract_in_place(const Tile& tile, std::int32_t (*sums)[kColumns]) noexcept {
+    ZeroPointTerms(tile).subtract<panels>([&](const auto& subtracted) __attribute__((always_inline)) {
+      for (std::size_t row = 0; row < tile.rows; ++row) {
+        for (std::size_t panel = 0; panel < panels; ++panel) {
+          std::int32_t* of_panel = sums[row] + kNr * panel;
+          _mm512_store_si512(of_panel, subtracted(row, panel, _mm512_load_si512(of_panel)));
+        }
+      }
+    });
   }
 
   template <class Requantizer>
@@ -134,7 +149,7 @@ class Unfinished {
   Area area_ = {};
   std::size_t part_ = 0, done_ = 0;
   bool within_range_ = false;
-  const Sums* sums_ = nullptr;
+  Sums* sums_ = nullptr;
 };
 
 // How many rows of the area before become codes in a step of k, and how many after the last.

@@ -47,6 +47,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
   const auto place = [&](std::size_t row) __attribute__((always_inline)) {
     return row / of_run * block.a_run_stride + row % of_run * block.a_row_stride;
   };
+  ZeroPointTerms zero_point_terms(tile);
   __m512i acc_i32x16[rows][vectors];
 #pragma GCC unroll 14
   for (std::size_t row = 0; row < rows; ++row) {
@@ -85,6 +86,14 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
       }
     }
     multiply_until(end);
+  }
+  if (!zero_point_terms.empty()) {
+    zero_point_terms.subtract<vectors>([&](const auto& subtracted) __attribute__((always_inline)) {
+#pragma GCC unroll 14
+      for (std::size_t row = 0; row < rows; ++row) {
+        for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[row][v] = subtracted(row, v, acc_i32x16[row][v]);
+      }
+    });
   }
   if (tile.sums != nullptr) {
 #pragma GCC unroll 14

@@ -36,15 +36,15 @@
 //        panel 1 begins b_panel_stride bytes after panel 0; a segment is k * nr bytes at its offset from the beginning
 //        of a panel, so that a product may leave out segments of a filter: even all of them, for sums of 0
 //
-//   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel
+//   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel; zero points
+//      are signed codes, -128..127
 //   activation_sum: an element a row, those of a run after those of the one before
 //   output: runs of m rows of n codes, output_run_stride and output_row_stride bytes apart
 //   sums: null, or where runs of m rows of n sums go in place of codes, as many elements apart; output, multiplier,
 //      output_zero_point and flip are not read then. Where accumulates is set they are added to what is there
 //
 // No intermediate saturates (255 * 127 * 2 does not fit 16 bits: vpmaddubsw is out for most filters). A product is
-// within
-// +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
+// within +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
 // Contract: reads the operands, of a perhaps also what lies between its runs, and writes the n codes or sums of each
 // row, nothing else; output overlaps no operand; panels of b and the offsets of segments in them are 64-byte aligned

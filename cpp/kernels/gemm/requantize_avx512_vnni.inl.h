@@ -1,16 +1,59 @@
 // The second half of gemm.h for a tile of up to 32 columns, its sums in one or two vectors a row, the offsets already
-// added.
+// added: the filter's zero points come off first, then sums become codes.
 // Included inside the unnamed namespace of a kernel file, after codes/avx512_vnni.inl.h and block_tiles.inl.h.
 
-// The 16 sums of one row in one half of a tile, corrected for the filter's zero points unless these are null.
-template <int half>
-inline __m512i corrected(const std::int32_t* filter_zero_point, const std::int32_t* activation_sum, std::size_t row,
-                         __m512i sum_i32x16) noexcept {
-  if (filter_zero_point == nullptr) return sum_i32x16;
-  const __m512i filter_i32x16 = _mm512_loadu_si512(filter_zero_point + 16 * half);
-  const __m512i activation_i32x16 = _mm512_set1_epi32(activation_sum[row]);
-  return _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(filter_i32x16, activation_i32x16));
-}
+// filter_zero_point[column] * activation_sum[row], to be taken off a tile's sums in one vpdpwssd a vector, where
+// vpmulld alone is two operations. A zero point z of 8 bits is the pair (z, 256 z) of 16-bit factors, and -s the pair
+// (-s mod 256, -s div 256), as long as s is at most 2^23. Longer sums go in parts.
+//
+// Made before a tile's products, while there are registers for it, from up to 16 rows.
+class ZeroPointTerms {
+ public:
+  explicit ZeroPointTerms(const Tile& tile) noexcept : filter_zero_point_(tile.filter_zero_point) {
+    if (filter_zero_point_ == nullptr) return;
+    _mm512_store_si512(left_, _mm512_maskz_loadu_epi32(lane_mask(tile.rows), tile.activation_sum));
+    take_part();
+  }
+
+  bool empty() const noexcept { return filter_zero_point_ == nullptr; }
+
+  // each_row is called with what takes the terms off 16 sums, given a row and a half of the columns.
+  template <std::size_t halves, class EachRow>
+  __attribute__((always_inline)) void subtract(EachRow each_row) noexcept {
+    __m512i filter_i16x32[halves];
+    for (std::size_t half = 0; half < halves; ++half) {
+      const __m512i zero_point_i32x16 = _mm512_loadu_si512(filter_zero_point_ + 16 * half);
+      filter_i16x32[half] =
+          _mm512_mask_blend_epi16(kUpper, zero_point_i32x16, _mm512_slli_epi32(zero_point_i32x16, 24));
+    }
+    for (;;) {
+      each_row([&](std::size_t row, std::size_t half, __m512i sum_i32x16) __attribute__((always_inline)) {
+        return _mm512_dpwssd_epi32(sum_i32x16, filter_i16x32[half], _mm512_set1_epi32(pairs_[row]));
+      });
+      if (!has_more_) return;
+      take_part();
+    }
+  }
+
+ private:
+  static constexpr __mmask32 kUpper = 0xaaaaaaaa;
+
+  __attribute__((noinline)) void take_part() noexcept {
+    const __m512i left_u32x16 = _mm512_load_si512(left_);
+    const __m512i part_u32x16 = _mm512_min_epu32(left_u32x16, _mm512_set1_epi32(1 << 23));
+    const __m512i negative_i32x16 = _mm512_sub_epi32(_mm512_setzero_si512(), part_u32x16);
+    _mm512_store_si512(pairs_,
+                       _mm512_mask_blend_epi16(kUpper, _mm512_and_si512(negative_i32x16, _mm512_set1_epi32(255)),
+                                               _mm512_slli_epi32(negative_i32x16, 8)));
+    _mm512_store_si512(left_, _mm512_sub_epi32(left_u32x16, part_u32x16));
+    has_more_ = _mm512_cmpneq_epi32_mask(left_u32x16, part_u32x16) != 0;
+  }
+
+  const std::int32_t* filter_zero_point_;
+  bool has_more_ = false;
+  alignas(64) std::int32_t pairs_[16];
+  alignas(64) std::uint32_t left_[16];
+};
 
 // Writes or adds one half of a row of sums, where a product ends in these.
 template <int half>
@@ -18,7 +61,6 @@ inline void store_sums(const GemmBlock& block, const Tile& tile, std::size_t row
   const std::size_t columns = tile.columns > 16 * half ? tile.columns - 16 * half : 0;
   const __mmask16 mask = lane_mask(columns);
   std::int32_t* sums = tile.sums + row * block.output_row_stride + 16 * half;
-  sum_i32x16 = corrected<half>(tile.filter_zero_point, tile.activation_sum, row, sum_i32x16);
   if (block.accumulates) sum_i32x16 = _mm512_add_epi32(sum_i32x16, _mm512_maskz_loadu_epi32(mask, sums));
   _mm512_mask_storeu_epi32(sums, mask, sum_i32x16);
 }
@@ -39,32 +81,28 @@ class Requantizer {
         zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(block.output_zero_point))),
         flip_u8x64_(_mm512_set1_epi8(static_cast<char>(block.flip))),
         mask_(tile.columns >= 32 ? ~__mmask32{0} : (__mmask32{1} << tile.columns) - 1),
-        filter_zero_point_(tile.filter_zero_point),
-        activation_sum_(tile.activation_sum),
         output_(tile.output),
         output_row_stride_(block.output_row_stride) {}
 
   // Rows row and row + 1.
   __attribute__((always_inline)) void store_pair(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16,
                                                  __m512i b0_i32x16, __m512i b1_i32x16) const noexcept {
-    const __m512i codes_u8x64 = codes(row, row + 1, a0_i32x16, a1_i32x16, b0_i32x16, b1_i32x16);
+    const __m512i codes_u8x64 = codes(a0_i32x16, a1_i32x16, b0_i32x16, b1_i32x16);
     store(row, _mm512_castsi512_si256(codes_u8x64));
     store(row + 1, _mm512_extracti64x4_epi64(codes_u8x64, 1));
   }
 
   __attribute__((always_inline)) void store_last(std::size_t row, __m512i a0_i32x16, __m512i a1_i32x16) const noexcept {
-    store(row, _mm512_castsi512_si256(codes(row, row, a0_i32x16, a1_i32x16, a0_i32x16, a1_i32x16)));
+    store(row, _mm512_castsi512_si256(codes(a0_i32x16, a1_i32x16, a0_i32x16, a1_i32x16)));
   }
 
   // Up to four rows from `row` on, of 16 columns at most; those behind the last are any.
   __attribute__((always_inline)) void store_narrow(std::size_t row, std::size_t rows, __m512i a_i32x16,
                                                    __m512i b_i32x16, __m512i c_i32x16,
                                                    __m512i d_i32x16) const noexcept {
-    const std::size_t last = rows - 1;
     const __m512i codes_u8x64 =
-        _mm512_xor_si512(saturate_in_order(rounded<0>(row, a_i32x16), rounded<0>(row + (last < 1 ? last : 1), b_i32x16),
-                                           rounded<0>(row + (last < 2 ? last : 2), c_i32x16),
-                                           rounded<0>(row + (last < 3 ? last : 3), d_i32x16), zero_point_i16x32_),
+        _mm512_xor_si512(saturate_in_order(rounded<0>(a_i32x16), rounded<0>(b_i32x16), rounded<0>(c_i32x16),
+                                           rounded<0>(d_i32x16), zero_point_i16x32_),
                          flip_u8x64_);
     const auto store_row = [&](std::size_t i, __m128i codes_u8x16) {
       _mm_mask_storeu_epi8(output_ + (row + i) * output_row_stride_, static_cast<__mmask16>(mask_), codes_u8x16);
@@ -76,17 +114,15 @@ class Requantizer {
   }
 
  private:
-  __attribute__((always_inline)) __m512i codes(std::size_t a_row, std::size_t b_row, __m512i a0_i32x16,
-                                               __m512i a1_i32x16, __m512i b0_i32x16, __m512i b1_i32x16) const noexcept {
-    return _mm512_xor_si512(
-        saturate_in_order(rounded<0>(a_row, a0_i32x16), rounded<1>(a_row, a1_i32x16), rounded<0>(b_row, b0_i32x16),
-                          rounded<1>(b_row, b1_i32x16), zero_point_i16x32_),
-        flip_u8x64_);
+  __attribute__((always_inline)) __m512i codes(__m512i a0_i32x16, __m512i a1_i32x16, __m512i b0_i32x16,
+                                               __m512i b1_i32x16) const noexcept {
+    return _mm512_xor_si512(saturate_in_order(rounded<0>(a0_i32x16), rounded<1>(a1_i32x16), rounded<0>(b0_i32x16),
+                                              rounded<1>(b1_i32x16), zero_point_i16x32_),
+                            flip_u8x64_);
   }
 
   template <int half>
-  __attribute__((always_inline)) __m512i rounded(std::size_t row, __m512i sum_i32x16) const noexcept {
-    sum_i32x16 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x16);
+  __attribute__((always_inline)) __m512i rounded(__m512i sum_i32x16) const noexcept {
     const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16_[half]);
     return _mm512_cvtps_epi32(within_range ? scaled_f32x16 : bounded(scaled_f32x16));
   }
@@ -98,7 +134,6 @@ class Requantizer {
   __m512 multiplier_f32x16_[2];
   __m512i zero_point_i16x32_, flip_u8x64_;
   __mmask32 mask_;
-  const std::int32_t *filter_zero_point_, *activation_sum_;
   std::uint8_t* output_;
   std::size_t output_row_stride_;
 };

@@ -244,49 +244,51 @@ void transpose(const TransposeBlock& block) noexcept {
   }
 }
 
-// The sum of each vector's eight lanes, in order.
-inline __m512i sums_of_lanes(const __m512i (&sum_u64x8)[8]) noexcept {
-  __m512i pair_u64x8[4], four_u64x8[2];
+// The sum of each vector's 16 lanes, in order.
+inline __m256i sums_of_lanes(const __m512i (&sum_i32x16)[8]) noexcept {
+  __m512i pair_i32x16[4], four_i32x16[2];
   for (int i = 0; i < 4; ++i) {
-    pair_u64x8[i] = _mm512_add_epi64(_mm512_unpacklo_epi64(sum_u64x8[2 * i], sum_u64x8[2 * i + 1]),
-                                     _mm512_unpackhi_epi64(sum_u64x8[2 * i], sum_u64x8[2 * i + 1]));
+    pair_i32x16[i] = _mm512_add_epi32(_mm512_unpacklo_epi32(sum_i32x16[2 * i], sum_i32x16[2 * i + 1]),
+                                      _mm512_unpackhi_epi32(sum_i32x16[2 * i], sum_i32x16[2 * i + 1]));
   }
   for (int i = 0; i < 2; ++i) {
-    four_u64x8[i] = _mm512_add_epi64(_mm512_shuffle_i64x2(pair_u64x8[2 * i], pair_u64x8[2 * i + 1], 0x88),
-                                     _mm512_shuffle_i64x2(pair_u64x8[2 * i], pair_u64x8[2 * i + 1], 0xdd));
+    four_i32x16[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(pair_i32x16[2 * i], pair_i32x16[2 * i + 1]),
+                                      _mm512_unpackhi_epi64(pair_i32x16[2 * i], pair_i32x16[2 * i + 1]));
   }
-  return _mm512_add_epi64(_mm512_shuffle_i64x2(four_u64x8[0], four_u64x8[1], 0x88),
-                          _mm512_shuffle_i64x2(four_u64x8[0], four_u64x8[1], 0xdd));
+  const __m512i halves_i32x16 = _mm512_add_epi32(_mm512_shuffle_i32x4(four_i32x16[0], four_i32x16[1], 0x88),
+                                                 _mm512_shuffle_i32x4(four_i32x16[0], four_i32x16[1], 0xdd));
+  const __m512i sums_i32x16 = _mm512_add_epi32(halves_i32x16, _mm512_shuffle_i32x4(halves_i32x16, halves_i32x16, 0xb1));
+  return _mm512_castsi512_si256(_mm512_shuffle_i32x4(sums_i32x16, sums_i32x16, 0x88));
 }
 
-// Eight rows at a time, whose sums are gathered together; the last ones repeat the last row.
-void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, std::size_t k,
-              std::int32_t* sums) noexcept {
-  const __m512i zero_u8x64 = _mm512_setzero_si512();
-  for (std::size_t row = 0; row < m; row += 8, a += 8 * a_row_stride) {
-    const std::size_t rows = m - row < 8 ? m - row : 8;
-    const std::uint8_t* codes[8];
-    __m512i sum_u64x8[8];
+// Eight rows at a time, whose sums are gathered together; the last ones repeat the last row. vpdpbusd adds four codes,
+// as products with 1.
+void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
+  const __m512i one_i8x64 = _mm512_set1_epi8(1);
+  const __mmask64 mask = byte_mask(rows.k % 64);
+  for (std::size_t row = 0; row < rows.m; row += 8) {
+    const std::size_t left = rows.m - row < 8 ? rows.m - row : 8;
+    const std::uint8_t* of_row[8];
+    __m512i sum_i32x16[8];
     for (std::size_t r = 0; r < 8; ++r) {
-      codes[r] = a + (r < rows ? r : rows - 1) * a_row_stride;
-      sum_u64x8[r] = zero_u8x64;
+      of_row[r] = rows.a + (row + (r < left ? r : left - 1)) * rows.a_row_stride;
+      sum_i32x16[r] = _mm512_setzero_si512();
     }
-    std::size_t i = 0;
-    for (; i + 64 <= k; i += 64) {
+    for (std::size_t segment = 0; segment < rows.segments; ++segment) {
+      std::size_t i = rows.a_offsets[segment];
+      const std::size_t end = i + rows.k;
+      for (; i + 64 <= end; i += 64) {
+        for (std::size_t r = 0; r < 8; ++r) {
+          sum_i32x16[r] = _mm512_dpbusd_epi32(sum_i32x16[r], _mm512_loadu_si512(of_row[r] + i), one_i8x64);
+        }
+      }
+      if (i == end) continue;
       for (std::size_t r = 0; r < 8; ++r) {
-        const __m512i codes_u8x64 = _mm512_loadu_si512(codes[r] + i);
-        sum_u64x8[r] = _mm512_add_epi64(sum_u64x8[r], _mm512_sad_epu8(codes_u8x64, zero_u8x64));
+        const __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, of_row[r] + i);
+        sum_i32x16[r] = _mm512_dpbusd_epi32(sum_i32x16[r], codes_u8x64, one_i8x64);
       }
     }
-    if (i < k) {
-      const __mmask64 mask = byte_mask(k - i);
-      for (std::size_t r = 0; r < 8; ++r) {
-        const __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, codes[r] + i);
-        sum_u64x8[r] = _mm512_add_epi64(sum_u64x8[r], _mm512_sad_epu8(codes_u8x64, zero_u8x64));
-      }
-    }
-    const auto mask = static_cast<__mmask8>((1U << rows) - 1);
-    _mm256_mask_storeu_epi32(sums + row, mask, _mm512_cvtepi64_epi32(sums_of_lanes(sum_u64x8)));
+    _mm256_mask_storeu_epi32(sums + row, static_cast<__mmask8>((1U << left) - 1), sums_of_lanes(sum_i32x16));
   }
 }
 

@@ -15,7 +15,8 @@
 //                flip of 0 a transposition of 32-bit elements
 //   transpose    output[column * output_row_stride + row] = input[row * input_row_stride + column] ^ flip
 //                between {N, C, H, W} memory, where rows are channels, and {N, H, W, C}, where they are pixels
-//   sum_rows     sums[row] = sum over k of a[row][k]                   a: the row operand of gemm.h, unsigned codes
+//   sum_rows     sums[row] = sum over segments and k of a[row][segment][k]
+//                a run of the row operand of gemm.h, unsigned codes
 //
 // Sums are exact: 255 * k fits int32 for every k below 2^23, and wrap beyond, as all accumulation here does.
 //
@@ -65,6 +66,15 @@ struct TransposeBlock {
   std::size_t output_row_stride;
 };
 
+struct SummedRows {
+  const std::uint8_t* a;
+  std::size_t a_row_stride;
+  const std::size_t* a_offsets;  // bytes, one for each segment
+  std::size_t segments;
+  std::size_t m;
+  std::size_t k;  // of one segment
+};
+
 struct PackKernels {
   void (*copy)(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept;
   void (*stream)(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept;
@@ -72,8 +82,7 @@ struct PackKernels {
   void (*interleave_panels)(const PanelRun& run) noexcept;
   void (*gather_groups)(const GroupBlock& block) noexcept;
   void (*transpose)(const TransposeBlock& block) noexcept;
-  void (*sum_rows)(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, std::size_t k,
-                   std::int32_t* sums) noexcept;
+  void (*sum_rows)(const SummedRows& rows, std::int32_t* sums) noexcept;
 };
 
 namespace scalar {

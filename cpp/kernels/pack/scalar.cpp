@@ -48,11 +48,13 @@ void transpose(const TransposeBlock& block) noexcept {
   }
 }
 
-void sum_rows(const std::uint8_t* a, std::size_t a_row_stride, std::size_t m, std::size_t k,
-              std::int32_t* sums) noexcept {
-  for (std::size_t row = 0; row < m; ++row) {
+void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
+  for (std::size_t row = 0; row < rows.m; ++row) {
     std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < k; ++i) sum += a[row * a_row_stride + i];
+    for (std::size_t segment = 0; segment < rows.segments; ++segment) {
+      const std::uint8_t* a = rows.a + row * rows.a_row_stride + rows.a_offsets[segment];
+      for (std::size_t i = 0; i < rows.k; ++i) sum += a[i];
+    }
     sums[row] = static_cast<std::int32_t>(sum);
   }
 }
