@@ -54,7 +54,7 @@ __attribute__((noinline)) void store_sums(std::int32_t* sums, std::size_t step, 
 }
 
 // What a dispatch needs of the products and before them.
-enum class Activations : std::uint8_t { unsigned_alone, flipped, flipped_and_summed };
+enum class Activations : std::uint8_t { as_they_are, flipped, summed, flipped_and_summed };
 
 // All pixels of a block of channels: vectors hold 64 / parts channels of as many parts of the row.
 template <std::size_t window, std::size_t stride, std::size_t parts, Activations kind>
@@ -73,6 +73,10 @@ class ChannelBlock {
     for (const std::uint8_t*& row : rows_[0]) row = run.padding;
     __mmask16 within_range = kAllLanes;
     for (std::size_t v = 0; v < 4; ++v) {
+      if (kSums) {
+        minus_zero_point_i32x16_[v] =
+            _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(run.filter_zero_point + parameters_ + v * 16));
+      }
       offset_i32x16_[v] = _mm512_loadu_si512(run.offset + parameters_ + v * 16);
       multiplier_f32x16_[v] =
           run.sums == nullptr ? _mm512_loadu_ps(run.multiplier + parameters_ + v * 16) : _mm512_setzero_ps();
@@ -90,7 +94,8 @@ class ChannelBlock {
   }
 
  private:
-  static constexpr std::size_t kChannels = kWindowLanes / parts;
+  static constexpr bool kSums = kind == Activations::summed || kind == Activations::flipped_and_summed;
+  static constexpr bool kFlips = kind == Activations::flipped || kind == Activations::flipped_and_summed;
 
   // Column x of the window's is at index x modulo `window`, where x counts from the first one of the row on: after as
   // many pixels as the window has columns the indices are the same again, so that each of these phases is code of its
@@ -100,13 +105,19 @@ class ChannelBlock {
     Groups columns[window];
     std::ptrdiff_t next = run_.first_column;
     for (std::size_t i = 0; i + stride < window; ++i) columns[i] = column(next++);
+    PassingSums passing(columns);
     LastRow last_row;
     if constexpr (window == 5) last_row.begin(*this, run_.first_column);
     std::size_t pixel = 0;
     const auto convolve_pixel = [&](auto phase) __attribute__((always_inline)) {
       constexpr std::size_t first = phase * stride;
-      for (std::size_t i = window - stride; i < window; ++i) columns[(first + i) % window] = column(next++);
-      Sums sums(*this);
+      for (std::size_t i = window - stride; i < window; ++i) {
+        Groups& replaced = columns[(first + i) % window];
+        if (pixel != 0) passing.add(replaced, -1);
+        replaced = column(next++);
+        passing.add(replaced, 1);
+      }
+      Sums sums(*this, passing);
       for (std::size_t group = 0; group < window; ++group) sums.add(group, columns[(first + group) % window]);
       if constexpr (window == 5) {
         sums.add(window, last_row.groups);
@@ -127,6 +138,35 @@ class ChannelBlock {
     // What stands in place of a fourth row meets a filter of zeros.
     return interleave(interleave(load(0, place), load(1, place)),
                       interleave(third_u8x64, window > 3 ? load(3, place) : third_u8x64));
+  }
+
+  // The sums of a window's codes in its first four rows. Neighbouring windows have all columns but two in common: one
+  // enters and one leaves.
+  struct PassingSums {
+    static constexpr bool kUsed = kSums && stride == 1;
+    __m512i i32x16[4];
+
+    __attribute__((always_inline)) explicit PassingSums(const Groups (&columns)[window]) noexcept {
+      for (__m512i& sums : i32x16) sums = _mm512_setzero_si512();
+      for (std::size_t i = 0; i + stride < window; ++i) add(columns[i], 1);
+    }
+    // Once or, to take them off again, -1 times.
+    __attribute__((always_inline)) void add(const Groups& column, signed char times) noexcept {
+      if constexpr (kUsed) {
+        for (std::size_t v = 0; v < 4; ++v) {
+          i32x16[v] = _mm512_dpbusd_epi32(i32x16[v], column.u8x64[v], taps_of_group(0, times));
+        }
+      }
+    }
+  };
+
+  // What adds up the codes of a group that belong to the window, times a number.
+  static __attribute__((always_inline)) __m512i taps_of_group(std::size_t group, signed char times) noexcept {
+    unsigned taps = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      taps |= window_tap(window, stride, group, i).present ? static_cast<unsigned char>(times) * 1U << (8 * i) : 0U;
+    }
+    return _mm512_set1_epi32(static_cast<int>(taps));
   }
 
   // Row 4 of a 5x5 window: groups of four neighbouring columns, which are two pairs of them.
@@ -190,38 +230,35 @@ class ChannelBlock {
       codes_u8x64 = _mm512_inserti32x4(codes_u8x64, quarter(2), 2);
       codes_u8x64 = _mm512_inserti32x4(codes_u8x64, quarter(3), 3);
     }
-    return kind == Activations::unsigned_alone ? codes_u8x64 : _mm512_xor_si512(codes_u8x64, input_flip_u8x64_);
+    return kFlips ? _mm512_xor_si512(codes_u8x64, input_flip_u8x64_) : codes_u8x64;
   }
 
   // The sums of a pixel, and of the same in the other parts.
   class Sums {
    public:
-    __attribute__((always_inline)) explicit Sums(const ChannelBlock& block) noexcept : block_(block) {
+    __attribute__((always_inline)) Sums(const ChannelBlock& block, const PassingSums& passing) noexcept
+        : block_(block) {
       for (std::size_t v = 0; v < 4; ++v) {
         sum_i32x16_[v] = block.offset_i32x16_[v];
-        codes_i32x16_[v] = _mm512_setzero_si512();
+        codes_i32x16_[v] = passing.i32x16[v];
       }
     }
 
     __attribute__((always_inline)) void add(std::size_t group, const Groups& groups) noexcept {
-      int taps = 0;
-      for (std::size_t i = 0; i < 4; ++i) taps |= window_tap(window, stride, group, i).present ? 1 << (8 * i) : 0;
       for (std::size_t v = 0; v < 4; ++v) {
         const __m512i filter_x64 = _mm512_load_si512(block_.filter_ + (group * 4 + v) * 64);
         sum_i32x16_[v] = _mm512_dpbusd_epi32(sum_i32x16_[v], groups.u8x64[v], filter_x64);
-        if constexpr (kind == Activations::flipped_and_summed) {
-          codes_i32x16_[v] = _mm512_dpbusd_epi32(codes_i32x16_[v], groups.u8x64[v], _mm512_set1_epi32(taps));
+        if (kSums && (!PassingSums::kUsed || group >= window)) {
+          codes_i32x16_[v] = _mm512_dpbusd_epi32(codes_i32x16_[v], groups.u8x64[v], taps_of_group(group, 1));
         }
       }
     }
 
     __attribute__((always_inline)) void finish(std::size_t pixel) noexcept {
-      if constexpr (kind == Activations::flipped_and_summed) {
+      if constexpr (kSums) {
         for (std::size_t v = 0; v < 4; ++v) {
           // As pairs of 16 bits: a zero point is within +-128, the sum of 25 codes at most 6375, and its higher half 0.
-          const std::int32_t* zero_point = block_.run_.filter_zero_point + block_.parameters_ + 16 * v;
-          const __m512i minus_i32x16 = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(zero_point));
-          sum_i32x16_[v] = _mm512_dpwssd_epi32(sum_i32x16_[v], minus_i32x16, codes_i32x16_[v]);
+          sum_i32x16_[v] = _mm512_dpwssd_epi32(sum_i32x16_[v], codes_i32x16_[v], block_.minus_zero_point_i32x16_[v]);
         }
       }
       if (block_.run_.sums != nullptr) {
@@ -280,7 +317,7 @@ class ChannelBlock {
   std::size_t parameters_;
   const std::uint8_t* rows_[2][window];  // the padding in place of each, and the rows themselves
   bool is_within_range_;
-  __m512i input_flip_u8x64_, zero_point_i16x32_, flip_u8x64_, offset_i32x16_[4];
+  __m512i input_flip_u8x64_, zero_point_i16x32_, flip_u8x64_, offset_i32x16_[4], minus_zero_point_i32x16_[4];
   __m512 multiplier_f32x16_[4];
 };
 
@@ -302,9 +339,13 @@ void convolve_blocks(const DepthwiseWindowRun& run) noexcept {
 
 template <std::size_t window, std::size_t stride>
 void convolve_codes(const DepthwiseWindowRun& run) noexcept {
-  if (run.filter_zero_point != nullptr) return convolve_blocks<window, stride, Activations::flipped_and_summed>(run);
-  (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped>
-                       : convolve_blocks<window, stride, Activations::unsigned_alone>)(run);
+  if (run.filter_zero_point == nullptr) {
+    (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped>
+                         : convolve_blocks<window, stride, Activations::as_they_are>)(run);
+  } else {
+    (run.input_flip != 0 ? convolve_blocks<window, stride, Activations::flipped_and_summed>
+                         : convolve_blocks<window, stride, Activations::summed>)(run);
+  }
 }
 
 void convolve(const DepthwiseWindowRun& run) noexcept {

@@ -65,10 +65,10 @@ class Block {
   void convolve(std::size_t pixel) const noexcept {
     const std::uint8_t* activations = run_.activations + pixel * run_.pixel_step + channel_;
     Sums sum_i32x16[pixels][kVectors];
-    __m512i window_i32x16[pixels];
+    Sums window_i32x16[pixels];
     for (std::size_t p = 0; p < pixels; ++p) {
       for (std::size_t t = 0; t < kVectors; ++t) sum_i32x16[p][t] = reinterpret_cast<Sums>(offset_i32x16_[t]);
-      window_i32x16[p] = _mm512_setzero_si512();
+      window_i32x16[p] = Sums{};
     }
     const std::uint8_t* filter = filter_;
     std::size_t tap = 0;
@@ -77,7 +77,7 @@ class Block {
       for (std::size_t p = 0; p < pixels; ++p) {
         codes_x64[p] = load(activations + p * run_.pixel_step + run_.offsets[tap]);
         if constexpr (filter_has_zero_point) {
-          window_i32x16[p] = _mm512_dpbusd_epi32(window_i32x16[p], codes_x64[p], _mm512_set1_epi8(1));
+          window_i32x16[p] = add_products(window_i32x16[p], codes_x64[p], _mm512_set1_epi8(1));
         }
       }
       multiply_add<0>(codes_x64, filter, sum_i32x16);
@@ -89,7 +89,7 @@ class Block {
       filter += group_lanes * kVectors * kBlock;
     } while (++tap != run_.taps);
     for (std::size_t p = 0; p < pixels; ++p) {
-      if constexpr (filter_has_zero_point) subtract_window(window_i32x16[p], sum_i32x16[p]);
+      if constexpr (filter_has_zero_point) subtract_window(reinterpret_cast<__m512i>(window_i32x16[p]), sum_i32x16[p]);
       _mm512_mask_storeu_epi8(run_.output + (pixel + p) * run_.output_pixel_stride + channel_, mask_,
                               codes(sum_i32x16[p]));
     }
@@ -174,8 +174,12 @@ void convolve_groups(const GroupedRun& run) noexcept {
 }
 
 void convolve(const GroupedRun& run) noexcept {
-  if (run.filter_zero_point != nullptr) return convolve_groups<true, false>(run);
-  (converts_within_range(run) ? convolve_groups<false, true> : convolve_groups<false, false>)(run);
+  const bool within_range = converts_within_range(run);
+  if (run.filter_zero_point == nullptr) {
+    (within_range ? convolve_groups<false, true> : convolve_groups<false, false>)(run);
+  } else {
+    (within_range ? convolve_groups<true, true> : convolve_groups<true, false>)(run);
+  }
 }
 
 }  // namespace
