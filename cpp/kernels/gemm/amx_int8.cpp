@@ -115,14 +115,15 @@ class Unfinished {
 
   template <std::size_t panels>
   static void subtract_in_place(const Tile& tile, std::int32_t (*sums)[kColumns]) noexcept {
-    ZeroPointTerms(tile).subtract<panels>([&](const auto& subtracted) __attribute__((always_inline)) {
-      for (std::size_t row = 0; row < tile.rows; ++row) {
-        for (std::size_t panel = 0; panel < panels; ++panel) {
-          std::int32_t* of_panel = sums[row] + kNr * panel;
-          _mm512_store_si512(of_panel, subtracted(row, panel, _mm512_load_si512(of_panel)));
-        }
-      }
-    });
+    ZeroPointTerms<kTileRows>(tile).template subtract<panels>(
+        [&](const auto& subtracted) __attribute__((always_inline)) {
+          for (std::size_t row = 0; row < tile.rows; ++row) {
+            for (std::size_t panel = 0; panel < panels; ++panel) {
+              std::int32_t* of_panel = sums[row] + kNr * panel;
+              _mm512_store_si512(of_panel, subtracted(row, panel, _mm512_load_si512(of_panel)));
+            }
+          }
+        });
   }
 
   template <class Requantizer>

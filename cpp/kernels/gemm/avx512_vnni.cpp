@@ -2,9 +2,13 @@
 // 32-bit lane without saturation.
 //
 // Tile of up to 14 x 32: 28 accumulators, which begin as the offsets, 2 vectors of b, 1 broadcast of a: 31 of 32
-// registers, and 16 loads for 28 products, so bound by vpdpbusd and not by loads. Tiles have any number of rows, since
-// runs are as long as rows of images are.
+// registers, and 16 loads for 28 products, so bound by vpdpbusd and not by loads. Where no more than 16 columns are
+// left it is up to 28 x 16, and loads bind. Tiles have any number of rows, since runs are as long as rows of images
+// are.
 #include <immintrin.h>
+
+#include <array>
+#include <utility>
 
 #include "kernels/gemm/gemm.h"
 
@@ -47,9 +51,9 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
   const auto place = [&](std::size_t row) __attribute__((always_inline)) {
     return row / of_run * block.a_run_stride + row % of_run * block.a_row_stride;
   };
-  ZeroPointTerms zero_point_terms(tile);
+  ZeroPointTerms<rows> zero_point_terms(tile);
   __m512i acc_i32x16[rows][vectors];
-#pragma GCC unroll 14
+#pragma GCC unroll 28
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[row][v] = _mm512_loadu_si512(tile.offset + 16 * v);
   }
@@ -66,7 +70,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
           _mm_prefetch(b + kPrefetchedBytes + 64 * v, _MM_HINT_T0);
           b_x64[v] = _mm512_load_si512(b + 64 * v);
         }
-#pragma GCC unroll 14
+#pragma GCC unroll 28
         for (std::size_t row = 0; row < rows; ++row) {
           int group;
           __builtin_memcpy(&group, a + place(row), sizeof(group));
@@ -80,7 +84,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
     const std::uint8_t* end = b + block.k * kNr;
     if (block.k >= kLongRow) {
       while (b + 64 * kNr < end) {
-#pragma GCC unroll 14
+#pragma GCC unroll 28
         for (std::size_t row = 0; row < rows; ++row) _mm_prefetch(a + place(row) + 64, _MM_HINT_T0);
         multiply_until(b + 64 * kNr);
       }
@@ -88,15 +92,15 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
     multiply_until(end);
   }
   if (!zero_point_terms.empty()) {
-    zero_point_terms.subtract<vectors>([&](const auto& subtracted) __attribute__((always_inline)) {
-#pragma GCC unroll 14
+    zero_point_terms.template subtract<vectors>([&](const auto& subtracted) __attribute__((always_inline)) {
+#pragma GCC unroll 28
       for (std::size_t row = 0; row < rows; ++row) {
         for (std::size_t v = 0; v < vectors; ++v) acc_i32x16[row][v] = subtracted(row, v, acc_i32x16[row][v]);
       }
     });
   }
   if (tile.sums != nullptr) {
-#pragma GCC unroll 14
+#pragma GCC unroll 28
     for (std::size_t row = 0; row < rows; ++row) {
       store_sums<0>(block, tile, row, acc_i32x16[row][0]);
       if constexpr (vectors == 2) store_sums<1>(block, tile, row, acc_i32x16[row][1]);
@@ -106,7 +110,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
   const auto requantize = [&](const auto& requantizer) __attribute__((always_inline)) {
     if constexpr (vectors == 1) {
       const auto sum = [&](std::size_t row) { return acc_i32x16[row < rows ? row : rows - 1][0]; };
-#pragma GCC unroll 4
+#pragma GCC unroll 7
       for (std::size_t row = 0; row < rows; row += 4) {
         requantizer.store_narrow(row, rows - row, sum(row), sum(row + 1), sum(row + 2), sum(row + 3));
       }
@@ -130,12 +134,13 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
 
 using TileFunction = void (*)(const GemmBlock& block, const Tile& tile, const Ahead& ahead) noexcept;
 
+// By the rows of a tile.
+template <std::size_t vectors, std::size_t... rows>
+constexpr std::array<TileFunction, sizeof...(rows)> tile_functions(std::index_sequence<rows...>) noexcept {
+  return {multiply_tile<rows + 1, vectors>...};
+}
 template <std::size_t vectors>
-constexpr TileFunction kTileFunctions[kMr] = {
-    multiply_tile<1, vectors>,  multiply_tile<2, vectors>,  multiply_tile<3, vectors>,  multiply_tile<4, vectors>,
-    multiply_tile<5, vectors>,  multiply_tile<6, vectors>,  multiply_tile<7, vectors>,  multiply_tile<8, vectors>,
-    multiply_tile<9, vectors>,  multiply_tile<10, vectors>, multiply_tile<11, vectors>, multiply_tile<12, vectors>,
-    multiply_tile<13, vectors>, multiply_tile<14, vectors>};
+constexpr std::array kTileFunctions = tile_functions<vectors>(std::make_index_sequence<2 * kMr / vectors>());
 
 // By the rows of a run.
 template <std::size_t vectors>
@@ -155,9 +160,10 @@ void multiply_pairs(const GemmBlock& block) noexcept {
     for (std::size_t run = 0; run < block.runs; run += 2) {
       const std::size_t runs = block.runs - run < 2 ? 1 : 2;
       const Tile tile = tile_of(block, kNr, panel, run, 0, runs * block.m);
-      const auto& functions = tile.columns > 16 ? kPairFunctions<2> : kPairFunctions<1>;
-      const auto& last_functions = tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>;
-      (runs == 2 ? functions : last_functions)[block.m - 1](block, tile, {block.a, 0});
+      const bool is_wide = tile.columns > 16;
+      const TileFunction pair = (is_wide ? kPairFunctions<2> : kPairFunctions<1>)[block.m - 1];
+      const TileFunction last = is_wide ? kTileFunctions<2>[block.m - 1] : kTileFunctions<1>[block.m - 1];
+      (runs == 2 ? pair : last)(block, tile, {block.a, 0});
     }
   }
 }
@@ -165,10 +171,15 @@ void multiply_pairs(const GemmBlock& block) noexcept {
 void multiply(const GemmBlock& block) noexcept {
   if (takes_pairs(block)) return multiply_pairs(block);
   Ahead ahead = ahead_of(block);
-  for_each_tile(block, kMr, kNr, [&](const Tile& tile) noexcept {
-    (tile.columns > 16 ? kTileFunctions<2> : kTileFunctions<1>)[tile.rows - 1](block, tile, ahead);
-    ahead.rows += ahead.step_bytes * block.segments * (block.k / 4);
-  });
+  const auto multiply_tiles = [&](const auto& functions, std::size_t first, std::size_t end) {
+    for_each_tile(block, functions.size(), kNr, first, end, [&](const Tile& tile) noexcept {
+      functions[tile.rows - 1](block, tile, ahead);
+      ahead.rows += ahead.step_bytes * block.segments * (block.k / 4);
+    });
+  };
+  const std::size_t last = block.n / kNr * kNr, wide = block.n - last > 16 ? block.n : last;
+  multiply_tiles(kTileFunctions<2>, 0, wide);
+  multiply_tiles(kTileFunctions<1>, wide, block.n);
 }
 
 }  // namespace

@@ -6,12 +6,16 @@
 // vpmulld alone is two operations. A zero point z of 8 bits is the pair (z, 256 z) of 16-bit factors, and -s the pair
 // (-s mod 256, -s div 256), as long as s is at most 2^23. Longer sums go in parts.
 //
-// Made before a tile's products, while there are registers for it, from up to 16 rows.
+// Made before a tile's products, while there are registers for it.
+template <std::size_t most_rows>
 class ZeroPointTerms {
  public:
   explicit ZeroPointTerms(const Tile& tile) noexcept : filter_zero_point_(tile.filter_zero_point) {
     if (filter_zero_point_ == nullptr) return;
-    _mm512_store_si512(left_, _mm512_maskz_loadu_epi32(lane_mask(tile.rows), tile.activation_sum));
+    for (std::size_t row = 0; row < kRows; row += 16) {
+      const __mmask16 mask = lane_mask(tile.rows > row ? tile.rows - row : 0);
+      _mm512_store_si512(left_ + row, _mm512_maskz_loadu_epi32(mask, tile.activation_sum + row));
+    }
     take_part();
   }
 
@@ -37,22 +41,26 @@ class ZeroPointTerms {
 
  private:
   static constexpr __mmask32 kUpper = 0xaaaaaaaa;
+  static constexpr std::size_t kRows = (most_rows + 15) / 16 * 16;
 
   __attribute__((noinline)) void take_part() noexcept {
-    const __m512i left_u32x16 = _mm512_load_si512(left_);
-    const __m512i part_u32x16 = _mm512_min_epu32(left_u32x16, _mm512_set1_epi32(1 << 23));
-    const __m512i negative_i32x16 = _mm512_sub_epi32(_mm512_setzero_si512(), part_u32x16);
-    _mm512_store_si512(pairs_,
-                       _mm512_mask_blend_epi16(kUpper, _mm512_and_si512(negative_i32x16, _mm512_set1_epi32(255)),
-                                               _mm512_slli_epi32(negative_i32x16, 8)));
-    _mm512_store_si512(left_, _mm512_sub_epi32(left_u32x16, part_u32x16));
-    has_more_ = _mm512_cmpneq_epi32_mask(left_u32x16, part_u32x16) != 0;
+    has_more_ = false;
+    for (std::size_t row = 0; row < kRows; row += 16) {
+      const __m512i left_u32x16 = _mm512_load_si512(left_ + row);
+      const __m512i part_u32x16 = _mm512_min_epu32(left_u32x16, _mm512_set1_epi32(1 << 23));
+      const __m512i negative_i32x16 = _mm512_sub_epi32(_mm512_setzero_si512(), part_u32x16);
+      const __m512i low_i32x16 = _mm512_and_si512(negative_i32x16, _mm512_set1_epi32(255));
+      _mm512_store_si512(pairs_ + row,
+                         _mm512_mask_blend_epi16(kUpper, low_i32x16, _mm512_slli_epi32(negative_i32x16, 8)));
+      _mm512_store_si512(left_ + row, _mm512_sub_epi32(left_u32x16, part_u32x16));
+      has_more_ |= _mm512_cmpneq_epi32_mask(left_u32x16, part_u32x16) != 0;
+    }
   }
 
   const std::int32_t* filter_zero_point_;
   bool has_more_ = false;
-  alignas(64) std::int32_t pairs_[16];
-  alignas(64) std::uint32_t left_[16];
+  alignas(64) std::int32_t pairs_[kRows];
+  alignas(64) std::uint32_t left_[kRows];
 };
 
 // Writes or adds one half of a row of sums, where a product ends in these.
