@@ -192,6 +192,14 @@ def test_errors_are_one_line(
     assert told in failed(*arguments)
 
 
+def test_numbers_of_threads_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run("info", KEYWORDS, "--threads", 1025)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+    monkeypatch.setenv("DMLCPU_NUM_THREADS", "many")
+    assert failed("info", KEYWORDS).startswith("dmlcpu: DMLCPU_NUM_THREADS='many'; expected a number of threads")
+
+
 def test_an_error_of_onnxruntime_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     fail = type("Fail", (Exception,), {"__module__": "onnxruntime.capi.onnxruntime_pybind11_state"})
 

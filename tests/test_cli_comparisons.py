@@ -37,7 +37,7 @@ needs_exact_sums = pytest.mark.skipif(
 
 
 def test_check_has_nothing_to_check_in_floats(tmp_path: Path) -> None:
-    assert "nothing to check: no node is quantized" in failed("check", in_floats(tmp_path))
+    assert "nothing to check, since no node of the model is quantized" in failed("check", in_floats(tmp_path))
 
 
 @needs_exact_sums

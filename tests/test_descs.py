@@ -29,6 +29,7 @@ from dmlcpu.errors import (
     DmlError,
     InvalidDescError,
     InvalidModelError,
+    MissingRuntimeError,
     UnsupportedFeatureLevelError,
     UnsupportedIsaError,
 )
@@ -87,6 +88,7 @@ def test_operators_have_directml_values() -> None:
         (UnsupportedIsaError("why"), (DmlError, ValueError), {}),
         (BindingError("why", "input_tensor"), (DmlError, ValueError), {"field": "input_tensor"}),
         (InvalidModelError("why"), (DmlError, ValueError), {}),
+        (MissingRuntimeError("why"), (DmlError,), {"plan": None}),
     ],
 )
 def test_errors_survive_pickling(error: DmlError, bases: tuple[type, ...], attributes: dict[str, object]) -> None:
@@ -105,6 +107,7 @@ def test_every_error_is_tested() -> None:
             DmlError,
             InvalidDescError,
             InvalidModelError,
+            MissingRuntimeError,
             UnsupportedFeatureLevelError,
             UnsupportedIsaError,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -145,6 +146,21 @@ def test_messages_are_sentences() -> None:
     ):
         with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(message)):
             device.compile_graph(dequantize_graph(device, **changes))
+
+
+def test_outputs_are_a_sequence() -> None:
+    builder = GraphBuilder(Device())
+    x = input_tensor(builder, 0, TensorDesc.from_array(np.uint8([1, 2])))
+    with pytest.raises(TypeError, match="outputs: got an expression, expected a sequence of them"):
+        builder.build(ExecutionFlags.NONE, x)  # type: ignore[arg-type]
+
+
+def test_what_is_compiled_does_not_pickle() -> None:
+    device = Device()
+    graph = dequantize_graph(device)
+    for compiled in (device.compile_graph(graph), device.compile_operator(graph.nodes[0].operator)):
+        with pytest.raises(TypeError, match=f"a {type(compiled).__name__} cannot be pickled"):
+            pickle.dumps(compiled)
 
 
 def test_parameters_may_be_expressions(devices: Devices, random_numbers: np.random.Generator) -> None:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx.absent import MissingRuntimeError
 from onnx_models import Builder, assert_like_onnxruntime, codes
 
 Array = NDArray[Any]
@@ -257,7 +256,7 @@ def test_refusals_name_the_node(random_numbers: np.random.Generator, monkeypatch
     case.inputs[2] = case.fed("b", floats(random_numbers, 3 * STATES))
     case.builder.output(case.builder.node("com.microsoft.Attention", case.inputs, num_heads=HEADS), "float32")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(MissingRuntimeError, match=r"Attention \(Attention_0\): the bias is not a constant"):
+    with pytest.raises(dmlcpu.MissingRuntimeError, match=r"Attention \(Attention_0\): the bias is not a constant"):
         dmlcpu.InferenceSession(case.builder.build()).run(None, case.feeds)
 
 

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -17,25 +18,10 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from doubling_model import X, doubled, expected
 from onnx_models import Builder, codes
 
 Array = NDArray[Any]
-
-
-def doubled(shape: tuple[int | str, ...] = (2, 3)) -> bytes:
-    """Codes x, and y: what they stand for, doubled."""
-    builder = Builder()
-    x = builder.input("uint8", shape)
-    floats = builder.dequantized(x, 0.1, np.uint8(7))
-    builder.output(builder.quantized(builder.node("Mul", [floats, np.float32(2)]), 0.1, np.uint8(7)), "uint8")
-    return builder.build()
-
-
-def expected(x: Array) -> Array:
-    return np.clip(2 * (x.astype(int) - 7) + 7, 0, 255).astype(np.uint8)
-
-
-X: Final = np.arange(6, dtype=np.uint8).reshape(2, 3) * 20
 
 
 def aliases() -> bytes:
@@ -81,31 +67,20 @@ def test_feeds_of_a_run_to_come_may_be_written_to() -> None:
         np.testing.assert_array_equal(result, expected(np.full((1000, 1000), value * 10, np.uint8)))
 
 
-@pytest.mark.parametrize(
-    ("feeds", "message"),
-    [
-        (None, r"input_feed: got None, expected a mapping from names to arrays: x"),
-        ([X], r"input_feed: got an object of type list, expected a mapping from names to arrays: x"),
-        ({"x": [[1, 2, 3], [1, 2]]}, r"input 'x': got an object of type list \(.*\), expected uint8 of shape \(2, 3\)"),
-        ({"x": None}, r"input 'x': got object of shape \(\), expected uint8 of shape \(2, 3\)"),
-        ({"x": X, 3: X}, "got input 3, expected one of x"),
-        ({}, "got no input 'x', expected uint8 of shape"),
-    ],
-)
-def test_feeds_that_are_none(feeds: Any, message: str) -> None:
-    session = dmlcpu.InferenceSession(doubled())
-    for call in (session.run, session.run_async):
-        with pytest.raises(dmlcpu.BindingError, match=message):
-            call(None, feeds)
+def test_as_many_runs_at_once_as_there_are_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the threads of one of them."""
+    workers = []
 
+    class Executor(ThreadPoolExecutor):
+        def __init__(self, count: int, *names: str) -> None:
+            workers.append(count)
+            super().__init__(count, *names)
 
-@pytest.mark.parametrize("names", ["value2_0", 5, [3], ["nothing"], [None]])
-def test_names_of_outputs_that_are_none(names: Any) -> None:
-    session = dmlcpu.InferenceSession(doubled())
-    with pytest.raises(dmlcpu.BindingError, match=r"value2_0"):
-        session.run(names, {"x": X})
-    for every in (None, [], (), session._names):
-        np.testing.assert_array_equal(session.run(every, {"x": X})[0], expected(X))
+    monkeypatch.setattr("dmlcpu.onnx.session.ThreadPoolExecutor", Executor)
+    session = dmlcpu.InferenceSession(doubled(), device=dmlcpu.Device(num_threads=1))
+    for future in [session.run_async(None, {"x": X}) for _ in range(3)]:
+        np.testing.assert_array_equal(future.result()[0], expected(X))
+    assert workers == [dmlcpu.Device().num_threads]
 
 
 def misaligned(array: Array) -> Array:

@@ -34,6 +34,7 @@ from dmlcpu.errors import (
     DmlError,
     InvalidDescError,
     InvalidModelError,
+    MissingRuntimeError,
     UnsupportedFeatureLevelError,
     UnsupportedIsaError,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "InvalidModelError",
     "MatrixMultiplyIntegerOperatorDesc",
     "MatrixMultiplyIntegerToFloatOperatorDesc",
+    "MissingRuntimeError",
     "Operator",
     "OperatorDesc",
     "OperatorGraphNodeDesc",

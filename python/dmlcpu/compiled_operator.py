@@ -66,6 +66,10 @@ class CompiledOperator:
             result_type("".join(word.title() for word in operator.type.name.split("_")) + "Outputs", tuple(outputs)),
         )
 
+    def __reduce__(self) -> Any:
+        """Raise TypeError: what is compiled is of this process alone."""
+        raise TypeError("a CompiledOperator cannot be pickled; pickle its desc, and compile that again")
+
     def __repr__(self) -> str:
         """Return the operator's name and where it runs."""
         device = self._operator.device

@@ -1,16 +1,23 @@
-"""The exceptions of dmlcpu. Every one is a ``DmlError``, and every one pickles with its attributes."""
+"""The exceptions of dmlcpu's own, all ``DmlError``. Every one pickles with its attributes.
+
+A wrong argument of Python, such as a number of threads, raises what Python does: ``ValueError``, ``TypeError``.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.planning import Plan
 
 __all__ = [
     "BindingError",
     "DmlError",
     "InvalidDescError",
     "InvalidModelError",
+    "MissingRuntimeError",
     "UnsupportedFeatureLevelError",
     "UnsupportedIsaError",
 ]
@@ -20,7 +27,7 @@ __all__ = [
 
 
 class DmlError(Exception):
-    """The base of every exception that dmlcpu raises on purpose."""
+    """The base of what dmlcpu raises of operators, tensors, models and instruction sets that do not fit."""
 
 
 class InvalidDescError(DmlError, ValueError):
@@ -80,3 +87,13 @@ class BindingError(DmlError, ValueError):
 
 class InvalidModelError(DmlError, ValueError):
     """A model file that cannot be read, or that is not valid."""
+
+
+class MissingRuntimeError(DmlError):
+    """A model has nodes that no kernel computes, and onnxruntime is not installed.
+
+    Attributes:
+        plan: Who would run what; None where it is not known.
+    """
+
+    plan: Plan | None = None

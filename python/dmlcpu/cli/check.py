@@ -56,7 +56,7 @@ def command(
     threads: Threads = 0,
     isa: Isa = "",
 ) -> None:
-    """Compare each quantized operator of a model with onnxruntime, given the same inputs.
+    """Compare a model with onnxruntime, operator by operator.
 
     An operator is a node on codes, or the nodes from dequantize to quantize. It runs alone in both, on what
     onnxruntime computed before it. Inputs of the model that are not given are random. Ends with exit code 1 if
@@ -68,7 +68,7 @@ def command(
 
     loaded = load_model(model)
     if not has_quantized_nodes(loaded.nodes):
-        raise DmlError(f"{model}: nothing to check: no node is quantized, so onnxruntime runs the whole model")
+        raise DmlError(f"{model}: nothing to check, since no node of the model is quantized")
     session = opened_session(model, isa, threads)
     values, generator = session.get_inputs(), np.random.default_rng(seed)
     given = read_feeds(values, inputs, files, PixelScaling.parsed(scale, mean, std))

@@ -10,12 +10,11 @@ import typer
 
 import dmlcpu
 from dmlcpu.cli.failures import one_line
-from dmlcpu.cli.inputs import fixed_shapes, opened_session
+from dmlcpu.cli.inputs import chosen_device, fixed_shapes, opened_session
 from dmlcpu.cli.options import Isa, Shapes, Threads
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.absent import MissingRuntimeError
     from dmlcpu.onnx.session import NodeArg, Partition
 
 __all__ = ["command"]
@@ -28,19 +27,21 @@ def command(
     isa: Isa = "",
     plans: Annotated[bool, typer.Option("--plans", help="all that was chosen for each step")] = False,
 ) -> None:
-    """Describe this machine, or a model: inputs and outputs, who runs which nodes and why, steps, memory."""
+    """Describe this machine or a model.
+
+    Of a model: inputs and outputs, who runs which nodes and why, steps, and memory, which is the bytes that the steps
+    move, the constants as they are packed, and what the values in between need.
+    """
     if model is None:
         typer.echo(dmlcpu.info())
         return
-    from dmlcpu.onnx.absent import MissingRuntimeError
-
     try:
         session = opened_session(model, isa, threads)
         partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes))
         inputs, outputs, device = session.get_inputs(), session.get_outputs(), session.device
-    except MissingRuntimeError as error:
+    except dmlcpu.MissingRuntimeError as error:
         inputs, outputs, partitions = _planned(model, error)
-        device = dmlcpu.Device(isa=isa or None, num_threads=threads or None)
+        device = chosen_device(isa, threads)
         typer.echo(f"dmlcpu: {one_line(error)}", err=True)
     typer.echo(f"isa {device.isa}, {device.num_threads} threads\n")
     _print_values("input", inputs)
@@ -54,7 +55,7 @@ def command(
             print_table(columns, list(partition.reasons.items()))
 
 
-def _planned(model: Path, error: MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
+def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
     """Return inputs, outputs and partitions of a model that cannot be run for want of onnxruntime."""
     from dmlcpu.onnx.model import load_model
     from dmlcpu.onnx.session import node_arg, partition_of

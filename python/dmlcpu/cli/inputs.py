@@ -23,7 +23,21 @@ _DTYPES = {"float": "float32", "double": "float64"}
 
 def opened_session(model: Path, isa: str, threads: int) -> InferenceSession:
     """Open a model on a device of an instruction set ("" for the best) and a number of threads (0 for all)."""
-    return dmlcpu.InferenceSession(model, device=dmlcpu.Device(isa=isa or None, num_threads=threads or None))
+    return dmlcpu.InferenceSession(model, device=chosen_device(isa, threads))
+
+
+def chosen_device(isa: str, threads: int) -> dmlcpu.Device:
+    """Return a device of an instruction set ("" for the best) and a number of threads (0 for all).
+
+    Raises:
+        DmlError: No such number can be had, which an environment variable asks for, say.
+    """
+    try:
+        return dmlcpu.Device(isa=isa or None, num_threads=threads or None)
+    except DmlError:
+        raise
+    except ValueError as error:
+        raise DmlError(str(error)) from None
 
 
 def fixed_shapes(inputs: Sequence[NodeArg], given: Sequence[str] | None, batch: int = 1) -> dict[str, tuple[int, ...]]:

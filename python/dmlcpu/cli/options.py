@@ -20,7 +20,7 @@ Inputs: TypeAlias = Annotated[
 Shapes: TypeAlias = Annotated[
     list[str] | None, typer.Option("--shape", help="NAME=1,3,224,224, of an input with free lengths; they are 1 else")
 ]
-Threads: TypeAlias = Annotated[int, typer.Option(help="threads of a run; by default all processors", min=0)]
+Threads: TypeAlias = Annotated[int, typer.Option(help="threads of a run; by default all processors", min=0, max=1024)]
 Isa: TypeAlias = Annotated[str, typer.Option(help="instruction set; by default the best")]
 Seed: TypeAlias = Annotated[int, typer.Option(help="of random inputs")]
 Mean: TypeAlias = Annotated[str, typer.Option(help="subtracted from scaled pixels: a number, or one a channel")]

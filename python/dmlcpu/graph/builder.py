@@ -71,6 +71,8 @@ class GraphBuilder:
         """
         check_flags(flags)
         check_graph_level(self._device)
+        if isinstance(outputs, Expression):
+            raise TypeError("outputs: got an expression, expected a sequence of them")
         outputs = tuple(outputs)
         if not outputs:
             raise ValueError("outputs: got none, expected at least one expression")

@@ -78,6 +78,10 @@ class CompiledGraph(CompiledOperator):
         if not later:
             self._initialize({})
 
+    def __reduce__(self) -> Any:
+        """Raise TypeError: what is compiled is of this process alone."""
+        raise TypeError("a CompiledGraph cannot be pickled; build or compile it again where it is to run")
+
     def __repr__(self) -> str:
         """Return how many steps it has, and where it runs."""
         steps = len(self._graph.describe())

@@ -1,26 +1,11 @@
-"""Packages that models need and that are not installed: what stands for them, what is raised."""
+"""What stands for a session where the packages that models need are not installed."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dmlcpu.errors import DmlError
-
-if TYPE_CHECKING:
-    from dmlcpu.onnx.planning import Plan
-
-__all__ = ["MissingRuntimeError", "absent_session"]
-
-
-class MissingRuntimeError(DmlError):
-    """A model has nodes that no kernel computes, and onnxruntime is not installed.
-
-    Attributes:
-        plan: Who would run what; None where it is not known.
-    """
-
-    plan: Plan | None = None
+__all__ = ["absent_session"]
 
 
 @cache

@@ -12,10 +12,9 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.errors import InvalidModelError
+from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
-from dmlcpu.onnx.absent import MissingRuntimeError
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.model import has_quantized_nodes

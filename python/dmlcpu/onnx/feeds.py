@@ -11,7 +11,7 @@ from dmlcpu.errors import BindingError
 from dmlcpu.onnx.model import ValueInfo
 from dmlcpu.onnx.values import Array
 
-__all__ = ["checked_feeds", "is_fixed", "output_indices"]
+__all__ = ["checked_feeds", "conflicting_lengths", "is_fixed", "output_indices"]
 
 # What numpy and other makers of arrays raise where they make none of an object.
 _NO_ARRAY: Final = (TypeError, ValueError, RuntimeError, BufferError)
@@ -46,7 +46,10 @@ def checked_feeds(
     feeds = {}
     for value in inputs:
         if value.name not in input_feed:
-            raise BindingError(f"got no input {value.name!r}, expected {_expectation(value)}", value.name)
+            known = {value.name for value in inputs}
+            others = ", ".join(repr(name) for name in input_feed if name not in known)
+            but = f" but {others}" if others else ""
+            raise BindingError(f"got no input {value.name!r}{but}, expected {_expectation(value)}", value.name)
         feeds[value.name] = _checked_feed(value, input_feed[value.name], copy)
     if len(input_feed) != len(feeds):
         own = constants()
@@ -56,6 +59,23 @@ def checked_feeds(
             elif name not in feeds:
                 raise BindingError(f"got input {name!r}, expected one of {', '.join(feeds)}", str(name))
     return feeds
+
+
+def conflicting_lengths(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> str | None:
+    """Return which inputs differ in a length that the model gives one name, None if all agree.
+
+    Args:
+        inputs: What is fed.
+        shapes: Of the arrays that are.
+    """
+    seen: dict[str, tuple[int, str]] = {}
+    for value in inputs:
+        for length, got in zip(value.shape or (), shapes[value.name], strict=False):
+            if isinstance(length, str):
+                other, name = seen.setdefault(length, (got, value.name))
+                if other != got:
+                    return f"{length!r} is {other} in input {name!r} and {got} in input {value.name!r}"
+    return None
 
 
 def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:

@@ -27,6 +27,9 @@ _INTS: Final = onnx.AttributeProto.INTS
 _GRAPH: Final = onnx.AttributeProto.GRAPH
 _GRAPHS: Final = onnx.AttributeProto.GRAPHS
 
+# What protobuf and onnx raise of files that they cannot read.
+_UNREADABLE: Final = (DecodeError, ValueError, TypeError, RuntimeError, onnx.checker.ValidationError)
+
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
@@ -110,10 +113,13 @@ def load_model(model: str | PathLike[str] | bytes, with_weights: bool = True) ->
     rest, large = (data, {}) if with_weights else without_large_constants(data)
     try:
         proto = onnx.load_model_from_string(rest)
-        if not isinstance(model, bytes) and has_external_data(proto):
-            onnx.load_external_data_for_model(proto, str(Path(source).parent))
-    except (DecodeError, ValueError, TypeError, RuntimeError, onnx.checker.ValidationError) as error:
+    except _UNREADABLE as error:
         raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
+    if not isinstance(model, bytes) and has_external_data(proto):
+        try:
+            onnx.load_external_data_for_model(proto, str(Path(source).parent))
+        except _UNREADABLE as error:
+            raise InvalidModelError(f"{source}: its external data cannot be read: {error}") from None
     return _checked(proto, large, with_weights)
 
 

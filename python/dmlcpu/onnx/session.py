@@ -17,12 +17,12 @@ import numpy as np
 from dmlcpu import _core
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.device import Device
-from dmlcpu.errors import BindingError
+from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph, Step
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.feeds import checked_feeds, is_fixed, output_indices
+from dmlcpu.onnx.feeds import checked_feeds, conflicting_lengths, is_fixed, output_indices
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
@@ -122,11 +122,11 @@ class InferenceSession:
         *,
         device: Device | None = None,
     ) -> None:
-        self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else fspath(path_or_bytes)
+        self._source = _checked_source(path_or_bytes)
         self._options = checked_options(sess_options)
         self._providers = checked_providers(providers)
         self._given_device = device
-        self._device = Device(num_threads=self._options.intra_op_num_threads or None) if device is None else device
+        self._device = _device_of(self._options) if device is None else device
         model = load_model(self._source, with_weights=False)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, _metadata(model)
         self._names = [output.name for output in model.outputs]
@@ -239,7 +239,7 @@ class InferenceSession:
         indices = output_indices(self._names, output_names)
         with self._lock:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._device.num_threads, "dmlcpu-session")
+                self._executor = ThreadPoolExecutor(_core.usable_processor_count(), "dmlcpu-session")
 
         def work() -> list[Array]:
             plan, values = self._run(feeds)
@@ -254,7 +254,7 @@ class InferenceSession:
             shapes: Of inputs whose shapes the model leaves free; by default free lengths are 1.
 
         Raises:
-            BindingError: The model says otherwise of an input.
+            BindingError: The model says otherwise of an input, or has none of a name.
         """
         executable = self._plan(self._arrays_of_the_model(shapes))
         return [
@@ -281,7 +281,13 @@ class InferenceSession:
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
     ) -> tuple[ExecutablePlan, dict[str, Array]]:
         arrays = {value.name: (value.dtype, feeds[value.name].shape) for value in self._inputs}
-        plan = self._plan(arrays)
+        try:
+            plan = self._plan(arrays)
+        except InvalidModelError as error:
+            conflict = conflicting_lengths(self._inputs, {name: feed.shape for name, feed in feeds.items()})
+            if conflict is None:
+                raise
+            raise BindingError(f"{conflict}: {error}") from None
         values = plan.run(feeds, profile)
         while plan.plan.unknown:
             arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
@@ -317,6 +323,9 @@ class InferenceSession:
 
     def _arrays_of_the_model(self, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, ArrayType]:
         arrays = {}
+        for name in shapes or {}:
+            if name not in (names := [value.name for value in self._inputs]):
+                raise BindingError(f"shapes: got input {name!r}, expected one of {', '.join(names)}", name)
         for value in self._inputs:
             free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
             shape = tuple((shapes or {}).get(value.name, free))
@@ -337,6 +346,22 @@ def _begin_process() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_process)
+
+
+def _checked_source(source: Any) -> str | bytes:
+    if hasattr(source, "SerializeToString"):
+        raise TypeError(
+            f"path_or_bytes: got a {type(source).__name__}, expected a path or bytes, such as its SerializeToString()"
+        )
+    return source if isinstance(source, bytes) else fspath(source)
+
+
+def _device_of(options: SessionOptions) -> Device:
+    count = options.intra_op_num_threads
+    try:
+        return Device(num_threads=count or None)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 0 for all processors" if count else str(error)) from None
 
 
 def _metadata(model: Model) -> ModelMetadata:

@@ -1,0 +1,72 @@
+"""What callers give a session that it cannot take: feeds, names, shapes, options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import dmlcpu
+from doubling_model import X, doubled, expected
+from onnx_models import Builder
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        (None, r"input_feed: got None, expected a mapping from names to arrays: x"),
+        ([X], r"input_feed: got an object of type list, expected a mapping from names to arrays: x"),
+        ({"x": [[1, 2, 3], [1, 2]]}, r"input 'x': got an object of type list \(.*\), expected uint8 of shape \(2, 3\)"),
+        ({"x": None}, r"input 'x': got object of shape \(\), expected uint8 of shape \(2, 3\)"),
+        ({"x": X, 3: X}, "got input 3, expected one of x"),
+        ({}, "got no input 'x', expected uint8 of shape"),
+        ({"y": X, "z": X}, "got no input 'x' but 'y', 'z', expected uint8 of shape"),
+    ],
+)
+def test_feeds_that_are_none(feeds: Any, message: str) -> None:
+    session = dmlcpu.InferenceSession(doubled())
+    for call in (session.run, session.run_async):
+        with pytest.raises(dmlcpu.BindingError, match=message):
+            call(None, feeds)
+
+
+def test_lengths_of_one_name_that_differ() -> None:
+    builder = Builder()
+    x, y = (builder.input(np.float32, ("count", 4), name) for name in "xy")
+    builder.output(builder.quantized(builder.node("Add", [x, y]), 0.5, np.uint8(9)), "uint8")
+    session = dmlcpu.InferenceSession(builder.build())
+    two, three = np.zeros((2, 4), np.float32), np.zeros((3, 4), np.float32)
+    with pytest.raises(dmlcpu.BindingError, match="'count' is 2 in input 'x' and 3 in input 'y': "):
+        session.run(None, {"x": two, "y": three})
+    assert session.run(None, {"x": two, "y": two})[0].shape == (2, 4)
+
+
+def test_sources_that_are_none() -> None:
+    model = onnx.load_model_from_string(doubled())
+    with pytest.raises(TypeError, match="path_or_bytes: got a ModelProto, expected a path or bytes"):
+        dmlcpu.InferenceSession(model)  # type: ignore[arg-type]
+
+
+def test_shapes_of_no_input() -> None:
+    session = dmlcpu.InferenceSession(doubled(("N", 3)))
+    with pytest.raises(dmlcpu.BindingError, match="shapes: got input 'z', expected one of x"):
+        session.partitions({"z": (2, 3)})
+
+
+@pytest.mark.parametrize("count", [-1, 1025])
+def test_numbers_of_threads_that_are_none(count: int) -> None:
+    options = dmlcpu.SessionOptions()
+    options.intra_op_num_threads = count
+    with pytest.raises(ValueError, match=rf"num_threads={count}; expected .* from 1 to 1024, or 0 for all"):
+        dmlcpu.InferenceSession(doubled(), options)
+
+
+@pytest.mark.parametrize("names", ["value2_0", 5, [3], ["nothing"], [None]])
+def test_names_of_outputs_that_are_none(names: Any) -> None:
+    session = dmlcpu.InferenceSession(doubled())
+    with pytest.raises(dmlcpu.BindingError, match=r"value2_0"):
+        session.run(names, {"x": X})
+    for every in (None, [], (), session._names):
+        np.testing.assert_array_equal(session.run(every, {"x": X})[0], expected(X))
