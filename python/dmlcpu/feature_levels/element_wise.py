@@ -23,6 +23,13 @@ from dmlcpu.schema import OperatorSchema, TensorSupport
 
 __all__ = ["SCHEMAS"]
 
+# Of a scale, and of what dequantize gives, which has the scale's data type.
+_SCALE = (
+    TensorSupport(FeatureLevel.LEVEL_6_0, FLOATS, 1, 8),
+    TensorSupport(FeatureLevel.LEVEL_3_0, FLOAT32, 1, 8),
+    TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32, 4, 4),
+)
+
 _QUANTIZE_LINEAR = OperatorSchema(
     OperatorType.ELEMENT_WISE_QUANTIZE_LINEAR,
     introduced=FeatureLevel.LEVEL_1_0,
@@ -34,12 +41,7 @@ _QUANTIZE_LINEAR = OperatorSchema(
             TensorSupport(FeatureLevel.LEVEL_2_1, (*FLOAT32, *INT32), 4, 4),
             TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32, 4, 4),
         ),
-        input_field(
-            "scale_tensor",
-            TensorSupport(FeatureLevel.LEVEL_6_0, FLOATS, 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_3_0, FLOAT32, 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32, 4, 4),
-        ),
+        input_field("scale_tensor", *_SCALE),
         input_field(
             "zero_point_tensor",
             TensorSupport(FeatureLevel.LEVEL_6_2, INTEGERS_8, 1, 8, optional=True),
@@ -82,12 +84,7 @@ _DEQUANTIZE_LINEAR = OperatorSchema(
             TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8_TO_32, 4, 4),
             TensorSupport(FeatureLevel.LEVEL_1_0, UINT8, 4, 4),
         ),
-        input_field(
-            "scale_tensor",
-            TensorSupport(FeatureLevel.LEVEL_6_0, FLOATS, 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_3_0, FLOAT32, 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32, 4, 4),
-        ),
+        input_field("scale_tensor", *_SCALE),
         input_field(
             "zero_point_tensor",
             TensorSupport(FeatureLevel.LEVEL_6_2, INTEGERS_8_TO_32, 1, 8, optional=True),
@@ -95,12 +92,7 @@ _DEQUANTIZE_LINEAR = OperatorSchema(
             TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8_TO_32, 4, 4),
             TensorSupport(FeatureLevel.LEVEL_1_0, UINT8, 4, 4),
         ),
-        output_field(
-            "output_tensor",
-            TensorSupport(FeatureLevel.LEVEL_6_0, FLOATS, 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_3_0, FLOAT32, 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32, 4, 4),
-        ),
+        output_field("output_tensor", *_SCALE),
     ),
     rules=(
         SameDataType("input_tensor", ("zero_point_tensor",)),
