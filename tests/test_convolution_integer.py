@@ -28,7 +28,7 @@ from strategies import (
     runs,
 )
 from strided_tensor import NUMPY_TYPES
-from test_quantized_linear_convolution import depthwise_shapes, edge_shapes, shapes, window_shapes
+from tested_convolutions import depthwise_shapes, edge_shapes, random_shapes, window_shapes
 
 Devices = Mapping[str, dmlcpu.Device]
 
@@ -57,7 +57,7 @@ def test_sums_that_wrap(
 
 @st.composite
 def cases(draw: st.DrawFn) -> OperatorCase:
-    shape, types = draw(shapes()), draw(st.sampled_from(ALL_TYPES))
+    shape, types = draw(random_shapes()), draw(st.sampled_from(ALL_TYPES))
     channels = shape.filter_sizes[0]
     per_channel = st.sampled_from(((1, channels), (1, channels, 1), (1, channels, 1, 1)))
     tensors = {
@@ -77,7 +77,7 @@ def test_objects_equal_the_reference(devices: Devices, run: Run) -> None:
 
 @given(st.data())
 def test_function_equals_the_reference(devices: Devices, data: st.DataObject) -> None:
-    shape, types = data.draw(shapes()), data.draw(st.sampled_from(ALL_TYPES))
+    shape, types = data.draw(random_shapes()), data.draw(st.sampled_from(ALL_TYPES))
     input_type, filter_type = NUMPY_TYPES[types.input], NUMPY_TYPES[types.filter]
     arguments: tuple[Any, ...] = (
         data.draw(arrays(input_type, shape.input_sizes, INTEGERS)),

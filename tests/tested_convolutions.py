@@ -1,0 +1,164 @@
+"""The convolutions that tests go through: at the ends of tiles, strips and blocks of every path, and random ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from convolution_shapes import ConvolutionShape
+
+__all__ = ["depthwise_shapes", "edge_shapes", "grouped_shapes", "random_shapes", "window_shapes"]
+
+EDGE_CHANNELS = (1, 3, 4, 15, 16, 17, 31, 32, 33, 63, 64, 65)
+EDGE_PIXELS = (1, 5, 7, 15, 16, 17, 33)
+
+
+def square(kernel: int) -> dict[str, Any]:
+    """A kernel and the padding that keeps the size."""
+    half = (kernel // 2, kernel // 2)
+    return {"kernel": (kernel, kernel), "start_padding": half, "end_padding": half}
+
+
+def edge_shapes() -> list[ConvolutionShape]:
+    shapes = []
+    for size in (1, 3):
+        same = square(size)
+        for channels in EDGE_CHANNELS:
+            shapes.append(ConvolutionShape(channels, 33, (3, 5), **same))
+            shapes.append(ConvolutionShape(16, channels, (3, 5), **same))
+        shapes += [ConvolutionShape(17, 16, (3, pixels), **same) for pixels in EDGE_PIXELS]
+        shapes += [ConvolutionShape(4, 17, (pixels, 2), batch=2, **same) for pixels in EDGE_PIXELS]
+    three = square(3)
+    for channels in EDGE_CHANNELS:
+        shapes.append(ConvolutionShape(1, 1, (5, 7), groups=channels, **three))
+    shapes += [ConvolutionShape(1, 2, (6, 17), groups=17, strides=(2, 2), **three)]
+    shapes += [ConvolutionShape(5, 3, (4, 17), groups=3, dilations=(2, 1), **three)]
+    shapes += [
+        ConvolutionShape(3, 64, (15, 17), (7, 7), strides=(2, 2), start_padding=(3, 3), end_padding=(3, 3)),
+        ConvolutionShape(3, 8, (2, 3), (3, 3), start_padding=(5, 7), end_padding=(6, 4)),
+        ConvolutionShape(3, 8, (2, 3), (2, 2), strides=(3, 2), start_padding=(4, 0), end_padding=(0, 9)),
+        ConvolutionShape(5, 6, (9, 8), (3, 2), batch=3, dilations=(2, 3), start_padding=(2, 0), end_padding=(0, 3)),
+        ConvolutionShape(64, 16, (7, 7), (1, 1), strides=(2, 2)),
+        # Output rows too short for tiles: gathered, to be one run.
+        ConvolutionShape(64, 256, (9, 7), (1, 1), batch=2, strides=(2, 2)),
+        ConvolutionShape(512, 5, (3, 3), (3, 3)),
+        # Read in place although the last step of k reaches into the next pixels, and behind the last one into none.
+        *(ConvolutionShape(channels, 7, (257,), (1,)) for channels in (1, 3, 5, 24)),
+        ConvolutionShape(3, 5, (11, 13), (1, 1), groups=2, batch=3),
+        # More images than are copied at a time.
+        ConvolutionShape(128, 3, (40, 40), batch=3, **three),
+    ]
+    shapes += [ConvolutionShape(17, 33, (1, 1), (1, 1), batch=pixels) for pixels in EDGE_PIXELS]
+    # More pixels and channels than one tile and one block hold.
+    shapes.append(ConvolutionShape(20, 150, (17, 19), **three))
+    for pixels in EDGE_PIXELS:
+        shapes.append(ConvolutionShape(7, 9, (pixels,), (3,), batch=2, start_padding=(1, 0), end_padding=(1, 0)))
+    return shapes
+
+
+def depthwise_shapes() -> list[ConvolutionShape]:
+    """Windows of one to several groups of four taps, in one row, one column or both; strips and bands of outputs."""
+    shapes = []
+    for kernel in ((1, 1), (1, 3), (1, 9), (3, 1), (9, 1), (2, 2), (4, 4), (5, 5), (6, 3), (7, 7)):
+        before, after = (kernel[0] // 2, kernel[1] // 2), ((kernel[0] - 1) // 2, (kernel[1] - 1) // 2)
+        shapes.append(ConvolutionShape(1, 1, (9, 21), kernel, groups=18, start_padding=before, end_padding=after))
+        for steps in ((2, 2), (1, 3), (3, 1)):
+            padding: dict[str, Any] = {"start_padding": (4, 2), "end_padding": (5, 7)}
+            shapes.append(ConvolutionShape(1, 1, (7, 16), kernel, groups=5, batch=2, strides=steps, **padding))
+            shapes.append(ConvolutionShape(1, 1, (16, 17), kernel, groups=3, strides=steps, dilations=(1, 1)))
+        shapes.append(ConvolutionShape(1, 1, (20, 26), kernel, groups=17, dilations=(2, 3)))
+        shapes.append(ConvolutionShape(1, 1, (20, 27), kernel, groups=17, dilations=(2, 3), strides=(2, 2)))
+    same = square(3)
+    shapes += [ConvolutionShape(1, 1, (35, 130), groups=70, **same)]
+    shapes += [ConvolutionShape(1, 1, (37, 133), groups=65, strides=(2, 2), **same)]
+    # Pairs of rows and columns in groups of four: even and odd kernels, rows beyond the image, strips of a few columns.
+    for kernel in ((5, 5), (6, 6), (7, 4), (5, 2), (8, 3)):
+        pairs: dict[str, Any] = {"kernel": kernel, "strides": (2, 2), "start_padding": (2, 1), "end_padding": (3, 6)}
+        shapes += [ConvolutionShape(1, 1, (11, 22), groups=33, batch=2, **pairs)]
+        shapes += [
+            ConvolutionShape(1, 1, (8, 7), groups=64, **pairs),
+            ConvolutionShape(1, 1, (37, 84), groups=90, **pairs),
+        ]
+    shapes += [ConvolutionShape(1, 1, (1, 1), (2, 2), groups=3, start_padding=(9, 9), end_padding=(8, 8))]
+    for kernel_1d in (1, 4, 5, 9):
+        shapes.append(ConvolutionShape(1, 1, (19,), (kernel_1d,), groups=18, strides=(2, 9), start_padding=(3, 9)))
+    return shapes
+
+
+def window_shapes() -> list[ConvolutionShape]:
+    """Windows of 3x3 and 5x5 taps: blocks of 64, 32 and 16 channels, rows cut into parts, strips and bands."""
+    shapes = []
+    for kernel in (3, 5):
+        window: dict[str, Any] = {"kernel": (kernel, kernel), "end_padding": (kernel // 2, kernel // 2)}
+        for groups in (32, 33, 48, 63, 64, 65, 80, 97, 112):
+            for steps in ((1, 1), (2, 2)):
+                padding = {"start_padding": (kernel // 2, kernel // 2)}
+                shapes.append(ConvolutionShape(1, 1, (5, 9), groups=groups, strides=steps, **padding, **window))
+        for steps, rows, columns in (((1, 2), 7, 6), ((2, 1), 8, 7), ((1, 3), 5, 9), ((1, 1), 5, 5)):
+            shapes.append(ConvolutionShape(1, 1, (rows, columns), groups=50, batch=2, strides=steps, **window))
+        for columns in (1, 2, 3, 4):
+            padding = {"start_padding": (kernel, kernel - 1)}
+            shapes.append(ConvolutionShape(1, 1, (columns, columns), groups=36, **padding, **window))
+        shapes.append(ConvolutionShape(1, 1, (9, 8), groups=32, dilations=(2, 1), **window))
+        shapes.append(ConvolutionShape(1, 1, (37, 300), groups=130, strides=(2, 1), **window))
+    return shapes
+
+
+def grouped_shapes() -> list[ConvolutionShape]:
+    """Groups of 4, 8 and 16 channels: around the blocks of vectors, on every step and window, in strips and bands."""
+    shapes = []
+    same = square(3)
+    for channels in (4, 8, 16):
+        for groups in sorted({lanes * 4 // channels for lanes in (4, 6, 8, 10, 12, 16, 20, 32, 36, 52)} - {0}):
+            shapes.append(ConvolutionShape(channels, channels, (3, 7), groups=groups, **same))
+        groups = 144 // channels
+        for pixels in (1, 2, 3, 4, 5, 6, 8):
+            shapes.append(ConvolutionShape(channels, channels, (2, pixels), batch=2, groups=groups, **same))
+        for kernel in ((1, 1), (1, 5), (4, 1), (2, 2), (5, 4)):
+            sizes: dict[str, Any] = {"groups": groups, "kernel": kernel}
+            shapes.append(ConvolutionShape(channels, channels, (13, 15), strides=(2, 3), **sizes))
+            shapes.append(ConvolutionShape(channels, channels, (13, 14), dilations=(3, 2), batch=2, **sizes))
+            shapes.append(
+                ConvolutionShape(channels, channels, (6, 9), start_padding=(4, 0), end_padding=(1, 5), **sizes)
+            )
+        padding: dict[str, Any] = {"start_padding": (9, 8), "end_padding": (8, 9)}
+        shapes.append(ConvolutionShape(channels, channels, (1, 2), (3, 3), groups=groups, strides=(2, 2), **padding))
+        for kernel_1d in (1, 3, 6):
+            one_dimension: dict[str, Any] = {"strides": (2, 9), "start_padding": (3, 9)}
+            shapes.append(ConvolutionShape(channels, channels, (19,), (kernel_1d,), groups=groups, **one_dimension))
+        shapes.append(ConvolutionShape(channels, channels, (6, 90), groups=512 // channels, **same))
+    return shapes
+
+
+@st.composite
+def random_shapes(draw: st.DrawFn) -> ConvolutionShape:
+    """Made from the output's sizes, so that every draw is a convolution."""
+    axes = draw(st.sampled_from((1, 2, 2, 2)))
+    lengths: dict[str, list[int]] = {"input": [], "kernel": [], "strides": [], "dilations": []}
+    start_padding, end_padding = [], []
+    for _ in range(axes):
+        kernel, stride, dilation = draw(st.integers(1, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        output, rest = draw(st.integers(1, 6)), draw(st.integers(0, stride - 1))
+        padded = (output - 1) * stride + (kernel - 1) * dilation + 1 + rest
+        start = draw(st.integers(0, min(5, padded - 1)))
+        end = draw(st.integers(0, min(5, padded - 1 - start)))
+        for name, value in zip(lengths, (padded - start - end, kernel, stride, dilation), strict=True):
+            lengths[name].append(value)
+        start_padding.append(start)
+        end_padding.append(end)
+    # Entries behind the last spatial axis are ignored; ones that would matter show it if they are not.
+    surplus = draw(st.sampled_from(((), (5,))))
+    is_depthwise = draw(st.booleans())
+    return ConvolutionShape(
+        channels_in=1 if is_depthwise else draw(st.integers(1, 20)),
+        channels_out=draw(st.integers(1, 2 if is_depthwise else 20)),
+        input=tuple(lengths["input"]),
+        kernel=tuple(lengths["kernel"]),
+        batch=draw(st.integers(1, 3)),
+        groups=draw(st.integers(1, 35 if is_depthwise else 3)),
+        strides=(*lengths["strides"], *surplus),
+        dilations=(*lengths["dilations"], *surplus),
+        start_padding=(*start_padding, *surplus),
+        end_padding=(*end_padding, *surplus),
+    )
