@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
 from dispatching import assert_matches_reference, difference
+from filled_tensors import filled
 from fills import INTEGERS, SCALES, Fill, any_integers, highest_integers, lowest_integers
 from operator_case import OperatorCase
 from reference.quantized_linear_convolution import quantized_linear_convolution
@@ -29,7 +30,7 @@ from strategies import (
     output_tensors,
     runs,
 )
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 from tested_convolutions import depthwise_shapes, edge_shapes, grouped_shapes, random_shapes, window_shapes
 
 Devices = Mapping[str, dmlcpu.Device]
@@ -55,11 +56,9 @@ def test_images_of_one_pixel_in_any_order(
     orders = ((channels, 1, 1, 1), (channels + 3, 1, 5, 5), (1, batch, 1, 1), (2, 2 * batch + 1, 1, 1))
     for input_strides, output_strides in itertools.product(((0, 1, 1, 1), *orders), orders):
         case = packed_case(shape, types, random_numbers)
-        span = element_span(shape.input_sizes, input_strides)
-        codes = any_integers(random_numbers, NUMPY_TYPES[types.input], span)
         tensors = {
             **case.tensors,
-            "input_tensor": StridedTensor(types.input, shape.input_sizes, input_strides, codes),
+            "input_tensor": filled(random_numbers, types.input, shape.input_sizes, any_integers, input_strides),
             "output_tensor": blank_tensor(types.output, shape.output_sizes, output_strides),
         }
         assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
@@ -78,11 +77,11 @@ def test_windows_of_pixels_in_any_distance(
     output_strides = ((1000, 1, 200, 43), (600, 1, 47, 190))
     for types in ALL_TYPES[::3]:
         case = packed_case(shape, types, random_numbers)
-        codes = any_integers(random_numbers, NUMPY_TYPES[types.input], element_span(shape.input_sizes, strides))
+        codes = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
         for to_output in output_strides:
             tensors = {
                 **case.tensors,
-                "input_tensor": StridedTensor(types.input, shape.input_sizes, strides, codes),
+                "input_tensor": codes,
                 "output_tensor": blank_tensor(types.output, shape.output_sizes, to_output),
             }
             assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
@@ -95,8 +94,8 @@ def test_an_image_one_column_wide_has_any_distance_between_pixels(
     strides = (160, 1, 40, 2**32 - 1)
     for types in ALL_TYPES[::3]:
         case = packed_case(shape, types, random_numbers)
-        codes = any_integers(random_numbers, NUMPY_TYPES[types.input], element_span(shape.input_sizes, strides))
-        tensors = {**case.tensors, "input_tensor": StridedTensor(types.input, shape.input_sizes, strides, codes)}
+        codes = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
+        tensors = {**case.tensors, "input_tensor": codes}
         assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
 
 
@@ -110,8 +109,7 @@ def test_filters_whose_output_channels_are_neighbours(
     count = shape.filter_sizes[0]
     for types, strides in itertools.product(ALL_TYPES[::3], ((1, count, 1, 1), (1, count + 7, 3, 2), (0, 1, 1, 1))):
         case = packed_case(shape, types, random_numbers)
-        codes = any_integers(random_numbers, NUMPY_TYPES[types.filter], element_span(shape.filter_sizes, strides))
-        filters = StridedTensor(types.filter, shape.filter_sizes, strides, codes)
+        filters = filled(random_numbers, types.filter, shape.filter_sizes, any_integers, strides)
         tensors = {**case.tensors, "filter_tensor": filters}
         for owned in (set[str](), {"filter_tensor"}):
             assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes), owned=owned)
@@ -148,9 +146,9 @@ def test_filters_of_seven_bits(
     shape = ConvolutionShape(8, 19, (9, 8), (3, 3))
     case = packed_case(shape, types, random_numbers, operand_fill=highest_integers)
     middle = 128 if types.filter == "UINT8" else 0
-    codes = sign * random_numbers.choice(np.array([-64, 0, 1, 63, 64]), element_span(shape.filter_sizes, None))
+    codes = sign * random_numbers.choice(np.array([-64, 0, 1, 63, 64]), shape.filter_sizes)
     for first, second in ((64, 64), (65, 64)):
-        channels = codes.reshape(shape.filter_sizes).copy()
+        channels = codes.copy()
         channels[18, 0::2], channels[18, 1::2] = sign * first, sign * second
         content = (channels + middle).astype(NUMPY_TYPES[types.filter]).reshape(-1)
         filters = StridedTensor(types.filter, shape.filter_sizes, None, content)
