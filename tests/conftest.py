@@ -92,6 +92,13 @@ def devices() -> dict[str, dmlcpu.Device]:
 
 
 @pytest.fixture
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of the variables that devices read; a test may set them."""
+    for name in ("DMLCPU_ISA", "DMLCPU_NUM_THREADS", "DMLCPU_VERBOSE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
 def random_numbers() -> np.random.Generator:
     """Numbers that follow from the seed alone, the same in every test."""
     return np.random.default_rng(SEED)

@@ -11,7 +11,15 @@ import pytest
 import dmlcpu
 from bound_arrays import compiled
 from dmlcpu import Device
-from operator_samples import CONVOLUTION, MATRIX_MULTIPLY_INTEGER, MATRIX_MULTIPLY_TO_FLOAT, SAMPLES, changed, tensor
+from operator_samples import (
+    CONVOLUTION,
+    MATRIX_MULTIPLY_INTEGER,
+    MATRIX_MULTIPLY_TO_FLOAT,
+    SAMPLES,
+    VALID_DESCS,
+    changed,
+    tensor,
+)
 from operator_samples.sample import OperatorSample
 
 
@@ -170,6 +178,27 @@ def test_one_line_on_stderr(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
     [line] = capfd.readouterr().err.splitlines()
     assert "; kernel: gemm " in line
     assert "; why: in place because " in line
+
+
+@pytest.mark.usefixtures("no_environment")
+@pytest.mark.parametrize("value", ["1", "0", None])
+def test_verbose_prints_one_line_for_each_compiled_operator(
+    value: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("DMLCPU_VERBOSE", value)
+    device = Device()
+    operators = [device.create_operator(desc) for desc in VALID_DESCS.values()]
+    for operator in operators:
+        device.compile_operator(operator)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    told = printed.err.splitlines()
+    assert len(told) == (len(operators) if value == "1" else 0)
+    for line, operator in zip(told, operators, strict=False):
+        assert line.startswith("dmlcpu: ")
+        assert operator.type.name in line
+        assert device.isa in line
 
 
 def test_graphs_tell_it_of_each_step(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,27 +14,12 @@ import pytest
 import dmlcpu
 from bound_arrays import compiled, dispatched, random_inputs, same_bits, tensors_of
 from dmlcpu import DmlError, ExecutionFlags, FeatureLevel, TensorDataType
+from instruction_sets import ISAS
 from operator_samples import CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed, tensor
 
-ISAS = ("scalar", "avx2", "avx_vnni", "avx512_vnni", "amx_int8")
 LEVELS = tuple(FeatureLevel)
 
-# What each instruction set needs, as Linux names it.
-AVX2_FLAGS = {"avx2", "fma", "f16c"}
-AVX512_FLAGS = AVX2_FLAGS | {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"}
-CPU_FLAGS = {
-    "scalar": set(),
-    "avx2": AVX2_FLAGS,
-    "avx_vnni": AVX2_FLAGS | {"avx_vnni"},
-    "avx512_vnni": AVX512_FLAGS,
-    "amx_int8": AVX512_FLAGS | {"amx_tile", "amx_int8"},
-}
-
-
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DMLCPU_ISA", "DMLCPU_NUM_THREADS", "DMLCPU_VERBOSE"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_environment")
 
 
 def test_defaults() -> None:
@@ -75,24 +59,6 @@ def test_properties_are_read_only() -> None:
 
 
 # --- instruction sets -------------------------------------------------------------------------------------------
-
-
-def test_available_isas_go_from_worst_to_best() -> None:
-    available = dmlcpu.available_isas()
-    assert isinstance(available, tuple)
-    assert available == tuple(isa for isa in ISAS if isa in available)
-    assert available[0] == "scalar"
-
-
-@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="the flags of the CPU are read from Linux")
-def test_available_isas_are_what_the_cpu_has() -> None:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    flags = {flag for line in lines if line.startswith("flags") for flag in line.partition(":")[2].split()}
-    able = {isa for isa, needed in CPU_FLAGS.items() if needed <= flags}
-    available = set(dmlcpu.available_isas())
-    assert available <= able
-    # Linux may refuse the permission for tiles to a process.
-    assert able - available <= {"amx_int8"}
 
 
 def test_each_available_isa_can_be_chosen(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,72 +282,6 @@ def test_repr_makes_an_equal_device() -> None:
     device = dmlcpu.Device(FeatureLevel.LEVEL_5_2, num_threads=3, isa="scalar")
     again = eval(repr(device), {"Device": dmlcpu.Device, "FeatureLevel": FeatureLevel})
     assert (again.feature_level, again.num_threads, again.isa) == (FeatureLevel.LEVEL_5_2, 3, "scalar")
-
-
-# --- what it tells ----------------------------------------------------------------------------------------------
-
-
-def test_info(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    best = dmlcpu.info()
-    assert (best.version, best.isa) == (dmlcpu.__version__, dmlcpu.available_isas()[-1])
-    assert best.num_threads == dmlcpu.Device().num_threads
-    assert {*dmlcpu.available_isas(), *best.unavailable_isas} == set(ISAS)
-    assert all(best.unavailable_isas.values())
-    with pytest.raises(FrozenInstanceError):
-        best.isa = isa  # type: ignore[misc]
-    monkeypatch.setenv("DMLCPU_ISA", isa)
-    monkeypatch.setenv("DMLCPU_NUM_THREADS", "3")
-    forced = dmlcpu.info()
-    assert (forced.isa, forced.isa_reason, forced.num_threads) == (isa, "DMLCPU_ISA", 3)
-    assert best.isa_reason != "DMLCPU_ISA"
-    # A kernel may be borrowed from a lower row of the table, never from a higher one.
-    origins = {**forced.kernels, "table": forced.kernels["table"].replace("avx512_vbmi", "avx512_vnni")}
-    assert all(ISAS.index(row) <= ISAS.index(isa) for row in origins.values())
-    monkeypatch.setenv("DMLCPU_ISA", "scalar")
-    without = {"depthwise_window"} if isa in ("avx2", "avx_vnni") else set()
-    assert forced.kernels.keys() == dmlcpu.info().kernels.keys() - without
-
-
-def test_the_kernel_of_tables_is_the_one_that_runs(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DMLCPU_ISA", isa)
-    flags = Path("/proc/cpuinfo")
-    if not flags.exists():
-        pytest.skip("this system does not tell what the CPU has")
-    by_vbmi = isa in ("avx512_vnni", "amx_int8") and "avx512vbmi" in flags.read_text().split()
-    expected = "avx512_vbmi" if by_vbmi else {"avx_vnni": "avx2", "amx_int8": "avx512_vnni"}.get(isa, isa)
-    assert dmlcpu.info().kernels["table"] == expected
-
-
-def test_printed_info(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DMLCPU_ISA", isa)
-    information = dmlcpu.info()
-    lines = str(information).splitlines()
-    words = {line.split()[0]: line for line in lines}
-    assert words["isa"].endswith(f"{isa} (DMLCPU_ISA)")
-    assert words["dmlcpu"].split()[1] == dmlcpu.__version__
-    assert words["num_threads"].split()[1] == str(information.num_threads)
-    assert all(f"{family} {row}" in words["kernels"] for family, row in information.kernels.items())
-    assert sum(line.startswith("unavailable") for line in lines) == len(information.unavailable_isas)
-
-
-@pytest.mark.parametrize("value", ["1", "0", None])
-def test_verbose_prints_one_line_for_each_compiled_operator(
-    value: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if value is not None:
-        monkeypatch.setenv("DMLCPU_VERBOSE", value)
-    device = dmlcpu.Device()
-    operators = [device.create_operator(desc) for desc in VALID_DESCS.values()]
-    for operator in operators:
-        device.compile_operator(operator)
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    lines = printed.err.splitlines()
-    assert len(lines) == (len(operators) if value == "1" else 0)
-    for line, operator in zip(lines, operators, strict=False):
-        assert line.startswith("dmlcpu: ")
-        assert operator.type.name in line
-        assert device.isa in line
 
 
 def test_binding_properties() -> None:
