@@ -28,6 +28,7 @@ __all__ = [
     "optional_zero_points",
     "output_tensors",
     "runs",
+    "shapes_of_parameters",
     "tensor_sizes",
 ]
 
@@ -122,6 +123,19 @@ def arrays(draw: st.DrawFn, dtype: np.dtype[Any], shape: tuple[int, ...], fills:
     tensor = draw(input_tensors(dtype.name.upper(), shape, fills))
     flips = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
     return tensor.logical()[tuple(slice(None, None, -1 if flip else 1) for flip in flips)]
+
+
+@st.composite
+def shapes_of_parameters(draw: st.DrawFn) -> tuple[tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]:
+    """The shape of a tensor, an axis, and the shape of scales as a function takes it and as it broadcasts.
+
+    One element, one for each index of the axis, or a full array.
+    """
+    shape = draw(tensor_sizes(max_rank=4))
+    axis = draw(st.integers(0, len(shape) - 1))
+    along_axis = tuple(size if index == axis else 1 for index, size in enumerate(shape))
+    given, broadcast = draw(st.sampled_from([((1,), (1,)), ((shape[axis],), along_axis), (shape, shape)]))
+    return shape, axis, given, broadcast
 
 
 @st.composite

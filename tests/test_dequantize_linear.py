@@ -14,7 +14,16 @@ from dispatching import assert_matches_reference, difference
 from fills import INTEGERS, SCALES
 from operator_case import OperatorCase
 from reference.dequantize_linear import dequantize_linear
-from strategies import Run, arrays, input_tensors, optional_zero_points, output_tensors, runs, tensor_sizes
+from strategies import (
+    Run,
+    arrays,
+    input_tensors,
+    optional_zero_points,
+    output_tensors,
+    runs,
+    shapes_of_parameters,
+    tensor_sizes,
+)
 from strided_tensor import NUMPY_TYPES
 
 Devices = Mapping[str, dmlcpu.Device]
@@ -43,13 +52,8 @@ def test_objects_equal_the_reference(devices: Devices, run: Run) -> None:
 
 @given(st.data())
 def test_function_equals_the_reference(devices: Devices, data: st.DataObject) -> None:
-    """With a scale of one element, one for each index of an axis, or a full array."""
-    shape = data.draw(tensor_sizes(max_rank=4))
-    axis = data.draw(st.integers(0, len(shape) - 1))
+    shape, axis, parameter_shape, logical_shape = data.draw(shapes_of_parameters())
     input_type, output_type = data.draw(st.sampled_from(INPUT_TYPES)), data.draw(st.sampled_from(OUTPUT_TYPES))
-    along_axis = tuple(size if index == axis else 1 for index, size in enumerate(shape))
-    parameter_shape = data.draw(st.sampled_from([(1,), (shape[axis],), shape]))
-    logical_shape = along_axis if parameter_shape == (shape[axis],) else parameter_shape
     values = data.draw(arrays(NUMPY_TYPES[input_type], shape, INTEGERS))
     scale = data.draw(arrays(NUMPY_TYPES[output_type], parameter_shape, SCALES))
     zero_point = data.draw(arrays(NUMPY_TYPES[input_type], parameter_shape, INTEGERS))
