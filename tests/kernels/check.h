@@ -38,6 +38,9 @@ class Check {
     if (!actual.margins_intact()) fail(expected.size(), nullptr, nullptr, 0);
   }
 
+  // The same of floats where a NaN is as good as any other; overwrites those of the output.
+  void equal_but_for_nans(const GuardedBuffer<float>& actual, std::vector<float> expected);
+
   void expect(bool passed);
 
   // Uniform in 0..bound-1.

@@ -117,6 +117,15 @@ void Check::fail(std::size_t index, const void* actual, const void* expected, st
               static_cast<int>(2 * size), expected_bits);
 }
 
+void Check::equal_but_for_nans(const GuardedBuffer<float>& actual, std::vector<float> expected) {
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    for (float* value : {actual.data() + i, expected.data() + i}) {
+      if (std::isnan(*value)) *value = std::nanf("");
+    }
+  }
+  equal(actual, expected);
+}
+
 void Check::expect(bool passed) {
   ++cases;
   if (passed) return;

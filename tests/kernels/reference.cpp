@@ -44,6 +44,13 @@ std::uint16_t reference_narrow(float value) {
 
 std::int32_t reference_wrap(std::int64_t value) { return static_cast<std::int32_t>(static_cast<std::uint64_t>(value)); }
 
+float reference_folded(float (&lanes)[16]) {
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) lanes[i] += lanes[i + half];
+  }
+  return lanes[0];
+}
+
 float reference_exponential(float x) {
   constexpr float kRoundToInteger = 12582912.0f;
   const float coefficients[] = {

@@ -15,6 +15,9 @@ std::uint16_t reference_narrow(float value);
 // Sums and products modulo 2^32.
 std::int32_t reference_wrap(std::int64_t value);
 
+// The sum of lanes: the upper half is added to the lower one until a lane is left. Overwrites them.
+float reference_folded(float (&lanes)[16]);
+
 // The sequence of operations of kernels/lanes/functions.inl.h.
 float reference_exponential(float x);
 
