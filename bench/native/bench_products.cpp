@@ -1,0 +1,166 @@
+// The kernels of convolutions and matrix products, and those that make outputs of their sums.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernel_bench.h"
+
+namespace dmlcpu {
+namespace {
+
+void bench_gemm(const KernelBench& bench, std::size_t k) {
+  static constexpr std::size_t kZero = 0, m = 96, n = 64;
+  const GemmBlock block = {.a = bench.a.data(),
+                           .a_row_stride = k,
+                           .a_run_stride = 0,
+                           .a_offsets = &kZero,
+                           .segments = 1,
+                           .b = bench.b.data(),
+                           .b_offsets = &kZero,
+                           .b_panel_stride = bench.table.gemm->nr * k,
+                           .runs = 1,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .offset = integers(bench.a),
+                           .multiplier = floats(bench.parameters),
+                           .filter_zero_point = nullptr,
+                           .activation_sum = nullptr,
+                           .output_zero_point = 100.0F,
+                           .flip = 0,
+                           .output = bench.c.data(),
+                           .output_row_stride = n,
+                           .output_run_stride = 0};
+  bench.report("gemm 96x64x" + std::to_string(k), 2 * m * n * k, "operations",
+               [&] { bench.table.gemm->multiply(block); });
+}
+
+void bench_depthwise(const KernelBench& bench) {
+  const std::size_t offsets[3] = {0, 256, 512};
+  const DepthwiseRun run = {.activations = bench.a.data(),
+                            .pixel_step = 256,
+                            .offsets = offsets,
+                            .groups = 3,
+                            .filter = reinterpret_cast<const std::int8_t*>(bench.b.data()),
+                            .taps = reinterpret_cast<const std::int8_t*>(bench.b.data()),
+                            .pixels = 28,
+                            .channels = 64,
+                            .offset = integers(bench.a),
+                            .multiplier = floats(bench.parameters),
+                            .filter_zero_point = nullptr,
+                            .output_zero_point = 100.0F,
+                            .flip = 0,
+                            .output = bench.c.data(),
+                            .output_pixel_stride = 64};
+  bench.report("depthwise 3x3", 2UL * 9 * 28 * 64, "operations", [&] { bench.table.depthwise->convolve(run); });
+}
+
+// Rows of 28 pixels of 64 channels, with padding.
+void bench_depthwise_window(const KernelBench& bench) {
+  static constexpr std::size_t pixels = 28, channels = 64, row_count = 16;
+  const std::vector<std::uint8_t> padding(kWindowLanes, 7);
+  for (const std::size_t window : {3, 5}) {
+    std::vector<const std::uint8_t*> rows;
+    for (std::size_t i = 0; i < row_count * window; ++i) {
+      rows.push_back(bench.a.data() + (i / window + i % window) * pixels * channels);
+    }
+    const DepthwiseWindowRun run = {.window = window,
+                                    .stride = 1,
+                                    .rows = rows.data(),
+                                    .column_step = channels,
+                                    .first_column = -static_cast<std::ptrdiff_t>(window / 2),
+                                    .columns = pixels,
+                                    .padding = padding.data(),
+                                    .input_flip = 0,
+                                    .filter = reinterpret_cast<const std::int8_t*>(bench.b.data()),
+                                    .output_rows = row_count,
+                                    .pixels = pixels,
+                                    .channels = channels,
+                                    .offset = integers(bench.a),
+                                    .multiplier = floats(bench.parameters),
+                                    .filter_zero_point = nullptr,
+                                    .output_zero_point = 100.0F,
+                                    .flip = 0,
+                                    .output = bench.c.data(),
+                                    .output_pixel_stride = channels,
+                                    .output_row_stride = pixels * channels};
+    const std::string size = std::to_string(window) + "x" + std::to_string(window);
+    bench.report("depthwise window " + size, 2 * window * window * row_count * pixels * channels, "operations",
+                 [&] { bench.table.depthwise_window->convolve(run); });
+  }
+}
+
+// A tile of sums in cache.
+void bench_rescale(const KernelBench& bench) {
+  static constexpr std::size_t m = 64, n = 128;
+  const RescaleBlock block = {.sums = integers(bench.a),
+                              .sums_row_stride = n,
+                              .m = m,
+                              .n = n,
+                              .row_zero_point = integers(bench.b),
+                              .column_sum = integers(bench.b),
+                              .row_multiplier = floats(bench.parameters),
+                              .column_multiplier = floats(bench.parameters),
+                              .row_output_zero_point = floats(bench.parameters),
+                              .flip = 0,
+                              .bias = bench.parameters.data(),
+                              .bias_row_stride = 0,
+                              .output = bench.c.data(),
+                              .output_row_stride = n};
+  bench.report("rescale to codes", m * n, "elements", [&] { bench.table.rescale->to_codes(block); });
+  bench.report("rescale to float32", m * n, "elements", [&] { bench.table.rescale->to_float32(block); });
+  bench.report("rescale to float16", m * n, "elements", [&] { bench.table.rescale->to_float16(block); });
+}
+
+void bench_float_product(const KernelBench& bench) {
+  FloatProductBlock block = {.a = floats(bench.parameters),
+                             .a_row_stride = 128,
+                             .b = floats(bench.parameters),
+                             .b_row_stride = 64,
+                             .m = 1,
+                             .k = 128,
+                             .n = 64,
+                             .sums = floats(bench.c),
+                             .sums_row_stride = 64,
+                             .begins = false};
+  for (const std::size_t rows : {std::size_t{1}, std::size_t{16}}) {
+    block.m = rows;
+    std::fill_n(block.sums, rows * block.n, 0.0F);
+    bench.report("float product " + std::to_string(rows) + "x128x64", 2 * rows * block.n * block.k, "operations",
+                 [&] { bench.table.float_product->accumulate(block); });
+  }
+}
+
+void bench_grouped(const KernelBench& bench, std::size_t group_channels) {
+  const std::size_t offsets[9] = {0, 64, 128, 1920, 1984, 2048, 3840, 3904, 3968};
+  const GroupedRun run = {.activations = bench.a.data(),
+                          .pixel_step = 64,
+                          .offsets = offsets,
+                          .taps = 9,
+                          .group_lanes = group_channels / kGroupedLaneChannels,
+                          .filter = bench.b.data(),
+                          .pixels = 28,
+                          .channels = 64,
+                          .offset = integers(bench.a),
+                          .multiplier = floats(bench.parameters),
+                          .filter_zero_point = nullptr,
+                          .output_zero_point = 100.0F,
+                          .flip = 0,
+                          .output = bench.c.data(),
+                          .output_pixel_stride = 64};
+  bench.report("grouped 3x3, " + std::to_string(group_channels) + " channels", 2UL * 9 * 28 * 64 * group_channels,
+               "operations", [&] { bench.table.grouped->convolve(run); });
+}
+
+}  // namespace
+
+void bench_products(const KernelBench& bench) {
+  for (const std::size_t k : {64U, 576U, 2304U}) bench_gemm(bench, k);
+  bench_depthwise(bench);
+  if (bench.table.depthwise_window != nullptr) bench_depthwise_window(bench);
+  bench_rescale(bench);
+  bench_float_product(bench);
+  for (const std::size_t group_channels : {4U, 8U, 16U}) bench_grouped(bench, group_channels);
+}
+
+}  // namespace dmlcpu
