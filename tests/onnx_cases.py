@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from onnx_models import Builder
+from onnx_models import Builder, codes
 
-__all__ = ["IMAGE", "POINTS", "SCALE", "TYPES", "Case", "ints", "qdq_of"]
+__all__ = ["IMAGE", "POINTS", "SCALE", "TYPES", "Case", "ints", "qdq_of", "small_convolution"]
 
 Array = NDArray[Any]
 TYPES: Final = ("uint8", "int8")
@@ -50,3 +50,14 @@ class Case:
 
 def ints(*values: int) -> Array:
     return np.array(values, np.int64)
+
+
+def small_convolution(builder: Builder, name: str, shape: Sequence[int], rng: np.random.Generator) -> Any:
+    """A convolution of a new input to four channels, between dequantized operands; returns its name."""
+    value = builder.dequantized(builder.input("uint8", shape, name), SCALE, POINTS["uint8"])
+    scales = rng.uniform(0.001, 0.01, 4).astype(np.float32)
+    weights = builder.dequantized(codes(rng, "int8", (4, shape[1], 3, 3)), scales, np.zeros(4, np.int8), axis=0)
+    bias = builder.dequantized(
+        np.int32([999, -5000, 700, 0]), np.float32(SCALE) * scales, np.zeros(4, np.int32), axis=0
+    )
+    return builder.node("Conv", [value, weights, bias], pads=[1, 1, 1, 1])

@@ -15,9 +15,9 @@ from fills import INPUT_FLOATS
 from laid_out import channels_last, packed, part_of_joined
 from native_operator import run_native
 from reference.quantized_resample import Taps, between
+from resample_taps import attributes_of, random_taps, scaled_taps
 from strategies import AXIS_SIZES, generators, input_tensors, output_tensors
 from strided_tensor import StridedTensor, blank_tensor
-from test_quantized_resample import attributes_of, random_taps, scaled_taps
 
 Devices = Mapping[str, dmlcpu.Device]
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of
+from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of, small_convolution
 from onnx_models import Builder, assert_like_onnxruntime, codes
 
 Array = NDArray[Any]
@@ -160,16 +160,6 @@ def test_on_floats(random_numbers: np.random.Generator, case: Case) -> None:
     backwards = case.operator == "Slice" and case.shape[1] == 30
     feeds = {"x": random_numbers.normal(size=case.shape).astype(np.float32)}
     assert_like_onnxruntime(chain_of(case, [""], "float32", False), feeds, native=not (many or backwards))
-
-
-def small_convolution(builder: Builder, name: str, shape: Sequence[int], rng: np.random.Generator) -> Any:
-    value = builder.dequantized(builder.input("uint8", shape, name), SCALE, POINTS["uint8"])
-    scales = rng.uniform(0.001, 0.01, 4).astype(np.float32)
-    weights = builder.dequantized(codes(rng, "int8", (4, shape[1], 3, 3)), scales, np.zeros(4, np.int8), axis=0)
-    bias = builder.dequantized(
-        np.int32([999, -5000, 700, 0]), np.float32(SCALE) * scales, np.zeros(4, np.int32), axis=0
-    )
-    return builder.node("Conv", [value, weights, bias], pads=[1, 1, 1, 1])
 
 
 BEHIND_CONVOLUTIONS: Final[Mapping[str, tuple[str, Sequence[Any], Mapping[str, Any]]]] = {

@@ -8,9 +8,8 @@ import pytest
 import dmlcpu
 from dmlcpu.onnx.lowering import quantize
 from dmlcpu.onnx.values import Parameters
-from onnx_cases import IMAGE, POINTS, SCALE, TYPES, ints
+from onnx_cases import IMAGE, POINTS, SCALE, TYPES, ints, small_convolution
 from onnx_models import Builder, assert_like_onnxruntime, codes
-from test_onnx_layers import small_convolution
 
 
 def steps_of(model: bytes) -> list[str]:
