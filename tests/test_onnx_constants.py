@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from numpy.typing import NDArray
 
@@ -154,3 +155,42 @@ def _outcome(data: bytes, with_weights: bool) -> Any:
         return dict(load_model(data, with_weights).constants)
     except dmlcpu.InvalidModelError as error:
         return str(error)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint4, np.int8, np.uint8])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("has_zero_points", [False, True])
+def test_weights_whose_scales_are_those_of_blocks(
+    random_numbers: np.random.Generator, dtype: Any, axis: int, has_zero_points: bool
+) -> None:
+    """Also where the last block is shorter. They are floats before the model first runs."""
+    weights = _array(random_numbers, np.dtype(dtype), (20, 12))
+    blocks = (3, 12) if axis == 0 else (20, 2)
+    scales = random_numbers.uniform(0.1, 1, blocks).astype(np.float32)
+    points = [_array(random_numbers, np.dtype(dtype), blocks)] if has_zero_points else []
+    builder = Builder(21)
+    x = builder.input("float32", ("N", 20))
+    floats = builder.node("DequantizeLinear", [weights, scales, *points], axis=axis, block_size=8)
+    builder.output(builder.node("MatMul", [x, floats]), "float32")
+    builder.output(floats, "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    [partition] = session.partitions()
+    assert partition.provider == "dmlcpu"
+    feed = random_numbers.normal(size=(3, 20)).astype(np.float32)
+    product, same = session.run(None, {"x": feed})
+    expected = onnx.reference.ReferenceEvaluator(builder.proto()).run(None, {"x": feed})
+    np.testing.assert_array_equal(same, expected[1])
+    np.testing.assert_allclose(product, expected[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 12), (3, 11), (20, 12), (1,)])
+def test_scales_that_are_not_those_of_the_blocks(shape: tuple[int, ...]) -> None:
+    builder = Builder(21)
+    x = builder.input("float32", (2, 20))
+    weights = np.ones((20, 12), ml_dtypes.int4)
+    floats = builder.node("DequantizeLinear", [weights, np.ones(shape, np.float32)], axis=0, block_size=8)
+    builder.output(builder.node("MatMul", [x, floats]), "float32")
+    with pytest.raises(
+        dmlcpu.InvalidModelError, match=r"DequantizeLinear \(.*\): .* expected \(3, 12\) for blocks of 8"
+    ):
+        dmlcpu.InferenceSession(builder.build())

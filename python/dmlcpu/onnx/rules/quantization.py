@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
@@ -16,6 +17,9 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
+
+
+_CODES_OF_BLOCKS: Final = frozenset({"int4", "uint4", "int8", "uint8"})
 
 
 def _blocked(node: Node) -> bool:
@@ -26,7 +30,7 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     """Codes of one scale become a table, constants keep their codes, and the others are dequantized."""
     codes, scale, zero_point = (*inputs, None)[:3]
     if _blocked(node):
-        raise NotNative("scales of blocks")
+        return [Constant(_floats_of_blocks(node, codes, scale, zero_point))]
     if isinstance(codes, Constant):
         scales = constant(scale, "a scale")
         zero_points = (
@@ -50,6 +54,26 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         raise NotNative("a zero point of another type than the codes")
     operands = [codes, *(_along(lowering, value, codes.shape, node) for value in (scale, zero_point))]
     return [lowering.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", operands, dtype, codes.shape)]
+
+
+def _floats_of_blocks(node: Node, codes: Value | None, scale: Value | None, zero_point: Value | None) -> Array:
+    """Return the floats of constant codes, such as weights of 4 bits, which have scales of blocks along an axis."""
+    array, scales = constant(codes, "codes of blocks"), constant(scale, "a scale")
+    points = np.zeros_like(scales, array.dtype) if zero_point is None else constant(zero_point, "zero point")
+    if array.dtype.name not in _CODES_OF_BLOCKS or scales.dtype != np.float32 or points.dtype != array.dtype:
+        raise NotNative(f"codes of type {array.dtype} with blocks of scales of type {scales.dtype}")
+    block, axis = int(node.attributes["block_size"]), int(node.attributes.get("axis", 1))
+    blocks = [*array.shape]
+    blocks[axis] = -(-blocks[axis] // block)
+    if not scales.shape == points.shape == (*blocks,):
+        raise InvalidModelError(
+            f"node {node}: got scales of shape {scales.shape} and zero points of shape {points.shape}, expected "
+            f"{(*blocks,)} for blocks of {block}"
+        )
+    of_block = np.arange(array.shape[axis]) // block
+    differences = array.astype(np.int32) - np.take(points, of_block, axis).astype(np.int32)
+    floats: Array = differences.astype(np.float32) * np.take(scales, of_block, axis)
+    return floats
 
 
 def _type_of(value: Value | None) -> np.dtype[np.generic]:
