@@ -30,6 +30,10 @@ constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
 // may point behind an operand.
 constexpr std::size_t kPrefetchedBytes = 8 * 4 * kNr, kLongRow = 1024;
 
+// Where all panels stay in the level-1 cache, those of a few rows follow each other: the lines of an output are written
+// at once, and rows are read once.
+constexpr std::size_t kSmallFilter = 20 << 10;
+
 // The lines of the next block's rows come to the level-2 cache while this one is multiplied, a few bytes in each step
 // of k: nothing in the order of the loads tells the hardware so early.
 struct Ahead {
@@ -172,10 +176,15 @@ void multiply(const GemmBlock& block) noexcept {
   if (takes_pairs(block)) return multiply_pairs(block);
   Ahead ahead = ahead_of(block);
   const auto multiply_tiles = [&](const auto& functions, std::size_t first, std::size_t end) {
-    for_each_tile(block, functions.size(), kNr, first, end, [&](const Tile& tile) noexcept {
+    const auto multiply_tile = [&](const Tile& tile) noexcept {
       functions[tile.rows - 1](block, tile, ahead);
       ahead.rows += ahead.step_bytes * block.segments * (block.k / 4);
-    });
+    };
+    if ((end - first) * block.segments * block.k <= kSmallFilter) {
+      for_each_tile_by_rows(block, functions.size(), kNr, first, end, multiply_tile);
+    } else {
+      for_each_tile(block, functions.size(), kNr, first, end, multiply_tile);
+    }
   };
   const std::size_t last = block.n / kNr * kNr, wide = block.n - last > 16 ? block.n : last;
   multiply_tiles(kTileFunctions<2>, 0, wide);

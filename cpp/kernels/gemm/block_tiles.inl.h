@@ -56,7 +56,21 @@ inline void for_each_tile(const GemmBlock& block, std::size_t mr, std::size_t nr
   }
 }
 
-// The same for all columns.
+// The same, those of a few rows together.
+template <class Function>
+inline void for_each_tile_by_rows(const GemmBlock& block, std::size_t mr, std::size_t nr, std::size_t first,
+                                  std::size_t end, Function multiply_tile) noexcept {
+  const Parts parts(block.m, mr);
+  for (std::size_t run = 0; run < block.runs; ++run) {
+    for (std::size_t part = 0; part < parts.count; ++part) {
+      for (std::size_t panel = first; panel < end; panel += nr) {
+        multiply_tile(tile_of(block, nr, panel, run, parts.first_row(part), parts.rows_of(part)));
+      }
+    }
+  }
+}
+
+// Those of a panel together, for all columns.
 template <class Function>
 inline void for_each_tile(const GemmBlock& block, std::size_t mr, std::size_t nr, Function multiply_tile) noexcept {
   for_each_tile(block, mr, nr, 0, block.n, multiply_tile);
