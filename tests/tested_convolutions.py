@@ -46,8 +46,13 @@ def edge_shapes() -> list[ConvolutionShape]:
         # Read in place although the last step of k reaches into the next pixels, and behind the last one into none.
         *(ConvolutionShape(channels, 7, (257,), (1,)) for channels in (1, 3, 5, 24)),
         ConvolutionShape(3, 5, (11, 13), (1, 1), groups=2, batch=3),
-        # More images than are copied at a time.
+        # More images than are copied at a time, and more rows of one: bands of rows, and rows longer than tiles.
         ConvolutionShape(128, 3, (40, 40), batch=3, **three),
+        ConvolutionShape(128, 3, (70, 70), batch=2, **three),
+        ConvolutionShape(64, 5, (131, 131), strides=(2, 2), **three),
+        ConvolutionShape(64, 3, (90, 90), (3, 3), dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
+        ConvolutionShape(16, 4, (70, 600), **three),
+        ConvolutionShape(32, 1, (370, 370), (2, 1), start_padding=(1, 0)),  # also for two threads
     ]
     shapes += [ConvolutionShape(17, 33, (1, 1), (1, 1), batch=pixels) for pixels in EDGE_PIXELS]
     # More pixels and channels than one tile and one block hold.

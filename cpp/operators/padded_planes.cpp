@@ -1,5 +1,7 @@
 #include "operators/padded_planes.h"
 
+#include <algorithm>
+
 #include "operators/convolution_packing.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
@@ -41,21 +43,25 @@ bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
 }
 
 PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t images)
+    : PaddedPlanes(geometry, images, geometry.output_height) {}
+
+PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t images, std::int64_t output_rows)
     : geometry_(geometry),
       images_(as_size(images)),
-      rows_(window_extent(geometry.output_height, geometry.stride_height, geometry.kernel_height,
-                          geometry.dilation_height)),
+      padded_rows_(window_extent(geometry.output_height, geometry.stride_height, geometry.kernel_height,
+                                 geometry.dilation_height)),
+      rows_(window_extent(output_rows, geometry.stride_height, geometry.kernel_height, geometry.dilation_height)),
       columns_(
           window_extent(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width)),
       row_bytes_(as_size(columns_ * geometry.input_channels)),
       image_bytes_(as_size(rows_) * row_bytes_) {}
 
 void PaddedPlanes::fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images,
-                        int num_threads, std::uint8_t* planes) const {
-  const std::size_t rows = as_size(rows_);
+                        std::int64_t first_row, int num_threads, std::uint8_t* planes) const {
+  const std::size_t rows = as_size(std::min(rows_, padded_rows_ - first_row));
   parallel_for(as_size(images) * rows, num_threads, [&](std::size_t task, int) noexcept {
     pack_padded_row(geometry_, kernels, source, static_cast<std::int64_t>(task / rows),
-                    static_cast<std::int64_t>(task % rows), 0, columns_, planes + task * row_bytes_);
+                    first_row + static_cast<std::int64_t>(task % rows), 0, columns_, planes + task * row_bytes_);
   });
 }
 

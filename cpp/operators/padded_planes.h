@@ -18,7 +18,8 @@ ConvolutionGeometry unpadded(ConvolutionGeometry geometry);
 
 class PaddedPlanes {
  public:
-  // Room for `images` of the batch at a time.
+  // Room for `images` of the batch at a time, or of one image for the windows of `output_rows` rows of the output.
+  PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t images, std::int64_t output_rows);
   PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t images);
 
   // Whether the copy is worth it: windows overlap, and it has no more codes than gathering them would copy.
@@ -31,14 +32,15 @@ class PaddedPlanes {
   std::size_t image_bytes() const { return image_bytes_; }
   std::size_t row_bytes() const { return row_bytes_; }
 
-  // The first `images` of the source, as many as there is room for at most.
-  void fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images, int num_threads,
-            std::uint8_t* planes) const;
+  // The first `images` of the source, as many as there is room for at most, from padded row `first_row` on: as many
+  // rows as there is room for, or are left.
+  void fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images, std::int64_t first_row,
+            int num_threads, std::uint8_t* planes) const;
 
  private:
   ConvolutionGeometry geometry_;
   std::size_t images_;
-  std::int64_t rows_, columns_;
+  std::int64_t padded_rows_, rows_, columns_;  // of an image; rows of it at a time
   std::size_t row_bytes_, image_bytes_;
 };
 

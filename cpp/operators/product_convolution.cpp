@@ -16,6 +16,7 @@
 #include "operators/convolution_packing.h"
 #include "operators/padded_planes.h"
 #include "operators/product_plan.h"
+#include "operators/product_tile.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -28,8 +29,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         target_(target),
         gemm_(*target.kernels().gemm),
         plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
-    if (plan_.source == ActivationsFrom::planes)
-      planes_.emplace(plan_.regions.empty() ? geometry_ : unpadded(geometry_), plan_.images_at_once);
+    if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_);
     find_strides();
     find_segments();
   }
@@ -51,17 +51,6 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   std::string describe() const override { return describe_product_plan(geometry_, target_, plan_); }
 
  private:
-  // Output pixels, as the product's runs of rows: parts of output rows, or in some regions of output columns.
-  struct Tile {
-    std::size_t region;  // of the plan; 0 where it has none
-    std::int64_t group;
-    std::int64_t image, row, column;  // of the first pixel
-    std::int64_t runs, m;
-    std::size_t output_run_stride, output_row_stride;
-    std::int64_t first_block, end_block;
-
-    std::int64_t pixels() const { return runs * m; }
-  };
   // The product's operand: rows read in place, or the packed operand as a single segment.
   struct Activations {
     const std::uint8_t* data;
@@ -73,24 +62,30 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     std::vector<std::size_t> activations, filter;
   };
 
+  // What of the source stands in the planes at a time.
+  struct Copied {
+    std::uint8_t* planes;
+    std::int64_t images, first_row;  // a padded row
+  };
+
   void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
+  void run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
+                 std::size_t end_task, std::uint8_t* scratch) const;
   void find_strides();
   void find_segments();
   void add_segments(IndexRange rows, IndexRange columns);
-  Tile tile_of_task(std::int64_t task) const noexcept;
   // Of the batch.
-  std::int64_t first_pixel(const Tile& tile) const noexcept {
+  std::int64_t first_pixel(const ProductTile& tile) const noexcept {
     return tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
   }
-  Tile tile_of_region(std::int64_t image, std::int64_t tile) const noexcept;
-  Activations prepare_activations(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
+  Activations prepare_activations(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
                                   std::uint8_t* own) const noexcept;
-  void sum_activations(const Activations& activations, const Tile& tile, std::int32_t* sums) const noexcept;
-  std::size_t next_rows(const Tile& tile) const noexcept;
-  void run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
+  void sum_activations(const Activations& activations, const ProductTile& tile, std::int32_t* sums) const noexcept;
+  std::size_t next_rows(const ProductTile& tile) const noexcept;
+  void run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
                 std::uint8_t* own) const noexcept;
-  void finish_tile(const ConvolutionDispatch& dispatch, const Tile& tile) const noexcept;
-  void spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
+  void finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept;
+  void spread(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
               std::uint8_t* output) const noexcept;
   void spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                   std::uint8_t* output) const noexcept;
@@ -146,55 +141,6 @@ void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
   segments_.push_back(std::move(segments));
 }
 
-ProductConvolution::Tile ProductConvolution::tile_of_task(std::int64_t task) const noexcept {
-  const std::int64_t split = task % plan_.block_splits, tile = task / plan_.block_splits;
-  if (!plan_.regions.empty()) {
-    Tile of_region = tile_of_region(tile / plan_.tiles_of_unit, tile % plan_.tiles_of_unit);
-    of_region.first_block = plan_.blocks * split / plan_.block_splits;
-    of_region.end_block = plan_.blocks * (split + 1) / plan_.block_splits;
-    return of_region;
-  }
-  const std::int64_t of_unit = tile % plan_.tiles_of_unit * plan_.tile_pixels;
-  const std::int64_t count = std::min(plan_.tile_pixels, plan_.unit_pixels - of_unit);
-  const std::int64_t first = tile / plan_.tiles_of_unit * plan_.unit_pixels + of_unit;
-  const std::int64_t pixel = first % geometry_.image_pixels(), width = geometry_.output_width;
-  return {.region = 0,
-          .group = 0,
-          .image = first / geometry_.image_pixels(),
-          .row = pixel / width,
-          .column = pixel % width,
-          .runs = plan_.bands(geometry_) ? count / width : 1,
-          .m = plan_.bands(geometry_) ? width : count,
-          .output_run_stride = as_size(geometry_.output.h),
-          .output_row_stride = as_size(output_pixel_stride_),
-          .first_block = plan_.blocks * split / plan_.block_splits,
-          .end_block = plan_.blocks * (split + 1) / plan_.block_splits};
-}
-
-ProductConvolution::Tile ProductConvolution::tile_of_region(std::int64_t image, std::int64_t tile) const noexcept {
-  const auto after =
-      std::upper_bound(plan_.regions.begin(), plan_.regions.end(), tile,
-                       [](std::int64_t number, const ProductRegion& region) { return number < region.first_tile; });
-  const ProductRegion& region = *(after - 1);
-  const std::int64_t of_region = tile - region.first_tile;
-  const std::int64_t row = region.rows.begin + of_region / region.tiles_across * region.tile_rows;
-  const std::int64_t column = region.columns.begin + of_region % region.tiles_across * region.tile_columns;
-  const std::int64_t rows = std::min(region.tile_rows, region.rows.end - row);
-  const std::int64_t columns = std::min(region.tile_columns, region.columns.end - column);
-  const bool down = region.down_columns;
-  return {.region = as_size(&region - plan_.regions.data()),
-          .group = 0,
-          .image = image,
-          .row = row,
-          .column = column,
-          .runs = down ? columns : rows,
-          .m = down ? rows : columns,
-          .output_run_stride = as_size(down ? geometry_.output.w : geometry_.output.h),
-          .output_row_stride = as_size(down ? geometry_.output.h : geometry_.output.w),
-          .first_block = 0,
-          .end_block = plan_.blocks};
-}
-
 // The offsets of each region's channels, from which the taps in the padding are taken out.
 ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                                               std::uint8_t input_zero_point, std::uint8_t* arranged) const {
@@ -222,25 +168,42 @@ void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* 
 
 void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::int64_t images,
                                     std::uint8_t* scratch) const {
-  if (planes_) planes_->fill(dispatch.source, *target_.kernels().pack, images, target_.num_threads, scratch);
-  const std::size_t tasks =
-      images == geometry_.batch ? plan_.tasks() : plan_.tasks() / as_size(geometry_.batch) * as_size(images);
-  parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
+  if (plan_.rows_at_once == geometry_.output_height) {
+    const bool all = images == geometry_.batch;
+    const std::size_t tasks = all ? plan_.tasks() : plan_.tasks() / as_size(geometry_.batch) * as_size(images);
+    return run_tasks(dispatch, {scratch, images, 0}, 0, tasks, scratch);
+  }
+  for (std::int64_t row = 0; row < geometry_.output_height; row += plan_.rows_at_once) {
+    const std::int64_t end = std::min(row + plan_.rows_at_once, geometry_.output_height);
+    run_tasks(dispatch, {scratch, 1, row * geometry_.stride_height}, plan_.tasks_of_rows(geometry_, row),
+              plan_.tasks_of_rows(geometry_, end), scratch);
+  }
+}
+
+void ProductConvolution::run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
+                                   std::size_t end_task, std::uint8_t* scratch) const {
+  if (planes_) {
+    planes_->fill(dispatch.source, *target_.kernels().pack, copied.images, copied.first_row, target_.num_threads,
+                  copied.planes);
+  }
+  parallel_for(end_task - first_task, target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
-    Tile tile = tile_of_task(static_cast<std::int64_t>(task));
+    ProductTile tile =
+        product_tile(geometry_, plan_, output_pixel_stride_, static_cast<std::int64_t>(first_task + task));
     ConvolutionDispatch of_region = dispatch;
     of_region.channels.offset += tile.region * plan_.region_offsets_stride;
-    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, scratch, tile, own);
+    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, copied, tile, own);
     if (dispatch.epilogue != nullptr) finish_tile(dispatch, tile);
   });
 }
 
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
-                                                                        const std::uint8_t* planes, const Tile& tile,
+                                                                        const Copied& copied, const ProductTile& tile,
                                                                         std::uint8_t* own) const noexcept {
   const TermOrder& order = plan_.filter.order;
   if (plan_.source != ActivationsFrom::pixels) {
-    std::int64_t row = tile.row * geometry_.stride_height, column = tile.column * geometry_.stride_width;
+    std::int64_t row = tile.row * geometry_.stride_height - copied.first_row,
+                 column = tile.column * geometry_.stride_width;
     bool down = false;
     if (!plan_.regions.empty()) {
       const ProductRegion& region = plan_.regions[tile.region];
@@ -251,7 +214,7 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
     }
     const std::size_t of_row = as_size(geometry_.stride_height) * row_bytes_;
     const std::size_t of_column = as_size(geometry_.stride_width) * pixel_bytes_;
-    const std::uint8_t* data = (planes_ ? planes : dispatch.source.data) + as_size(tile.image) * image_bytes_ +
+    const std::uint8_t* data = (planes_ ? copied.planes : dispatch.source.data) + as_size(tile.image) * image_bytes_ +
                                as_size(row) * row_bytes_ + as_size(column) * pixel_bytes_ +
                                as_size(tile.group * geometry_.group_input_channels());
     const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
@@ -266,7 +229,7 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
 }
 
 // The sum of each pixel's window, which filters with zero points other than 0 need.
-void ProductConvolution::sum_activations(const Activations& activations, const Tile& tile,
+void ProductConvolution::sum_activations(const Activations& activations, const ProductTile& tile,
                                          std::int32_t* sums) const noexcept {
   const std::vector<std::size_t>& segments = segments_[tile.region].activations;
   const std::size_t m = as_size(tile.m);
@@ -282,15 +245,15 @@ void ProductConvolution::sum_activations(const Activations& activations, const T
 }
 
 // How many pixels of the next tile follow those of this one, where they are read as they stand, one tap each.
-std::size_t ProductConvolution::next_rows(const Tile& tile) const noexcept {
+std::size_t ProductConvolution::next_rows(const ProductTile& tile) const noexcept {
   if (plan_.source != ActivationsFrom::input || !geometry_.pointwise()) return 0;
   const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
   return as_size(std::min(behind, tile.pixels()));
 }
 
-void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std::uint8_t* planes, const Tile& tile,
+void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
                                   std::uint8_t* own) const noexcept {
-  const Activations activations = prepare_activations(dispatch, planes, tile, own);
+  const Activations activations = prepare_activations(dispatch, copied, tile, own);
   auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.activation_sums);
   if (dispatch.channels.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
 
@@ -335,7 +298,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const std
 }
 
 // Applies the epilogue to all channels of a tile, or to those of its blocks in each group.
-void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const Tile& tile) const noexcept {
+void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept {
   const PlaneStrides& strides = geometry_.output;
   const bool whole = plan_.block_splits == 1;
   const std::int64_t of_group = whole ? geometry_.output_channels : geometry_.group_output_channels();
@@ -351,7 +314,7 @@ void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const 
 }
 
 // Writes the results of a tile's pixels, whose channels follow each other, to an output where they do not.
-void ProductConvolution::spread(const std::uint8_t* results, const Tile& tile, std::int64_t channels,
+void ProductConvolution::spread(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
                                 std::uint8_t* output) const noexcept {
   if (geometry_.output.h == tile.m * output_pixel_stride_) {  // the runs are one
     spread_run(results, tile.pixels(), channels, output);

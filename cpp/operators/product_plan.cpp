@@ -255,17 +255,27 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
 }
 
 // As many images of planes at a time as fit a quarter of the level-2 caches and keep all threads busy: what is read
-// soon after it was copied. Returns the size of the planes.
+// soon after it was copied. Of an image that does not fit as many rows at a time; several threads, which wait for each
+// other twice each time, take it whole unless it is larger than all of their caches. Returns the size of the planes.
 std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
   plan.images_at_once = geometry.batch;
+  plan.rows_at_once = geometry.output_height;
   if (plan.source != ActivationsFrom::planes) return 0;
-  const ConvolutionGeometry copied = plan.regions.empty() ? geometry : unpadded(geometry);
+  const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), 1);
   const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
-  const auto fitting = static_cast<std::int64_t>(cache_sizes().level_2 / 4 / PaddedPlanes(copied, 1).image_bytes());
-  const std::int64_t images =
-      std::max({std::int64_t{1}, threads * fitting, threads == 1 ? 0 : divide_up(threads * kTasksPerThread, tasks)});
+  const auto cache = static_cast<std::int64_t>(cache_sizes().level_2), share = cache / 4;
+  const auto image_bytes = static_cast<std::int64_t>(image.image_bytes());
+  const std::int64_t images = std::max({std::int64_t{1}, threads * (share / image_bytes),
+                                        threads == 1 ? 0 : divide_up(threads * kTasksPerThread, tasks)});
   plan.images_at_once = std::min(images, geometry.batch);
-  return PaddedPlanes(copied, plan.images_at_once).size();
+  if (plan.by_rows && plan.regions.empty() && image_bytes > (threads == 1 ? share : threads * cache)) {
+    const std::int64_t tile_rows = plan.bands(geometry) ? plan.tile_pixels / geometry.output_width : 1;
+    const auto tile_bytes = static_cast<std::int64_t>(image.row_bytes()) * geometry.stride_height * tile_rows;
+    const std::int64_t tiles = std::max(threads * share / tile_bytes, threads * kTasksPerThread);
+    plan.images_at_once = 1;
+    plan.rows_at_once = std::min(tiles * tile_rows, geometry.output_height);
+  }
+  return planes_of(geometry, plan).size();
 }
 
 void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::size_t planes_size,
@@ -288,6 +298,11 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 }
 
 }  // namespace
+
+PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
+  if (!plan.regions.empty()) return {unpadded(geometry), plan.images_at_once};
+  return {geometry, plan.images_at_once, plan.rows_at_once};
+}
 
 bool divides_channels(const ConvolutionGeometry& geometry) {
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };

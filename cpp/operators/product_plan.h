@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "operators/convolution_packing.h"
+#include "operators/padded_planes.h"
 #include "operators/product_regions.h"
 #include "operators/sizes.h"
 
@@ -42,10 +43,17 @@ struct ProductPlan {
   std::int64_t block_splits;    // parts that the blocks of a tile are divided into for more tasks
   int participants;
   std::int64_t images_at_once;  // of the batch: all, or as many planes as are in a cache
+  std::int64_t rows_at_once;    // of the output of an image whose planes would be in no cache: whole tiles; else all
 
   // Whether tiles are bands of whole rows; else a tile is a single run.
   bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
   std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
+  // Of whole rows of an image.
+  std::size_t tasks_of_rows(const ConvolutionGeometry& geometry, std::int64_t rows) const {
+    const std::int64_t tiles =
+        bands(geometry) ? divide_up(rows * geometry.output_width, tile_pixels) : rows * tiles_of_unit;
+    return as_size(tiles * block_splits);
+  }
 
   std::size_t region_offsets_stride;  // from the channels' offsets of a region to those of the next, in elements
 
@@ -54,6 +62,9 @@ struct ProductPlan {
   std::size_t activations, activation_sums, results;
   std::size_t scratch_size;
 };
+
+// The copy that the plan reads: of images, or of as many rows of one as it takes at a time.
+PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan);
 
 // Whether threads divide the channels of the output rather than its pixels: a task reads its pixels' share of the
 // activations and its channels' share of the filter, so the larger of the two is divided.
