@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shlex
 import subprocess
 import sys
@@ -128,6 +129,7 @@ def test_a_model_in_floats_without_onnxruntime(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(dmlcpu.DmlError) as raised:
         dmlcpu.InferenceSession(model)
     assert str(raised.value).startswith(message)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
     assert str(raised.value).endswith("; and 2 more")
     assert failed("run", model).startswith(f"dmlcpu: {message}")
     result = run("info", model)

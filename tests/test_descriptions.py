@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -51,10 +52,11 @@ def test_the_kernel_and_its_instruction_set(isa: str, sample: OperatorSample, mo
     assert not re.search(r"\b1 \w*(tasks|threads|columns|rows|terms|parts|groups|pixels|images)\b", str(told))
 
 
-def convolution(channels: int, outputs: int, window: int, data_type: str = "UINT8", **changes: Any) -> Any:
-    """Of 28 x 28 pixels in NHWC memory, as large as they were."""
-    groups = changes.get("group_count", 1)
-    size, pad = 28, window // 2
+def convolution(
+    channels: int, outputs: int, window: int, data_type: str = "UINT8", size: int = 28, **changes: Any
+) -> Any:
+    """Of size x size pixels in NHWC memory, as large as they were."""
+    groups, pad = changes.get("group_count", 1), window // 2
 
     def pixels(channels: int, data_type: str) -> Any:
         strides = (size * size * channels, 1, size * channels, channels)
@@ -104,6 +106,18 @@ REASONS: dict[str, tuple[Any, str]] = {
         "kernel; taps left out because that saves ",
     ),
 }
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_large_images_are_copied_in_bands_of_rows(isa: str, num_threads: int) -> None:
+    """But for windows whose bands would have much in common."""
+    device = Device(isa=isa, num_threads=num_threads)
+    size = math.isqrt(2 * num_threads * dmlcpu.info().cache_sizes[1] // 64)
+    bands = r", for \d+ rows of the output at a time$"
+    assert re.search(bands, lines(device, convolution(64, 1, 3, size=size))["activations"])
+    far = convolution(64, 1, 3, size=size, dilations=(20, 20), start_padding=(20, 20), end_padding=(20, 20))
+    for whole in (far, convolution(64, 64, 3)):
+        assert not re.search(bands, lines(device, whole)["activations"])
 
 
 @pytest.mark.parametrize(("desc", "why"), REASONS.values(), ids=REASONS.keys())

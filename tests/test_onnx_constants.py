@@ -183,6 +183,20 @@ def test_weights_whose_scales_are_those_of_blocks(
     np.testing.assert_allclose(product, expected[0], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("block_size", [0, 8])
+def test_constant_codes_of_another_type_than_their_scale_s(block_size: int) -> None:
+    """FLOAT16, which the node asks for."""
+    builder = Builder(23)
+    x = builder.input("float16", (2, 20))
+    codes = np.arange(240, dtype=np.int8).reshape(20, 12)
+    scales = np.full((3, 12) if block_size else (), 0.5, np.float32)
+    attributes = {"axis": 0, "output_dtype": onnx.TensorProto.FLOAT16, **({"block_size": 8} if block_size else {})}
+    builder.output(builder.node("MatMul", [x, builder.node("DequantizeLinear", [codes, scales], **attributes)]), "f2")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.eye(2, 20, dtype=np.float16)})
+    assert result.dtype == np.float16
+    np.testing.assert_array_equal(result, codes[:2] / 2)
+
+
 @pytest.mark.parametrize("shape", [(2, 12), (3, 11), (20, 12), (1,)])
 def test_scales_that_are_not_those_of_the_blocks(shape: tuple[int, ...]) -> None:
     builder = Builder(21)

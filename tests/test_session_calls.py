@@ -67,6 +67,7 @@ def test_feeds_of_a_run_to_come_may_be_written_to() -> None:
         np.testing.assert_array_equal(result, expected(np.full((1000, 1000), value * 10, np.uint8)))
 
 
+@pytest.mark.usefixtures("no_environment")
 def test_as_many_runs_at_once_as_there_are_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the threads of one of them."""
     workers = []

@@ -43,6 +43,23 @@ def test_lengths_of_one_name_that_differ() -> None:
     assert session.run(None, {"x": two, "y": two})[0].shape == (2, 4)
 
 
+def test_lengths_without_a_name_may_differ() -> None:
+    builder = Builder()
+    x, y = (builder.input(np.float32, ("", 4), name) for name in "xy")
+    for value in (x, y):
+        builder.output(builder.quantized(builder.node("Add", [value, np.zeros((5, 4))]), 0.5, np.uint8(9)), "uint8")
+    with pytest.raises(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(builder.build()).run(
+            None, {"x": np.zeros((2, 4), np.float32), "y": np.zeros((3, 4), np.float32)}
+        )
+
+
+def test_an_instruction_set_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DMLCPU_ISA", "avx9")
+    with pytest.raises(dmlcpu.UnsupportedIsaError, match="DMLCPU_ISA='avx9': no instruction set has this name"):
+        dmlcpu.InferenceSession(doubled())
+
+
 def test_sources_that_are_none() -> None:
     model = onnx.load_model_from_string(doubled())
     with pytest.raises(TypeError, match="path_or_bytes: got a ModelProto, expected a path or bytes"):

@@ -52,6 +52,7 @@ def edge_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(64, 5, (131, 131), strides=(2, 2), **three),
         ConvolutionShape(64, 3, (90, 90), (3, 3), dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
         ConvolutionShape(16, 4, (70, 600), **three),
+        ConvolutionShape(32, 3, (70, 140), groups=2, **three),
         ConvolutionShape(32, 1, (370, 370), (2, 1), start_padding=(1, 0)),  # also for two threads
     ]
     shapes += [ConvolutionShape(17, 33, (1, 1), (1, 1), batch=pixels) for pixels in EDGE_PIXELS]

@@ -202,8 +202,8 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
                                                                         std::uint8_t* own) const noexcept {
   const TermOrder& order = plan_.filter.order;
   if (plan_.source != ActivationsFrom::pixels) {
-    std::int64_t row = tile.row * geometry_.stride_height - copied.first_row,
-                 column = tile.column * geometry_.stride_width;
+    std::int64_t row = tile.row * geometry_.stride_height - copied.first_row;
+    std::int64_t column = tile.column * geometry_.stride_width;
     bool down = false;
     if (!plan_.regions.empty()) {
       const ProductRegion& region = plan_.regions[tile.region];

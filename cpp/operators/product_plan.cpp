@@ -268,12 +268,19 @@ std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, 
   const std::int64_t images = std::max({std::int64_t{1}, threads * (share / image_bytes),
                                         threads == 1 ? 0 : divide_up(threads * kTasksPerThread, tasks)});
   plan.images_at_once = std::min(images, geometry.batch);
-  if (plan.by_rows && plan.regions.empty() && image_bytes > (threads == 1 ? share : threads * cache)) {
+  if (plan.regions.empty() && image_bytes > (threads == 1 ? share : threads * cache)) {
     const std::int64_t tile_rows = plan.bands(geometry) ? plan.tile_pixels / geometry.output_width : 1;
     const auto tile_bytes = static_cast<std::int64_t>(image.row_bytes()) * geometry.stride_height * tile_rows;
-    const std::int64_t tiles = std::max(threads * share / tile_bytes, threads * kTasksPerThread);
-    plan.images_at_once = 1;
-    plan.rows_at_once = std::min(tiles * tile_rows, geometry.output_height);
+    // What the windows of a band have in common with those of the next is copied for both.
+    const std::int64_t extent =
+        window_extent(std::int64_t{1}, geometry.stride_height, geometry.kernel_height, geometry.dilation_height);
+    const std::int64_t common =
+        std::max<std::int64_t>(extent - geometry.stride_height, 0) * static_cast<std::int64_t>(image.row_bytes());
+    const std::int64_t tiles = std::max((threads * share - common) / tile_bytes, threads * kTasksPerThread);
+    if (common <= tiles * tile_bytes / 4) {
+      plan.images_at_once = 1;
+      plan.rows_at_once = std::min(tiles * tile_rows, geometry.output_height);
+    }
   }
   return planes_of(geometry, plan).size();
 }

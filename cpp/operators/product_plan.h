@@ -43,7 +43,7 @@ struct ProductPlan {
   std::int64_t block_splits;    // parts that the blocks of a tile are divided into for more tasks
   int participants;
   std::int64_t images_at_once;  // of the batch: all, or as many planes as are in a cache
-  std::int64_t rows_at_once;    // of the output of an image whose planes would be in no cache: whole tiles; else all
+  std::int64_t rows_at_once;    // of the output of an image that is too large for that: whole tiles; else all
 
   // Whether tiles are bands of whole rows; else a tile is a single run.
   bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }

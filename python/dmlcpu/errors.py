@@ -1,4 +1,4 @@
-"""The exceptions of dmlcpu's own, all ``DmlError``. Every one pickles with its attributes.
+"""The exceptions of dmlcpu's own, all ``DmlError``. Every one pickles with its attributes, but for a plan.
 
 A wrong argument of Python, such as a number of threads, raises what Python does: ``ValueError``, ``TypeError``.
 """
@@ -97,3 +97,7 @@ class MissingRuntimeError(DmlError):
     """
 
     plan: Plan | None = None
+
+    def __reduce__(self) -> tuple[type[MissingRuntimeError], tuple[str]]:
+        """Pickle without the plan: what is compiled is of one process alone."""
+        return type(self), (str(self),)

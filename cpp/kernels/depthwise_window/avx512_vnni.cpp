@@ -140,8 +140,8 @@ class ChannelBlock {
                       interleave(third_u8x64, window > 3 ? load(3, place) : third_u8x64));
   }
 
-  // The sums of a window's codes in its first four rows. Neighbouring windows have all columns but two in common: one
-  // enters and one leaves.
+  // The sums of a window's codes in its first four rows. With stride 1 neighbouring windows have all columns but two in
+  // common: one enters and one leaves. With stride 2 each window is summed for itself, and these are zeros.
   struct PassingSums {
     static constexpr bool kUsed = kSums && stride == 1;
     __m512i i32x16[4];
@@ -164,7 +164,8 @@ class ChannelBlock {
   static __attribute__((always_inline)) __m512i taps_of_group(std::size_t group, signed char times) noexcept {
     unsigned taps = 0;
     for (std::size_t i = 0; i < 4; ++i) {
-      taps |= window_tap(window, stride, group, i).present ? static_cast<unsigned char>(times) * 1U << (8 * i) : 0U;
+      taps |=
+          window_tap(window, stride, group, i).present ? unsigned{static_cast<unsigned char>(times)} << (8 * i) : 0U;
     }
     return _mm512_set1_epi32(static_cast<int>(taps));
   }

@@ -34,6 +34,12 @@ constexpr std::size_t kPrefetchedBytes = 8 * 4 * kNr, kLongRow = 1024;
 // at once, and rows are read once.
 constexpr std::size_t kSmallFilter = 20 << 10;
 
+// Columns before those that are a vector at most.
+std::size_t wide_columns(std::size_t n) noexcept {
+  const std::size_t last = n / kNr * kNr;
+  return n - last > 16 ? n : last;
+}
+
 // The lines of the next block's rows come to the level-2 cache while this one is multiplied, a few bytes in each step
 // of k: nothing in the order of the loads tells the hardware so early.
 struct Ahead {
@@ -42,7 +48,9 @@ struct Ahead {
 };
 
 Ahead ahead_of(const GemmBlock& block) noexcept {
-  const std::size_t tiles = (block.m + kMr - 1) / kMr * ((block.n + kNr - 1) / kNr);
+  const std::size_t wide = wide_columns(block.n);
+  const std::size_t tiles = (block.m + kMr - 1) / kMr * ((wide + kNr - 1) / kNr) +
+                            (wide == block.n ? 0 : (block.m + 2 * kMr - 1) / (2 * kMr));
   const std::size_t steps = tiles * block.runs * block.segments * (block.k / 4);
   if (block.next_rows == 0 || steps == 0) return {block.a, 0};
   return {block.a + block.runs * block.m * block.a_row_stride, block.next_rows * block.a_row_stride / steps};
@@ -186,7 +194,7 @@ void multiply(const GemmBlock& block) noexcept {
       for_each_tile(block, functions.size(), kNr, first, end, multiply_tile);
     }
   };
-  const std::size_t last = block.n / kNr * kNr, wide = block.n - last > 16 ? block.n : last;
+  const std::size_t wide = wide_columns(block.n);
   multiply_tiles(kTileFunctions<2>, 0, wide);
   multiply_tiles(kTileFunctions<1>, wide, block.n);
 }

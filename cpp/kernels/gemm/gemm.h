@@ -90,7 +90,7 @@ using GemmFunction = void (*)(const GemmBlock& block) noexcept;
 
 struct GemmKernels {
   std::size_t
-      mr;  // rows that the kernel takes at most at a time; it splits a run into equal parts, or joins two short ones
+      mr;  // rows of a tile of nr columns at most; the kernel splits a run into equal parts, or joins two short ones
   std::size_t nr;             // columns of a panel
   std::size_t kr;             // k is a multiple of it
   double products_per_cycle;  // multiplications and additions at best, for choices of algorithms

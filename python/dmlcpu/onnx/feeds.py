@@ -46,7 +46,7 @@ def checked_feeds(
     feeds = {}
     for value in inputs:
         if value.name not in input_feed:
-            known = {value.name for value in inputs}
+            known = {*constants(), *(value.name for value in inputs)}
             others = ", ".join(repr(name) for name in input_feed if name not in known)
             but = f" but {others}" if others else ""
             raise BindingError(f"got no input {value.name!r}{but}, expected {_expectation(value)}", value.name)
@@ -71,7 +71,7 @@ def conflicting_lengths(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequen
     seen: dict[str, tuple[int, str]] = {}
     for value in inputs:
         for length, got in zip(value.shape or (), shapes[value.name], strict=False):
-            if isinstance(length, str):
+            if isinstance(length, str) and length:
                 other, name = seen.setdefault(length, (got, value.name))
                 if other != got:
                     return f"{length!r} is {other} in input {name!r} and {got} in input {value.name!r}"

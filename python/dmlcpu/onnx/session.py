@@ -17,7 +17,7 @@ import numpy as np
 from dmlcpu import _core
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.device import Device
-from dmlcpu.errors import BindingError, InvalidModelError
+from dmlcpu.errors import BindingError, DmlError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph, Step
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.execution import ExecutablePlan
@@ -283,16 +283,16 @@ class InferenceSession:
         arrays = {value.name: (value.dtype, feeds[value.name].shape) for value in self._inputs}
         try:
             plan = self._plan(arrays)
+            values = plan.run(feeds, profile)
+            while plan.plan.unknown:
+                arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
+                plan = self._plan(arrays)
+                values = plan.run(values, profile, resumed=True)
         except InvalidModelError as error:
             conflict = conflicting_lengths(self._inputs, {name: feed.shape for name, feed in feeds.items()})
             if conflict is None:
                 raise
             raise BindingError(f"{conflict}: {error}") from None
-        values = plan.run(feeds, profile)
-        while plan.plan.unknown:
-            arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-            plan = self._plan(arrays)
-            values = plan.run(values, profile, resumed=True)
         return plan, values
 
     def _plan(self, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
@@ -360,6 +360,8 @@ def _device_of(options: SessionOptions) -> Device:
     count = options.intra_op_num_threads
     try:
         return Device(num_threads=count or None)
+    except DmlError:
+        raise
     except ValueError as error:
         raise ValueError(f"{error}, or 0 for all processors" if count else str(error)) from None
 

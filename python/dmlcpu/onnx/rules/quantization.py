@@ -29,6 +29,9 @@ def _blocked(node: Node) -> bool:
 def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Codes of one scale become a table, constants keep their codes, and the others are dequantized."""
     codes, scale, zero_point = (*inputs, None)[:3]
+    dtype = _type_of(scale)
+    if node.attributes.get("output_dtype", 0) not in (0, onnx.helper.np_dtype_to_tensor_dtype(dtype)):
+        raise NotNative("another type than the scale's")
     if _blocked(node):
         return [Constant(_floats_of_blocks(node, codes, scale, zero_point))]
     if isinstance(codes, Constant):
@@ -42,9 +45,6 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         return [Dequantized(codes.array, scales.reshape(-1), zero_points.reshape(-1), axis % max(codes.array.ndim, 1))]
     if not isinstance(codes, Tensor):
         raise NotNative("floats are dequantized")
-    dtype = _type_of(scale)
-    if node.attributes.get("output_dtype", 0) not in (0, onnx.helper.np_dtype_to_tensor_dtype(dtype)):
-        raise NotNative("another type than the scale's")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
         return [Table(codes, parameters_of(scale, zero_point, codes.dtype))]
