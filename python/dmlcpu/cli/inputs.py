@@ -30,7 +30,7 @@ def chosen_device(isa: str, threads: int) -> dmlcpu.Device:
     """Return a device of an instruction set ("" for the best) and a number of threads (0 for all).
 
     Raises:
-        DmlError: No such number can be had, which an environment variable asks for, say.
+        DmlError: One of them cannot be had; it may be an environment variable that asks for it.
     """
     try:
         return dmlcpu.Device(isa=isa or None, num_threads=threads or None)
