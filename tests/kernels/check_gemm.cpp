@@ -61,10 +61,15 @@ struct Parameters {
         flip(check.flip()) {
     for (std::int32_t& value : offset) value = static_cast<std::int32_t>(check.word() >> check.below(20));
     for (std::int32_t& value : filter) value = static_cast<std::int8_t>(check.code());
-    for (std::int32_t& value : activation) value = static_cast<std::int32_t>(check.word() >> check.below(20));
+    // Half of them as in networks: multipliers below 1, and sums that a code times some thousands reaches.
+    const bool has_long_sums = check.one_in(2), has_large_multipliers = check.one_in(2);
+    for (std::int32_t& value : activation) {
+      value = static_cast<std::int32_t>(check.word() >> (has_long_sums ? check.below(20) : 9 + check.below(11)));
+    }
     // Sums of some thousands should mostly land inside the type.
-    for (float& value : multiplier)
-      value = check.one_in(4) ? check.scale() : 0.0001F * static_cast<float>(check.code());
+    for (float& value : multiplier) {
+      value = has_large_multipliers && check.one_in(4) ? check.scale() : 0.0001F * static_cast<float>(check.code());
+    }
   }
 };
 

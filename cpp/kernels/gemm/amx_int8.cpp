@@ -14,9 +14,9 @@
 // A load takes 8 cycles from L1; from L2 about 32 bytes a cycle arrive, which is one tile in two products. So one of
 // the operands has to stay in L1 while the other passes through: order_of() says which.
 //
-// Accumulators begin as the offsets and leave through one of two buffers in L1; the vector unit requantizes them some
-// rows a step of k while the next products run, which the tile unit does by itself. Tiles are released before
-// returning, so that a context switch saves nothing.
+// Accumulators begin as the offsets and leave through one of two buffers in L1; the vector unit requantizes them, two
+// rows beside each product of the next area, which the tile unit makes by itself. Tiles are released before returning,
+// so that a context switch saves nothing.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -37,6 +37,7 @@ constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
 constexpr std::size_t kTileRows = kMr, kMostParts = 4, kColumns = 2 * kNr;
 
 #include "kernels/gemm/amx_order.inl.h"
+#include "kernels/gemm/amx_unfinished.inl.h"
 
 struct alignas(64) TileConfiguration {
   std::uint8_t palette, start_row, reserved[14];
@@ -57,106 +58,18 @@ void configure(std::size_t rows) noexcept {
   _tile_loadconfig(&tiles);
 }
 
-// The codes of some parts by a panel or two of b: neighbouring parts, of which the products are made at a time.
-struct Area {
-  Part parts[kMostParts];
-  std::size_t count;
-  std::size_t panel, columns;
-};
-
 using Sums = std::int32_t[kMostParts][kTileRows][kColumns];
 
-// An area whose sums stand in a buffer and wait to become codes, which they do some rows at a time.
-class Unfinished {
- public:
-  Unfinished(const GemmBlock& block, const Cut& cut) noexcept : block_(block), cut_(cut) {}
-
-  void begin(const Area& area, Sums& sums) noexcept {
-    area_ = area;
-    sums_ = &sums;
-    part_ = 0;
-    done_ = area.parts[0].done;
-    within_range_ = block_.sums == nullptr && converts_within_range(tile(0, 0, 0));
-  }
-
-  // The next rows, as many as are left.
-  void finish(std::size_t rows) noexcept {
-    while (rows != 0 && part_ != area_.count) {
-      const Cut::Stretch stretch = cut_.stretch(area_.parts[part_], done_, rows);
-      if (stretch.rows != 0) finish_rows(tile(stretch.run, stretch.row, stretch.rows), (*sums_)[part_] + done_);
-      rows -= stretch.rows;
-      done_ = stretch.done;
-      if (done_ >= cut_.rows() && ++part_ != area_.count) done_ = area_.parts[part_].done;
-    }
-  }
-
- private:
-  Tile tile(std::size_t run, std::size_t row, std::size_t rows) const noexcept {
-    Tile result = tile_of(block_, kNr, area_.panel, run, row, rows);
-    result.columns = area_.columns;
-    return result;
-  }
-
-  void finish_rows(const Tile& tile, std::int32_t (*sums)[kColumns]) const noexcept {
-    if (tile.filter_zero_point != nullptr) {
-      tile.columns > kNr ? subtract_in_place<2>(tile, sums) : subtract_in_place<1>(tile, sums);
-    }
-    if (tile.sums != nullptr) {
-      for (std::size_t row = 0; row < tile.rows; ++row) {
-        store_sums<0>(block_, tile, row, _mm512_load_si512(sums[row]));
-        if (tile.columns > kNr) store_sums<1>(block_, tile, row, _mm512_load_si512(sums[row] + kNr));
-      }
-    } else if (within_range_) {
-      requantize(Requantizer<true>(block_, tile), tile, sums);
-    } else {
-      requantize(Requantizer<false>(block_, tile), tile, sums);
-    }
-  }
-
-  template <std::size_t panels>
-  static void subtract_in_place(const Tile& tile, std::int32_t (*sums)[kColumns]) noexcept {
-    ZeroPointTerms<kTileRows>(tile).template subtract<panels>(
-        [&](const auto& subtracted) __attribute__((always_inline)) {
-          for (std::size_t row = 0; row < tile.rows; ++row) {
-            for (std::size_t panel = 0; panel < panels; ++panel) {
-              std::int32_t* of_panel = sums[row] + kNr * panel;
-              _mm512_store_si512(of_panel, subtracted(row, panel, _mm512_load_si512(of_panel)));
-            }
-          }
-        });
-  }
-
-  template <class Requantizer>
-  static void requantize(const Requantizer& requantizer, const Tile& tile,
-                         const std::int32_t (*sums)[kColumns]) noexcept {
-    const auto sum = [&](std::size_t row, std::size_t column) {
-      return _mm512_load_si512(sums[row < tile.rows ? row : tile.rows - 1] + column);
-    };
-    std::size_t row = 0;
-    if (tile.columns <= kNr) {
-      for (; row < tile.rows; row += 4) {
-        requantizer.store_narrow(row, tile.rows - row, sum(row, 0), sum(row + 1, 0), sum(row + 2, 0), sum(row + 3, 0));
-      }
-      return;
-    }
-    for (; row + 2 <= tile.rows; row += 2) {
-      requantizer.store_pair(row, sum(row, 0), sum(row, kNr), sum(row + 1, 0), sum(row + 1, kNr));
-    }
-    if (row < tile.rows) requantizer.store_last(row, sum(row, 0), sum(row, kNr));
-  }
-
-  const GemmBlock& block_;
-  const Cut& cut_;
-  Area area_ = {};
-  std::size_t part_ = 0, done_ = 0;
-  bool within_range_ = false;
-  Sums* sums_ = nullptr;
+// Neighbouring parts, of which the products are made at a time.
+struct Group {
+  std::size_t count;
+  const std::uint8_t* a[kMostParts];
+  Rows rows;
 };
 
-// How many rows of the area before become codes in a step of k, and how many after the last.
-constexpr std::size_t kRowsAtOnce = 2;
+// How many of the rows before become codes beside a product, and whether all that are left do so in the end.
 struct Pace {
-  std::size_t of_step, at_end;
+  bool is_double, ends;
 };
 
 // Up to two parts by up to two panels, or up to four parts by one, from a column of the sums on.
@@ -183,6 +96,9 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
   // All rows of an accumulator begin as the offsets, which are loaded right before its first product: other loads come
   // first that more products wait for.
   const std::int32_t* second_offset = panels == 2 ? offset + kNr : offset;
+  // The products run by themselves while the vector unit does something else.
+  Pairs pairs(before);
+  const auto meanwhile = [&]() __attribute__((always_inline)) { pairs.finish_some(pace.is_double); };
   const auto begin_0 = [&]() __attribute__((always_inline)) { _tile_loadd(0, offset, 0); };
   const auto begin_1 = [&]() __attribute__((always_inline)) { _tile_loadd(1, second_offset, 0); };
   const auto begin_2 = [&]() __attribute__((always_inline)) { _tile_loadd(2, offset, 0); };
@@ -206,6 +122,7 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
       load_a0(a[0] + at);
       if (first) begin_0();
       _tile_dpbusd(0, 4, 6);
+      meanwhile();
       if constexpr (panels == 2) {
         if constexpr (streamed == Streamed::b) {
           _tile_stream_loadd(7, b1, kGroupStride);
@@ -214,40 +131,47 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
         }
         if (first) begin_1();
         _tile_dpbusd(1, 4, 7);
+        meanwhile();
         if constexpr (parts == 2) {
           load_a1(a[1] + at);
           if (first) begin_2();
           _tile_dpbusd(2, 5, 6);
+          meanwhile();
           if (first) begin_3();
           _tile_dpbusd(3, 5, 7);
+          meanwhile();
         }
       } else {
         if constexpr (parts > 1) {
           load_a1(a[1] + at);
           if (first) begin_1();
           _tile_dpbusd(1, 5, 6);
+          meanwhile();
         }
         if constexpr (parts > 2) {
           load_a0(a[2] + at);
           if (first) begin_2();
           _tile_dpbusd(2, 4, 6);
+          meanwhile();
         }
         if constexpr (parts > 3) {
           load_a1(a[3] + at);
           if (first) begin_3();
           _tile_dpbusd(3, 5, 6);
+          meanwhile();
         }
       }
       first = false;
-      before.finish(pace.of_step);
     }
   }
-  before.finish(pace.at_end);
   _tile_stored(0, sums[0][0] + column, kSumStride);
+  meanwhile();
   if constexpr (panels == 2) {
     _tile_stored(1, sums[0][0] + kNr, kSumStride);
+    meanwhile();
     if constexpr (parts == 2) {
       _tile_stored(2, sums[1][0], kSumStride);
+      meanwhile();
       _tile_stored(3, sums[1][0] + kNr, kSumStride);
     }
   } else {
@@ -255,6 +179,9 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
     if constexpr (parts > 2) _tile_stored(2, sums[2][0] + column, kSumStride);
     if constexpr (parts > 3) _tile_stored(3, sums[3][0] + column, kSumStride);
   }
+  if (pace.ends) pairs.finish_all();
+  pairs.save_to(before);
+  if (pace.ends) before.finish_others();
 }
 
 using PartsFunction = void (*)(const GemmBlock& block, const std::uint8_t* const* a, const std::uint8_t* b,
@@ -272,53 +199,58 @@ constexpr PartsFunction kPartsFunctions[2][kMostParts] = {
 class Product {
  public:
   explicit Product(const GemmBlock& block) noexcept
-      : block_(block), cut_(block), order_(order_of(block, cut_)), before_(block, cut_) {}
+      : block_(block), cut_(block), order_(order_of(block, cut_)), before_(block) {}
 
   void multiply() noexcept {
     configure(cut_.rows());
     for (std::size_t first = 0; first < block_.n; first += order_.columns) {
       const std::size_t end = block_.n - first < order_.columns ? block_.n : first + order_.columns;
-      for_each_group([&](Area& area) {
-        for (std::size_t panel = first; panel < end; panel += kColumns) multiply_area(area, panel);
-      });
+      for (std::size_t part = 0; part < cut_.count();) {
+        // The rows of the other group may not have become codes yet.
+        Group& group = groups_[next_group_];
+        next_group_ ^= 1;
+        begin(group, part);
+        for (std::size_t panel = first; panel < end; panel += kColumns) multiply_area(group, panel);
+        part += group.count;
+      }
     }
-    before_.finish(SIZE_MAX);
+    Pairs(before_).finish_all();
+    before_.finish_others();
     _tile_release();
   }
 
  private:
-  // Groups are as large as the order wants, but never a single part if there are others.
-  template <class Function>
-  void for_each_group(Function function) const noexcept {
-    for (std::size_t index = 0; index < cut_.count();) {
-      const std::size_t left = cut_.count() - index;
-      const bool is_three = left == 3 || (left == 5 && order_.parts == 4);
-      Area area = {};
-      area.count = is_three ? 3 : left < order_.parts ? left : order_.parts;
-      for (std::size_t i = 0; i < area.count; ++i) area.parts[i] = cut_.part(index + i);
-      index += area.count;
-      function(area);
+  // As large as the order wants, but never a single part if there are others.
+  void begin(Group& group, std::size_t first) const noexcept {
+    const std::size_t left = cut_.count() - first;
+    const bool is_three = left == 3 || (left == 5 && order_.parts == 4);
+    group.count = is_three ? 3 : left < order_.parts ? left : order_.parts;
+    group.rows.clear();
+    for (std::size_t i = 0; i < group.count; ++i) {
+      const Part part = cut_.part(first + i);
+      group.a[i] = block_.a + part.run * block_.a_run_stride + part.position * block_.a_row_stride;
+      for (std::size_t done = part.done; done < cut_.rows();) {
+        const Cut::Stretch stretch = cut_.stretch(part, done);
+        group.rows.add(block_, stretch, (i * kTileRows + done) * kColumns, kColumns);
+        done = stretch.done;
+      }
     }
+    group.rows.end(block_);
   }
 
-  void multiply_area(Area& area, std::size_t panel) noexcept {
-    area.panel = panel;
-    area.columns = block_.n - panel < kColumns ? block_.n - panel : kColumns;
-    const bool has_second = area.columns > kNr;
-    const std::size_t times = has_second && area.count > 2 ? 2 : 1;
-    const std::size_t steps = times * block_.segments * (block_.k / kKr), rows = area.count * cut_.rows();
-    Pace pace = {steps == 0 ? 0 : (rows / steps / kRowsAtOnce + 1) * kRowsAtOnce, 0};
-    const std::uint8_t* a[kMostParts];
-    for (std::size_t i = 0; i < area.count; ++i) {
-      a[i] = block_.a + area.parts[i].run * block_.a_run_stride + area.parts[i].position * block_.a_row_stride;
-    }
+  void multiply_area(const Group& group, std::size_t panel) noexcept {
+    const std::size_t columns = block_.n - panel < kColumns ? block_.n - panel : kColumns;
+    const bool has_second = columns > kNr;
+    const std::size_t times = has_second && group.count > 2 ? 2 : 1;
+    const bool is_short = times * block_.segments * block_.k < 4 * kKr;
+    Sums& sums = sums_[next_sums_];
+    next_sums_ ^= 1;
     for (std::size_t column = 0; column < times * kNr; column += kNr) {
-      if (column + kNr == times * kNr) pace.at_end = SIZE_MAX;
-      function(has_second, area.count)(block_, a, block_.b + (panel + column) / kNr * block_.b_panel_stride,
-                                       block_.offset + panel + column, pace, before_, sums_[buffer_], column);
+      const Pace pace = {is_short, column + kNr == times * kNr};
+      function(has_second, group.count)(block_, group.a, block_.b + (panel + column) / kNr * block_.b_panel_stride,
+                                        block_.offset + panel + column, pace, before_, sums, column);
     }
-    before_.begin(area, sums_[buffer_]);
-    buffer_ ^= 1;
+    before_.begin({&group.rows, sums[0][0], panel, columns});
   }
 
   PartsFunction function(bool has_second, std::size_t parts) const noexcept {
@@ -336,7 +268,8 @@ class Product {
   const Cut cut_;
   const Order order_;
   Unfinished before_;
-  std::size_t buffer_ = 0;
+  std::size_t next_group_ = 0, next_sums_ = 0;
+  Group groups_[2];
   alignas(64) Sums sums_[2];
 };
 

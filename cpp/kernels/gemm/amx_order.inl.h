@@ -56,15 +56,17 @@ class Cut {
     return {index / parts_.count, first < last ? first : last, first < last ? 0 : first - last};
   }
 
-  // The rows of a part from `done` on that are of one run, at most `most`, and what is done after them.
+  // The rows of a part from `done` on that are of one run, and what is done after them.
   struct Stretch {
     std::size_t run, row, rows, done;
   };
-  Stretch stretch(const Part& part, std::size_t done, std::size_t most) const noexcept {
-    const std::size_t position = part.position + done, row = position % distance_;
+  Stretch stretch(const Part& part, std::size_t done) const noexcept {
+    const std::size_t position = part.position + done;
+    if (distance_ == SIZE_MAX) return {part.run, position, parts_.rows - done, parts_.rows};
+    const std::size_t row = position % distance_;
     const std::size_t left = parts_.rows - done;
     if (row >= m_) return {0, 0, 0, done + distance_ - row};
-    const std::size_t of_run = left < m_ - row ? left : m_ - row, rows = of_run < most ? of_run : most;
+    const std::size_t rows = left < m_ - row ? left : m_ - row;
     return {part.run + position / distance_, row, rows, done + rows};
   }
 
@@ -111,6 +113,7 @@ Order order_of(const GemmBlock& block, const Cut& cut) noexcept {
   const double b = k * static_cast<double>((block.n + kNr - 1) / kNr * kNr);
   const double panel = k * static_cast<double>(kColumns), a = bytes_of_parts(block, cut, cut.count());
   Order best = {2, kColumns, Streamed::none};
+  if (a + b <= kLevel1Bytes) return {2, block.n, Streamed::none};
   if (a + panel <= kLevel1Bytes) return best;
   // Lines that are streamed are not there for the next window, nor for the next step of k where rows cross them.
   const bool crosses_lines =

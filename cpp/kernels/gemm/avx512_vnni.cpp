@@ -8,6 +8,7 @@
 #include <immintrin.h>
 
 #include <array>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/gemm/gemm.h"
@@ -114,33 +115,40 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
   if (tile.sums != nullptr) {
 #pragma GCC unroll 28
     for (std::size_t row = 0; row < rows; ++row) {
-      store_sums<0>(block, tile, row, acc_i32x16[row][0]);
-      if constexpr (vectors == 2) store_sums<1>(block, tile, row, acc_i32x16[row][1]);
+      std::int32_t* sums = tile.sums + row * block.output_row_stride;
+      store_sums<0>(block, tile.columns, sums, acc_i32x16[row][0]);
+      if constexpr (vectors == 2) store_sums<1>(block, tile.columns, sums, acc_i32x16[row][1]);
     }
     return;
   }
-  const auto requantize = [&](const auto& requantizer) __attribute__((always_inline)) {
+  std::uint8_t* const codes = tile.output;
+  const std::size_t stride = block.output_row_stride;  // here, lest every store of a byte might change it
+  const auto requantize = [&](auto within_range) __attribute__((always_inline)) {
+    const Requantizer requantizer(block, tile);
+    const auto output = [&](std::size_t row) __attribute__((always_inline)) { return codes + row * stride; };
     if constexpr (vectors == 1) {
       const auto sum = [&](std::size_t row) { return acc_i32x16[row < rows ? row : rows - 1][0]; };
 #pragma GCC unroll 7
       for (std::size_t row = 0; row < rows; row += 4) {
-        requantizer.store_narrow(row, rows - row, sum(row), sum(row + 1), sum(row + 2), sum(row + 3));
+        const auto output_of = [&](std::size_t i) __attribute__((always_inline)) { return output(row + i); };
+        requantizer.store_narrow<within_range>(rows - row, output_of, sum(row), sum(row + 1), sum(row + 2),
+                                               sum(row + 3));
       }
     } else {
 #pragma GCC unroll 7
       for (std::size_t row = 0; row + 2 <= rows; row += 2) {
-        requantizer.store_pair(row, acc_i32x16[row][0], acc_i32x16[row][1], acc_i32x16[row + 1][0],
-                               acc_i32x16[row + 1][1]);
+        requantizer.store_pair<within_range>(output(row), output(row + 1), acc_i32x16[row][0], acc_i32x16[row][1],
+                                             acc_i32x16[row + 1][0], acc_i32x16[row + 1][1]);
       }
       if constexpr (rows % 2 != 0) {
-        requantizer.store_last(rows - 1, acc_i32x16[rows - 1][0], acc_i32x16[rows - 1][1]);
+        requantizer.store_single<within_range>(output(rows - 1), acc_i32x16[rows - 1][0], acc_i32x16[rows - 1][1]);
       }
     }
   };
   if (converts_within_range(tile)) {
-    requantize(Requantizer<true>(block, tile));
+    requantize(std::true_type());
   } else {
-    requantize(Requantizer<false>(block, tile));
+    requantize(std::false_type());
   }
 }
 
