@@ -171,11 +171,14 @@ void check_pack(Check& check) {
       check_interleave_panels(check, count, edge);
       for (const std::size_t columns : Sizes{1, 7, 8, 15, 16, 17, 40}) check_gather_groups(check, columns, count, edge);
     }
-    for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48}) {
+    for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 97, 131}) {
       for (const std::size_t columns : Sizes{1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 129}) {
         check_transpose(check, rows, columns, 0, edge);
         check_transpose(check, rows, columns, 1 + check.below(9), edge);
       }
+      // Rows 1024 bytes apart.
+      for (const std::size_t columns : Sizes{16, 33, 64, 77})
+        check_transpose(check, rows, columns, 1024 - columns, edge);
     }
     for (std::size_t k = 0; k <= 268; k += 4) {
       for (const std::size_t m : Sizes{0, 1, 2, 5, 8, 9, 19}) check_sum_rows(check, m, k, k % 3, edge);
