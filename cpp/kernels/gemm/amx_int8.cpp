@@ -97,8 +97,8 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
   // first that more products wait for.
   const std::int32_t* second_offset = panels == 2 ? offset + kNr : offset;
   // The products run by themselves while the vector unit does something else.
-  Pairs pairs(before);
-  const auto meanwhile = [&]() __attribute__((always_inline)) { pairs.finish_some(pace.is_double); };
+  Finisher finisher(before);
+  const auto meanwhile = [&]() __attribute__((always_inline)) { finisher.finish_some(pace.is_double); };
   const auto begin_0 = [&]() __attribute__((always_inline)) { _tile_loadd(0, offset, 0); };
   const auto begin_1 = [&]() __attribute__((always_inline)) { _tile_loadd(1, second_offset, 0); };
   const auto begin_2 = [&]() __attribute__((always_inline)) { _tile_loadd(2, offset, 0); };
@@ -179,8 +179,8 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
     if constexpr (parts > 2) _tile_stored(2, sums[2][0] + column, kSumStride);
     if constexpr (parts > 3) _tile_stored(3, sums[3][0] + column, kSumStride);
   }
-  if (pace.ends) pairs.finish_all();
-  pairs.save_to(before);
+  if (pace.ends) finisher.finish_all();
+  finisher.save_to(before);
   if (pace.ends) before.finish_others();
 }
 
@@ -214,7 +214,7 @@ class Product {
         part += group.count;
       }
     }
-    Pairs(before_).finish_all();
+    Finisher(before_).finish_all();
     before_.finish_others();
     _tile_release();
   }

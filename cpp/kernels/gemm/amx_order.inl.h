@@ -113,7 +113,7 @@ Order order_of(const GemmBlock& block, const Cut& cut) noexcept {
   const double b = k * static_cast<double>((block.n + kNr - 1) / kNr * kNr);
   const double panel = k * static_cast<double>(kColumns), a = bytes_of_parts(block, cut, cut.count());
   Order best = {2, kColumns, Streamed::none};
-  if (a + b <= kLevel1Bytes) return {2, block.n, Streamed::none};
+  if (a + b <= kLevel1Bytes) return {block.n <= kNr ? kMostParts : 2, block.n, Streamed::none};
   if (a + panel <= kLevel1Bytes) return best;
   // Lines that are streamed are not there for the next window, nor for the next step of k where rows cross them.
   const bool crosses_lines =

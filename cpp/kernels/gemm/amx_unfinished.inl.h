@@ -74,27 +74,27 @@ struct Area {
   bool has_second_panel() const noexcept { return columns > kNr; }
 };
 
-// An area whose sums stand in a buffer and wait to become codes. Most do so by pairs of rows, beside the products:
-// codes of two panels, of multipliers that need no bound and activation sums that have factors.
+// An area whose sums stand in a buffer and wait to become codes. Most do so beside the products (see Finisher): codes
+// of multipliers that need no bound and activation sums that have factors.
 class Unfinished {
  public:
   explicit Unfinished(const GemmBlock& block) noexcept : block_(block) {}
 
   void begin(const Area& area) noexcept {
     area_ = area;
-    row_ = rows_in_pairs_ = 0;
+    row_ = simple_rows_ = 0;
     if (block_.sums != nullptr) return;
     Tile columns = tile_of(block_, kNr, area.panel, 0, 0, 0);
     columns.columns = area.columns;
     requantizer_ = Requantizer(block_, columns);
     within_range_ = converts_within_range(columns);
     const bool has_factors = block_.filter_zero_point == nullptr || area.rows->activation_factors() != nullptr;
-    if (area.has_second_panel() && within_range_ && has_factors) rows_in_pairs_ = area.rows->count();
+    if (within_range_ && has_factors) simple_rows_ = area.rows->count();
   }
 
-  // What are no pairs.
+  // All rows, if they are not simple.
   void finish_others() noexcept {
-    if (area_.rows == nullptr || rows_in_pairs_ != 0) return;
+    if (area_.rows == nullptr || simple_rows_ != 0) return;
     if (block_.filter_zero_point == nullptr) {
       area_.has_second_panel() ? finish<2, false>() : finish<1, false>();
     } else {
@@ -104,16 +104,14 @@ class Unfinished {
   }
 
  private:
-  friend class Pairs;
+  friend class Finisher;
 
   template <std::size_t panels, bool has_zero_points>
   __attribute__((noinline)) void finish() const noexcept {
     if (block_.sums != nullptr) {
       finish_sums<panels, has_zero_points>();
-    } else if (within_range_) {
-      finish_codes<panels, has_zero_points, true>();
     } else {
-      finish_codes<panels, has_zero_points, false>();
+      finish_codes<panels, has_zero_points>();
     }
   }
 
@@ -126,16 +124,16 @@ class Unfinished {
     }
   }
 
-  template <std::size_t panels, bool has_zero_points, bool within_range>
+  template <std::size_t panels, bool has_zero_points>
   void finish_codes() const noexcept {
     for (std::size_t row = 0; row < area_.rows->count(); row += 4 / panels) {
       const auto output = [&](std::size_t i) { return block_.output + area_.panel + area_.rows->to()[row + i]; };
       const auto first = [&](std::size_t i) { return sum<0, has_zero_points>(row + i); };
       if constexpr (panels == 2) {
         const auto second = [&](std::size_t i) { return sum<1, has_zero_points>(row + i); };
-        requantizer_.store_pair<within_range>(output(0), output(1), first(0), second(0), first(1), second(1));
+        requantizer_.store_pair<false>(output(0), output(1), first(0), second(0), first(1), second(1));
       } else {
-        requantizer_.store_narrow<within_range>(4, output, first(0), first(1), first(2), first(3));
+        requantizer_.store_narrow<false>(4, output, first(0), first(1), first(2), first(3));
       }
     }
   }
@@ -153,47 +151,57 @@ class Unfinished {
   Area area_ = {};
   Requantizer requantizer_;
   bool within_range_ = false;
-  std::size_t row_ = 0, rows_in_pairs_ = 0;
+  std::size_t row_ = 0, simple_rows_ = 0;
 };
 
-// The pairs of an area while products run: all in registers, nothing is called, and nothing asked but whether there are
-// more. The vector unit takes few at a time, for what waits for it holds up the loads behind.
-class Pairs {
+// The simple rows of an area while products run, 64 codes at a time: two rows of two panels, or four of one. All is in
+// registers, nothing is called, and nothing asked but whether there are more. Few are taken at a time, for what waits
+// for the vector unit holds up the loads behind.
+class Finisher {
  public:
-  __attribute__((always_inline)) explicit Pairs(const Unfinished& area) noexcept
-      : requantizer_(area.requantizer_), sums_(area.area_.sums), output_(area.block_.output + area.area_.panel) {
-    left_ = area.rows_in_pairs_ - area.row_;
+  __attribute__((always_inline)) explicit Finisher(const Unfinished& area) noexcept
+      : requantizer_(area.requantizer_),
+        sums_(area.area_.sums),
+        output_(area.block_.output + area.area_.panel),
+        rows_at_once_(area.area_.has_second_panel() ? 2 : 4),
+        left_(area.simple_rows_ - area.row_) {
     if (left_ == 0) return;
     from_ = area.area_.rows->from() + area.row_;
     to_ = area.area_.rows->to() + area.row_;
     if (area.block_.filter_zero_point == nullptr) return;
     const std::int32_t* zero_point = area.block_.filter_zero_point + area.area_.panel;
     first_factors_i16x32_ = filter_factors(zero_point);
-    second_factors_i16x32_ = filter_factors(zero_point + kNr);
+    second_factors_i16x32_ = filter_factors(zero_point + (rows_at_once_ == 2 ? kNr : 0));
     activation_factors_ = area.area_.rows->activation_factors() + area.row_;
   }
 
-  // Two rows or, if `twice`, four.
+  // 64 codes or, if `twice`, 128.
   __attribute__((always_inline)) void finish_some(bool twice) noexcept {
-    if (left_ < 4) return;
-    finish_pair();
-    if (twice) finish_pair();
+    if (left_ < 2 * rows_at_once_) return;
+    finish_64();
+    if (twice) finish_64();
   }
 
   __attribute__((always_inline)) void finish_all() noexcept {
-    while (left_ != 0) finish_pair();
+    while (left_ != 0) finish_64();
   }
 
-  void save_to(Unfinished& area) const noexcept { area.row_ = area.rows_in_pairs_ - left_; }
+  void save_to(Unfinished& area) const noexcept { area.row_ = area.simple_rows_ - left_; }
 
  private:
-  __attribute__((always_inline)) void finish_pair() noexcept {
+  __attribute__((always_inline)) void finish_64() noexcept {
+    rows_at_once_ == 2 ? finish_wide() : finish_narrow();
+    from_ += rows_at_once_;
+    to_ += rows_at_once_;
+    left_ -= left_ < rows_at_once_ ? left_ : rows_at_once_;
+  }
+
+  __attribute__((always_inline)) void finish_wide() noexcept {
     const std::int32_t *first = sums_ + from_[0], *second = sums_ + from_[1];
     __m512i a0_i32x16 = _mm512_load_si512(first), a1_i32x16 = _mm512_load_si512(first + kNr);
     __m512i b0_i32x16 = _mm512_load_si512(second), b1_i32x16 = _mm512_load_si512(second + kNr);
     if (activation_factors_ != nullptr) {
-      const __m512i a_i16x32 = _mm512_set1_epi32(activation_factors_[0]);
-      const __m512i b_i16x32 = _mm512_set1_epi32(activation_factors_[1]);
+      const __m512i a_i16x32 = factors(0), b_i16x32 = factors(1);
       a0_i32x16 = _mm512_dpwssd_epi32(a0_i32x16, first_factors_i16x32_, a_i16x32);
       a1_i32x16 = _mm512_dpwssd_epi32(a1_i32x16, second_factors_i16x32_, a_i16x32);
       b0_i32x16 = _mm512_dpwssd_epi32(b0_i32x16, first_factors_i16x32_, b_i16x32);
@@ -201,15 +209,27 @@ class Pairs {
       activation_factors_ += 2;
     }
     requantizer_.store_pair<true>(output_ + to_[0], output_ + to_[1], a0_i32x16, a1_i32x16, b0_i32x16, b1_i32x16);
-    from_ += 2;
-    to_ += 2;
-    left_ -= left_ < 2 ? left_ : 2;
   }
+
+  __attribute__((always_inline)) void finish_narrow() noexcept {
+    __m512i sum_i32x16[4];
+    for (std::size_t row = 0; row < 4; ++row) sum_i32x16[row] = _mm512_load_si512(sums_ + from_[row]);
+    if (activation_factors_ != nullptr) {
+      for (std::size_t row = 0; row < 4; ++row) {
+        sum_i32x16[row] = _mm512_dpwssd_epi32(sum_i32x16[row], first_factors_i16x32_, factors(row));
+      }
+      activation_factors_ += 4;
+    }
+    const auto output = [&](std::size_t row) __attribute__((always_inline)) { return output_ + to_[row]; };
+    requantizer_.store_narrow<true>(4, output, sum_i32x16[0], sum_i32x16[1], sum_i32x16[2], sum_i32x16[3]);
+  }
+
+  __m512i factors(std::size_t row) const noexcept { return _mm512_set1_epi32(activation_factors_[row]); }
 
   Requantizer requantizer_;
   const std::int32_t* sums_;
   std::uint8_t* output_;
-  std::size_t left_;
+  std::size_t rows_at_once_, left_;
   const std::size_t *from_ = nullptr, *to_ = nullptr;
   const std::int32_t* activation_factors_ = nullptr;
   __m512i first_factors_i16x32_ = {}, second_factors_i16x32_ = {};
