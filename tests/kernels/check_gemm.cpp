@@ -9,11 +9,16 @@ namespace {
 // Pairs of b are neighbours in k whose sum is within +-128, all or all but one: what vpmaddubsw multiplies exactly.
 enum class Data { random, most_positive, most_negative, pairs, pairs_but_one };
 
+// Multipliers and activation sums: of any size, or as networks have them (below 1, and up to 2^23, the most that a
+// kernel may take a quick way with), or all but one sum so.
+enum class Terms { any, usual, usual_but_one };
+
 struct Product {
   std::size_t runs, m, n, k, a_gap, output_gap, rows_apart;  // the last between runs, 0 for any distance
   Data data;
   bool has_filter, ends_in_sums, accumulates;
   std::size_t segments = SIZE_MAX;  // SIZE_MAX for any number
+  Terms terms = Terms::any;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -52,19 +57,24 @@ struct Parameters {
   float zero_point;
   std::uint8_t flip;
 
-  Parameters(Check& check, std::size_t columns, std::size_t rows)
+  Parameters(Check& check, std::size_t columns, std::size_t rows, Terms terms)
       : offset(columns),
         filter(columns),
         activation(rows),
         multiplier(columns),
         zero_point(check.zero_point()),
         flip(check.flip()) {
+    constexpr std::int32_t kLongest = 1 << 23;
+    const bool is_usual = terms != Terms::any, is_short = is_usual || check.one_in(2);
+    const bool has_large_multipliers = !is_usual && check.one_in(2);
     for (std::int32_t& value : offset) value = static_cast<std::int32_t>(check.word() >> check.below(20));
     for (std::int32_t& value : filter) value = static_cast<std::int8_t>(check.code());
-    // Half of them as in networks: multipliers below 1, and sums that a code times some thousands reaches.
-    const bool has_long_sums = check.one_in(2), has_large_multipliers = check.one_in(2);
     for (std::int32_t& value : activation) {
-      value = static_cast<std::int32_t>(check.word() >> (has_long_sums ? check.below(20) : 9 + check.below(11)));
+      value = static_cast<std::int32_t>(check.word() >> (is_short ? 9 + check.below(11) : check.below(20)));
+      if (is_usual && check.one_in(3)) value = check.one_of<std::int32_t>({0, 1, kLongest - 1, kLongest});
+    }
+    if (terms == Terms::usual_but_one && rows != 0) {
+      activation[check.below(rows)] = check.one_of<std::int32_t>({kLongest + 1, 2 * kLongest, -1});
     }
     // Sums of some thousands should mostly land inside the type.
     for (float& value : multiplier) {
@@ -115,7 +125,7 @@ struct Operands {
 void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
   const Operands operands(check, gemm, product);
-  const Parameters parameters(check, operands.columns, product.runs * product.m);
+  const Parameters parameters(check, operands.columns, product.runs * product.m, product.terms);
   const bool empty = product.runs == 0 || product.m == 0;
   const std::size_t results =
       empty ? 0
@@ -180,9 +190,10 @@ void check_case(Check& check, const Product& product) {
     describe_case(
         "gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero points %d, sums "
         "%d, "
-        "edge %d",
+        "terms %d, edge %d",
         product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap, product.rows_apart,
-        static_cast<int>(product.data), product.has_filter, product.ends_in_sums, static_cast<int>(edge));
+        static_cast<int>(product.data), product.has_filter, product.ends_in_sums, static_cast<int>(product.terms),
+        static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -221,6 +232,20 @@ void check_gemm(Check& check) {
           check_case(check, {1 + check.below(4), m, n, k, check.below(2) * 5, check.below(2), 0, data, check.one_in(3),
                              check.one_in(4), check.one_in(2)});
         }
+      }
+    }
+  }
+  // Zero points of filters, codes, and what a kernel may finish in other ways.
+  for (const Terms terms : {Terms::usual, Terms::usual_but_one}) {
+    for (const std::size_t m : Sizes{std::size_t{1}, std::size_t{2}, 2 * mr + 1, 2 * mr + 2, 2 * mr + 3, 2 * mr + 5,
+                                     std::size_t{40}, std::size_t{57}}) {
+      for (const std::size_t n : Sizes{1, 16, 17, 31, 33, 48, 53, 64}) {
+        check_case(check, {1, m, n, kr * (1 + check.below(3)), 0, 0, 0, Data::random, true, false, false, 1, terms});
+      }
+    }
+    for (const std::size_t k : Sizes{round_up(700, kr), round_up(1500, kr)}) {
+      for (const std::size_t m : Sizes{std::size_t{49}, std::size_t{64}, std::size_t{196}}) {
+        check_case(check, {1, m, 5 * nr + 9, k, 0, 0, 0, Data::random, true, false, false, 1, terms});
       }
     }
   }

@@ -96,8 +96,9 @@ void check_gather_groups(Check& check, std::size_t columns, std::size_t k, Edge 
   check.equal(output, expected);
 }
 
-void check_transpose(Check& check, std::size_t rows, std::size_t columns, std::size_t gap, Edge edge) {
-  const std::size_t input_stride = columns + gap, output_stride = rows + gap;
+void check_transpose(Check& check, std::size_t rows, std::size_t columns, std::size_t input_gap, std::size_t output_gap,
+                     Edge edge) {
+  const std::size_t input_stride = columns + input_gap, output_stride = rows + output_gap;
   const std::vector<std::uint8_t> input = draw_codes(check, rows == 0 ? 0 : (rows - 1) * input_stride + columns);
   const std::uint8_t flip = check.flip();
   std::vector<std::uint8_t> expected = canaries<std::uint8_t>(columns == 0 ? 0 : (columns - 1) * output_stride + rows);
@@ -107,7 +108,8 @@ void check_transpose(Check& check, std::size_t rows, std::size_t columns, std::s
     }
   }
   const GuardedBuffer<std::uint8_t> guarded_input(input, edge), output(expected.size(), edge);
-  describe_case("pack transpose, %zu x %zu, gap %zu, edge %d", rows, columns, gap, static_cast<int>(edge));
+  describe_case("pack transpose, %zu x %zu, gaps %zu and %zu, edge %d", rows, columns, input_gap, output_gap,
+                static_cast<int>(edge));
   check.table.pack->transpose({.input = guarded_input.data(),
                                .input_row_stride = input_stride,
                                .rows = rows,
@@ -172,13 +174,13 @@ void check_pack(Check& check) {
       for (const std::size_t columns : Sizes{1, 7, 8, 15, 16, 17, 40}) check_gather_groups(check, columns, count, edge);
     }
     for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 97, 131}) {
-      for (const std::size_t columns : Sizes{1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 129}) {
-        check_transpose(check, rows, columns, 0, edge);
-        check_transpose(check, rows, columns, 1 + check.below(9), edge);
+      for (const std::size_t columns : Sizes{1, 2, 3, 4, 5, 7, 15, 16, 17, 31, 32, 33, 49, 63, 64, 65, 129, 140, 196}) {
+        check_transpose(check, rows, columns, 0, 0, edge);
+        check_transpose(check, rows, columns, 1 + check.below(9), 1 + check.below(9), edge);
+        // Input rows further apart than the output's, and some at a distance that a kernel may care for.
+        check_transpose(check, rows, columns, rows + check.below(9), 0, edge);
+        check_transpose(check, rows, columns, 1024 - columns, check.below(2), edge);
       }
-      // Rows 1024 bytes apart.
-      for (const std::size_t columns : Sizes{16, 33, 64, 77})
-        check_transpose(check, rows, columns, 1024 - columns, edge);
     }
     for (std::size_t k = 0; k <= 268; k += 4) {
       for (const std::size_t m : Sizes{0, 1, 2, 5, 8, 9, 19}) check_sum_rows(check, m, k, k % 3, edge);

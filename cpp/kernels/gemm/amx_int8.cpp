@@ -14,9 +14,9 @@
 // A load takes 8 cycles from L1; from L2 about 32 bytes a cycle arrive, which is one tile in two products. So one of
 // the operands has to stay in L1 while the other passes through: order_of() says which.
 //
-// Accumulators begin as the offsets and leave through one of two buffers in L1; the vector unit requantizes them, two
-// rows beside each product of the next area, which the tile unit makes by itself. Tiles are released before returning,
-// so that a context switch saves nothing.
+// Accumulators begin as the offsets and leave through one of two buffers in L1. The vector unit requantizes them, 64
+// beside each product of the next area: the tile unit makes those by itself (amx_unfinished.inl.h). Tiles are released
+// before returning, so that a context switch saves nothing.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -67,15 +67,11 @@ struct Group {
   Rows rows;
 };
 
-// How many of the rows before become codes beside a product, and whether all that are left do so in the end.
-struct Pace {
-  bool is_double, ends;
-};
-
-// Up to two parts by up to two panels, or up to four parts by one, from a column of the sums on.
+// Up to two parts by up to two panels, or up to four parts by one, from a column of the sums on. Beside each product 64
+// sums of the area before become codes or, if `twice`, 128.
 template <std::size_t parts, std::size_t panels, Streamed streamed>
 void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const std::uint8_t* b,
-                    const std::int32_t* offset, const Pace& pace, Unfinished& before,
+                    const std::int32_t* offset, bool twice, Unfinished& before,
                     std::int32_t (*sums)[kTileRows][kColumns], std::size_t column) noexcept {
   constexpr std::size_t kGroupStride = kNr * 4, kSumStride = kColumns * 4;
   const std::size_t a_stride = block.a_row_stride;
@@ -98,7 +94,7 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
   const std::int32_t* second_offset = panels == 2 ? offset + kNr : offset;
   // The products run by themselves while the vector unit does something else.
   Finisher finisher(before);
-  const auto meanwhile = [&]() __attribute__((always_inline)) { finisher.finish_some(pace.is_double); };
+  const auto meanwhile = [&]() __attribute__((always_inline)) { finisher.finish_some(twice); };
   const auto begin_0 = [&]() __attribute__((always_inline)) { _tile_loadd(0, offset, 0); };
   const auto begin_1 = [&]() __attribute__((always_inline)) { _tile_loadd(1, second_offset, 0); };
   const auto begin_2 = [&]() __attribute__((always_inline)) { _tile_loadd(2, offset, 0); };
@@ -179,13 +175,11 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
     if constexpr (parts > 2) _tile_stored(2, sums[2][0] + column, kSumStride);
     if constexpr (parts > 3) _tile_stored(3, sums[3][0] + column, kSumStride);
   }
-  if (pace.ends) finisher.finish_all();
   finisher.save_to(before);
-  if (pace.ends) before.finish_others();
 }
 
 using PartsFunction = void (*)(const GemmBlock& block, const std::uint8_t* const* a, const std::uint8_t* b,
-                               const std::int32_t* offset, const Pace& pace, Unfinished& before,
+                               const std::int32_t* offset, bool twice, Unfinished& before,
                                std::int32_t (*sums)[kTileRows][kColumns], std::size_t column) noexcept;
 
 // By the parts, for one panel and for two; three or four parts take the second panel afterwards.
@@ -214,8 +208,7 @@ class Product {
         part += group.count;
       }
     }
-    Finisher(before_).finish_all();
-    before_.finish_others();
+    finish_before();
     _tile_release();
   }
 
@@ -231,7 +224,7 @@ class Product {
       group.a[i] = block_.a + part.run * block_.a_run_stride + part.position * block_.a_row_stride;
       for (std::size_t done = part.done; done < cut_.rows();) {
         const Cut::Stretch stretch = cut_.stretch(part, done);
-        group.rows.add(block_, stretch, (i * kTileRows + done) * kColumns, kColumns);
+        group.rows.add(block_, stretch, (i * kTileRows + done) * kColumns);
         done = stretch.done;
       }
     }
@@ -242,15 +235,21 @@ class Product {
     const std::size_t columns = block_.n - panel < kColumns ? block_.n - panel : kColumns;
     const bool has_second = columns > kNr;
     const std::size_t times = has_second && group.count > 2 ? 2 : 1;
-    const bool is_short = times * block_.segments * block_.k < 4 * kKr;
+    // From four steps of k on there are as many products as there are 64 sums.
+    const bool twice = block_.segments * block_.k < 4 * kKr;
     Sums& sums = sums_[next_sums_];
     next_sums_ ^= 1;
     for (std::size_t column = 0; column < times * kNr; column += kNr) {
-      const Pace pace = {is_short, column + kNr == times * kNr};
       function(has_second, group.count)(block_, group.a, block_.b + (panel + column) / kNr * block_.b_panel_stride,
-                                        block_.offset + panel + column, pace, before_, sums, column);
+                                        block_.offset + panel + column, twice, before_, sums, column);
     }
+    finish_before();
     before_.begin({&group.rows, sums[0][0], panel, columns});
+  }
+
+  void finish_before() noexcept {
+    Finisher(before_).finish_all();
+    before_.finish_others();
   }
 
   PartsFunction function(bool has_second, std::size_t parts) const noexcept {

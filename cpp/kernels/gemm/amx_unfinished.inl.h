@@ -1,8 +1,12 @@
 // How the AMX kernel makes codes of sums, some rows at a time beside the products of the next.
 // Included inside the unnamed namespace of a kernel file, after amx_order.inl.h and requantize_avx512_vnni.inl.h.
+//
+// Only what most networks need is finished beside products: the rest (int32 results, multipliers of 1 and more, very
+// long activation sums) is finished at once, after the next area's.
 
 // The rows of some parts that are results: from which element of their sums they come, and to which of the output they
-// go, from a column on. What lies between runs is left out. Behind the last, it is repeated three times.
+// go, from a column on. What lies between runs is left out, but never all of a part: it is shorter. Behind the last row
+// it is repeated three times, for rows to be taken four at a time.
 class Rows {
  public:
   std::size_t count() const noexcept { return count_; }
@@ -15,16 +19,16 @@ class Rows {
 
   void clear() noexcept { count_ = 0; }
 
-  // The rows of a part that are of one run; the part's are `pitch` elements of the sums apart.
-  void add(const GemmBlock& block, const Cut::Stretch& stretch, std::size_t from, std::size_t pitch) noexcept {
+  // The rows of a part that are of one run.
+  void add(const GemmBlock& block, const Cut::Stretch& stretch, std::size_t from) noexcept {
     const __m512i lane_u64x8 = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
     const auto every = [&](std::size_t stride) { return _mm512_mullo_epi64(lane_u64x8, all(stride)); };
-    const __m512i from_u64x8 = every(pitch), to_u64x8 = every(block.output_row_stride);
+    const __m512i from_u64x8 = every(kColumns), to_u64x8 = every(block.output_row_stride);
     std::size_t to = stretch.run * block.output_run_stride + stretch.row * block.output_row_stride;
     for (std::size_t row = 0; row < stretch.rows; row += kLanes) {
       _mm512_storeu_si512(from_ + count_ + row, _mm512_add_epi64(all(from), from_u64x8));
       _mm512_storeu_si512(to_ + count_ + row, _mm512_add_epi64(all(to), to_u64x8));
-      from += kLanes * pitch;
+      from += kLanes * kColumns;
       to += kLanes * block.output_row_stride;
     }
     if (block.filter_zero_point != nullptr) {
@@ -35,6 +39,7 @@ class Rows {
     count_ += stretch.rows;
   }
 
+  // After the last row, of which there is one at least.
   void end(const GemmBlock& block) noexcept {
     _mm512_storeu_si512(from_ + count_, all(from_[count_ - 1]));
     _mm512_storeu_si512(to_ + count_, all(to_[count_ - 1]));
@@ -84,12 +89,11 @@ class Unfinished {
     area_ = area;
     row_ = simple_rows_ = 0;
     if (block_.sums != nullptr) return;
-    Tile columns = tile_of(block_, kNr, area.panel, 0, 0, 0);
-    columns.columns = area.columns;
-    requantizer_ = Requantizer(block_, columns);
-    within_range_ = converts_within_range(columns);
+    Tile tile = tile_of(block_, kNr, area.panel, 0, 0, 0);
+    tile.columns = area.columns;
+    requantizer_ = Requantizer(block_, tile);
     const bool has_factors = block_.filter_zero_point == nullptr || area.rows->activation_factors() != nullptr;
-    if (within_range_ && has_factors) simple_rows_ = area.rows->count();
+    if (has_factors && converts_within_range(tile)) simple_rows_ = area.rows->count();
   }
 
   // All rows, if they are not simple.
@@ -100,7 +104,6 @@ class Unfinished {
     } else {
       area_.has_second_panel() ? finish<2, true>() : finish<1, true>();
     }
-    area_.rows = nullptr;
   }
 
  private:
@@ -150,32 +153,33 @@ class Unfinished {
   const GemmBlock& block_;
   Area area_ = {};
   Requantizer requantizer_;
-  bool within_range_ = false;
   std::size_t row_ = 0, simple_rows_ = 0;
 };
 
 // The simple rows of an area while products run, 64 codes at a time: two rows of two panels, or four of one. All is in
-// registers, nothing is called, and nothing asked but whether there are more. Few are taken at a time, for what waits
-// for the vector unit holds up the loads behind.
+// registers and nothing is called. Few are taken at a time, for what waits for the vector unit holds up the loads
+// behind.
 class Finisher {
  public:
-  __attribute__((always_inline)) explicit Finisher(const Unfinished& area) noexcept
-      : requantizer_(area.requantizer_),
-        sums_(area.area_.sums),
-        output_(area.block_.output + area.area_.panel),
-        rows_at_once_(area.area_.has_second_panel() ? 2 : 4),
-        left_(area.simple_rows_ - area.row_) {
+  __attribute__((always_inline)) explicit Finisher(const Unfinished& unfinished) noexcept
+      : requantizer_(unfinished.requantizer_),
+        rows_at_once_(unfinished.area_.has_second_panel() ? 2 : 4),
+        left_(unfinished.simple_rows_ - unfinished.row_) {
     if (left_ == 0) return;
-    from_ = area.area_.rows->from() + area.row_;
-    to_ = area.area_.rows->to() + area.row_;
-    if (area.block_.filter_zero_point == nullptr) return;
-    const std::int32_t* zero_point = area.block_.filter_zero_point + area.area_.panel;
+    const GemmBlock& block = unfinished.block_;
+    const Area& area = unfinished.area_;
+    sums_ = area.sums;
+    output_ = block.output + area.panel;
+    from_ = area.rows->from() + unfinished.row_;
+    to_ = area.rows->to() + unfinished.row_;
+    if (block.filter_zero_point == nullptr) return;
+    const std::int32_t* zero_point = block.filter_zero_point + area.panel;
     first_factors_i16x32_ = filter_factors(zero_point);
     second_factors_i16x32_ = filter_factors(zero_point + (rows_at_once_ == 2 ? kNr : 0));
-    activation_factors_ = area.area_.rows->activation_factors() + area.row_;
+    activation_factors_ = area.rows->activation_factors() + unfinished.row_;
   }
 
-  // 64 codes or, if `twice`, 128.
+  // 64 codes or, if `twice`, 128; none where fewer than these are left, which is for finish_all.
   __attribute__((always_inline)) void finish_some(bool twice) noexcept {
     if (left_ < 2 * rows_at_once_) return;
     finish_64();
@@ -186,7 +190,7 @@ class Finisher {
     while (left_ != 0) finish_64();
   }
 
-  void save_to(Unfinished& area) const noexcept { area.row_ = area.simple_rows_ - left_; }
+  void save_to(Unfinished& unfinished) const noexcept { unfinished.row_ = unfinished.simple_rows_ - left_; }
 
  private:
   __attribute__((always_inline)) void finish_64() noexcept {
@@ -227,9 +231,9 @@ class Finisher {
   __m512i factors(std::size_t row) const noexcept { return _mm512_set1_epi32(activation_factors_[row]); }
 
   Requantizer requantizer_;
-  const std::int32_t* sums_;
-  std::uint8_t* output_;
   std::size_t rows_at_once_, left_;
+  const std::int32_t* sums_ = nullptr;
+  std::uint8_t* output_ = nullptr;
   const std::size_t *from_ = nullptr, *to_ = nullptr;
   const std::int32_t* activation_factors_ = nullptr;
   __m512i first_factors_i16x32_ = {}, second_factors_i16x32_ = {};

@@ -16,7 +16,7 @@ inline __m512i factors_of_negative(__m512i sum_u32x16) noexcept {
   return _mm512_mask_blend_epi16(0xaaaaaaaa, low_i32x16, _mm512_slli_epi32(negative_i32x16, 8));
 }
 
-// The terms of a tile, made before its products, while there are registers for it.
+// The terms of a tile, made before its products, while there are registers for it. Longer sums are taken off in parts.
 template <std::size_t most_rows>
 class ZeroPointTerms {
  public:

@@ -95,7 +95,8 @@ inline void store_half(std::uint8_t* output, __m256i codes_u8x32) noexcept {
 //   lanes 4:  [row i, columns 0-15] [row i + 16, 0-15] [row i + 32, 0-15] [row i + 48, 0-15]
 //   lanes 2:  [row i, columns 0-15] [row i + 16, 0-15] [row i, 16-31]     [row i + 16, 16-31]
 //
-// From a row and a column on, all of these rows, and as many columns as there are; whole says that these are all.
+// From a row and a column on, all of these rows, and 64 / lanes columns or as many as there are; whole says that these
+// are all. In 512 bits one port shuffles where in 256 bits two do, but a column's codes fill a cache line.
 template <std::size_t lanes, bool whole>
 inline void transpose_lanes_block(const TransposeBlock& block, std::size_t row, std::size_t column) noexcept {
   const std::size_t columns = block.columns - column;
@@ -180,6 +181,7 @@ void transpose_wide(const TransposeBlock& block) noexcept {
       }
     }
   }
+  if (end == block.rows) return;
   TransposeBlock rest = block;
   rest.input += end * block.input_row_stride;
   rest.output += end;
@@ -187,7 +189,8 @@ void transpose_wide(const TransposeBlock& block) noexcept {
   transpose_narrow(rest);
 }
 
-// Stores into many planes, as those of channels are, are faster where they are short.
+// Stores are faster where they are short if their rows are further apart than the input's, as planes of channels are
+// that pixels are brought to.
 void transpose(const TransposeBlock& block) noexcept {
   if (block.rows <= 4 && block.rows != 0 && block.output_row_stride == block.rows) return transpose_few(block);
   const bool is_narrow = block.rows < 32 || block.output_row_stride > block.input_row_stride;
