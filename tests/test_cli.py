@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shlex
 import subprocess
 import sys
@@ -96,6 +97,14 @@ def test_images_become_scaled_floats() -> None:
     array = read_image(PHOTO, "x", ("N", 3, None, "width"), np.dtype(np.float32), scaling)
     expected = (pixels * 0.5 - np.float64([1, 2, 3]).reshape(1, 3, 1, 1)) / 4
     np.testing.assert_array_equal(array, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("scaling", [PixelScaling(scale=1.0), PixelScaling(mean=(0.5,)), PixelScaling(std=(2.0,))])
+def test_codes_are_not_scaled(dtype: type, scaling: PixelScaling) -> None:
+    message = f"input 'x': --scale, --mean and --std are for inputs of floats, and this one takes {np.dtype(dtype)}"
+    with pytest.raises(dmlcpu.BindingError, match=re.escape(message)):
+        read_image(PHOTO, "x", (1, 3, 32, 32), np.dtype(dtype), scaling)
 
 
 def test_info_of_the_machine() -> None:

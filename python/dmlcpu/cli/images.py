@@ -105,7 +105,7 @@ def read_image(
         scaling: Of pixels, for floating-point inputs.
 
     Raises:
-        BindingError: The input is none for images.
+        BindingError: The input is none for images, or one of codes, which are not scaled.
         DmlError: The file is no image.
         ImportError: Pillow is not installed.
         OSError: The file cannot be read.
@@ -113,6 +113,9 @@ def read_image(
     layout = image_layout(shape)
     if layout is None:
         raise BindingError(f"input {name!r}: its shape {tuple(shape)} is none of images of 1 or 3 channels", name)
+    if dtype.kind != "f" and scaling != PixelScaling():
+        message = f"--scale, --mean and --std are for inputs of floats, and this one takes {dtype}"
+        raise BindingError(f"input {name!r}: {message}", name)
     pixels = _pixels(path, layout)
     if dtype == np.uint8:
         array: NDArray[Any] = pixels
