@@ -1,8 +1,8 @@
 // How the AMX kernel makes codes of sums, some rows at a time beside the products of the next.
 // Included inside the unnamed namespace of a kernel file, after amx_order.inl.h and requantize_avx512_vnni.inl.h.
 //
-// Only what most networks need is finished beside products: the rest (int32 results, multipliers of 1 and more, very
-// long activation sums) is finished at once, after the next area's.
+// Only what most networks need is finished beside products. The rest (int32 results, multipliers of 1 and more, very
+// long activation sums) is finished all at once, when the products of the next area are made.
 
 // The rows of some parts that are results: from which element of their sums they come, and to which of the output they
 // go, from a column on. What lies between runs is left out, but never all of a part: it is shorter. Behind the last row
