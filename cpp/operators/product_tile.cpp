@@ -8,7 +8,7 @@ namespace dmlcpu {
 namespace {
 
 ProductTile tile_of_region(const ConvolutionGeometry& geometry, const ProductPlan& plan, std::int64_t image,
-                           std::int64_t tile) noexcept {
+                           std::int64_t tile, IndexRange blocks) noexcept {
   const auto after =
       std::upper_bound(plan.regions.begin(), plan.regions.end(), tile,
                        [](std::int64_t number, const ProductRegion& region) { return number < region.first_tile; });
@@ -28,8 +28,8 @@ ProductTile tile_of_region(const ConvolutionGeometry& geometry, const ProductPla
           .m = down ? rows : columns,
           .output_run_stride = as_size(down ? geometry.output.w : geometry.output.h),
           .output_row_stride = as_size(down ? geometry.output.h : geometry.output.w),
-          .first_block = 0,
-          .end_block = plan.blocks};
+          .first_block = blocks.begin,
+          .end_block = blocks.end};
 }
 
 }  // namespace
@@ -37,11 +37,9 @@ ProductTile tile_of_region(const ConvolutionGeometry& geometry, const ProductPla
 ProductTile product_tile(const ConvolutionGeometry& geometry, const ProductPlan& plan, std::int64_t output_pixel_stride,
                          std::int64_t task) noexcept {
   const std::int64_t split = task % plan.block_splits, tile = task / plan.block_splits;
+  const IndexRange blocks = {plan.blocks * split / plan.block_splits, plan.blocks * (split + 1) / plan.block_splits};
   if (!plan.regions.empty()) {
-    ProductTile of_region = tile_of_region(geometry, plan, tile / plan.tiles_of_unit, tile % plan.tiles_of_unit);
-    of_region.first_block = plan.blocks * split / plan.block_splits;
-    of_region.end_block = plan.blocks * (split + 1) / plan.block_splits;
-    return of_region;
+    return tile_of_region(geometry, plan, tile / plan.tiles_of_unit, tile % plan.tiles_of_unit, blocks);
   }
   const std::int64_t of_unit = tile % plan.tiles_of_unit * plan.tile_pixels;
   const std::int64_t count = std::min(plan.tile_pixels, plan.unit_pixels - of_unit);
@@ -56,8 +54,8 @@ ProductTile product_tile(const ConvolutionGeometry& geometry, const ProductPlan&
           .m = plan.bands(geometry) ? width : count,
           .output_run_stride = as_size(geometry.output.h),
           .output_row_stride = as_size(output_pixel_stride),
-          .first_block = plan.blocks * split / plan.block_splits,
-          .end_block = plan.blocks * (split + 1) / plan.block_splits};
+          .first_block = blocks.begin,
+          .end_block = blocks.end};
 }
 
 }  // namespace dmlcpu

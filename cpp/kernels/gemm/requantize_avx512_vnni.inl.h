@@ -94,22 +94,6 @@ class Requantizer {
         flip_u8x64_(_mm512_set1_epi8(static_cast<char>(block.flip))),
         mask_(tile.columns >= 32 ? ~__mmask32{0} : (__mmask32{1} << tile.columns) - 1) {}
 
-  // Member by member, so that a copy stays in registers.
-  __attribute__((always_inline)) Requantizer(const Requantizer& other) noexcept
-      : first_multiplier_f32x16_(other.first_multiplier_f32x16_),
-        second_multiplier_f32x16_(other.second_multiplier_f32x16_),
-        zero_point_i16x32_(other.zero_point_i16x32_),
-        flip_u8x64_(other.flip_u8x64_),
-        mask_(other.mask_) {}
-  __attribute__((always_inline)) Requantizer& operator=(const Requantizer& other) noexcept {
-    first_multiplier_f32x16_ = other.first_multiplier_f32x16_;
-    second_multiplier_f32x16_ = other.second_multiplier_f32x16_;
-    zero_point_i16x32_ = other.zero_point_i16x32_;
-    flip_u8x64_ = other.flip_u8x64_;
-    mask_ = other.mask_;
-    return *this;
-  }
-
   // Two rows of 32 columns at most.
   template <bool within_range>
   __attribute__((always_inline)) void store_pair(std::uint8_t* first, std::uint8_t* second, __m512i a0_i32x16,
