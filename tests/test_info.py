@@ -10,6 +10,8 @@ import pytest
 import dmlcpu
 from instruction_sets import CPU_FLAGS, ISAS
 
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
 pytestmark = pytest.mark.usefixtures("no_environment")
 
 
@@ -29,6 +31,18 @@ def test_available_isas_are_what_the_cpu_has() -> None:
     assert available <= able
     # Linux may refuse the permission for tiles to a process.
     assert able - available <= {"amx_int8"}
+
+
+@pytest.mark.skipif(not any(CACHES.glob("index*")), reason="this system does not list the caches")
+def test_cache_sizes_are_what_linux_lists() -> None:
+    listed = {}
+    for cache in CACHES.glob("index*"):
+        if (cache / "type").read_text().strip() != "Instruction":
+            kibibytes = int((cache / "size").read_text().strip().removesuffix("K"))
+            listed[int((cache / "level").read_text())] = kibibytes * 1024
+    assert {level: size for level, size in enumerate(dmlcpu.info().cache_sizes, 1) if level in listed} == {
+        level: size for level, size in listed.items() if level <= 3
+    }
 
 
 def test_info(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,27 @@ std::string missing_x86_feature(Isa isa) {
   return request_amx_permission();
 }
 
+// The size of the data cache of a level by the processor's own list of caches, 0 if it has none. AMD's list has the form
+// of Intel's under another number. The C library's sysconf gives on AMD the level 3 of all cores together.
+std::size_t listed_cache_size(unsigned level) {
+  const bool amd_list = bit(cpuid(0x80000001, 0).ecx, 22);
+  for (unsigned index = 0; index < 16; ++index) {
+    const CpuidRegisters cache = cpuid(amd_list ? 0x8000001d : 4, index);
+    constexpr unsigned kEndOfList = 0, kInstructions = 2;
+    const unsigned type = cache.eax & 0x1f;
+    if (type == kEndOfList) break;
+    if (type == kInstructions || ((cache.eax >> 5) & 0x7) != level) continue;
+    const std::size_t line = (cache.ebx & 0xfff) + 1, partitions = ((cache.ebx >> 12) & 0x3ff) + 1;
+    const std::size_t ways = (cache.ebx >> 22) + 1, sets = std::size_t{cache.ecx} + 1;
+    return line * partitions * ways * sets;
+  }
+  return 0;
+}
+
+#else
+
+std::size_t listed_cache_size(unsigned) { return 0; }
+
 #endif
 
 // The processors of a container's limit: quota of time over period, rounded up; 0 if there is no limit.
@@ -140,12 +161,20 @@ int affinity_processor_count() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-#if defined(__linux__)
-std::size_t cache_size(int name, std::size_t otherwise) {
-  const long size = sysconf(name);
-  return size > 0 ? static_cast<std::size_t>(size) : otherwise;
+#if defined(__linux__) && defined(_SC_LEVEL1_DCACHE_SIZE)
+std::size_t system_cache_size(unsigned level) {
+  constexpr std::array names{_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+  return static_cast<std::size_t>(std::max(0L, sysconf(names[level - 1])));
 }
+#else
+std::size_t system_cache_size(unsigned) { return 0; }
 #endif
+
+std::size_t cache_size(unsigned level, std::size_t otherwise) {
+  if (const std::size_t size = listed_cache_size(level); size > 0) return size;
+  const std::size_t size = system_cache_size(level);
+  return size > 0 ? size : otherwise;
+}
 
 }  // namespace
 
@@ -168,12 +197,9 @@ bool has_avx512_vbmi() noexcept {
 
 CacheSizes cache_sizes() {
   constexpr std::size_t kKiB = 1024;
-#if defined(__linux__) && defined(_SC_LEVEL1_DCACHE_SIZE)
-  return {cache_size(_SC_LEVEL1_DCACHE_SIZE, 32 * kKiB), cache_size(_SC_LEVEL2_CACHE_SIZE, 1024 * kKiB),
-          cache_size(_SC_LEVEL3_CACHE_SIZE, 8192 * kKiB)};
-#else
-  return {32 * kKiB, 1024 * kKiB, 8192 * kKiB};
-#endif
+  // Asked once: in a virtual machine each question to the CPU is answered by the host, which takes microseconds.
+  static const CacheSizes sizes = {cache_size(1, 32 * kKiB), cache_size(2, 1024 * kKiB), cache_size(3, 8192 * kKiB)};
+  return sizes;
 }
 
 int usable_processor_count() {
