@@ -183,6 +183,23 @@ void bench_table(const KernelBench& bench) {
                [&] { bench.table.best_table().look_up(run); });
 }
 
+// Of attention over 197 places, codes in parts of the range.
+void bench_softmax(const KernelBench& bench) {
+  static constexpr std::size_t length = 197;
+  float* exponentials = floats(bench.parameters);
+  for (const int range : {64, 128, 256}) {
+    std::uint8_t* codes = bench.c.data();
+    for (std::size_t i = 0; i < length; ++i) codes[i] = static_cast<std::uint8_t>(bench.a.data()[i] % range);
+    codes[0] = 0;
+    codes[1] = static_cast<std::uint8_t>(range - 1);
+    float* powers = floats(bench.c) + length;
+    bench.report("softmax of " + std::to_string(range) + " codes, sums", length, "elements", [=, &bench] {
+      bench.table.softmax->code_sum(
+          {.input = codes, .count = length, .exponentials = exponentials, .input_flip = 0, .powers = powers});
+    });
+  }
+}
+
 void bench_max_pool(const KernelBench& bench) {
   for (const std::size_t channels : {16U, 64U}) {
     const std::size_t pixels = 28, row = 2 * (pixels + 1) * channels;
@@ -220,6 +237,7 @@ void bench_elements(const KernelBench& bench) {
   bench_pool(bench);
   bench_arithmetic(bench);
   bench_table(bench);
+  bench_softmax(bench);
   bench_max_pool(bench);
   bench_range(bench);
 }
