@@ -222,8 +222,8 @@ double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels
       plan.source == ActivationsFrom::pixels ? gathering_cycles(geometry, kStretchCycles * stretches, k) : 0.0;
   const std::int64_t run = plan.by_rows ? geometry.output_width : plan.tile_pixels;
   const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / static_cast<double>(geometry.batch);
-  return gathering + product_cycles(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k) +
-         tiles * fetch_cycles(geometry, kernels, k, k);
+  return gathering + std::max(product_cycles(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k),
+                              tiles * fetch_cycles(geometry, kernels, k, k));
 }
 
 // Leaves the taps in the padding out where that saves a fifth of the time at least: what the estimate does not know
