@@ -95,6 +95,10 @@ inline void take_terms(const GemmBlock& block, const Tile& tile, Position& next,
   }
 }
 
+// A panel of b may come from behind the level-2 cache: it is fetched 32 steps of k ahead. A hint reads nothing, so it may
+// point behind the operand.
+constexpr std::size_t kPrefetchedBytes = 32 * 4 * kNr;
+
 // Adds terms to the sums of 8 columns.
 template <std::size_t rows>
 inline void multiply_half(const Terms<rows>& terms, const std::uint8_t* panel, std::size_t half,
@@ -104,6 +108,7 @@ inline void multiply_half(const Terms<rows>& terms, const std::uint8_t* panel, s
   for (std::size_t piece = 0; piece < terms.piece_count; ++piece) {
     const std::uint8_t* b = panel + terms.pieces[piece].offset + 32 * half;
     for (const std::size_t end = at + terms.pieces[piece].terms; at != end; at += 4, b += 4 * kNr) {
+      _mm_prefetch(b + kPrefetchedBytes, _MM_HINT_T0);
       const __m256i b0_i16x16 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(b)));
       const __m256i b1_i16x16 = _mm256_cvtepi8_epi16(_mm_load_si128(reinterpret_cast<const __m128i*>(b + 16)));
       for (std::size_t row = 0; row < rows; ++row) {

@@ -26,10 +26,15 @@ namespace {
 
 constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
 
-// A panel of b is mostly in the level-2 cache: it is fetched 8 steps of k ahead. So are rows of a that are long, a
-// cache line ahead: as many streams as rows are more than the hardware follows. A hint reads nothing, so it
-// may point behind an operand.
-constexpr std::size_t kPrefetchedBytes = 8 * 4 * kNr, kLongRow = 1024;
+// A panel of b is mostly in the level-2 cache, or behind it: it is fetched as many steps of k ahead as take the time of
+// 896 products, at most 64, which are a quarter of the smallest level-1 cache. Rows of a that are long are fetched, too,
+// a cache line ahead: as many streams as rows are more than the hardware follows. A hint reads nothing, so it may point
+// behind an operand.
+constexpr std::size_t prefetched_bytes(std::size_t vectors_of_sums) noexcept {
+  const std::size_t steps = 896 / vectors_of_sums;
+  return (steps < 64 ? steps : 64) * 4 * kNr;
+}
+constexpr std::size_t kLongRow = 1024;
 
 // Where all panels stay in the level-1 cache, those of a few rows follow each other: the lines of an output are written
 // at once, and rows are read once.
@@ -60,7 +65,7 @@ Ahead ahead_of(const GemmBlock& block) noexcept {
 // A tile of up to 16 columns is one vector wide. Its rows are those of one run, or half of them those of the next.
 template <std::size_t rows, std::size_t vectors, std::size_t runs = 1>
 void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead) noexcept {
-  constexpr std::size_t of_run = rows / runs;
+  constexpr std::size_t of_run = rows / runs, kAhead = prefetched_bytes(rows * vectors);
   const auto place = [&](std::size_t row) __attribute__((always_inline)) {
     return row / of_run * block.a_run_stride + row % of_run * block.a_row_stride;
   };
@@ -80,7 +85,7 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
         next_rows += ahead.step_bytes;
         __m512i b_x64[vectors];
         for (std::size_t v = 0; v < vectors; ++v) {
-          _mm_prefetch(b + kPrefetchedBytes + 64 * v, _MM_HINT_T0);
+          _mm_prefetch(b + kAhead + 64 * v, _MM_HINT_T0);
           b_x64[v] = _mm512_load_si512(b + 64 * v);
         }
 #pragma GCC unroll 28
