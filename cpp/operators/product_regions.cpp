@@ -130,9 +130,8 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
       const double k = static_cast<double>(region.taps()) * static_cast<double>(padded);
       const std::int64_t runs = region.down_columns ? of_columns.count() : of_rows.count();
       const std::int64_t m = region.down_columns ? of_rows.count() : of_columns.count();
-      result.cycles +=
-          std::max(product_cycles(geometry, kernels, runs, m, k),
-                   static_cast<double>(region.tiles()) * fetch_cycles(geometry, kernels, filter_k, k));
+      result.cycles += std::max(product_cycles(geometry, kernels, runs, m, k),
+                                static_cast<double>(region.tiles()) * fetch_cycles(geometry, kernels, filter_k, k));
       result.regions.push_back(region);
     }
   }

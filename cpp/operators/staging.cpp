@@ -166,7 +166,8 @@ bool streams(std::size_t bytes_read, std::size_t bytes_written) {
   // Measured on a core with 2 MiB of level 2, alone and together with a reader of the output: from bytes to floats it
   // begins to win at about 40 MiB; from floats to bytes, and from two bytes to one, it loses up to 256 MiB.
   constexpr std::size_t kTimesLevel2 = 16;
-  return has_fast_streaming_stores() && bytes_written >= bytes_read && bytes_read + bytes_written >= kTimesLevel2 * cache_sizes().level_2;
+  return has_fast_streaming_stores() && bytes_written >= bytes_read &&
+         bytes_read + bytes_written >= kTimesLevel2 * cache_sizes().level_2;
 }
 
 }  // namespace dmlcpu

@@ -108,8 +108,8 @@ std::string missing_x86_feature(Isa isa) {
   return request_amx_permission();
 }
 
-// The size of the data cache of a level by the processor's own list of caches, 0 if it has none. AMD's list has the form
-// of Intel's under another number. The C library's sysconf gives on AMD the level 3 of all cores together.
+// The size of the data cache of a level by the processor's own list of caches, 0 if it has none. AMD's list has the
+// form of Intel's under another number. The C library's sysconf gives on AMD the level 3 of all cores together.
 std::size_t listed_cache_size(unsigned level) {
   const bool amd_list = bit(cpuid(0x80000001, 0).ecx, 22);
   for (unsigned index = 0; index < 16; ++index) {
