@@ -1,7 +1,5 @@
 #include "bindings/arrays.h"
 
-#include <pybind11/gil_safe_call_once.h>
-
 #include <algorithm>
 #include <bit>
 #include <memory>
@@ -22,13 +20,7 @@ constexpr const char* kFloat16Name = "float16";
 // numpy says '=' for most dtypes of the machine's byte order, but spells it out for those of some buffers.
 constexpr char kNativeOrder = std::endian::native == std::endian::little ? '<' : '>';
 
-// Not a static of the usual kind: the thread that initialises it may let go of the GIL amid the import, and another
-// would wait for it while holding the GIL.
-PyTypeObject* numpy_scalar_type() {
-  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<py::object> type;
-  type.call_once_and_store_result([] { return py::object(py::module_::import("numpy").attr("generic")); });
-  return reinterpret_cast<PyTypeObject*>(type.get_stored().ptr());
-}
+PyTypeObject* numpy_scalar_type = nullptr;  // numpy.generic, which is never freed
 
 bool is_native(const py::dtype& dtype) {
   const char order = dtype.byteorder();
@@ -72,6 +64,13 @@ bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::
 }
 
 }  // namespace
+
+void prepare_numpy() {
+  // With the first dtype pybind11 finds numpy's functions.
+  static_cast<void>(py::dtype::of<float>());
+  const py::object generic = py::module_::import("numpy").attr("generic");
+  numpy_scalar_type = reinterpret_cast<PyTypeObject*>(generic.ptr());
+}
 
 py::dtype numpy_dtype(DataType type) {
   switch (type) {
@@ -205,8 +204,7 @@ bool is_plain_array(PyObject* object) {
 }
 
 bool is_plain_scalar(PyObject* object) {
-  return PyObject_TypeCheck(object, numpy_scalar_type()) != 0 &&
-         !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
+  return PyObject_TypeCheck(object, numpy_scalar_type) != 0 && !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
 }
 
 std::size_t forward_span_bytes(const py::array& array) {
@@ -223,7 +221,7 @@ void* address_of(const ArrayRule& rule, PyObject* object, py::object& held) {
     held = py::reinterpret_borrow<py::object>(object);
     return rule.accept(py::reinterpret_borrow<py::array>(object));
   }
-  if (rule.layout.output || PyObject_TypeCheck(object, numpy_scalar_type()) == 0) return nullptr;
+  if (rule.layout.output || PyObject_TypeCheck(object, numpy_scalar_type) == 0) return nullptr;
   py::array array = py::array::ensure(object);
   void* address = array ? rule.accept(array) : nullptr;
   held = std::move(array);

@@ -14,6 +14,10 @@
 
 namespace dmlcpu {
 
+// To be called before anything else here, when the module is loaded: what the first call of a function would find of
+// numpy it finds without the GIL, and a fork() amid that may leave the child waiting for the end of it.
+void prepare_numpy();
+
 // The dtype of a tensor's elements; of 4-bit ones, that of the bytes that hold two of them.
 pybind11::dtype numpy_dtype(DataType type);
 

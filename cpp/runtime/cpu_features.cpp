@@ -21,6 +21,9 @@
 namespace dmlcpu {
 namespace {
 
+// Sizes of data caches, levels 1 to 3; 0 where there is none.
+using CacheLevels = std::array<std::size_t, 3>;
+
 #if defined(__x86_64__)
 
 struct CpuidRegisters {
@@ -108,26 +111,32 @@ std::string missing_x86_feature(Isa isa) {
   return request_amx_permission();
 }
 
-// The size of the data cache of a level by the processor's own list of caches, 0 if it has none. AMD's list has the
-// form of Intel's under another number. The C library's sysconf gives on AMD the level 3 of all cores together.
-std::size_t listed_cache_size(unsigned level) {
+// By the processor's own list of caches. AMD's list has the form of Intel's under another number. The C library's
+// sysconf gives on AMD the level 3 of all cores together.
+CacheLevels listed_caches() {
+  CacheLevels sizes{};
   const bool amd_list = bit(cpuid(0x80000001, 0).ecx, 22);
   for (unsigned index = 0; index < 16; ++index) {
     const CpuidRegisters cache = cpuid(amd_list ? 0x8000001d : 4, index);
     constexpr unsigned kEndOfList = 0, kInstructions = 2;
-    const unsigned type = cache.eax & 0x1f;
+    const unsigned type = cache.eax & 0x1f, level = (cache.eax >> 5) & 0x7;
     if (type == kEndOfList) break;
-    if (type == kInstructions || ((cache.eax >> 5) & 0x7) != level) continue;
+    if (type == kInstructions || level < 1 || level > sizes.size()) continue;
     const std::size_t line = (cache.ebx & 0xfff) + 1, partitions = ((cache.ebx >> 12) & 0x3ff) + 1;
     const std::size_t ways = (cache.ebx >> 22) + 1, sets = std::size_t{cache.ecx} + 1;
-    return line * partitions * ways * sets;
+    sizes[level - 1] = line * partitions * ways * sets;
   }
-  return 0;
+  return sizes;
+}
+
+bool is_intel() {
+  const CpuidRegisters vendor = cpuid(0, 0);
+  return vendor.ebx == signature_INTEL_ebx && vendor.edx == signature_INTEL_edx && vendor.ecx == signature_INTEL_ecx;
 }
 
 #else
 
-std::size_t listed_cache_size(unsigned) { return 0; }
+CacheLevels listed_caches() { return {}; }
 
 #endif
 
@@ -162,19 +171,33 @@ int affinity_processor_count() {
 }
 
 #if defined(__linux__) && defined(_SC_LEVEL1_DCACHE_SIZE)
-std::size_t system_cache_size(unsigned level) {
-  constexpr std::array names{_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
-  return static_cast<std::size_t>(std::max(0L, sysconf(names[level - 1])));
+CacheLevels system_caches() {
+  const auto size = [](int name) { return static_cast<std::size_t>(std::max(0L, sysconf(name))); };
+  return {size(_SC_LEVEL1_DCACHE_SIZE), size(_SC_LEVEL2_CACHE_SIZE), size(_SC_LEVEL3_CACHE_SIZE)};
 }
 #else
-std::size_t system_cache_size(unsigned) { return 0; }
+CacheLevels system_caches() { return {}; }
 #endif
 
-std::size_t cache_size(unsigned level, std::size_t otherwise) {
-  if (const std::size_t size = listed_cache_size(level); size > 0) return size;
-  const std::size_t size = system_cache_size(level);
-  return size > 0 ? size : otherwise;
+// What the list has, otherwise what the system says, otherwise typical sizes.
+CacheSizes find_caches() {
+  CacheLevels sizes = listed_caches();
+  const CacheLevels of_system = system_caches();
+  constexpr CacheLevels kTypical = {32 << 10, 1 << 20, 8 << 20};
+  for (std::size_t level = 0; level < sizes.size(); ++level) {
+    if (sizes[level] == 0) sizes[level] = of_system[level] == 0 ? kTypical[level] : of_system[level];
+  }
+  return {sizes[0], sizes[1], sizes[2]};
 }
+
+// Asked when the module is loaded: in a virtual machine the host answers each question to the CPU, which takes
+// microseconds. Not at the first call, as a fork() amid that would leave the child waiting for its end.
+const CacheSizes kCaches = find_caches();
+#if defined(__x86_64__)
+const bool kHasAvx512Vbmi = bit(cpuid(7, 0).ecx, 1), kIsIntel = is_intel();
+#else
+const bool kHasAvx512Vbmi = false, kIsIntel = false;
+#endif
 
 }  // namespace
 
@@ -186,33 +209,11 @@ std::string missing_feature(Isa isa) {
 #endif
 }
 
-bool has_avx512_vbmi() noexcept {
-#if defined(__x86_64__)
-  static const bool present = bit(cpuid(7, 0).ecx, 1);
-  return present;
-#else
-  return false;
-#endif
-}
+bool has_avx512_vbmi() noexcept { return kHasAvx512Vbmi; }
 
-bool has_fast_streaming_stores() noexcept {
-#if defined(__x86_64__)
-  static const bool is_intel = [] {
-    const CpuidRegisters vendor = cpuid(0, 0);
-    return vendor.ebx == signature_INTEL_ebx && vendor.edx == signature_INTEL_edx && vendor.ecx == signature_INTEL_ecx;
-  }();
-  return is_intel;
-#else
-  return false;
-#endif
-}
+bool has_fast_streaming_stores() noexcept { return kIsIntel; }
 
-CacheSizes cache_sizes() {
-  constexpr std::size_t kKiB = 1024;
-  // Asked once: in a virtual machine each question to the CPU is answered by the host, which takes microseconds.
-  static const CacheSizes sizes = {cache_size(1, 32 * kKiB), cache_size(2, 1024 * kKiB), cache_size(3, 8192 * kKiB)};
-  return sizes;
-}
+CacheSizes cache_sizes() noexcept { return kCaches; }
 
 int usable_processor_count() {
   const int affinity = affinity_processor_count();

@@ -26,7 +26,7 @@ struct CacheSizes {
   std::size_t level_2;
   std::size_t level_3;
 };
-CacheSizes cache_sizes();
+CacheSizes cache_sizes() noexcept;
 
 // Processors that this process may use: its affinity, and where a container limits its share of time, that share
 // rounded up. At least 1.
