@@ -149,12 +149,12 @@ def test_why_a_convolution_has_so_many_threads() -> None:
     assert re.fullmatch(r"at most 2 of 2 because the work is estimated at [\d.e+]+ us, .*", large)
 
 
-def product(rows: int, flags: int = 0, a_type: str = "UINT8") -> Any:
+def product(rows: int, flags: int = 0, a_type: str = "UINT8", k: int = 256) -> Any:
     return changed(
         MATRIX_MULTIPLY_INTEGER,
-        a_tensor=tensor(a_type, 1, 1, rows, 256),
+        a_tensor=tensor(a_type, 1, 1, rows, k),
         a_zero_point_tensor=None,
-        b_tensor=tensor("INT8", 1, 1, 256, 512, flags=flags),
+        b_tensor=tensor("INT8", 1, 1, k, 512, flags=flags),
         b_zero_point_tensor=None,
         output_tensor=tensor("INT32", 1, 1, rows, 512),
     )
@@ -172,6 +172,16 @@ def test_why_a_matrix_product_runs_as_it_does() -> None:
     assert lines(device, product(2000))["why"].startswith("b packed whole because 2000 rows of a use it; a ")
     assert lines(device, product(4, 1, "INT8"))["why"].endswith("; a packed because INT8 codes become unsigned")
     assert lines(device, product(2000))["threads"].startswith("1 of 1, for ")
+
+
+def test_rows_that_are_whole_pages_apart_are_packed(isa: str) -> None:
+    """Where a tile of the kernel has more of them than the level-1 cache has ways."""
+    device = Device(num_threads=1, isa=isa)
+    has_many_rows = isa in ("avx512_vnni", "amx_int8")
+    expected = "; a packed because its rows are whole pages apart" if has_many_rows else "; a in place because "
+    assert expected in lines(device, product(40, 1, k=8192))["why"]
+    assert "; a in place because " in lines(device, product(8, 1, k=8192))["why"]
+    assert "; a in place because " in lines(device, product(40, 1, k=4096 + 64))["why"]
 
 
 def test_why_a_matrix_product_is_in_floating_point(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:

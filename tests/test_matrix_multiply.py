@@ -49,6 +49,10 @@ EDGE_SHAPES = [
     MatrixShape(2, 1000, 2100),
     MatrixShape(34, 300, 600, (2,)),
     *(MatrixShape(m, 33, 18, (2, 3)) for m in (1, 9, 37)),
+    # Rows of a, or those of a packed tile, that are whole pages apart.
+    *(MatrixShape(m, 4096, 33) for m in (8, 9, 30)),
+    MatrixShape(17, 4093, 33),
+    MatrixShape(29, 8192, 18),
 ]
 
 

@@ -50,6 +50,13 @@ void gather_elements(const std::uint8_t* from, std::int64_t rows, std::int64_t c
   }
 }
 
+// Whether the rows that a tile of the kernel reads side by side lie in one set of the level-1 cache, and are more than
+// its ways: each would be fetched again for each step of k. Sets repeat with pages, ways are at least 8.
+bool share_a_cache_set(std::int64_t row_stride, std::int64_t rows) {
+  constexpr std::int64_t kPage = 4096, kWays = 8;
+  return row_stride != 0 && row_stride % kPage == 0 && rows > kWays;
+}
+
 }  // namespace
 
 MatrixProduct::MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarget& target)
@@ -66,7 +73,8 @@ MatrixProduct::MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarge
                geometry_.m <= (padded_columns_ > cache_sizes().level_2 / k_padded_ ? kMostStreamedRows
                                                                                    : kMostStreamedRowsOfSmall)),
       rescales_(streams_ || desc.rows_vary || desc.ends_in_floats),
-      a_in_place_(geometry_.a.column == 1 && desc.a_flip == 0 && as_size(geometry_.k) == k_padded_),
+      shares_sets_(share_a_cache_set(geometry_.a.row, std::min(geometry_.m, static_cast<std::int64_t>(gemm_.mr)))),
+      a_in_place_(geometry_.a.column == 1 && desc.a_flip == 0 && as_size(geometry_.k) == k_padded_ && !shares_sets_),
       direct_(geometry_.output.column == 1) {
   streams_ ? plan_streamed() : plan_packed();
 }
@@ -103,7 +111,9 @@ void MatrixProduct::plan_packed() {
 
   const std::size_t rows = as_size(tile_rows_), elements = as_size(tile_rows_ * block_columns_);
   BufferLayout own;
-  left_ = own.take(a_in_place_ ? 0 : rows, k_padded_);
+  constexpr std::size_t kCacheLine = 64;
+  left_stride_ = k_padded_ + (share_a_cache_set(static_cast<std::int64_t>(k_padded_), least) ? kCacheLine : 0);
+  left_ = own.take(a_in_place_ ? 0 : rows, left_stride_);
   activation_sums_ = own.take(rows, sizeof(std::int32_t));
   sums_ = own.take(rescales_ ? elements : 0, sizeof(std::int32_t));
   results_ = own.take(direct_ ? 0 : elements, desc_.output_bytes);
@@ -253,13 +263,13 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
                              std::uint8_t* own) const noexcept {
   const std::uint8_t* a = dispatch.a + MatrixGeometry::offset(geometry_.a, tile.index);
   const std::uint8_t* left = own + left_;
-  std::size_t row_stride = k_padded_;
+  std::size_t row_stride = left_stride_;
   if (a_in_place_) {
     left = a + tile.first_row * geometry_.a.row;
     row_stride = as_size(geometry_.a.row);
   } else {
     pack_left(pack_, {a, geometry_.a.row, geometry_.a.column, desc_.a_flip},
-              {tile.first_row, tile.rows, 0, geometry_.k}, k_padded_, own + left_);
+              {tile.first_row, tile.rows, 0, geometry_.k}, row_stride, own + left_);
   }
   auto* activation_sums = reinterpret_cast<std::int32_t*>(own + activation_sums_);
   if (dispatch.parameters.b_zero_point != nullptr) {

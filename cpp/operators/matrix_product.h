@@ -117,9 +117,10 @@ class MatrixProduct {
   const PackKernels& pack_;
   std::size_t nr_, k_padded_, padded_columns_;
   std::int64_t panels_;
-  bool streams_, rescales_, a_in_place_, direct_;  // direct_: the columns of the output are neighbours
+  // direct_: the columns of the output are neighbours; shares_sets_: rows of a evict each other from the caches.
+  bool streams_, rescales_, shares_sets_, a_in_place_, direct_;
   std::int64_t matrix_bytes_ = 0;                  // of one packed matrix
-  std::size_t packed_size_ = 0;
+  std::size_t packed_size_ = 0, left_stride_ = 0;  // from a row of a packed tile to the next
   // Packed: rows of a tile, parts that its columns are divided into, and matrices that are packed at a time.
   std::int64_t tile_rows_ = 0, tiles_of_product_ = 0, splits_ = 1, matrices_at_once_ = 1;
   // Streamed: columns and k of a block that is packed.

@@ -22,6 +22,7 @@ std::string MatrixProduct::reason_for_a() const {
   if (a_in_place_) return "in place because its codes are unsigned neighbours in whole steps of the kernel";
   if (desc_.a_flip != 0) return "packed because INT8 codes become unsigned";
   if (geometry_.a.column != 1) return "packed because codes of a row are not neighbours";
+  if (shares_sets_) return "packed because its rows are whole pages apart and evict each other from the cache";
   return "packed because its rows are no whole steps of the kernel";
 }
 
