@@ -20,7 +20,8 @@ constexpr const char* kFloat16Name = "float16";
 // numpy says '=' for most dtypes of the machine's byte order, but spells it out for those of some buffers.
 constexpr char kNativeOrder = std::endian::native == std::endian::little ? '<' : '>';
 
-PyTypeObject* numpy_scalar_type = nullptr;  // numpy.generic, which is never freed
+PyTypeObject* numpy_scalar_type =
+    nullptr;  // numpy.generic, kept for the life of the process; null before prepare_numpy
 
 bool is_native(const py::dtype& dtype) {
   const char order = dtype.byteorder();
@@ -68,8 +69,8 @@ bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::
 void prepare_numpy() {
   // With the first dtype pybind11 finds numpy's functions.
   static_cast<void>(py::dtype::of<float>());
-  const py::object generic = py::module_::import("numpy").attr("generic");
-  numpy_scalar_type = reinterpret_cast<PyTypeObject*>(generic.ptr());
+  py::object generic = py::module_::import("numpy").attr("generic");
+  numpy_scalar_type = reinterpret_cast<PyTypeObject*>(generic.release().ptr());
 }
 
 py::dtype numpy_dtype(DataType type) {

@@ -14,8 +14,8 @@
 
 namespace dmlcpu {
 
-// To be called before anything else here, when the module is loaded: what the first call of a function would find of
-// numpy it finds without the GIL, and a fork() amid that may leave the child waiting for the end of it.
+// To be called when the module is loaded, before anything else here. Otherwise pybind11 would look numpy up at the
+// first use, behind a once flag and having let go of the GIL: a fork() amid that would leave the child waiting.
 void prepare_numpy();
 
 // The dtype of a tensor's elements; of 4-bit ones, that of the bytes that hold two of them.

@@ -111,7 +111,7 @@ std::string missing_x86_feature(Isa isa) {
   return request_amx_permission();
 }
 
-// By the processor's own list of caches. AMD's list has the form of Intel's under another number. The C library's
+// By the processor's own list of caches. AMD's list has the form of Intel's under another number. Older C libraries'
 // sysconf gives on AMD the level 3 of all cores together.
 CacheLevels listed_caches() {
   CacheLevels sizes{};
@@ -182,11 +182,13 @@ CacheLevels system_caches() { return {}; }
 // What the list has, otherwise what the system says, otherwise typical sizes.
 CacheSizes find_caches() {
   CacheLevels sizes = listed_caches();
-  const CacheLevels of_system = system_caches();
-  constexpr CacheLevels kTypical = {32 << 10, 1 << 20, 8 << 20};
-  for (std::size_t level = 0; level < sizes.size(); ++level) {
-    if (sizes[level] == 0) sizes[level] = of_system[level] == 0 ? kTypical[level] : of_system[level];
-  }
+  const auto fill_in = [&](const CacheLevels& others) {
+    for (std::size_t level = 0; level < sizes.size(); ++level) {
+      if (sizes[level] == 0) sizes[level] = others[level];
+    }
+  };
+  if (std::find(sizes.begin(), sizes.end(), 0U) != sizes.end()) fill_in(system_caches());
+  fill_in({32 << 10, 1 << 20, 8 << 20});
   return {sizes[0], sizes[1], sizes[2]};
 }
 

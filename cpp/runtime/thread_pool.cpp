@@ -214,7 +214,10 @@ BusyThread::~BusyThread() {
   if (--busy_depth == 0) busy_threads.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void create_thread_pool() { pool(); }
+void create_thread_pool() {
+  pool();
+  processor_count();
+}
 
 void run_tasks(std::size_t task_count, int max_threads, TaskFunction function, void* argument) {
   const DefaultFloatEnvironment environment;

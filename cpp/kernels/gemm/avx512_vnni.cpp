@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::size_t kMr = 14, kNr = 32, kKr = 4;
 
-// A panel of b is mostly in the level-2 cache, or behind it: it is fetched as many steps of k ahead as take the time of
-// 896 products, at most 64, which are a quarter of the smallest level-1 cache. Rows of a that are long are fetched,
+// A panel of b is mostly in the level-2 cache, or behind it: it is fetched as many steps of k ahead as take 896
+// vpdpbusd, at most 64, which are 8 KiB, a quarter of the smallest level-1 cache. Rows of a that are long are fetched,
 // too, a cache line ahead: as many streams as rows are more than the hardware follows. A hint reads nothing, so it may
 // point behind an operand.
 constexpr std::size_t prefetched_bytes(std::size_t vectors_of_sums) noexcept {

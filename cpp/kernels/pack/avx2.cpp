@@ -18,6 +18,7 @@
 namespace dmlcpu {
 namespace {
 
+#include "kernels/pack/few_order.inl.h"
 #include "kernels/pack/transpose_halves.inl.h"
 
 inline __m256i load(const std::uint8_t* input) noexcept {
@@ -183,23 +184,6 @@ inline void store_first(std::uint8_t* output, std::size_t count, __m128i value_u
   std::memcpy(output, bytes, count);
 }
 
-// How groups of four bytes, of which the first `rows` stay, move together: within a half four groups become as many
-// elements of 32 bits as there are rows, then the upper half moves up.
-struct FewOrder {
-  alignas(32) std::uint8_t bytes[32];
-  alignas(32) std::int32_t elements[8];
-};
-
-constexpr FewOrder few_order(std::size_t rows) noexcept {
-  FewOrder order{};
-  for (std::size_t i = 0; i < 8 * rows; ++i) {
-    order.bytes[i / (4 * rows) * 16 + i % (4 * rows)] = static_cast<std::uint8_t>(i % (4 * rows) / rows * 4 + i % rows);
-  }
-  for (std::size_t i = 0; i < 2 * rows; ++i) order.elements[i] = static_cast<std::int32_t>(i / rows * 4 + i % rows);
-  return order;
-}
-constexpr FewOrder kFewOrders[] = {few_order(1), few_order(2), few_order(3), few_order(4)};
-
 // At most 4 rows whose transposed codes follow each other, as those of an image's colours. Stores are whole vectors,
 // whose ends the next store overwrites (masked ones take AMD's CPUs 12 cycles), as long as they stay inside the output.
 void transpose_few(const TransposeBlock& block) noexcept {
@@ -207,13 +191,14 @@ void transpose_few(const TransposeBlock& block) noexcept {
   const std::uint8_t* row[4];
   for (std::size_t r = 0; r < 4; ++r) row[r] = block.input + (r < rows ? r : 0) * block.input_row_stride;
   const auto load_aligned = [](const void* values) { return _mm256_load_si256(static_cast<const __m256i*>(values)); };
-  const FewOrder& few = kFewOrders[rows - 1];
+  const FewOrder<2>& few = kFewOrders<2>[rows - 1];
   const __m256i byte_order_u8x32 = load_aligned(few.bytes), order_i32x8 = load_aligned(few.elements);
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
   std::uint8_t* output = block.output;
   std::size_t i = 0;
-  // Of the last of four stores 24 columns lie before it, and 32 bytes are 32 columns at most.
-  for (; i + 56 <= block.columns; i += 32) {
+  // The last of four stores begins 24 columns after the first, and its 32 bytes reach into as many columns as they are.
+  const std::size_t reach = 24 + (31 + rows) / rows;
+  for (; i + reach <= block.columns; i += 32) {
     const Groups groups = interleave_32(row, i);
     for (std::size_t j = 0; j < 4; ++j, output += 8 * rows) {
       const __m256i codes_u8x32 = _mm256_shuffle_epi8(_mm256_xor_si256(groups.u8x32[j], flip_u8x32), byte_order_u8x32);

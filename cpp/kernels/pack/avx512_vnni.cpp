@@ -16,6 +16,7 @@
 namespace dmlcpu {
 namespace {
 
+#include "kernels/pack/few_order.inl.h"
 #include "kernels/pack/transpose_halves.inl.h"
 
 constexpr __mmask64 kAllBytes = ~__mmask64{0};

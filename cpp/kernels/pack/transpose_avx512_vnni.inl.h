@@ -1,29 +1,13 @@
 // The transposition of pack.h for AVX-512.
-// Included inside the unnamed namespace of a kernel file, after transpose_halves.inl.h, masks and interleave_64.
-
-// How groups of four bytes, of which the first `rows` stay, move together: within a quarter four groups become as many
-// elements of 32 bits as there are rows, then the quarters move up.
-struct FewOrder {
-  alignas(64) std::uint8_t bytes[64];
-  alignas(64) std::uint32_t elements[16];
-};
-
-constexpr FewOrder few_order(std::size_t rows) noexcept {
-  FewOrder order{};
-  for (std::size_t i = 0; i < 16 * rows; ++i) {
-    order.bytes[i / (4 * rows) * 16 + i % (4 * rows)] = static_cast<std::uint8_t>(i % (4 * rows) / rows * 4 + i % rows);
-  }
-  for (std::size_t i = 0; i < 4 * rows; ++i) order.elements[i] = static_cast<std::uint32_t>(i / rows * 4 + i % rows);
-  return order;
-}
-constexpr FewOrder kFewOrders[] = {few_order(1), few_order(2), few_order(3), few_order(4)};
+// Included inside the unnamed namespace of a kernel file, after few_order.inl.h, transpose_halves.inl.h, masks and
+// interleave_64.
 
 // At most 4 rows whose transposed codes follow each other, as those of an image's colours.
 void transpose_few(const TransposeBlock& block) noexcept {
   const std::size_t rows = block.rows;
   const std::uint8_t* row[4];
   for (std::size_t r = 0; r < 4; ++r) row[r] = block.input + (r < rows ? r : 0) * block.input_row_stride;
-  const FewOrder& few = kFewOrders[rows - 1];
+  const FewOrder<4>& few = kFewOrders<4>[rows - 1];
   const __m512i byte_order_u8x64 = _mm512_load_si512(few.bytes), order_i32x16 = _mm512_load_si512(few.elements);
   const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(block.flip));
   const auto codes = [&](__m512i groups_u8x64) {

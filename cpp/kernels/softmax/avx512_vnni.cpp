@@ -82,7 +82,7 @@ float sum_of_powers(const CodeSoftmaxRow& row, std::uint8_t maximum) noexcept {
   const __m512i maximum_i32x16 = _mm512_set1_epi32(maximum);
   const __m128i flip_u8x16 = _mm_set1_epi8(static_cast<char>(row.input_flip));
   Floats sums[1] = {spread(0.0f)};
-  const auto add = [&](std::size_t i, __mmask16 mask) {
+  const auto add = [&](std::size_t i, __mmask16 mask) __attribute__((always_inline)) {
     const __m128i codes_u8x16 = _mm_xor_si128(_mm_maskz_loadu_epi8(mask, row.input + i), flip_u8x16);
     const __m512i differences_i32x16 = _mm512_sub_epi32(maximum_i32x16, _mm512_cvtepu8_epi32(codes_u8x16));
     const __m512 power_f32x16 = _mm512_maskz_mov_ps(mask, exponentials.look_up(differences_i32x16));
