@@ -54,7 +54,7 @@ def test_check_of_a_model_that_is_quantized_in_part(tmp_path: Path) -> None:
     rows = {line.split("  ")[0]: line.split() for line in told.splitlines()}
     assert rows["quantize_a"][1:5] == ["Conv", "Relu", "dmlcpu", "0"]
     assert rows["quantize_rows"][1:4] == ["Add", "Reshape", "dmlcpu"]
-    assert rows["cumsum"][1:4] == ["CumSum", "onnxruntime", "0"]
+    assert rows["cumsum"][1:4] == ["CumSum", "dmlcpu+onnxruntime", "0"]
 
 
 def test_check_names_the_operator_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -13,26 +12,23 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu import _core
-from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.lowering import as_bytes
-from dmlcpu.onnx.model import Model, has_quantized_nodes
-from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan, make_plan
+from dmlcpu.onnx.model import has_quantized_nodes
+from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
-__all__ = ["ExecutablePlan", "ForeignSessions", "executable_plan"]
+__all__ = ["ExecutablePlan", "foreign_runner"]
 
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
 
 
 class _Runner(Protocol):
-    @property
-    def provider(self) -> str: ...
+    provider: str
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
         """Read what the part reads from the values, and add what it writes."""
@@ -68,18 +64,24 @@ class _NativeRunner:
 
 
 class _ForeignRunner:
-    def __init__(self, part: ForeignPart, session: _ForeignSession) -> None:
-        self._session = session
+    def __init__(self, part: ForeignPart, num_threads: int) -> None:
+        self._part, self._num_threads = part, num_threads
         self._nodes = "; ".join(str(node) for node in part.nodes)
-        own = part.inputs if part.model is None else [value.name for value in part.model.graph.input]
+        self._open()
+        own = [value.name for value in part.model.graph.input]
         self._names = tuple(zip(own, part.inputs, strict=True))
         self._outputs = list(part.outputs)
 
-    @property
-    def provider(self) -> str:
-        return self._session.provider
+    def _open(self) -> None:
+        """Open the other runtime's session, for this process."""
+        self.provider, self._session = foreign_runner(self._part, self._num_threads)
+        self._process = os.getpid()
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
+        if self._process != os.getpid():
+            # Never freed: onnxruntime would wait for the threads of the session, which are not in a child of fork().
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
+            self._open()
         feeds = {own: values[name] for own, name in self._names}
         try:
             with np.errstate(all="ignore"):
@@ -92,68 +94,7 @@ class _ForeignRunner:
         return ()
 
 
-class _ForeignSession:
-    """Another runtime's session, opened once more in a child of fork()."""
-
-    def __init__(self, opened: Callable[[], tuple[str, Any]]) -> None:
-        self._opened = opened
-        self._open()
-
-    def _open(self) -> None:
-        self.provider, self._session = self._opened()
-        self._process = os.getpid()
-
-    def run(self, outputs: Sequence[str], feeds: Mapping[str, Array]) -> list[Any]:
-        if self._process != os.getpid():
-            # Never freed: onnxruntime would wait for the threads of the session, which are not in a child of fork().
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
-            self._open()
-        results: list[Any] = self._session.run(outputs, feeds)
-        return results
-
-
-class _WholeModelRefusedError(Exception):
-    """onnxruntime does not open the file of a model; what is made of its nodes it may still open."""
-
-
-class ForeignSessions:
-    """The sessions of other runtimes that the plans of a model need.
-
-    Args:
-        source: The model, by its path or as the bytes of a file.
-        num_threads: Of each session.
-
-    Attributes:
-        may_be_whole: Whether onnxruntime has not refused the file of the model yet.
-    """
-
-    def __init__(self, source: str | bytes, num_threads: int) -> None:
-        self.may_be_whole = True
-        self._source, self._num_threads = source, num_threads
-        self._whole: _ForeignSession | None = None  # of the model itself, for inputs of any shapes
-
-    def open(self, part: ForeignPart) -> _ForeignSession:
-        """Return a session of a part, one for all that are the whole model.
-
-        Raises:
-            MissingRuntimeError: onnxruntime is not installed; the message names nodes that need it.
-            InvalidModelError: Nodes are not valid, or neither runtime knows them.
-            _WholeModelRefusedError: The part is the whole model, and onnxruntime does not open its file.
-        """
-        if part.model is not None:
-            return _ForeignSession(partial(_opened, part, part.model, self._num_threads))
-        if self._whole is None:
-            self._whole = _ForeignSession(self._open_whole)
-        return self._whole
-
-    def _open_whole(self) -> tuple[str, Any]:
-        try:
-            return "onnxruntime", _onnxruntime_session(self._source, self._num_threads)
-        except Exception as error:  # whatever onnxruntime raises
-            raise _WholeModelRefusedError(str(error)) from None
-
-
-def _opened(part: ForeignPart, model: onnx.ModelProto, num_threads: int) -> tuple[str, Any]:
+def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
     """Return who runs a part, ``"onnxruntime"`` or ``"onnx.reference"``, and its session.
 
     The reference evaluator of onnx, slow but complete, takes what onnxruntime has no kernel for.
@@ -166,34 +107,31 @@ def _opened(part: ForeignPart, model: onnx.ModelProto, num_threads: int) -> tupl
     if len(part.nodes) > _MOST_NODES_TOLD:
         nodes += f"; and {len(part.nodes) - _MOST_NODES_TOLD} more"
     if part.by_reference:
-        return _reference(model, f"nodes {nodes}")
+        return _reference(part, f"nodes {nodes}")
     try:
-        return "onnxruntime", _onnxruntime_session(model.SerializeToString(), num_threads)
+        import onnxruntime
     except ImportError:
         raise MissingRuntimeError(
             f"nodes have no kernel, and onnxruntime, which could run them, is not installed (pip install onnxruntime): "
             f"{nodes}"
         ) from None
-    except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
-        return _reference(model, f"nodes {nodes}: {error}")
-
-
-def _onnxruntime_session(model: str | bytes, num_threads: int) -> Any:
-    """Return onnxruntime's session of a model."""
-    import onnxruntime
-
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # what is wrong is raised
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def _reference(model: onnx.ModelProto, refusal: str) -> tuple[str, Any]:
-    """Return onnx's reference evaluator for the model of a part, if that is valid ONNX."""
+    serialized = part.model.SerializeToString()
     try:
-        onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
-        return "onnx.reference", ReferenceEvaluator(model)
+        session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
+        return _reference(part, f"nodes {nodes}: {error}")
+    return "onnxruntime", session
+
+
+def _reference(part: ForeignPart, refusal: str) -> tuple[str, Any]:
+    """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
+    try:
+        onnx.shape_inference.infer_shapes(part.model, check_type=True, strict_mode=True)
+        return "onnx.reference", ReferenceEvaluator(part.model)
     except Exception as error:  # whatever the checker or an operator without a reference raises
         raise InvalidModelError(f"{refusal} ({error})") from None
 
@@ -207,13 +145,13 @@ class ExecutablePlan:
         last_use: A number that grows with each use of a plan of the session.
     """
 
-    def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], foreign: ForeignSessions) -> None:
+    def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], num_threads: int) -> None:
         self.plan = plan
         self.graph = _only_graph(plan, arrays)
         self.last_use = 0
         try:
             self._runners: list[_Runner] = [
-                _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, foreign.open(part))
+                _NativeRunner(part) if isinstance(part, NativePart) else _ForeignRunner(part, num_threads)
                 for part in plan.parts
             ]
         except MissingRuntimeError as error:
@@ -261,26 +199,6 @@ class ExecutablePlan:
             taken.add(_owner(array))
             results.append(array)
         return results
-
-
-def executable_plan(
-    model: Model,
-    arrays: Mapping[str, ArrayType],
-    device: Device,
-    shared: _core.SharedBuffers | None,
-    foreign: ForeignSessions,
-) -> ExecutablePlan:
-    """Plan a model, as ``make_plan`` does, and compile the plan.
-
-    Raises:
-        InvalidModelError: Nodes are given what they cannot take, or no runtime knows them.
-        MissingRuntimeError: Nodes have no kernel, and onnxruntime is not installed.
-    """
-    try:
-        return ExecutablePlan(make_plan(model, arrays, device, shared, foreign.may_be_whole), arrays, foreign)
-    except _WholeModelRefusedError:
-        foreign.may_be_whole = False
-        return ExecutablePlan(make_plan(model, arrays, device, shared, False), arrays, foreign)
 
 
 def _only_graph(plan: Plan, arrays: Mapping[str, ArrayType]) -> CompiledGraph | None:

@@ -2,7 +2,7 @@
 
 Nodes are lowered as far as rules take them; then those that no kernel computes, with the floating-point nodes that
 follow them, are taken together for the other runtime; and so on. What a partition reads of others, it is given as an
-array. A model without quantized nodes is not divided: if one of its nodes has no kernel, onnxruntime is given its file.
+array.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType, extracted
 from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
-from dmlcpu.onnx.model import Model, Node, has_quantized_nodes
+from dmlcpu.onnx.model import Model, Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
@@ -83,14 +83,14 @@ class ForeignPart:
         by_reference: Whether onnx's reference evaluator runs them, slowly: onnxruntime takes no arrays of their types,
             such as INT4 or FLOAT8, or is not installed while the nodes are quantized operators.
         reasons: Why no kernel computes them, by the node's name; of some only that they go with the others.
-        model: A model of these nodes alone; None where they are the whole model, and its file serves.
+        model: A model of these nodes alone.
         inputs, outputs: Names of the values that it reads and writes.
     """
 
     nodes: tuple[Node, ...]
     by_reference: bool
     reasons: Mapping[str, str]
-    model: onnx.ModelProto | None = field(repr=False)
+    model: onnx.ModelProto = field(repr=False)
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -114,11 +114,7 @@ class Plan:
 
 
 def make_plan(
-    model: Model,
-    arrays: Mapping[str, ArrayType],
-    device: Device,
-    shared: _core.SharedBuffers | None,
-    may_be_whole: bool = True,
+    model: Model, arrays: Mapping[str, ArrayType], device: Device, shared: _core.SharedBuffers | None
 ) -> Plan:
     """Plan a model.
 
@@ -127,18 +123,16 @@ def make_plan(
         arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
         device: Where native graphs run.
         shared: What plans of the model pack of its constants; None to keep it apart.
-        may_be_whole: Whether onnxruntime may be given the file of the model.
 
     Raises:
         InvalidModelError: Nodes are given what they cannot take.
     """
     foreign: set[str] = set()
-    may_be_whole = may_be_whole and _suits_onnxruntime(model)
     while True:
         try:
             # Constants of a model may be infinite or no numbers, and what rules compute of them then is so, too.
             with np.errstate(all="ignore"):
-                plan = _Planner(model, arrays, device, shared, foreign).plan(may_be_whole)
+                plan = _Planner(model, arrays, device, shared, foreign).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
@@ -185,13 +179,11 @@ class _Planner:
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
-    def plan(self, may_be_whole: bool) -> Plan:
+    def plan(self) -> Plan:
         waiting = list(self._model.nodes)
         unknown: tuple[str, ...] = ()
         while waiting and not unknown:
             waiting, reasons = self._lower(waiting)
-            if waiting and may_be_whole:
-                return _whole(self._model, reasons)
             if waiting:
                 waiting, unknown = self._take_foreign(waiting, reasons)
         outputs: list[str | Array] = []
@@ -334,12 +326,12 @@ class _Planner:
         # The part's own names of its inputs are the model's; it is fed under the names of tensors.
         names = tuple(tensor.name for tensor in inputs.values())
         self._foreign.append(ForeignPart(tuple(taken), by_reference, told, model, names, outputs))
-        unknown = self._learn(model, taken, outputs) if rest else ()
+        unknown = self._learn(model, taken, outputs)
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
-        return unknown
+        return unknown if rest else ()
 
     def _learn(self, model: onnx.ModelProto, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
@@ -380,25 +372,6 @@ class _Planner:
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
                 parts.append(foreign)
         return parts
-
-
-def _suits_onnxruntime(model: Model) -> bool:
-    """Return whether onnxruntime may be given the file of a model: nothing of it is quantized or ends onnxruntime."""
-    values = (*model.inputs, *model.outputs)
-    return (
-        not has_quantized_nodes(model.nodes)
-        and all(value.dtype.type.__module__ == "numpy" and value.dtype != np.void for value in values)
-        and len({value.name for value in values}) == len(values)
-        and find_spec("onnxruntime") is not None
-        and not any(_ends_onnxruntime(node.proto) for node in model.nodes)
-    )
-
-
-def _whole(model: Model, reasons: Mapping[str, str]) -> Plan:
-    """Return the plan of a model that onnxruntime runs alone."""
-    told = {node.name: reasons.get(node.name, "it goes with such nodes") for node in model.nodes}
-    inputs, outputs = (tuple(value.name for value in values) for values in (model.inputs, model.outputs))
-    return Plan((ForeignPart(model.nodes, False, told, None, inputs, outputs),), outputs)
 
 
 def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:

@@ -20,7 +20,7 @@ from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, DmlError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph, Step
 from dmlcpu.graph.trace import PartTime, write_trace
-from dmlcpu.onnx.execution import ExecutablePlan, ForeignSessions, executable_plan
+from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import checked_feeds, conflicting_lengths, is_fixed, output_indices
 from dmlcpu.onnx.model import Model, ValueInfo, load_model
@@ -31,7 +31,7 @@ from dmlcpu.onnx.options import (
     get_available_providers,
     picklable_options,
 )
-from dmlcpu.onnx.planning import ForeignPart, NativePart
+from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
 from dmlcpu.onnx.values import Array
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition", "node_arg", "partition_of"]
@@ -132,7 +132,6 @@ class InferenceSession:
         self._names = [output.name for output in model.outputs]
         self._model: Model | None = model
         self._plans: dict[tuple[Any, ...], ExecutablePlan] = {}
-        self._foreign = ForeignSessions(self._source, self._device.num_threads)
         self._uses = itertools.count()
         self._latest: CompiledGraph | None = None  # of the plan that ran last
         self._begin_process()
@@ -310,7 +309,8 @@ class InferenceSession:
                 assert self._model is not None  # of a model without free shapes there is one key
                 # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
                 shared = None if self._fixed and not self._plans else self._shared
-                executable = executable_plan(self._model, arrays, self._device, shared, self._foreign)
+                plan = make_plan(self._model, arrays, self._device, shared)
+                executable = ExecutablePlan(plan, arrays, self._device.num_threads)
                 if len(self._plans) >= _MOST_PLANS:
                     del self._plans[min(self._plans, key=lambda key: self._plans[key].last_use)]
                 self._plans[key] = executable
