@@ -95,9 +95,8 @@ inline void take_terms(const GemmBlock& block, const Tile& tile, Position& next,
   }
 }
 
-// A panel of b may come from behind the level-2 cache: it is fetched 32 steps of k ahead, for both
-// halves: one row takes 1.4 times as long if the first alone does so. A hint reads nothing, so it may point behind the
-// operand.
+// A panel of b may come from behind the level-2 cache: it is fetched 32 steps of k ahead, for both halves: one row
+// takes 1.4 times as long if the first alone does so. A hint reads nothing, so it may point behind the operand.
 constexpr std::size_t kPrefetchedBytes = 32 * 4 * kNr;
 
 // Adds terms to the sums of 8 columns.
