@@ -58,16 +58,16 @@ class Environment:
     """What glibc's fegetenv and fesetenv read and write, of which one word has the modes."""
 
     def __init__(self) -> None:
-        self.library = ctypes.CDLL(None)
+        self.libc = ctypes.CDLL(None)
         self.content = (ctypes.c_uint32 * 8)()
 
     def read(self) -> int:
-        assert self.library.fegetenv(self.content) == 0
+        assert self.libc.fegetenv(self.content) == 0
         return self.content[REGISTER.word]
 
     def write(self, modes: int) -> None:
         self.content[REGISTER.word] = modes
-        assert self.library.fesetenv(self.content) == 0
+        assert self.libc.fesetenv(self.content) == 0
 
 
 @contextmanager

@@ -20,8 +20,8 @@ constexpr const char* kFloat16Name = "float16";
 // numpy says '=' for most dtypes of the machine's byte order, but spells it out for those of some buffers.
 constexpr char kNativeOrder = std::endian::native == std::endian::little ? '<' : '>';
 
-PyTypeObject* numpy_scalar_type =
-    nullptr;  // numpy.generic, kept for the life of the process; null before prepare_numpy
+// numpy.generic, kept for the life of the process; null before prepare_numpy.
+PyTypeObject* numpy_scalar_type = nullptr;
 
 bool is_native(const py::dtype& dtype) {
   const char order = dtype.byteorder();

@@ -18,8 +18,8 @@
 
 namespace dmlcpu {
 
-// Creates the pool, without threads. Called while only one thread runs: a fork() amid the first job would find the pool
-// half made.
+// Creates the pool, without threads, and counts the processors. Called while only one thread runs: a fork() amid the
+// first job would find the pool half made, or the count.
 void create_thread_pool();
 
 // A dispatch or the run of a graph: while it lasts, its thread keeps a processor busy, between its jobs as well.
