@@ -231,7 +231,7 @@ def test_arithmetic(random_numbers: np.random.Generator, dtype: str, operator: s
         *[("int64", to) for to in (FLOAT, INT32, BOOL)],
         *[("int32", to) for to in (FLOAT, INT64, BOOL)],
         *[("bool", to) for to in (FLOAT, INT32, INT64)],
-        *[("float32", to) for to in (INT64, BOOL)],
+        *[("float32", to) for to in (INT32, INT64, BOOL)],
         ("uint8", INT64),
         ("int8", INT64),
     ],

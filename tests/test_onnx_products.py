@@ -167,3 +167,18 @@ def test_dynamic_quantization(random_numbers: np.random.Generator) -> None:
         assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
     np.testing.assert_allclose(ours[2], theirs[2], rtol=2e-7)
     np.testing.assert_allclose(ours[3], theirs[3], atol=float(theirs[2]) * 128 * 6)
+
+
+def test_biases_of_integers(random_numbers: np.random.Generator) -> None:
+    """As early tools for dynamic quantization left them: divided by the scale of the sums, rounded down and added."""
+    bias = random_numbers.normal(0, 3, 4).astype(np.float32)
+    builder = Builder()
+    scale = builder.input("float32", [], "scale")
+    sums = builder.node(
+        "ConvInteger", [builder.input("uint8", (1, 3, 9, 9)), codes(random_numbers, "int8", (4, 3, 3, 3))]
+    )
+    whole = builder.node("Cast", [builder.node("Floor", [builder.node("Div", [bias, scale])])], to=6)
+    biased = builder.node("Add", [sums, builder.node("Reshape", [whole, np.array([1, 4, 1, 1])])])
+    builder.output(builder.node("Mul", [builder.node("Cast", [biased], to=1), scale]), "float32")
+    feeds = {"scale": np.array(0.0173, np.float32), "x": codes(random_numbers, "uint8", (1, 3, 9, 9))}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)

@@ -31,6 +31,9 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"logarithm", false, false},
     {"gated", true, false},
     {"tanh gelu", true, true},
+    {"floor", false, false},
+    {"ceil", false, false},
+    {"round", false, false},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

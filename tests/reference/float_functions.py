@@ -129,4 +129,7 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: logarithm(x),
     lambda x, alpha, beta: x * logistic(x * alpha),
     lambda x, alpha, beta: x * logistic(x * (x * beta * x + alpha)),
+    lambda x, alpha, beta: np.floor(x),
+    lambda x, alpha, beta: np.ceil(x),
+    lambda x, alpha, beta: np.rint(x),
 )

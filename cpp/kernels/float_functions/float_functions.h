@@ -9,6 +9,7 @@
 //            hard_sigmoid  x * alpha + beta, clipped to 0 and 1
 //            reciprocal    1 / x
 //            square_root, negate, identity
+//            floor, ceil, round    to integers: downwards, upwards, to the nearest (half to even)
 //            gelu          x * (error_function(x / alpha) + 1) * 0.5, from left to right
 //            gated         x * logistic(x * alpha)
 //            tanh_gelu     x * logistic(x * (x * beta * x + alpha)), the products from left to right
@@ -50,9 +51,12 @@ enum class FloatUnary : std::uint8_t {
   gelu,
   logarithm,
   gated,
-  tanh_gelu
+  tanh_gelu,
+  floor,
+  ceil,
+  round
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 16;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 19;
 
 struct FloatBinaryRun {
   const float* a;

@@ -77,6 +77,16 @@ struct TanhGelu {
   static Floats of(Floats x, Floats alpha, Floats beta) noexcept { return x * logistic(x * (x * beta * x + alpha)); }
 };
 
+struct Floor {
+  static Floats of(Floats x, Floats, Floats) noexcept { return rounded_down(x); }
+};
+struct Ceil {
+  static Floats of(Floats x, Floats, Floats) noexcept { return negated(rounded_down(negated(x))); }
+};
+struct Round {
+  static Floats of(Floats x, Floats, Floats) noexcept { return rounded(x); }
+};
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -124,4 +134,4 @@ constexpr FloatFunctionKernels kRuns = {
     .unary = {unary_run<Relu>, unary_run<Sigmoid>, unary_run<Tanh>, unary_run<Exponential>, unary_run<SquareRoot>,
               unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>, unary_run<Clip>,
               unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>, unary_run<Gelu>, unary_run<Logarithm>,
-              unary_run<Gated>, unary_run<TanhGelu>}};
+              unary_run<Gated>, unary_run<TanhGelu>, unary_run<Floor>, unary_run<Ceil>, unary_run<Round>}};

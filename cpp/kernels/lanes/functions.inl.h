@@ -13,6 +13,19 @@ inline Floats polynomial(Floats x, const float (&coefficients)[count]) noexcept 
   return result;
 }
 
+// To the nearest integer, half to even: below 2^23, from where on float32 holds integers only, by adding 2^23 and
+// taking it away. What is no number, or infinite, stays. Zeros have the sign of x.
+inline Floats rounded(Floats x) noexcept {
+  const Floats size = magnitude(x), whole = (size + spread(0x1p23f)) - spread(0x1p23f);
+  return select(less(size, spread(0x1p23f)), with_sign_of(whole, x), x);
+}
+
+// To the largest integer that is not above x: the nearest, or the one below that.
+inline Floats rounded_down(Floats x) noexcept {
+  const Floats nearest = rounded(x);
+  return with_sign_of(select(less(x, nearest), nearest - spread(1.0f), nearest), x);
+}
+
 // e^x = 2^n * e^r with n = rne(x / log 2), |r| <= log(2) / 2, e^r by a polynomial of degree 6. log 2 is taken away in
 // two parts. n comes from an addition of 1.5 * 2^23, above which float32 holds integers only. Beyond the bounds the
 // result is 0 or infinite as at them; NaN passes them.

@@ -124,6 +124,9 @@ FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
     "Erf": (6, {}),
     "HardSigmoid": (7, {"alpha": 0.2, "beta": 0.5}),
     "LeakyRelu": (9, {"alpha": 0.01}),
+    "Floor": (16, {}),
+    "Ceil": (17, {}),
+    "Round": (18, {}),
 }
 
 
@@ -222,7 +225,7 @@ def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | No
 # By the type of the results, the types of what is cast.
 _CASTS: Final[Mapping[str, Collection[str]]] = {
     "float32": ("bool", "uint8", "int8", "int32", "int64"),
-    "int32": ("bool", "uint8", "int8", "int64"),
+    "int32": ("bool", "uint8", "int8", "int64", "float32"),
     "int64": ("bool", "uint8", "int8", "int32", "float32"),
 }
 
@@ -249,7 +252,7 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     return [lowering.emit("CAST", [tensor], dtype, tensor.shape)]
 
 
-_TABLES = ("Ceil", "Cos", "Floor", "Round", "Sin", "ThresholdedRelu")
+_TABLES = ("Cos", "Sin", "ThresholdedRelu")
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): element_wise for name in (*FLOAT_FUNCTIONS, "Clip")},
