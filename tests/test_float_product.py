@@ -23,12 +23,14 @@ Devices = Mapping[str, dmlcpu.Device]
 LENGTHS = st.integers(1, 9) | st.sampled_from((15, 16, 17, 33, 64, 65, 130))
 
 
-def assert_product(devices: Devices, a: StridedTensor, b: StridedTensor, output: StridedTensor) -> None:
+def assert_product(
+    devices: Devices, a: StridedTensor, b: StridedTensor, output: StridedTensor, *, owned: bool = False
+) -> None:
     with np.errstate(all="ignore"):
         expected = expected_storage(output, chain_of_products(a.logical(), b.logical()))
     tensors = {"a_tensor": a, "b_tensor": b, "output_tensor": output}
     for label, device in devices.items():
-        result = run_native(device, "FLOAT_PRODUCT", tensors, {})["output_tensor"]
+        result = run_native(device, "FLOAT_PRODUCT", tensors, {}, owned=["b_tensor"] if owned else [])["output_tensor"]
         assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 
@@ -38,20 +40,31 @@ def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
     m, k, n = (data.draw(LENGTHS) for _ in range(3))
     a = data.draw(input_tensors("FLOAT32", (*batch, m, k), INPUT_FLOATS))
     b = data.draw(input_tensors("FLOAT32", (*batch, k, n), INPUT_FLOATS))
-    assert_product(devices, a, b, data.draw(output_tensors("FLOAT32", (*batch, m, n))))
+    assert_product(devices, a, b, data.draw(output_tensors("FLOAT32", (*batch, m, n))), owned=data.draw(st.booleans()))
 
 
 @pytest.mark.parametrize("shape", [(1, 300, 70), (131, 129, 67), (257, 5, 129), (4, 128, 64)])
 @pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.parametrize("repeated", [False, True])
 def test_products_of_several_tiles(
-    devices: Devices, random_numbers: np.random.Generator, shape: tuple[int, int, int], transposed: bool
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    shape: tuple[int, int, int],
+    transposed: bool,
+    owned: bool,
+    repeated: bool,
 ) -> None:
+    """Two products, each with a matrix of its own or both with the first one."""
     m, k, n = shape
     a = packed(random_numbers.normal(size=(2, m, k)).astype(np.float32))
     b = packed(random_numbers.normal(size=(2, k, n)).astype(np.float32))
     if transposed:
         b = StridedTensor("FLOAT32", (2, k, n), (k * n, 1, k), b.buffer)
-    assert_product(devices, a, b, blank_tensor("FLOAT32", (2, m, n), None))
+    if repeated:
+        b = StridedTensor("FLOAT32", (2, k, n), (0, *(b.strides or b.packed_strides)[1:]), b.buffer[: k * n])
+    output = blank_tensor("FLOAT32", (2, m, n), (m * n + 3, n, 1))  # not evenly apart: no rows of one product
+    assert_product(devices, a, b, output, owned=owned)
 
 
 @given(st.data())

@@ -3,7 +3,11 @@
 //
 // A task is a tile of rows and columns. It packs a block of b of as many columns, into a level-1 cache, and meets it
 // with its rows. Columns of b that are neighbours are copied, or read in place by a few rows; rows of b that are
-// neighbours, as in a transposed matrix, are transposed as 32-bit groups.
+// neighbours, as in a transposed matrix, are transposed as 32-bit groups. A b that is owned is packed once:
+//
+//   panel 0: b[0][0..63], b[1][0..63], ... b[k - 1][0..63]; panel 1: b[0][64..127], ...; the last filled with zeros
+//
+// and its blocks are read in place: all rows of a panel follow each other.
 #include <algorithm>
 #include <cstring>
 
@@ -26,6 +30,7 @@ class FloatProduct final : public CompiledOperator {
   FloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(matrix_geometry(desc(), desc().tensor(kA), desc().tensor(kB), desc().tensor(kOutput), std::nullopt)),
+        owned_(desc().tensor(kB).owned),
         row_tiles_(divide_up(geometry_.m, kTileRows)),
         column_tiles_(divide_up(geometry_.n, tile_columns())),
         tasks_(geometry_.products() * row_tiles_ * column_tiles_) {
@@ -43,6 +48,12 @@ class FloatProduct final : public CompiledOperator {
   }
 
  protected:
+  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override;
+  std::size_t packed_owned_size(std::size_t tensor) const override {
+    return tensor == kB ? as_size(geometry_.matrices() * matrix_floats()) * sizeof(float)
+                        : CompiledOperator::packed_owned_size(tensor);
+  }
+
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(temporary_size());
     parallel_for(as_size(tasks_), target().num_threads, [&](std::size_t task, int slot) noexcept {
@@ -52,14 +63,17 @@ class FloatProduct final : public CompiledOperator {
 
  private:
   std::int64_t participants() const { return std::min<std::int64_t>(target().num_threads, tasks_); }
-  bool packs_b() const { return geometry_.m >= kFewRows || geometry_.b.column != 1; }
-  std::int64_t tile_columns() const { return packs_b() ? kPackedColumns : kColumnsInPlace; }
+  bool packs_b() const { return !owned_ && (geometry_.m >= kFewRows || geometry_.b.column != 1); }
+  std::int64_t tile_columns() const { return owned_ || packs_b() ? kPackedColumns : kColumnsInPlace; }
+  // Of one matrix of b, packed.
+  std::int64_t matrix_floats() const { return divide_up(geometry_.n, kPackedColumns) * kPackedColumns * geometry_.k; }
   bool packs_a() const { return geometry_.a.column != 1 && geometry_.k != 1; }
   bool stages_sums() const { return geometry_.output.column != 1 && geometry_.n != 1; }
   void run_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* own) const noexcept;
   void pack_b(const float* b, std::int64_t terms, std::int64_t columns, float* packed) const noexcept;
 
   MatrixGeometry geometry_;
+  bool owned_;  // b
   std::int64_t row_tiles_, column_tiles_, tasks_;
   std::size_t a_values_ = 0, sums_ = 0, participant_size_ = 0;
 };
@@ -86,16 +100,35 @@ void FloatProduct::pack_b(const float* b, std::int64_t terms, std::int64_t colum
                                           .group_stride = kPackedColumns * sizeof(float)});
 }
 
+std::optional<AlignedBuffer> FloatProduct::pack_owned(std::size_t tensor, const void* data) const {
+  if (tensor != kB) return std::nullopt;
+  AlignedBuffer packed(packed_owned_size(kB));
+  std::memset(packed.data(), 0, packed.size());
+  auto* panel = reinterpret_cast<float*>(packed.data());
+  for (std::int64_t matrix = 0; matrix < geometry_.matrices(); ++matrix) {
+    const auto index = geometry_.batch_index(matrix * (geometry_.products() / geometry_.matrices()));
+    const float* b = static_cast<const float*>(data) + MatrixGeometry::offset(geometry_.b, index);
+    for (std::int64_t column = 0; column < geometry_.n; column += kPackedColumns) {
+      pack_b(b + column * geometry_.b.column, geometry_.k, std::min(kPackedColumns, geometry_.n - column), panel);
+      panel += kPackedColumns * geometry_.k;
+    }
+  }
+  return packed;
+}
+
 void FloatProduct::run_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* own) const noexcept {
-  const auto index = geometry_.batch_index(task / (row_tiles_ * column_tiles_));
+  const std::int64_t product = task / (row_tiles_ * column_tiles_);
+  const auto index = geometry_.batch_index(product);
   const std::int64_t row = task / column_tiles_ % row_tiles_ * kTileRows;
   const std::int64_t column = task % column_tiles_ * tile_columns();
   const std::int64_t rows = std::min(kTileRows, geometry_.m - row);
   const std::int64_t columns = std::min(tile_columns(), geometry_.n - column);
   const float* a =
       static_cast<const float*>(tensors[kA]) + MatrixGeometry::offset(geometry_.a, index) + row * geometry_.a.row;
-  const float* b =
-      static_cast<const float*>(tensors[kB]) + MatrixGeometry::offset(geometry_.b, index) + column * geometry_.b.column;
+  const float* b = static_cast<const float*>(tensors[kB]);
+  b += owned_ ? geometry_.matrix_of(product) * matrix_floats() + column * geometry_.k
+              : MatrixGeometry::offset(geometry_.b, index) + column * geometry_.b.column;
+  const std::int64_t b_row = owned_ ? kPackedColumns : geometry_.b.row;
   float* output = static_cast<float*>(tensors[kOutput]) + MatrixGeometry::offset(geometry_.output, index) +
                   row * geometry_.output.row + column * geometry_.output.column;
   auto *b_values = reinterpret_cast<float*>(own), *a_values = reinterpret_cast<float*>(own + a_values_);
@@ -103,14 +136,14 @@ void FloatProduct::run_tile(const TensorPointers& tensors, std::int64_t task, st
   const std::int64_t sums_row = stages_sums() ? columns : geometry_.output.row;
   for (std::int64_t k = 0; k < geometry_.k; k += kBlockTerms) {
     const std::int64_t terms = std::min(kBlockTerms, geometry_.k - k);
-    const float* of_b = b + k * geometry_.b.row;
+    const float* of_b = b + k * b_row;
     if (packs_b()) pack_b(of_b, terms, columns, b_values);
     const float* of_a = a + k * geometry_.a.column;
     if (packs_a()) gather(of_a, geometry_.a.row, geometry_.a.column, rows, terms, a_values, terms);
     target().kernels().float_product->accumulate({.a = packs_a() ? a_values : of_a,
                                                   .a_row_stride = as_size(packs_a() ? terms : geometry_.a.row),
                                                   .b = packs_b() ? b_values : of_b,
-                                                  .b_row_stride = as_size(packs_b() ? kPackedColumns : geometry_.b.row),
+                                                  .b_row_stride = as_size(packs_b() ? kPackedColumns : b_row),
                                                   .m = as_size(rows),
                                                   .k = as_size(terms),
                                                   .n = as_size(columns),
