@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from dmlcpu import InvalidModelError
 from dmlcpu.onnx.model import load_model
 from onnx_models import Builder
 
@@ -208,3 +209,35 @@ def test_scales_that_are_not_those_of_the_blocks(shape: tuple[int, ...]) -> None
         dmlcpu.InvalidModelError, match=r"DequantizeLinear \(.*\): .* expected \(3, 12\) for blocks of 8"
     ):
         dmlcpu.InferenceSession(builder.build())
+
+
+@pytest.mark.parametrize("shape", [(6, 2), (-1,), (0, -1), (0, 0), (2, 1, 0)], ids=str)
+def test_constants_that_are_reshaped(random_numbers: np.random.Generator, shape: tuple[int, ...]) -> None:
+    """As ONNX has it: 0 is the length of the constant's own axis, -1 what is left."""
+    builder = Builder()
+    constant = random_numbers.normal(size=(3, 4, 1)[: max(len(shape), 2)]).astype(np.float32)
+    builder.output(builder.node("Reshape", [constant, np.array(shape)]), "float32")
+    if shape == (2, 1, 0):  # 2 floats are not all
+        with pytest.raises(InvalidModelError, match="Reshape"):
+            dmlcpu.InferenceSession(builder.build()).run(None, {})
+    else:
+        lengths = [length or constant.shape[axis] for axis, length in enumerate(shape)]
+        [result] = dmlcpu.InferenceSession(builder.build()).run(None, {})
+        assert result.tolist() == constant.reshape(lengths).tolist()
+
+
+def test_the_same_function_of_other_attributes(random_numbers: np.random.Generator) -> None:
+    """Tables of one operator with two slopes and two offsets are four tables."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (4, 33)), 0.05, np.uint8(99))
+    expected = []
+    for alpha in (0.2, 0.3):
+        for beta in (0.5, 0.6):
+            gates = builder.node("HardSigmoid", [value], alpha=alpha, beta=beta)
+            builder.output(gates, "float32")
+            expected.append((alpha, beta))
+    codes = random_numbers.integers(0, 256, (4, 33), np.uint8)
+    floats = (codes.astype(np.float32) - 99) * np.float32(0.05)
+    results = dmlcpu.InferenceSession(builder.build()).run(None, {"x": codes})
+    for result, (alpha, beta) in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, np.clip(floats * alpha + beta, 0, 1), rtol=0, atol=1e-6)

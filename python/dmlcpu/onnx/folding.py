@@ -106,6 +106,8 @@ def _plain(node: Node, arrays: Sequence[Array]) -> Array | None:
         return value if isinstance(value, np.ndarray) else None
     if node.operator == "Identity" and len(arrays) == 1:
         return arrays[0]
+    if node.operator == "Reshape" and len(arrays) == 2 and not node.attributes.get("allowzero", 0):
+        return _reshaped(*arrays)
     if any(array.size > _LONGEST_SHAPE or array.dtype != np.int64 for array in arrays):
         return None
     try:
@@ -122,6 +124,15 @@ def _plain(node: Node, arrays: Sequence[Array]) -> Array | None:
             return np.take_along_axis(part, arrays[1], axis) if is_long_enough else None
         return np.concatenate(arrays, node.attributes["axis"]) if node.operator == "Concat" else None
     except (ArithmeticError, LookupError, TypeError, ValueError):  # the evaluator says what is wrong with it
+        return None
+
+
+def _reshaped(array: Array, shape: Array) -> Array | None:
+    """Return an array in another shape, in which 0 is the length that it has there; None where it has none so."""
+    try:
+        lengths = [length or array.shape[axis] for axis, length in enumerate(shape.tolist())]
+        return array.reshape(lengths)
+    except (LookupError, TypeError, ValueError):  # the evaluator says what is wrong with it
         return None
 
 

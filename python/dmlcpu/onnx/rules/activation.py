@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -34,26 +35,41 @@ def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) ->
         names.append("" if value is None else f"c{index}")
         if value is not None:
             arrays[names[-1]] = constant(value, "an operand")
-    proto = onnx.helper.make_node(node.operator, names, ["y"], domain=node.domain)
-    proto.attribute.extend(node.proto.attribute)
-    graph = onnx.helper.make_graph(
-        [proto],
-        "function",
-        [
-            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-            for name, array in arrays.items()
-        ],
-        [onnx.helper.make_empty_tensor_value_info("y")],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)])
+    inputs = tuple((name, arrays[name].dtype, arrays[name].shape) if name else None for name in names)
+    attributes = tuple(attribute.SerializeToString() for attribute in node.proto.attribute)
     try:
-        [result] = ReferenceEvaluator(model).run(None, arrays)
+        [result] = _evaluator(node.domain, node.operator, node.version, attributes, inputs).run(None, arrays)
     except Exception as error:  # not every operator has a reference, and not every node is valid
         raise NotNative(f"no table can be made of it ({error})") from None
     array = np.asarray(result)
     if array.shape != floats.shape or array.dtype != floats.dtype:
         raise NotNative("its result has another shape or type than its input")
     return array
+
+
+@lru_cache  # a network has few functions, and dozens of nodes of each
+def _evaluator(
+    domain: str,
+    operator: str,
+    version: int,
+    attributes: Sequence[bytes],
+    inputs: Sequence[tuple[str, np.dtype[Any], tuple[int, ...]] | None],
+) -> ReferenceEvaluator:
+    """Return what computes an operator with these attributes, serialized, of inputs that it has or lacks."""
+    proto = onnx.helper.make_node(
+        operator, ["" if entry is None else entry[0] for entry in inputs], ["y"], domain=domain
+    )
+    proto.attribute.extend(onnx.AttributeProto.FromString(attribute) for attribute in attributes)
+    graph = onnx.helper.make_graph(
+        [proto],
+        "function",
+        [
+            onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(dtype), shape)
+            for name, dtype, shape in filter(None, inputs)
+        ],
+        [onnx.helper.make_empty_tensor_value_info("y")],
+    )
+    return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)]))
 
 
 class Clamped(Deferred):
