@@ -44,6 +44,15 @@ def test_axes_that_are_the_same() -> None:
         dmlcpu.InferenceSession(builder.build())
 
 
+def test_more_outputs_than_an_operator_has() -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, 3)), 0.1, np.uint8(3))
+    for name in builder.node("Abs", [builder.node("Neg", [x])], count=2):
+        builder.output(name, "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match="Abs"):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((2, 3), np.uint8)})
+
+
 @given(st.binary(max_size=200))
 def test_any_bytes(model: bytes) -> None:
     survives(model)

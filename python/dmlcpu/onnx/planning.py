@@ -240,12 +240,15 @@ class _Planner:
             raise NotNative("no inputs")
         try:
             followed = self._followed(node, inputs)
-            return rule(self._lowering, node, inputs) if followed is None else [followed]
+            results = rule(self._lowering, node, inputs) if followed is None else [followed]
         except InvalidModelError:  # a rule has said what is wrong
             raise
         except _MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+        if len(results) < len([*filter(None, node.outputs)]):  # what has been added for it is read by nothing
+            raise NotNative("more outputs than its operator has")
+        return results
 
     def _followed(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Return what a node and an input of it are together, where the input knows."""
