@@ -191,7 +191,9 @@ def change_operator(data: st.DataObject, model: onnx.ModelProto) -> None:
     from dmlcpu.onnx.rules import RULES
 
     node = any_of(data, model.graph.node)
-    node.domain, node.op_type = data.draw(st.sampled_from([*sorted(RULES), ("", "LSTM"), ("", "Nothing"), ("x", "y")]))
+    node.domain, node.op_type = data.draw(
+        st.sampled_from([*sorted(RULES), ("", "GridSample"), ("", "Nothing"), ("x", "y")])
+    )
 
 
 def change_constant(data: st.DataObject, model: onnx.ModelProto) -> None:

@@ -1,4 +1,4 @@
-"""Damaged models of what transformers are made of: an error of this package with a name, or a run."""
+"""Damaged models of what transformers and recurrent networks are made of: an error with a name, or a run."""
 
 from __future__ import annotations
 
@@ -103,7 +103,31 @@ def fused() -> bytes:
     return builder.build()
 
 
-MODELS = {"blocks": blocks, "tokens": tokens, "fused": fused}
+@functools.cache
+def layers() -> bytes:
+    """Recurrent layers of both kinds, one with weights of codes."""
+    builder, random = Builder(), np.random.default_rng(3)
+
+    def weights(*shape: int) -> NDArray[np.float32]:
+        return random.normal(0, 1, shape).astype(np.float32)
+
+    x, state = builder.input("float32", (4, 2, 6)), builder.input("float32", (2, 2, 5), "state")
+    operands = [x, weights(2, 20, 6), weights(2, 20, 5), weights(2, 40), "", state, state]
+    y = builder.node("LSTM", operands, count=3, hidden_size=5, direction="bidirectional")[0]
+    y = builder.node("Reshape", [builder.node("Transpose", [y], perm=[0, 2, 1, 3]), np.array([4, 2, 10])])
+    operands = [y, weights(1, 15, 10), weights(1, 15, 5), weights(1, 30), np.full(2, 4, np.int32)]
+    y = builder.node("GRU", operands, hidden_size=5, direction="reverse", linear_before_reset=1)
+    y = builder.node("Squeeze", [y, np.array([1])])
+    codes = [random.integers(0, 256, (1, 5, 20), np.uint8) for _ in range(2)]
+    parameters = [np.full(1, 0.004, np.float32), np.full(1, 128, np.uint8)] * 2
+    operands = [y, *codes, weights(1, 40), "", "", "", "", *parameters]
+    y, last = builder.node("com.microsoft.DynamicQuantizeLSTM", operands, count=2, hidden_size=5)
+    builder.output(y, "float32")
+    builder.output(last, "float32")
+    return builder.build()
+
+
+MODELS = {"blocks": blocks, "tokens": tokens, "fused": fused, "layers": layers}
 
 # Of inputs that are declared as vectors of 2^40, onnx's own inference of shapes takes gigabytes where they multiply.
 OURS = [mutation for mutation in MUTATIONS if mutation is not change_declared]
@@ -146,6 +170,18 @@ def test_the_fused_run() -> None:
     assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
     [expected], [result] = results_of_onnxruntime(fused(), feeds), session.run(None, feeds)
     np.testing.assert_allclose(result, expected, rtol=0, atol=0.05)
+
+
+def test_the_layers_run() -> None:
+    """Like onnxruntime, but for codes that are rounded otherwise."""
+    random = np.random.default_rng(4)
+    feeds = {
+        name: random.normal(0, 1, shape).astype(np.float32) for name, shape in (("x", (4, 2, 6)), ("state", (2, 2, 5)))
+    }
+    session = dmlcpu.InferenceSession(layers())
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    for result, expected in zip(session.run(None, feeds), results_of_onnxruntime(layers(), feeds), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=0.05)
 
 
 def test_the_tokens_run() -> None:

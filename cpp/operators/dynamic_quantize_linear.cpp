@@ -2,9 +2,9 @@
 //
 // Two passes over the input, the second one backwards: it begins with what the first one has left in the caches.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
+#include "operators/dynamic_codes.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/scaled_runs.h"
@@ -19,24 +19,6 @@ enum Tensor : std::size_t { kInput, kOutput, kOutputScale, kOutputZeroPoint };
 struct alignas(kAlignment) ThreadRange {
   Range range;
 };
-
-struct Codes {
-  float scale, reciprocal;
-  float zero_point;  // in the offset domain, an integer of 0..255
-};
-
-// NaN fails every comparison and falls to the lowest value, 0.
-float clamp_code(float value) { return value > 0.0F ? std::min(value, 255.0F) : 0.0F; }
-
-// The rounding happens before the clamp, and the lowest value of the type is inside the fused sum, so the zero point is
-// computed in the type's own domain and moved to the offset domain after that.
-Codes code_parameters(const Range& range, float lowest_code) {
-  Codes codes{};
-  codes.scale = (range.highest - range.lowest) * (1.0F / 255.0F);
-  codes.reciprocal = 1.0F / codes.scale;
-  codes.zero_point = clamp_code(std::nearbyint(std::fma(-range.lowest, codes.reciprocal, lowest_code)) - lowest_code);
-  return codes;
-}
 
 // The tensor without its repetitions, which change no range.
 TensorLayout without_repetitions(TensorLayout layout) {
@@ -72,7 +54,7 @@ class DynamicQuantizeLinear final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const Codes codes = code_parameters(find_range(tensors), -static_cast<float>(flip_));
+    const DynamicCodes codes = dynamic_codes(find_range(tensors), -static_cast<float>(flip_));
     runs_.run(
         {.input = tensors[kInput],
          .scale = nullptr,

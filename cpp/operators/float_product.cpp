@@ -1,17 +1,13 @@
 // FLOAT_PRODUCT: tensors a, b, output, FLOAT32: a product of matrices, every sum a chain of fused multiply-adds with k
 // ascending (kernels/float_product), begun at 0. Of graphs alone.
 //
-// A task is a tile of rows and columns. It packs a block of b of as many columns, into a level-1 cache, and meets it
-// with its rows. Columns of b that are neighbours are copied, or read in place by a few rows; rows of b that are
-// neighbours, as in a transposed matrix, are transposed as 32-bit groups. A b that is owned is packed once:
-//
-//   panel 0: b[0][0..63], b[1][0..63], ... b[k - 1][0..63]; panel 1: b[0][64..127], ...; the last filled with zeros
-//
-// and its blocks are read in place: all rows of a panel follow each other.
+// A task is a tile of rows and columns. It packs a block of a panel of b (float_panels), into a level-1 cache, and
+// meets it with its rows; a few rows read columns that are neighbours in place. A b that is owned is packed once, and
+// its blocks are read where they lie.
 #include <algorithm>
-#include <cstring>
 
 #include "operators/convolution_algorithm.h"
+#include "operators/float_panels.h"
 #include "operators/matrix_geometry.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
@@ -23,7 +19,7 @@ namespace {
 
 enum Tensor : std::size_t { kA, kB, kOutput };
 
-constexpr std::int64_t kTileRows = 128, kPackedColumns = 64, kColumnsInPlace = 128, kBlockTerms = 128, kFewRows = 8;
+constexpr std::int64_t kTileRows = 128, kColumnsInPlace = 128, kBlockTerms = 128, kFewRows = 8;
 
 class FloatProduct final : public CompiledOperator {
  public:
@@ -35,7 +31,7 @@ class FloatProduct final : public CompiledOperator {
         column_tiles_(divide_up(geometry_.n, tile_columns())),
         tasks_(geometry_.products() * row_tiles_ * column_tiles_) {
     BufferLayout own;
-    own.take(packs_b() ? as_size(kBlockTerms * kPackedColumns) : 0, sizeof(float));
+    own.take(packs_b() ? as_size(kBlockTerms * kFloatPanelColumns) : 0, sizeof(float));
     a_values_ = own.take(packs_a() ? as_size(kTileRows * kBlockTerms) : 0, sizeof(float));
     sums_ = own.take(stages_sums() ? as_size(kTileRows * tile_columns()) : 0, sizeof(float));
     participant_size_ = own.size();
@@ -64,13 +60,11 @@ class FloatProduct final : public CompiledOperator {
  private:
   std::int64_t participants() const { return std::min<std::int64_t>(target().num_threads, tasks_); }
   bool packs_b() const { return !owned_ && (geometry_.m >= kFewRows || geometry_.b.column != 1); }
-  std::int64_t tile_columns() const { return owned_ || packs_b() ? kPackedColumns : kColumnsInPlace; }
-  // Of one matrix of b, packed.
-  std::int64_t matrix_floats() const { return divide_up(geometry_.n, kPackedColumns) * kPackedColumns * geometry_.k; }
+  std::int64_t tile_columns() const { return owned_ || packs_b() ? kFloatPanelColumns : kColumnsInPlace; }
+  std::int64_t matrix_floats() const { return float_panels_size(geometry_.k, geometry_.n); }
   bool packs_a() const { return geometry_.a.column != 1 && geometry_.k != 1; }
   bool stages_sums() const { return geometry_.output.column != 1 && geometry_.n != 1; }
   void run_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* own) const noexcept;
-  void pack_b(const float* b, std::int64_t terms, std::int64_t columns, float* packed) const noexcept;
 
   MatrixGeometry geometry_;
   bool owned_;  // b
@@ -86,32 +80,15 @@ void gather(const float* source, std::int64_t row_stride, std::int64_t column_st
   }
 }
 
-void FloatProduct::pack_b(const float* b, std::int64_t terms, std::int64_t columns, float* packed) const noexcept {
-  const MatrixStrides& strides = geometry_.b;
-  if (strides.row != 1 || strides.column <= 0) {
-    return gather(b, strides.row, strides.column, terms, columns, packed, kPackedColumns);
-  }
-  target().kernels().pack->gather_groups({.columns = reinterpret_cast<const std::uint8_t*>(b),
-                                          .column_stride = as_size(strides.column) * sizeof(float),
-                                          .count = as_size(columns),
-                                          .k = as_size(terms) * sizeof(float),
-                                          .flip = 0,
-                                          .output = reinterpret_cast<std::uint8_t*>(packed),
-                                          .group_stride = kPackedColumns * sizeof(float)});
-}
-
 std::optional<AlignedBuffer> FloatProduct::pack_owned(std::size_t tensor, const void* data) const {
   if (tensor != kB) return std::nullopt;
   AlignedBuffer packed(packed_owned_size(kB));
-  std::memset(packed.data(), 0, packed.size());
-  auto* panel = reinterpret_cast<float*>(packed.data());
+  auto* panels = reinterpret_cast<float*>(packed.data());
   for (std::int64_t matrix = 0; matrix < geometry_.matrices(); ++matrix) {
     const auto index = geometry_.batch_index(matrix * (geometry_.products() / geometry_.matrices()));
     const float* b = static_cast<const float*>(data) + MatrixGeometry::offset(geometry_.b, index);
-    for (std::int64_t column = 0; column < geometry_.n; column += kPackedColumns) {
-      pack_b(b + column * geometry_.b.column, geometry_.k, std::min(kPackedColumns, geometry_.n - column), panel);
-      panel += kPackedColumns * geometry_.k;
-    }
+    pack_float_panels(*target().kernels().pack, b, geometry_.b, geometry_.k, geometry_.n, panels);
+    panels += matrix_floats();
   }
   return packed;
 }
@@ -128,7 +105,7 @@ void FloatProduct::run_tile(const TensorPointers& tensors, std::int64_t task, st
   const float* b = static_cast<const float*>(tensors[kB]);
   b += owned_ ? geometry_.matrix_of(product) * matrix_floats() + column * geometry_.k
               : MatrixGeometry::offset(geometry_.b, index) + column * geometry_.b.column;
-  const std::int64_t b_row = owned_ ? kPackedColumns : geometry_.b.row;
+  const std::int64_t b_row = owned_ ? kFloatPanelColumns : geometry_.b.row;
   float* output = static_cast<float*>(tensors[kOutput]) + MatrixGeometry::offset(geometry_.output, index) +
                   row * geometry_.output.row + column * geometry_.output.column;
   auto *b_values = reinterpret_cast<float*>(own), *a_values = reinterpret_cast<float*>(own + a_values_);
@@ -137,13 +114,13 @@ void FloatProduct::run_tile(const TensorPointers& tensors, std::int64_t task, st
   for (std::int64_t k = 0; k < geometry_.k; k += kBlockTerms) {
     const std::int64_t terms = std::min(kBlockTerms, geometry_.k - k);
     const float* of_b = b + k * b_row;
-    if (packs_b()) pack_b(of_b, terms, columns, b_values);
+    if (packs_b()) pack_float_panel(*target().kernels().pack, of_b, geometry_.b, terms, columns, b_values);
     const float* of_a = a + k * geometry_.a.column;
     if (packs_a()) gather(of_a, geometry_.a.row, geometry_.a.column, rows, terms, a_values, terms);
     target().kernels().float_product->accumulate({.a = packs_a() ? a_values : of_a,
                                                   .a_row_stride = as_size(packs_a() ? terms : geometry_.a.row),
                                                   .b = packs_b() ? b_values : of_b,
-                                                  .b_row_stride = as_size(packs_b() ? kPackedColumns : b_row),
+                                                  .b_row_stride = as_size(packs_b() ? kFloatPanelColumns : b_row),
                                                   .m = as_size(rows),
                                                   .k = as_size(terms),
                                                   .n = as_size(columns),

@@ -51,6 +51,8 @@ std::unique_ptr<CompiledOperator> compile_gather(OperatorDesc desc, ExecutionTar
 std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_lstm(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_gru(OperatorDesc desc, ExecutionTarget target);
 
 // A set of data types: bit t for the type of number t.
 using DataTypes = unsigned;
@@ -174,6 +176,14 @@ inline constexpr OperatorRow kOperators[] = {
     {"ARGMAX", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
     {"ARGMIN", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32, set_of(DataType::int64)}},
     {"CUMULATIVE_SUMMATION", compile_cumulative_summation, Arrangement::own, {kIndices, kIndices}},
+    {"LSTM",
+     compile_lstm,
+     Arrangement::own,
+     {kFloat32, kFloat32 | kCodes, kFloat32, kCodes, kFloat32, kFloat32, kFloat32, kFloat32, kFloat32}},
+    {"GRU",
+     compile_gru,
+     Arrangement::own,
+     {kFloat32, kFloat32 | kCodes, kFloat32, kCodes, kFloat32, kFloat32, kFloat32, kFloat32}},
 };
 
 }  // namespace dmlcpu

@@ -28,6 +28,7 @@ from dmlcpu.onnx.rules import (
     pooling,
     quantization,
     rearrangement,
+    recurrence,
     reduction,
     residual_normalization,
     resizing,
@@ -65,6 +66,7 @@ _MODULES = (
     residual_normalization,
     embedding,
     attention,
+    recurrence,
 )
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(

@@ -1,0 +1,28 @@
+// Scale and zero point of UINT8 or INT8 codes that hold a range of floats, as DYNAMIC_QUANTIZE_LINEAR computes them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/range/range.h"
+
+namespace dmlcpu {
+
+struct DynamicCodes {
+  float scale, reciprocal;
+  float zero_point;  // in the offset domain (kernels/quantize/quantize.h), an integer of 0..255
+};
+
+// lowest_code is the type's lowest: 0 or -128. The rounding happens before the clamp, and the lowest value of the type
+// is inside the fused sum, so the zero point is computed in the type's own domain and moved to the offset domain after
+// that. NaN, of a range without extent, fails every comparison and becomes the lowest code.
+inline DynamicCodes dynamic_codes(const Range& range, float lowest_code) {
+  DynamicCodes codes{};
+  codes.scale = (range.highest - range.lowest) * (1.0F / 255.0F);
+  codes.reciprocal = 1.0F / codes.scale;
+  const float zero_point = std::nearbyint(std::fma(-range.lowest, codes.reciprocal, lowest_code)) - lowest_code;
+  codes.zero_point = zero_point > 0.0F ? std::min(zero_point, 255.0F) : 0.0F;
+  return codes;
+}
+
+}  // namespace dmlcpu

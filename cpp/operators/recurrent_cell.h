@@ -1,0 +1,31 @@
+// What becomes of a sequence's state in a step of a recurrent operator, once the products are there.
+//
+//   LSTM   i, o, f = sigmoid(input + sums), g = tanh(input + sums), four parts of both
+//          cell = f * cell + i * g;  hidden = o * tanh(cell)
+//   GRU    z, r = sigmoid(input + sums), n = tanh(input + r * (sums + bias)), three parts of both
+//          hidden = (1 - z) * n + z * hidden
+//
+// Parts are in ONNX's order: i, o, f, g, and z, r, n. float32, every operation of kernels/float_functions rounded once.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/float_functions/float_functions.h"
+
+namespace dmlcpu {
+
+struct RecurrentStep {
+  const float* input;  // the parts of the input's products with their weights, biases added
+  float* sums;         // the parts of the state's products; written over
+  float* hidden;       // the state, read and written
+  float* cell;         // LSTM: the other one; GRU: null
+  const float* bias;   // GRU: of n's sums, null where there is none; LSTM: null
+  std::size_t length;  // of the state, and of each part
+};
+
+using RecurrentCell = void (*)(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
+
+void lstm_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
+void gru_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
+
+}  // namespace dmlcpu

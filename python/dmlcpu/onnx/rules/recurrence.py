@@ -1,0 +1,240 @@
+"""Recurrent layers: LSTM, GRU, and LSTM with quantized weights.
+
+The products of the inputs with the weights are one product, of all steps and directions; steps follow it as one
+operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, dynamically_quantized, float_product
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present
+from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value
+
+__all__ = ["RULES"]
+
+_ADD: Final = 0  # its number among the functions of two floats
+_DIRECTIONS: Final = {b"forward": 0, b"reverse": 1, b"bidirectional": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """A recurrent layer of T steps, B sequences, D directions, I inputs, a state of H floats and a cell of P parts.
+
+    Attributes:
+        operator: The native one.
+        direction: Its attribute.
+        input: Of shape (T, B, I).
+        weights: Of shape (I, D * P * H).
+        recurrence: Of shape (D, H, P * H).
+        weight_parameters, recurrence_parameters: Scales and zero points of codes, each (D, P * H); of floats None.
+        bias: What is added to the products of the inputs, of shape (D * P * H); it may be absent.
+        beside: The states before the first step, and the GRU's bias within it; each may be absent.
+    """
+
+    operator: str
+    direction: int
+    input: Tensor
+    weights: Array
+    recurrence: Array
+    weight_parameters: tuple[Array, Array] | None
+    recurrence_parameters: tuple[Array, Array] | None
+    bias: Array | None
+    beside: tuple[Operand, Operand]
+
+    def add(self, lowering: Lowering) -> list[Tensor]:
+        """Add the layer; return all states, and those after the last step."""
+        steps, sequences, _ = self.input.shape
+        directions, hidden, columns = self.recurrence.shape
+        products = self._products(lowering)
+        gates = lowering.reshaped(products, (steps, sequences, directions * columns))
+        scale, zero_point = self.recurrence_parameters or (None, None)
+        last = (FLOAT32, (directions, sequences, hidden))
+        return lowering.emit_several(
+            self.operator,
+            [gates, self.recurrence, scale, zero_point, *self.beside],
+            [(FLOAT32, (steps, directions, sequences, hidden)), *[last] * (2 if self.operator == "LSTM" else 1)],
+            {"direction": (self.direction,)},
+        )
+
+    def _products(self, lowering: Lowering) -> Tensor:
+        """Return the products of the inputs with the weights, of all steps and sequences, with the bias."""
+        rows = lowering.reshaped(self.input, (self.input.shape[0] * self.input.shape[1], self.input.shape[2]))
+        if self.weight_parameters is not None:
+            scale, zero_point = (parameter.reshape(-1) for parameter in self.weight_parameters)
+            left = Factor(*dynamically_quantized(lowering, rows))
+            return Product(lowering, left, Factor(self.weights, scale, zero_point), self.bias).floats()
+        product = float_product(lowering, rows, Constant(self.weights))
+        return product if self.bias is None else on_floats(lowering, _ADD, product, Constant(self.bias))
+
+
+def _direction(node: Node, activations: Sequence[bytes]) -> int:
+    """Return the direction of a layer that is like those with a kernel.
+
+    Raises:
+        NotNative: It has other functions, or bounds, or its axes in another order.
+    """
+    attributes = node.attributes
+    name = attributes.get("direction", b"forward")
+    if name not in _DIRECTIONS:
+        raise NotNative(f"a layer of direction {name!r}")
+    given = [function.lower() for function in attributes.get("activations", ())]
+    if given and given != [*activations] * (len(given) // len(activations)):
+        raise NotNative("other functions than a cell's own")
+    if attributes.get("clip", 0) or attributes.get("input_forget", 0) or attributes.get("layout", 0):
+        raise NotNative("bounds, joined gates or sequences first")
+    return _DIRECTIONS[name]
+
+
+def _input(lowering: Lowering, value: Value | None, lengths: Value | None) -> Tensor:
+    """Return the input of a layer whose sequences all have its length.
+
+    Raises:
+        NotNative: It is of another type, or some are shorter.
+    """
+    tensor = computed(lowering, present(value))
+    if tensor.dtype != np.float32 or len(tensor.shape) != 3:
+        raise NotNative(f"an input of type {tensor.dtype} and shape {tensor.shape}")
+    if lengths is not None and (constant(lengths, "the lengths of sequences") != tensor.shape[0]).any():
+        raise NotNative("sequences of their own lengths")
+    return tensor
+
+
+def _floats(value: Value | None, what: str, shape: tuple[int, ...]) -> Array:
+    array = constant(value, what)
+    if array.dtype != np.float32 or array.shape != shape:
+        raise NotNative(f"{what} of type {array.dtype} and shape {array.shape}")
+    return array
+
+
+def _state(lowering: Lowering, value: Value | None, shape: tuple[int, ...]) -> Operand:
+    """Return a first state, computed or constant, or None."""
+    if value is None:
+        return None
+    floats = lowering.floats(value)
+    if floats.dtype != np.float32 or floats.shape != shape:
+        raise NotNative(f"a first state of type {floats.dtype} and shape {floats.shape}")
+    return floats
+
+
+def _written(node: Node, results: Sequence[Tensor]) -> list[Value]:
+    """Return the results that a node has names for."""
+    return [value for name, value in zip(node.outputs, results, strict=False) if name]
+
+
+def _bias_of_lstm(value: Value | None, directions: int, columns: int) -> Array | None:
+    """Return the sum of the two biases of each direction."""
+    if value is None:
+        return None
+    both = _floats(value, "the bias", (directions, 2 * columns)).reshape(directions, 2, columns)
+    summed: Array = both[:, 0] + both[:, 1]
+    return summed.reshape(-1)
+
+
+def lstm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """LSTM without peepholes."""
+    x, weights, recurrence, bias, lengths, hidden, cell, peepholes = (*inputs, *[None] * 8)[:8]
+    if peepholes is not None:
+        raise NotNative("peepholes")
+    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"))
+    tensor, matrices = _input(lowering, x, lengths), constant(recurrence, "the recurrence")
+    directions, columns, length = matrices.shape
+    matrices = _floats(recurrence, "the recurrence", (1 + direction // 2, 4 * length, length))
+    state = (directions, tensor.shape[1], length)
+    layer = _Layer(
+        operator="LSTM",
+        direction=direction,
+        input=tensor,
+        weights=_floats(weights, "the weights", (directions, columns, tensor.shape[2])).reshape(-1, tensor.shape[2]).T,
+        recurrence=matrices.transpose(0, 2, 1),
+        weight_parameters=None,
+        recurrence_parameters=None,
+        bias=_bias_of_lstm(bias, directions, columns),
+        beside=(_state(lowering, hidden, state), _state(lowering, cell, state)),
+    )
+    return _written(node, layer.add(lowering))
+
+
+def gru(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """GRU that resets behind the product, as frameworks train it."""
+    x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
+    if not node.attributes.get("linear_before_reset", 0):
+        raise NotNative("a reset before the product")
+    direction = _direction(node, (b"sigmoid", b"tanh"))
+    tensor, matrices = _input(lowering, x, lengths), constant(recurrence, "the recurrence")
+    directions, columns, length = matrices.shape
+    matrices = _floats(recurrence, "the recurrence", (1 + direction // 2, 3 * length, length))
+    of_inputs = within = None
+    if bias is not None:
+        both = _floats(bias, "the bias", (directions, 2 * columns))
+        of_inputs, of_states = both[:, :columns].copy(), both[:, columns:]
+        of_inputs[:, : 2 * length] += of_states[:, : 2 * length]
+        of_inputs, within = of_inputs.reshape(-1), np.ascontiguousarray(of_states[:, 2 * length :])
+    layer = _Layer(
+        operator="GRU",
+        direction=direction,
+        input=tensor,
+        weights=_floats(weights, "the weights", (directions, columns, tensor.shape[2])).reshape(-1, tensor.shape[2]).T,
+        recurrence=matrices.transpose(0, 2, 1),
+        weight_parameters=None,
+        recurrence_parameters=None,
+        bias=of_inputs,
+        beside=(_state(lowering, hidden, (directions, tensor.shape[1], length)), within),
+    )
+    return _written(node, layer.add(lowering))
+
+
+def _codes(value: Value | None, scale: Value | None, zero_point: Value | None, shape: tuple[Any, ...]) -> Any:
+    """Return codes of directions, rows and columns, their scales and their zero points, of each column."""
+    codes = constant(value, "the weights")
+    directions, _, columns = shape
+    if codes.dtype not in CODE_TYPES or codes.shape != shape:
+        raise NotNative(f"weights of type {codes.dtype} and shape {codes.shape}")
+    parameters = []
+    for parameter, dtype in ((scale, FLOAT32), (zero_point, codes.dtype)):
+        array = constant(parameter, "a scale")
+        if array.dtype != dtype or array.shape not in ((directions,), (directions, columns)):
+            raise NotNative(f"scales of type {array.dtype} and shape {array.shape}")
+        parameters.append(np.broadcast_to(array.reshape(directions, -1), (directions, columns)))
+    return codes, tuple(parameters)
+
+
+def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """DynamicQuantizeLSTM: weights of codes, inputs and states quantized by their range."""
+    x, weights, recurrence, bias, lengths, hidden, cell, peepholes = inputs[:8]
+    if peepholes is not None:
+        raise NotNative("peepholes")
+    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"))
+    tensor = _input(lowering, x, lengths)
+    directions, length, columns = constant(recurrence, "the recurrence").shape
+    if (directions, columns) != (1 + direction // 2, 4 * length):
+        raise NotNative("a recurrence of another shape")
+    codes, parameters = _codes(weights, inputs[8], inputs[9], (directions, tensor.shape[2], columns))
+    matrices, of_matrices = _codes(recurrence, inputs[10], inputs[11], (directions, length, columns))
+    state = (directions, tensor.shape[1], length)
+    layer = _Layer(
+        operator="LSTM",
+        direction=direction,
+        input=tensor,
+        weights=codes.transpose(1, 0, 2).reshape(tensor.shape[2], -1),
+        recurrence=matrices,
+        weight_parameters=parameters,
+        recurrence_parameters=of_matrices,
+        bias=_bias_of_lstm(bias, directions, columns),
+        beside=(_state(lowering, hidden, state), _state(lowering, cell, state)),
+    )
+    return _written(node, layer.add(lowering))
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "LSTM"): lstm,
+    ("", "GRU"): gru,
+    ("com.microsoft", "DynamicQuantizeLSTM"): dynamic_quantize_lstm,
+}

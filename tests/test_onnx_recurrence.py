@@ -1,0 +1,197 @@
+"""Recurrent layers of models, beside onnxruntime: of floats, and with quantized weights."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
+
+Array = NDArray[Any]
+
+STEPS, SEQUENCES, INPUTS, HIDDEN = 5, 3, 12, 20
+PARTS: Final = {"LSTM": 4, "GRU": 3}
+DIRECTIONS: Final = ("forward", "reverse", "bidirectional")
+
+
+def uniform(rng: np.random.Generator, *shape: int, bound: float = 0.5) -> Array:
+    return rng.uniform(-bound, bound, shape).astype(np.float32)
+
+
+def layer(
+    rng: np.random.Generator,
+    operator: str,
+    direction: str = "forward",
+    *,
+    bias: bool = True,
+    states: bool = True,
+    count: int | None = None,
+    **attributes: Any,
+) -> Builder:
+    """A model of one layer of floats; its first states are inputs."""
+    directions, columns = 1 + (direction == "bidirectional"), PARTS[operator] * HIDDEN
+    builder = Builder()
+    operands: list[Any] = [builder.input("float32", (STEPS, SEQUENCES, INPUTS))]
+    operands += [uniform(rng, directions, columns, INPUTS), uniform(rng, directions, columns, HIDDEN)]
+    operands += [uniform(rng, directions, 2 * columns) if bias else "", ""]
+    if states:
+        names = ("hidden", "cell") if operator == "LSTM" else ("hidden",)
+        operands += [builder.input("float32", (directions, SEQUENCES, HIDDEN), name) for name in names]
+    if operator == "GRU":
+        attributes = {"linear_before_reset": 1, **attributes}
+    outputs = count or PARTS[operator] - 1
+    results = builder.node(operator, operands, outputs, direction=direction, hidden_size=HIDDEN, **attributes)
+    for name in results if outputs > 1 else [results]:
+        builder.output(name, "float32")
+    return builder
+
+
+def feeds_of(rng: np.random.Generator, builder: Builder) -> dict[str, Array]:
+    return {
+        value.name: uniform(rng, *(entry.dim_value for entry in value.type.tensor_type.shape.dim), bound=2)
+        for value in builder.inputs
+    }
+
+
+def steps_of(builder: Builder) -> list[str]:
+    [partition] = dmlcpu.InferenceSession(builder.build()).partitions()
+    return [step.type for step in partition.steps]
+
+
+@pytest.mark.parametrize("operator", PARTS)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("states", [False, True])
+def test_layers_of_floats(
+    random_numbers: np.random.Generator, operator: str, direction: str, bias: bool, states: bool
+) -> None:
+    builder = layer(random_numbers, operator, direction, bias=bias, states=states)
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+    addition = ["ELEMENT_WISE_BINARY"] * bias
+    assert steps_of(builder)[: 2 + bias] == ["FLOAT_PRODUCT", *addition, operator]
+
+
+@pytest.mark.parametrize("operator", PARTS)
+def test_first_outputs_alone(random_numbers: np.random.Generator, operator: str) -> None:
+    builder = layer(random_numbers, operator, "bidirectional", count=1)
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+
+
+def test_last_states_alone(random_numbers: np.random.Generator) -> None:
+    builder = layer(random_numbers, "LSTM", count=3)
+    builder.nodes[0].output[0] = ""
+    del builder.outputs[0]
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+
+
+def test_a_layer_between_transposed_ones(random_numbers: np.random.Generator) -> None:
+    """As readers of text have it: steps from columns of an image, both directions side by side behind it."""
+    builder = Builder()
+    x = builder.input("float32", (2, INPUTS, STEPS))
+    steps = builder.node("Transpose", [x], perm=[2, 0, 1])
+    weights = uniform(random_numbers, 2, 4 * HIDDEN, INPUTS), uniform(random_numbers, 2, 4 * HIDDEN, HIDDEN)
+    states = builder.node("LSTM", [steps, *weights], hidden_size=HIDDEN, direction="bidirectional")
+    sides = builder.node("Transpose", [states], perm=[0, 2, 1, 3])
+    builder.output(builder.node("Reshape", [sides, np.array([STEPS, 2, 2 * HIDDEN])]), "float32")
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+
+
+def test_lengths_of_all_sequences(random_numbers: np.random.Generator) -> None:
+    """That are the input's own."""
+    builder = layer(random_numbers, "GRU")
+    builder.nodes[0].input[4] = builder.constant(np.full(SEQUENCES, STEPS, np.int32))
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+
+
+def test_free_lengths(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.input("float32", ("steps", "sequences", INPUTS))
+    weights = uniform(random_numbers, 1, 3 * HIDDEN, INPUTS), uniform(random_numbers, 1, 3 * HIDDEN, HIDDEN)
+    states, last = builder.node("GRU", [x, *weights], 2, hidden_size=HIDDEN, linear_before_reset=1)
+    builder.output(states, "float32")
+    builder.output(last, "float32")
+    for steps, sequences in ((1, 1), (4, 2), (1, 7)):
+        assert_like_onnxruntime(builder.build(), {"x": uniform(random_numbers, steps, sequences, INPUTS)})
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "changed"),
+    [
+        ("GRU", {"linear_before_reset": 0}, {}),
+        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, {}),
+        ("LSTM", {"activations": ["Sigmoid", "Tanh", "Relu"]}, {}),
+        ("LSTM", {"clip": 0.3}, {}),
+        ("LSTM", {"input_forget": 1}, {}),
+        ("LSTM", {}, {4: np.array([5, 2, 1], np.int32)}),
+        ("LSTM", {}, {7: np.full((1, 3 * HIDDEN), 0.3, np.float32)}),
+    ],
+    ids=str,
+)
+def test_what_onnxruntime_computes(
+    random_numbers: np.random.Generator, operator: str, attributes: dict[str, Any], changed: dict[int, Array]
+) -> None:
+    builder = layer(random_numbers, operator, **attributes)
+    for index, array in changed.items():
+        del builder.nodes[0].input[index:]
+        builder.nodes[0].input.append(builder.constant(array))
+    feeds = {name: array for name, array in feeds_of(random_numbers, builder).items() if not changed or name == "x"}
+    if changed:
+        del builder.inputs[1:]
+        builder.nodes[0].input[5:7] = ["", ""][: len(builder.nodes[0].input[5:7])]
+    assert_like_onnxruntime(builder.build(), feeds, native=False)
+    assert [part.provider for part in dmlcpu.InferenceSession(builder.build()).partitions()] == ["onnxruntime"]
+
+
+@pytest.mark.parametrize("activations", [["Sigmoid", "Tanh", "Tanh"], ["sigmoid", "tanh", "TANH"] * 2])
+def test_functions_that_are_the_cell_s_own(random_numbers: np.random.Generator, activations: list[str]) -> None:
+    direction = DIRECTIONS[len(activations) // 3 * 2 - 2]
+    builder = layer(random_numbers, "LSTM", direction, activations=activations)
+    assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("per_column", [False, True])
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_quantized_weights(
+    random_numbers: np.random.Generator, direction: str, dtype: str, per_column: bool, sequences: int
+) -> None:
+    """Codes of inputs and states differ by one at most, as with DynamicQuantizeLinear, here and there."""
+    directions, columns = 1 + (direction == "bidirectional"), 4 * HIDDEN
+    line = (directions, columns) if per_column else (directions,)
+    builder = Builder()
+    x = builder.input("float32", (STEPS, sequences, INPUTS))
+
+    def parameters() -> list[Array]:
+        # Onnxruntime takes no other zero points of columns.
+        point = np.full(line, 131 if dtype == "uint8" else 0, dtype)
+        return [random_numbers.uniform(0.003, 0.005, line).astype(np.float32), point]
+
+    weights = [codes(random_numbers, dtype, (directions, rows, columns)) for rows in (INPUTS, HIDDEN)]
+    bias = uniform(random_numbers, directions, 2 * columns)
+    operands = [x, *weights, bias, "", "", "", "", *parameters(), *parameters()]
+    results = builder.node("com.microsoft.DynamicQuantizeLSTM", operands, 3, direction=direction, hidden_size=HIDDEN)
+    for name in results:
+        builder.output(name, "float32")
+    feed = {"x": uniform(random_numbers, STEPS, sequences, INPUTS, bound=2)}
+    ours = dmlcpu.InferenceSession(builder.build()).run(None, feed)
+    for result, expected in zip(ours, results_of_onnxruntime(builder.build(), feed), strict=True):
+        np.testing.assert_allclose(result, expected, rtol=0, atol=0.03)
+        assert np.abs(result - expected).mean() < 0.004
+    product = ["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"]
+    assert steps_of(builder)[:3] == [*product, "LSTM"]
+
+
+@pytest.mark.parametrize("index", [1, 2, 3, 5, 6])
+def test_operands_of_other_shapes(random_numbers: np.random.Generator, index: int) -> None:
+    """Onnxruntime says what is wrong."""
+    builder = layer(random_numbers, "LSTM", states=False)
+    del builder.nodes[0].input[5:]
+    builder.nodes[0].input.extend([""] * 2)
+    builder.nodes[0].input[index] = builder.constant(np.zeros((1, 4, 5), np.float32))
+    with pytest.raises(dmlcpu.DmlError):
+        dmlcpu.InferenceSession(builder.build()).run(None, feeds_of(random_numbers, builder))
