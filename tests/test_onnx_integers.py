@@ -68,6 +68,19 @@ def test_a_row_by_a_single_computed_index(random_numbers: np.random.Generator) -
     assert_like_onnxruntime(builder.build(), {"x": np.array(-4)}, equal=True)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+@pytest.mark.parametrize("transposes", [False, True])
+def test_numbers_without_axes(dtype: str, transposes: bool) -> None:
+    """A rate as a vector of one, that one of it, and what has no axes in another order."""
+    builder = Builder()
+    row = builder.node("Reshape", [builder.input(dtype, []), np.array([-1])])
+    number = builder.node("Gather", [row, np.array(0)])
+    builder.output(builder.node("Transpose", [number]) if transposes else number, dtype)
+    builder.output(builder.node("Equal", [number, np.array(16000, dtype)]), "bool")
+    for rate in (8000, 16000):
+        assert_like_onnxruntime(builder.build(), {"x": np.array(rate, dtype)}, equal=True)
+
+
 @pytest.mark.parametrize("wrong", [30, -31, 2**32 + 1, -(2**63)])
 def test_tokens_out_of_range(wrong: int) -> None:
     """Of any length, through a session that then goes on."""

@@ -154,6 +154,8 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
     """Return a value with its axes in another order."""
     order = tuple(permutation)
     shape = tuple(value.shape[axis] for axis in order)
+    if order == tuple(range(len(value.shape))):
+        return value
     if isinstance(value, Dequantized):
         return replace(value, codes=value.codes.transpose(order), axis=order.index(value.axis))
 
