@@ -99,3 +99,16 @@ def test_refusals(devices: Devices, operator: str, shapes: list[tuple[int, ...]]
     tensors = {name: packed(np.zeros(shape, np.float32)) for name, shape in zip(names, shapes, strict=True)}
     with pytest.raises(ValueError, match=rf"{operator}|sizes"):
         run_native(next(iter(devices.values())), operator, tensors, {"axis": [1]})
+
+
+@pytest.mark.parametrize("sizes", [(2**31, 2**31), (2**57 + 1, 1)])
+def test_matrices_that_no_memory_has(devices: Devices, sizes: tuple[int, int]) -> None:
+    """One float, repeated: an owned b would be packed."""
+    one = np.zeros(1, np.float32)
+    tensors = {
+        "a_tensor": StridedTensor("FLOAT32", (1, sizes[0]), (0, 0), one),
+        "b_tensor": StridedTensor("FLOAT32", sizes, (0, 0), one),
+        "output_tensor": StridedTensor("FLOAT32", (1, sizes[1]), (0, 0), one),
+    }
+    with pytest.raises(ValueError, match="b is too large to be packed"):
+        run_native(next(iter(devices.values())), "FLOAT_PRODUCT", tensors, {}, owned=["b_tensor"])

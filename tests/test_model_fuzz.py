@@ -44,12 +44,16 @@ def test_axes_that_are_the_same() -> None:
         dmlcpu.InferenceSession(builder.build())
 
 
-def test_more_outputs_than_an_operator_has() -> None:
-    builder = Builder()
+@pytest.mark.parametrize("operator", ["Abs", "Reshape", "Identity", "Concat"])
+def test_more_outputs_than_an_operator_has(operator: str) -> None:
+    """Of a node that is lowered, and of nodes of constants."""
+    builder, constant = Builder(), np.ones((2, 3), np.float32)
     x = builder.dequantized(builder.input("uint8", (2, 3)), 0.1, np.uint8(3))
-    for name in builder.node("Abs", [builder.node("Neg", [x])], count=2):
+    operands: list[Any] = {"Abs": [x], "Reshape": [constant, np.array([6])]}.get(operator, [constant])
+    attributes = {"axis": 0} if operator == "Concat" else {}
+    for name in builder.node(operator, operands, count=2, **attributes):
         builder.output(name, "float32")
-    with pytest.raises(dmlcpu.InvalidModelError, match="Abs"):
+    with pytest.raises(dmlcpu.InvalidModelError, match=operator):
         dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((2, 3), np.uint8)})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import dmlcpu
+from conftest import SEED
 from dispatching import difference, expected_storage
-from fills import Fill
+from fills import INTEGERS, Fill, any_integers, special_floats
 from laid_out import packed
 from native_operator import run_native
+from onnx_models import Builder
 from reference.recurrence import gru, lstm
 from strategies import input_tensors, output_tensors
 from strided_tensor import StridedTensor, blank_tensor
@@ -35,38 +38,36 @@ def uniform(low: float, high: float) -> Fill:
     return lambda rng, dtype, count: rng.uniform(low, high, count).astype(dtype)
 
 
-def any_code(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    limits = np.iinfo(dtype)
-    return rng.integers(limits.min, limits.max, count, dtype, endpoint=True)
-
-
 def logical(tensor: StridedTensor | None) -> Any:
     return None if tensor is None else tensor.logical()
 
 
 def expected_outputs(operator: str, tensors: Tensors, direction: int) -> list[NDArray[np.float32]]:
     values = {name.removesuffix("_tensor"): logical(tensor) for name, tensor in tensors.items()}
-    states = values["single"].shape
+    directions, length, _ = values["recurrence"].shape
     operands = [values[name] for name in ("input", "recurrence", "scale", "zero_point")]
-    zeros = np.zeros(states, np.float32)
+    zeros = np.zeros((directions, values["input"].shape[1], length), np.float32)
     hidden = zeros if values["hidden_init"] is None else values["hidden_init"]
     if operator == "LSTM":
         return lstm(*operands, hidden, zeros if values["cell_init"] is None else values["cell_init"], direction)
-    bias = None if values["bias"] is None else values["bias"][:, None]
-    return gru(*operands, hidden, bias, direction)
+    return gru(*operands, hidden, values["bias"], direction)
+
+
+def owned_of(tensors: Tensors) -> list[str]:
+    return [name for name in OWNED if tensors[name] is not None]
 
 
 def assert_recurrence(devices: Devices, operator: str, tensors: Tensors, direction: int) -> None:
     results = expected_outputs(operator, tensors, direction)
-    outputs = {name: tensors[name] for name in OUTPUTS[operator]}
     expected = {
         name: expected_storage(tensor, values)
-        for (name, tensor), values in zip(outputs.items(), results, strict=True)
-        if tensor is not None
+        for name, values in zip(OUTPUTS[operator], results, strict=True)
+        if (tensor := tensors[name]) is not None
     }
-    owned = [name for name in OWNED if tensors[name] is not None]
+    attributes = {"direction": [direction]}
     for label, device in devices.items():
-        actual = run_native(device, operator, tensors, {"direction": [direction]}, outputs=tuple(expected), owned=owned)
+        outputs, owned = tuple(expected), owned_of(tensors)
+        actual = run_native(device, operator, tensors, attributes, outputs=outputs, owned=owned)
         for name, storage in expected.items():
             assert (found := difference(actual[name], storage)) is None, f"{label}, {name}: {found}"
 
@@ -80,16 +81,16 @@ def recurrences(draw: st.DrawFn) -> tuple[str, Tensors, int]:
     data_type = draw(st.sampled_from(("FLOAT32", "UINT8", "INT8")))
 
     def floats(sizes: tuple[int, ...], high: float = 2) -> st.SearchStrategy[StridedTensor]:
-        return input_tensors("FLOAT32", sizes, [uniform(-high, high), uniform(0, 100 * high)])
+        return input_tensors("FLOAT32", sizes, [uniform(-high, high), uniform(0, 100 * high), special_floats])
 
     is_float = data_type == "FLOAT32"
-    matrix = [uniform(-1, 1)] if is_float else [any_code]
+    matrix = [uniform(-1, 1)] if is_float else INTEGERS
     line = (directions, columns)
     tensors: Tensors = {
         "input_tensor": draw(floats((steps, sequences, directions * columns))),
         "recurrence_tensor": draw(input_tensors(data_type, (directions, hidden, columns), matrix)),
         "scale_tensor": None if is_float else draw(input_tensors("FLOAT32", line, [uniform(0.001, 0.1)])),
-        "zero_point_tensor": None if is_float else draw(st.none() | input_tensors(data_type, line, [any_code])),
+        "zero_point_tensor": None if is_float else draw(st.none() | input_tensors(data_type, line, INTEGERS)),
         "hidden_init_tensor": draw(st.none() | floats(states)),
     }
     if operator == "LSTM":
@@ -97,9 +98,8 @@ def recurrences(draw: st.DrawFn) -> tuple[str, Tensors, int]:
     else:
         tensors["bias_tensor"] = draw(st.none() | floats((directions, hidden)))
     tensors["sequence_tensor"] = draw(output_tensors("FLOAT32", (steps, *states)))
-    tensors["single_tensor"] = draw(output_tensors("FLOAT32", states))
-    if operator == "LSTM":
-        tensors["cell_single_tensor"] = draw(output_tensors("FLOAT32", states))
+    for name in OUTPUTS[operator][1:]:
+        tensors[name] = draw(st.none() | output_tensors("FLOAT32", states))
     return operator, tensors, direction
 
 
@@ -113,7 +113,7 @@ def plain(
 ) -> Tensors:
     columns, states = PARTS[operator] * hidden, (directions, sequences, hidden)
     of_codes = data_type != "float32"
-    matrix = any_code(rng, np.dtype(data_type), directions * hidden * columns) if of_codes else None
+    matrix = any_integers(rng, np.dtype(data_type), directions * hidden * columns) if of_codes else None
     floats = rng.uniform(-0.1, 0.1, directions * hidden * columns).astype(np.float32) if matrix is None else matrix
     last = {"cell_single_tensor": blank_tensor("FLOAT32", states, None)} if operator == "LSTM" else {}
     scale = packed(rng.uniform(0.001, 0.002, (directions, columns)).astype(np.float32)) if of_codes else None
@@ -142,66 +142,126 @@ def test_several_tasks(
 
 
 @pytest.mark.parametrize("operator", PARTS)
-@pytest.mark.parametrize("data_type", ["float32", "int8"])
-def test_without_what_is_optional(
-    devices: Devices, random_numbers: np.random.Generator, operator: str, data_type: str
-) -> None:
-    tensors = plain(random_numbers, operator, data_type, 1, 3, 2, 5)
-    expected = expected_outputs(operator, tensors, 0)[0]
-    tensors |= dict.fromkeys(OUTPUTS[operator][1:])
-    for label, device in devices.items():
-        owned = [name for name in OWNED if tensors[name] is not None]
-        outputs = ("sequence_tensor",)
-        actual = run_native(device, operator, tensors, {"direction": [0]}, outputs=outputs, owned=owned)
-        storage = expected_storage(tensors["sequence_tensor"], expected)  # type: ignore[arg-type]
-        assert (found := difference(actual["sequence_tensor"], storage)) is None, f"{label}: {found}"
+@pytest.mark.parametrize("data_type", ["float32", "uint8"])
+def test_long_states(devices: Devices, random_numbers: np.random.Generator, operator: str, data_type: str) -> None:
+    """Of more floats than a task of cells has."""
+    assert_recurrence(devices, operator, plain(random_numbers, operator, data_type, 1, 2, 2, 2060), 0)
+
+
+def test_several_callers() -> None:
+    """Of one operator, in a session: each has states of its own."""
+    random = np.random.default_rng(SEED)
+
+    def floats(*shape: int) -> NDArray[np.float32]:
+        return random.normal(0, 1, shape).astype(np.float32)
+
+    builder = Builder()
+    operands = [builder.input("float32", (20, 3, 8)), floats(2, 128, 8), floats(2, 128, 32)]
+    builder.output(builder.node("LSTM", operands, hidden_size=32, direction="bidirectional"), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    feeds = [{"x": floats(20, 3, 8)} for _ in range(4)]
+    expected = [session.run(None, feed)[0].copy() for feed in feeds]
+
+    def caller(index: int) -> None:
+        for _ in range(5):
+            assert session.run(None, feeds[index])[0].tobytes() == expected[index].tobytes()
+
+    with ThreadPoolExecutor(len(feeds)) as pool:
+        assert [*pool.map(caller, range(len(feeds)))] == [None] * len(feeds)
 
 
 def tensor(data_type: str, *sizes: int) -> StridedTensor:
     return blank_tensor(data_type, sizes, None)
 
 
-REFUSED: Mapping[str, Tensors] = {
-    "other columns": {"recurrence_tensor": tensor("FLOAT32", 1, 5, 21)},
-    "other rank": {"recurrence_tensor": tensor("FLOAT32", 5, 20)},
-    "two directions": {"recurrence_tensor": tensor("FLOAT32", 2, 5, 20)},
-    "other sequence": {"sequence_tensor": tensor("FLOAT32", 3, 1, 2, 6)},
-    "other single": {"single_tensor": tensor("FLOAT32", 1, 2, 6)},
-    "other cell": {"cell_single_tensor": tensor("FLOAT32", 1, 3, 5)},
-    "other init": {"hidden_init_tensor": tensor("FLOAT32", 1, 5, 2)},
-    "other cell init": {"cell_init_tensor": tensor("FLOAT32", 1, 2)},
-    "scales of floats": {"scale_tensor": tensor("FLOAT32", 1, 20)},
-    "zero points of floats": {"zero_point_tensor": tensor("UINT8", 1, 20)},
-    "codes without scales": {"recurrence_tensor": tensor("INT8", 1, 5, 20)},
-    "other zero points": {
-        "recurrence_tensor": tensor("INT8", 1, 5, 20),
-        "scale_tensor": tensor("FLOAT32", 1, 20),
-        "zero_point_tensor": tensor("UINT8", 1, 20),
-    },
-    "other scales": {"recurrence_tensor": tensor("INT8", 1, 5, 20), "scale_tensor": tensor("FLOAT32", 20)},
-    "of no memory": {
-        "recurrence_tensor": StridedTensor("FLOAT32", (1, 2**28, 2**30), (0, 0, 0), np.zeros(1, np.float32))
-    },
+def repeated(*sizes: int) -> StridedTensor:
+    """One float, as often as no memory has it."""
+    return StridedTensor("FLOAT32", sizes, (0,) * len(sizes), np.zeros(1, np.float32))
+
+
+HUGE = 2**30
+# By the words of the message: tensors of an LSTM of floats, 3 steps, 2 sequences, 5 floats.
+REFUSED: Mapping[str, list[Tensors]] = {
+    "tensor 1": [
+        {"recurrence_tensor": tensor("FLOAT32", 1, 5, 21), "input_tensor": tensor("FLOAT32", 3, 2, 21)},
+        {"recurrence_tensor": tensor("FLOAT32", 5, 20)},
+        {"recurrence_tensor": tensor("FLOAT32", 2, 5, 20)},
+    ],
+    "tensor 0": [{"input_tensor": tensor("FLOAT32", 3, 2, 19)}, {"input_tensor": tensor("FLOAT32", 3, 2, 20, 1)}],
+    "tensor 2": [{"recurrence_tensor": tensor("INT8", 1, 5, 20), "scale_tensor": tensor("FLOAT32", 20)}],
+    "tensor 3": [
+        {
+            "recurrence_tensor": tensor("INT8", 1, 5, 20),
+            "scale_tensor": tensor("FLOAT32", 1, 20),
+            "zero_point_tensor": tensor("INT8", 1, 5),
+        }
+    ],
+    "tensor 4": [{"hidden_init_tensor": tensor("FLOAT32", 1, 5, 2)}],
+    "tensor 5": [{"cell_init_tensor": tensor("FLOAT32", 1, 2)}, {"cell_init_tensor": tensor("FLOAT32", 1, 3, 5)}],
+    "tensor 6": [{"sequence_tensor": tensor("FLOAT32", 3, 1, 2, 6)}],
+    "tensor 7": [{"single_tensor": tensor("FLOAT32", 1, 2, 6)}],
+    "tensor 8": [{"cell_single_tensor": tensor("FLOAT32", 1, 3, 5)}],
+    "has scales": [
+        {"scale_tensor": tensor("FLOAT32", 1, 20)},
+        {"recurrence_tensor": tensor("INT8", 1, 5, 20)},
+        {"recurrence_tensor": tensor("INT8", 1, 5, 20), "zero_point_tensor": tensor("INT8", 1, 20)},
+    ],
+    "data type": [
+        {"zero_point_tensor": tensor("UINT8", 1, 20)},
+        {
+            "recurrence_tensor": tensor("INT8", 1, 5, 20),
+            "scale_tensor": tensor("FLOAT32", 1, 20),
+            "zero_point_tensor": tensor("UINT8", 1, 20),
+        },
+    ],
+    "too large": [
+        {
+            "recurrence_tensor": repeated(1, HUGE, 4 * HUGE),
+            "input_tensor": repeated(3, 1, 4 * HUGE),
+            "sequence_tensor": repeated(3, 1, 1, HUGE),
+            "single_tensor": None,
+            "cell_single_tensor": None,
+        }
+    ],
 }
+CASES = [(message, index) for message, cases in REFUSED.items() for index in range(len(cases))]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("direction", [0, 3])
-def test_refusals(devices: Devices, random_numbers: np.random.Generator, case: str, direction: int) -> None:
-    tensors = plain(random_numbers, "LSTM", "float32", 1, 3, 2, 5) | REFUSED[case]
-    owned = [name for name in OWNED if tensors[name] is not None]
-    with pytest.raises(ValueError, match="LSTM"):
+@pytest.mark.parametrize(("message", "index"), CASES)
+def test_refusals(devices: Devices, random_numbers: np.random.Generator, message: str, index: int) -> None:
+    tensors = plain(random_numbers, "LSTM", "float32", 1, 3, 2, 5) | REFUSED[message][index]
+    outputs = [name for name in OUTPUTS["LSTM"] if tensors[name] is not None]
+    device, attributes = next(iter(devices.values())), {"direction": [0]}
+    with pytest.raises(ValueError, match=f"LSTM: .*{message}"):
+        run_native(device, "LSTM", tensors, attributes, outputs=outputs, owned=owned_of(tensors))
+
+
+@pytest.mark.parametrize("direction", [-1, 3])
+def test_directions_that_there_are_none(devices: Devices, random_numbers: np.random.Generator, direction: int) -> None:
+    tensors = plain(random_numbers, "GRU", "float32", 1, 3, 2, 5)
+    with pytest.raises(ValueError, match="GRU: direction is out of range"):
         run_native(
             next(iter(devices.values())),
-            "LSTM",
+            "GRU",
             tensors,
             {"direction": [direction]},
-            outputs=OUTPUTS["LSTM"],
-            owned=owned,
+            outputs=OUTPUTS["GRU"],
+            owned=owned_of(tensors),
         )
 
 
-def test_matrices_that_are_not_owned(devices: Devices, random_numbers: np.random.Generator) -> None:
-    tensors = plain(random_numbers, "GRU", "float32", 1, 3, 2, 5)
-    with pytest.raises(ValueError, match="GRU: the recurrence is owned"):
-        run_native(next(iter(devices.values())), "GRU", tensors, {"direction": [0]}, outputs=OUTPUTS["GRU"])
+def test_biases_of_another_length(devices: Devices, random_numbers: np.random.Generator) -> None:
+    tensors = plain(random_numbers, "GRU", "float32", 1, 3, 2, 5) | {"bias_tensor": tensor("FLOAT32", 1, 6)}
+    device, attributes = next(iter(devices.values())), {"direction": [0]}
+    with pytest.raises(ValueError, match=r"GRU: .*tensor 5"):
+        run_native(device, "GRU", tensors, attributes, outputs=OUTPUTS["GRU"], owned=owned_of(tensors))
+
+
+@pytest.mark.parametrize("bound", OWNED)
+def test_parameters_that_are_not_owned(devices: Devices, random_numbers: np.random.Generator, bound: str) -> None:
+    tensors = plain(random_numbers, "GRU", "uint8", 1, 3, 2, 5)
+    tensors["zero_point_tensor"] = packed(np.full((1, 15), 128, np.uint8))
+    device, attributes = next(iter(devices.values())), {"direction": [0]}
+    owned = [name for name in OWNED if name != bound]
+    with pytest.raises(ValueError, match="GRU: the recurrence and its parameters are owned"):
+        run_native(device, "GRU", tensors, attributes, outputs=OUTPUTS["GRU"], owned=owned)

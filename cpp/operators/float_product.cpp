@@ -5,6 +5,7 @@
 // meets it with its rows; a few rows read columns that are neighbours in place. A b that is owned is packed once, and
 // its blocks are read where they lie.
 #include <algorithm>
+#include <stdexcept>
 
 #include "operators/convolution_algorithm.h"
 #include "operators/float_panels.h"
@@ -30,6 +31,10 @@ class FloatProduct final : public CompiledOperator {
         row_tiles_(divide_up(geometry_.m, kTileRows)),
         column_tiles_(divide_up(geometry_.n, tile_columns())),
         tasks_(geometry_.products() * row_tiles_ * column_tiles_) {
+    // A broadcast tensor can be of sizes that no memory has. An element becomes a row of a panel at most: 256 bytes.
+    if (owned_ && desc().tensor(kB).element_count() > INT64_MAX / 1024) {
+      throw std::invalid_argument(desc().type + ": b is too large to be packed");
+    }
     BufferLayout own;
     own.take(packs_b() ? as_size(kBlockTerms * kFloatPanelColumns) : 0, sizeof(float));
     a_values_ = own.take(packs_a() ? as_size(kTileRows * kBlockTerms) : 0, sizeof(float));
@@ -39,8 +44,9 @@ class FloatProduct final : public CompiledOperator {
 
   std::size_t temporary_size() const override { return as_size(participants()) * participant_size_; }
   std::string describe() const override {
-    return "algorithm: float32 product, k in order\nkernel: float_product\ntile: " + std::to_string(kTileRows) +
-           " rows, " + std::to_string(tile_columns()) + " columns, on " + std::to_string(participants()) + " threads";
+    return std::string("algorithm: float32 product, k in order") + (owned_ ? ", b packed once" : "") +
+           "\nkernel: float_product\ntile: " + std::to_string(kTileRows) + " rows, " + std::to_string(tile_columns()) +
+           " columns, on " + std::to_string(participants()) + " threads";
   }
 
  protected:

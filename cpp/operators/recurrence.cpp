@@ -1,4 +1,5 @@
-// LSTM, GRU: the steps of recurrent layers whose input's products with the weights are there. Of graphs alone.
+// LSTM, GRU: the steps of recurrent layers whose input's products with the weights are there (DirectML's operators of
+// these names multiply them as well). Of graphs alone.
 //
 // Tensors, of T steps, B sequences, D directions, a state of H floats and a cell of P parts (recurrent_cell.h):
 //
@@ -15,7 +16,6 @@
 // Attribute direction: 0 forward, 1 backward, 2 both. A backward direction begins with the last step; its states lie
 // where the input of their step does.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
@@ -46,14 +46,14 @@ enum Tensor : std::size_t {
   kCellSingle
 };
 
-struct CellRow {
+struct RecurrentKind {
   RecurrentCell cell;
   std::int64_t parts;
   bool has_cell_state;
 };
-constexpr CellRow kLstm = {lstm_cell, 4, true}, kGru = {gru_cell, 3, false};
+constexpr RecurrentKind kLstm = {lstm_cell, 4, true}, kGru = {gru_cell, 3, false};
 
-constexpr std::int64_t kBackward = 1, kBoth = 2;
+constexpr std::int64_t kBackward = 1, kBidirectional = 2;
 
 // The same tensor, row-major without gaps.
 TensorLayout packed(TensorLayout layout) {
@@ -83,16 +83,16 @@ void check_sizes(const OperatorDesc& desc, std::size_t tensor, std::initializer_
 
 class Recurrence final : public CompiledOperator {
  public:
-  Recurrence(OperatorDesc operator_desc, ExecutionTarget execution_target, const CellRow& cell)
+  Recurrence(OperatorDesc operator_desc, ExecutionTarget execution_target, const RecurrentKind& kind)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        cell_(cell),
+        kind_(kind),
         direction_(static_cast<std::int64_t>(index_attribute(desc(), "direction", 3))),
         sizes_(checked_sizes()),
         product_(make_recurrent_product(sizes_, desc().tensor(kRecurrence), target())) {
     plan_copies();
     BufferLayout scratch;
     states_ = scratch.take(sizes_.states(), sizeof(float));
-    cells_ = scratch.take(cell_.has_cell_state ? sizes_.states() : 0, sizeof(float));
+    cells_ = scratch.take(kind_.has_cell_state ? sizes_.states() : 0, sizeof(float));
     bias_ = scratch.take(bias_copy_ ? as_size(sizes_.directions * sizes_.hidden) : 0, sizeof(float));
     sums_ = scratch.take(sizes_.sums(), sizeof(float));
     input_ = scratch.take(input_copy_ ? as_size(steps_) * sizes_.sums() : 0, sizeof(float));
@@ -134,8 +134,8 @@ class Recurrence final : public CompiledOperator {
   void run(const TensorPointers& tensors) const override;
 
  private:
-  // Floats of states that pay for waking a thread.
-  static constexpr std::int64_t kStatesOfTask = 1024;
+  // Floats of states that a task computes, in some microseconds.
+  static constexpr std::int64_t kStatesOfTask = 2048;
 
   bool has(std::size_t tensor) const { return tensor < desc().tensors.size() && desc().tensors[tensor].has_value(); }
   RecurrentSizes checked_sizes();
@@ -143,7 +143,7 @@ class Recurrence final : public CompiledOperator {
   void finish_step(std::int64_t step, const float* input, const float* bias, std::uint8_t* scratch,
                    float* sequence) const;
 
-  CellRow cell_;
+  RecurrentKind kind_;
   std::int64_t direction_, steps_ = 0;
   RecurrentSizes sizes_;
   std::unique_ptr<RecurrentProduct> product_;
@@ -157,43 +157,41 @@ class Recurrence final : public CompiledOperator {
 
 RecurrentSizes Recurrence::checked_sizes() {
   const TensorLayout &input = desc().tensor(kInput), &recurrence = desc().tensor(kRecurrence);
-  const RecurrentSizes sizes = {.directions = direction_ == kBoth ? 2 : 1,
+  const RecurrentSizes sizes = {.directions = direction_ == kBidirectional ? 2 : 1,
                                 .sequences = input.sizes[1],
                                 .hidden = recurrence.sizes[1],
                                 .columns = recurrence.sizes[2]};
   const std::int64_t directions = sizes.directions, sequences = sizes.sequences, hidden = sizes.hidden;
   steps_ = input.sizes[0];
-  // Broadcast tensors can be of sizes that no memory has. What is below is far from overflow, packed and in bytes too.
+  // Broadcast tensors can be of sizes that no memory has. A step is far from overflow then, packed and in bytes too;
+  // the elements of all steps have been counted, and BufferLayout counts their bytes.
   std::int64_t products = 0;
   if (__builtin_mul_overflow(recurrence.element_count(), sequences, &products) || products > INT64_MAX / 1024) {
     throw std::invalid_argument(desc().type + ": the recurrence is too large");
   }
-  check_sizes(desc(), kRecurrence, {directions, hidden, cell_.parts * hidden});
+  check_sizes(desc(), kRecurrence, {directions, hidden, kind_.parts * hidden});
   check_sizes(desc(), kInput, {steps_, sequences, directions * sizes.columns});
   check_sizes(desc(), kSequence, {steps_, directions, sequences, hidden});
   const bool is_of_codes = recurrence.type != DataType::float32;
-  if (has(kScale) != is_of_codes || (has(kZeroPoint) && !is_of_codes)) {
+  if (has(kScale) != is_of_codes) {
     throw std::invalid_argument(desc().type + ": a recurrence of codes, and no other, has scales");
   }
   for (const std::size_t parameter : {kRecurrence, kScale, kZeroPoint}) {
     if (!has(parameter)) continue;
     if (parameter != kRecurrence) check_sizes(desc(), parameter, {directions, sizes.columns});
-    if (!desc().tensor(parameter).owned) throw std::invalid_argument(desc().type + ": the recurrence is owned");
+    if (!desc().tensor(parameter).owned)
+      throw std::invalid_argument(desc().type + ": the recurrence and its parameters are owned");
   }
   if (has(kZeroPoint) && desc().tensor(kZeroPoint).type != recurrence.type) {
     throw std::invalid_argument(desc().type + ": the zero point is of the recurrence's data type");
   }
-  for (const std::size_t state : {kHiddenInit, kSingle}) {
+  for (const std::size_t state : {kHiddenInit, kSingle, kCellSingle}) {
     if (has(state)) check_sizes(desc(), state, {directions, sequences, hidden});
   }
-  if (has(kCellInitOrBias) && cell_.has_cell_state) {
+  if (has(kCellInitOrBias) && kind_.has_cell_state) {
     check_sizes(desc(), kCellInitOrBias, {directions, sequences, hidden});
   } else if (has(kCellInitOrBias)) {
     check_sizes(desc(), kCellInitOrBias, {directions, hidden});
-  }
-  if (has(kCellSingle)) {
-    if (!cell_.has_cell_state) throw std::invalid_argument(desc().type + ": it has one state");
-    check_sizes(desc(), kCellSingle, {directions, sequences, hidden});
   }
   return sizes;
 }
@@ -206,7 +204,7 @@ void Recurrence::plan_copies() {
     if (has(tensor)) copy.emplace(desc().tensor(tensor), packed(desc().tensor(tensor)), target());
   };
   from(hidden_init_copy_, kHiddenInit);
-  from(cell_.has_cell_state ? cell_init_copy_ : bias_copy_, kCellInitOrBias);
+  from(kind_.has_cell_state ? cell_init_copy_ : bias_copy_, kCellInitOrBias);
   to(single_copy_, kSingle);
   to(cell_single_copy_, kCellSingle);
   if (!is_packed(desc().tensor(kInput))) from(input_copy_, kInput);
@@ -220,7 +218,7 @@ void Recurrence::run(const TensorPointers& tensors) const {
     std::memset(scratch + offset, 0, sizes_.states() * sizeof(float));
   };
   begin(hidden_init_copy_, tensors[kHiddenInit], states_);
-  if (cell_.has_cell_state) begin(cell_init_copy_, tensors[kCellInitOrBias], cells_);
+  if (kind_.has_cell_state) begin(cell_init_copy_, tensors[kCellInitOrBias], cells_);
   if (bias_copy_) bias_copy_->run(tensors[kCellInitOrBias], scratch + bias_);
   if (input_copy_) input_copy_->run(tensors[kInput], scratch + input_);
 
@@ -243,7 +241,7 @@ void Recurrence::run(const TensorPointers& tensors) const {
 void Recurrence::finish_step(std::int64_t step, const float* input, const float* bias, std::uint8_t* scratch,
                              float* sequence) const {
   const std::int64_t rows = sizes_.directions * sizes_.sequences, hidden = sizes_.hidden;
-  const std::int64_t rows_of_task = std::max<std::int64_t>(kStatesOfTask / hidden, 1);
+  const std::int64_t rows_of_task = divide_up(kStatesOfTask, hidden);
   parallel_for(as_size(divide_up(rows, rows_of_task)), target().num_threads, [&](std::size_t task, int) noexcept {
     const std::int64_t first = static_cast<std::int64_t>(task) * rows_of_task;
     for (std::int64_t row = first; row < std::min(first + rows_of_task, rows); ++row) {
@@ -251,12 +249,12 @@ void Recurrence::finish_step(std::int64_t step, const float* input, const float*
       const bool is_backward = direction_ == kBackward || direction == 1;
       const std::int64_t time = is_backward ? steps_ - 1 - step : step;
       float* state = reinterpret_cast<float*>(scratch + states_) + row * hidden;
-      cell_.cell(
+      kind_.cell(
           *target().kernels().float_functions,
           {.input = input + ((time * sizes_.sequences + number) * sizes_.directions + direction) * sizes_.columns,
            .sums = reinterpret_cast<float*>(scratch + sums_) + row * sizes_.columns,
            .hidden = state,
-           .cell = cell_.has_cell_state ? reinterpret_cast<float*>(scratch + cells_) + row * hidden : nullptr,
+           .cell_state = kind_.has_cell_state ? reinterpret_cast<float*>(scratch + cells_) + row * hidden : nullptr,
            .bias = bias == nullptr ? nullptr : bias + direction * hidden,
            .length = as_size(hidden)});
       std::memcpy(sequence + (time * rows + row) * hidden, state, as_size(hidden) * sizeof(float));

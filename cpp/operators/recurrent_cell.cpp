@@ -4,13 +4,14 @@ namespace dmlcpu {
 namespace {
 
 // In place of a.
-void combine(const FloatFunctionKernels& kernels, FloatBinary function, float* a, const float* b, std::size_t count) {
+void combine(const FloatFunctionKernels& kernels, FloatBinary function, float* a, const float* b,
+             std::size_t count) noexcept {
   kernels.binary[static_cast<std::size_t>(function)](
       {.a = a, .b = b, .a_repeats = false, .b_repeats = false, .output = a, .count = count});
 }
 
 void apply(const FloatFunctionKernels& kernels, FloatUnary function, const float* input, float* output,
-           std::size_t count) {
+           std::size_t count) noexcept {
   kernels.unary[static_cast<std::size_t>(function)](
       {.input = input, .output = output, .count = count, .alpha = 0.0F, .beta = 0.0F});
 }
@@ -23,10 +24,10 @@ void lstm_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) n
   combine(kernels, FloatBinary::add, step.sums, step.input, 4 * length);
   apply(kernels, FloatUnary::sigmoid, step.sums, step.sums, 3 * length);
   apply(kernels, FloatUnary::tanh, g, g, length);
-  combine(kernels, FloatBinary::multiply, step.cell, f, length);
+  combine(kernels, FloatBinary::multiply, step.cell_state, f, length);
   combine(kernels, FloatBinary::multiply, i, g, length);
-  combine(kernels, FloatBinary::add, step.cell, i, length);
-  apply(kernels, FloatUnary::tanh, step.cell, step.hidden, length);
+  combine(kernels, FloatBinary::add, step.cell_state, i, length);
+  apply(kernels, FloatUnary::tanh, step.cell_state, step.hidden, length);
   combine(kernels, FloatBinary::multiply, step.hidden, o, length);
 }
 

@@ -18,7 +18,7 @@ struct RecurrentStep {
   const float* input;  // the parts of the input's products with their weights, biases added
   float* sums;         // the parts of the state's products; written over
   float* hidden;       // the state, read and written
-  float* cell;         // LSTM: the other one; GRU: null
+  float* cell_state;   // LSTM: the other one; GRU: null
   const float* bias;   // GRU: of n's sums, null where there is none; LSTM: null
   std::size_t length;  // of the state, and of each part
 };

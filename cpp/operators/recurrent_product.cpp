@@ -14,6 +14,9 @@
 namespace dmlcpu {
 namespace {
 
+// Multiplications of a step that pay for waking a thread: some 10 us of them.
+constexpr std::int64_t kLeastShared = 1 << 18, kLeastSharedOfCodes = 1 << 20;
+
 class FloatRecurrentProduct final : public RecurrentProduct {
  public:
   FloatRecurrentProduct(const RecurrentSizes& sizes, const TensorLayout& matrices, const ExecutionTarget& target)
@@ -21,10 +24,7 @@ class FloatRecurrentProduct final : public RecurrentProduct {
         direction_stride_(matrices.strides[0]),
         strides_{{0, 0}, matrices.strides[1], matrices.strides[2]},
         target_(target),
-        panels_(divide_up(sizes.columns, kFloatPanelColumns)),
-        threads_(
-            sizes.directions * sizes.sequences * sizes.hidden * sizes.columns < kLeastShared ? 1 : target.num_threads) {
-  }
+        panels_(divide_up(sizes.columns, kFloatPanelColumns)) {}
 
   std::size_t packed_size() const override { return as_size(sizes_.directions * matrix_floats()) * sizeof(float); }
   void pack(const void* matrices, std::uint8_t* packed) const override {
@@ -42,7 +42,7 @@ class FloatRecurrentProduct final : public RecurrentProduct {
   void run(const float* states, const std::uint8_t* packed, const std::uint8_t*, float* sums,
            std::uint8_t*) const override {
     const auto* matrices = reinterpret_cast<const float*>(packed);
-    parallel_for(as_size(sizes_.directions * panels_), threads_, [&](std::size_t task, int) noexcept {
+    parallel_for(as_size(sizes_.directions * panels_), target_.num_threads, [&](std::size_t task, int) noexcept {
       const std::int64_t direction = static_cast<std::int64_t>(task) / panels_;
       const std::int64_t column = static_cast<std::int64_t>(task) % panels_ * kFloatPanelColumns;
       multiply(states + direction * sizes_.sequences * sizes_.hidden,
@@ -53,13 +53,12 @@ class FloatRecurrentProduct final : public RecurrentProduct {
   }
 
   std::string describe() const override {
-    return "product: float32, k in order, on " + std::to_string(threads_) +
-           " threads\nkernel: " + kernel_words(target_, "float_product");
+    return "product: float32, k in order, on " +
+           counted(std::min<std::int64_t>(target_.num_threads, sizes_.directions * panels_), "thread") +
+           "\nkernel: " + kernel_words(target_, "float_product");
   }
 
  private:
-  // Multiplications of a step that pay for waking a thread.
-  static constexpr std::int64_t kLeastShared = 1 << 18;
   // Rows of a panel that several sequences meet in a level-1 cache.
   static constexpr std::int64_t kBlockTerms = 128;
 
@@ -85,7 +84,6 @@ class FloatRecurrentProduct final : public RecurrentProduct {
   MatrixStrides strides_;
   ExecutionTarget target_;
   std::int64_t panels_;
-  int threads_;
 };
 
 MatrixProductDesc product_desc(const RecurrentSizes& sizes, const TensorLayout& matrices,
@@ -125,6 +123,7 @@ class QuantizedRecurrentProduct final : public RecurrentProduct {
     packed_direction_ = packed.size();
     prepared.take(columns, sizeof(float));
     zero_points_ = prepared.take(columns, sizeof(std::int32_t));
+    has_zero_points_ = prepared.take(1);
     prepared_direction_ = prepared.size();
     codes_ = scratch.take(rows * as_size(sizes.hidden));
     row_multipliers_ = scratch.take(rows, sizeof(float));
@@ -168,8 +167,9 @@ class QuantizedRecurrentProduct final : public RecurrentProduct {
   ExecutionTarget target_;
   MatrixProductDesc desc_;
   MatrixProduct product_;
-  // Of a direction: bytes of its packed matrix, and of its multipliers and the zero points behind them.
-  std::size_t packed_direction_ = 0, prepared_direction_ = 0, zero_points_ = 0;
+  // Of a direction: bytes of its packed matrix, and of its multipliers; behind these the zero points, and whether any
+  // of them is not 0.
+  std::size_t packed_direction_ = 0, prepared_direction_ = 0, zero_points_ = 0, has_zero_points_ = 0;
   // Offsets into the scratch memory.
   std::size_t codes_ = 0, row_multipliers_ = 0, row_zero_points_ = 0, product_scratch_ = 0, scratch_size_ = 0;
 };
@@ -189,6 +189,7 @@ void QuantizedRecurrentProduct::prepare(const RecurrentParameters& parameters, s
                                     ? std::uint8_t{0}
                                     : parameters.zero_point[place(*parameters.zero_point_layout)];
       zero_points[column] = static_cast<std::int8_t>(code ^ desc_.b_flip);
+      if (zero_points[column] != 0) own[has_zero_points_] = 1;
     }
   }
 }
@@ -211,11 +212,9 @@ void QuantizedRecurrentProduct::run_direction(const float* states, const std::ui
   std::fill_n(row_multipliers, sizes_.sequences, codes.scale);
   std::fill_n(row_zero_points, sizes_.sequences, static_cast<std::int32_t>(codes.zero_point));
   const auto* zero_points = reinterpret_cast<const std::int32_t*>(prepared + zero_points_);
-  const bool are_all_0 =
-      std::all_of(zero_points, zero_points + sizes_.columns, [](std::int32_t code) { return code == 0; });
   product_.run({.a = scratch + codes_,
                 .b = packed,
-                .parameters = {.b_zero_point = are_all_0 ? nullptr : zero_points,
+                .parameters = {.b_zero_point = prepared[has_zero_points_] == 0 ? nullptr : zero_points,
                                .column_multiplier = reinterpret_cast<const float*>(prepared),
                                .a_zero_point = codes.zero_point == 0.0F ? nullptr : row_zero_points,
                                .row_multiplier = row_multipliers,
@@ -230,8 +229,12 @@ void QuantizedRecurrentProduct::run_direction(const float* states, const std::ui
 
 std::unique_ptr<RecurrentProduct> make_recurrent_product(const RecurrentSizes& sizes, const TensorLayout& matrices,
                                                          const ExecutionTarget& target) {
-  if (matrices.type == DataType::float32) return std::make_unique<FloatRecurrentProduct>(sizes, matrices, target);
-  return std::make_unique<QuantizedRecurrentProduct>(sizes, matrices, target);
+  const bool is_float = matrices.type == DataType::float32;
+  const std::int64_t products = sizes.directions * sizes.sequences * sizes.hidden * sizes.columns;
+  const bool is_shared = products >= (is_float ? kLeastShared : kLeastSharedOfCodes);
+  const ExecutionTarget own = {target.isa, is_shared ? target.num_threads : 1};
+  if (is_float) return std::make_unique<FloatRecurrentProduct>(sizes, matrices, own);
+  return std::make_unique<QuantizedRecurrentProduct>(sizes, matrices, own);
 }
 
 }  // namespace dmlcpu

@@ -6,7 +6,7 @@
 // Of FLOAT32 matrices, chains of fused multiply-adds with k ascending, begun at 0 (kernels/float_product). Of codes,
 // what DYNAMIC_QUANTIZE_LINEAR, to UINT8, of all states of a direction and MATRIX_MULTIPLY_INTEGER_TO_FLOAT compute.
 //
-// Matrices are packed once: steps read them one after the other, as long as there are any.
+// A matrix is packed once; every step reads all of it.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,8 @@ from reference.matrix_multiply_integer_to_float import chain_of_products, matrix
 __all__ = ["gru", "lstm"]
 
 Array = NDArray[Any]
-Cell = Callable[[FloatArray, FloatArray, list[FloatArray]], list[FloatArray]]
+# Of a direction: the input's products, the states' and these become the states after the step.
+Cell = Callable[[int, FloatArray, FloatArray, list[FloatArray]], list[FloatArray]]
 
 
 def recurrent_sums(
@@ -51,7 +52,7 @@ def recur(
         for time in reversed(times) if direction == 1 or index == 1 else times:
             parameters = [None if parameter is None else parameter[index] for parameter in (scale, zero_point)]
             sums = recurrent_sums(own[0], recurrence[index], *parameters)
-            own = cell(of_direction[time], sums, own)
+            own = cell(index, of_direction[time], sums, own)
             sequence[time, index] = own[0]
         for state, values in zip(last, own, strict=True):
             state[index] = values
@@ -68,7 +69,7 @@ def lstm(
     cell: FloatArray,
     direction: int,
 ) -> list[FloatArray]:
-    def step(inputs: FloatArray, sums: FloatArray, states: list[FloatArray]) -> list[FloatArray]:
+    def step(index: int, inputs: FloatArray, sums: FloatArray, states: list[FloatArray]) -> list[FloatArray]:
         i, o, f, g = np.split(sums + inputs, 4, axis=1)
         memory = states[1] * logistic(f) + logistic(i) * hyperbolic_tangent(g)
         return [hyperbolic_tangent(memory) * logistic(o), memory]
@@ -86,15 +87,13 @@ def gru(
     bias: FloatArray | None,
     direction: int,
 ) -> list[FloatArray]:
-    """`bias`, {D, 1, H}, is of the last part of the state's products."""
+    """`bias`, {D, H}, is of the last part of the state's products."""
     length = recurrence.shape[1]
-    if bias is None:
-        bias = np.full((recurrence.shape[0], 1, length), -0.0, np.float32)
-    index = iter(np.repeat(np.arange(recurrence.shape[0]), input.shape[0]))
 
-    def step(inputs: FloatArray, sums: FloatArray, states: list[FloatArray]) -> list[FloatArray]:
+    def step(index: int, inputs: FloatArray, sums: FloatArray, states: list[FloatArray]) -> list[FloatArray]:
         z, r = np.split(logistic(sums[:, : 2 * length] + inputs[:, : 2 * length]), 2, axis=1)
-        n = hyperbolic_tangent((sums[:, 2 * length :] + bias[next(index)]) * r + inputs[:, 2 * length :])
+        last = sums[:, 2 * length :] if bias is None else sums[:, 2 * length :] + bias[index]
+        n = hyperbolic_tangent(last * r + inputs[:, 2 * length :])
         return [states[0] * z + n * (np.float32(1) - z)]
 
     return recur(step, input, recurrence, scale, zero_point, [hidden], direction)

@@ -129,6 +129,8 @@ def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
 
 def _reference(part: ForeignPart, refusal: str) -> tuple[str, Any]:
     """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
+    if any(node.operator in ("RNN", "GRU", "LSTM") for node in part.nodes):
+        raise InvalidModelError(refusal)  # the evaluator passes over some of their attributes
     try:
         onnx.shape_inference.infer_shapes(part.model, check_type=True, strict_mode=True)
         return "onnx.reference", ReferenceEvaluator(part.model)

@@ -131,6 +131,8 @@ def _reshaped(array: Array, shape: Array) -> Array | None:
     """Return an array in another shape, in which 0 is the length that it has there; None where it has none so."""
     try:
         lengths = [length or array.shape[axis] for axis, length in enumerate(shape.tolist())]
+        if min(lengths, default=0) < -1:
+            raise NotNative(f"a shape of {lengths}")
         return array.reshape(lengths)
     except (LookupError, TypeError, ValueError):  # the evaluator says what is wrong with it
         return None

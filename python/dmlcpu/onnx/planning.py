@@ -40,12 +40,15 @@ _ANCHORS: Final = frozenset(
         "MatMulInteger",
         "MatMulIntegerToFloat",
         "DynamicQuantizeMatMul",
+        "DynamicQuantizeLSTM",
     }
 )
 # Of constants they are left to a run: constant codes keep their scales, and nothing folds the last one.
 _COMPUTED_OF_CONSTANTS: Final = _ANCHORS | {"LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 _MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+# Layers that onnxruntime ends the process on where there is nothing to compute.
+_RECURRENT: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM"})
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -219,6 +222,8 @@ class _Planner:
             self._lowering.node = node
             try:
                 results = self._results(node)
+                if len(results) < len([*filter(None, node.outputs)]):  # what has been added for it is read by nothing
+                    raise NotNative("more outputs than its operator has")
             except NotNative as reason:
                 reasons[node.name] = str(reason)
                 rest.append(node)
@@ -240,15 +245,12 @@ class _Planner:
             raise NotNative("no inputs")
         try:
             followed = self._followed(node, inputs)
-            results = rule(self._lowering, node, inputs) if followed is None else [followed]
+            return rule(self._lowering, node, inputs) if followed is None else [followed]
         except InvalidModelError:  # a rule has said what is wrong
             raise
         except _MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
-        if len(results) < len([*filter(None, node.outputs)]):  # what has been added for it is read by nothing
-            raise NotNative("more outputs than its operator has")
-        return results
 
     def _followed(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Return what a node and an input of it are together, where the input knows."""
@@ -307,11 +309,10 @@ class _Planner:
         self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool
     ) -> tuple[str, ...]:
         for node in taken:
-            if _ends_onnxruntime(node.proto):
+            if (lacking := self._lacking(node)) is not None:
                 reason = reasons.get(node.name, "it follows a node without a kernel")
-                raise InvalidModelError(
-                    f"node {node}: it has no bias, without which onnxruntime cannot run it ({reason})"
-                )
+                wrong = f"it has no {lacking}, without which onnxruntime cannot run it"
+                raise InvalidModelError(f"node {node}: {wrong} ({reason})")
         made = {name for node in taken for name in node.outputs if name}
         read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
@@ -335,6 +336,13 @@ class _Planner:
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
         return unknown if rest else ()
+
+    def _lacking(self, node: Node) -> str | None:
+        """Return what a node lacks without which onnxruntime ends the process, if it does."""
+        if _ends_onnxruntime(node.proto):
+            return "bias"
+        value = self._values.get(node.inputs[0]) if node.inputs and node.operator in _RECURRENT else None
+        return "steps or sequences" if isinstance(value, Tensor) and 0 in value.shape else None
 
     def _learn(self, model: onnx.ModelProto, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""

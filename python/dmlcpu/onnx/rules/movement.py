@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
 __all__ = [
@@ -230,7 +230,7 @@ def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
         starts, shape = [0] * len(value.shape), list(value.shape)
         starts[axis], shape[axis] = sum(lengths[:index]), length
         parts.append(sliced(lowering, value, starts, (1,) * len(shape), shape))
-    return [part for part, name in zip(parts, node.outputs, strict=True) if name]
+    return written(node, parts)
 
 
 def expand(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

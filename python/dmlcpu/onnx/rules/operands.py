@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative
+from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Parameters, Tensor, Value
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "on_floats",
     "parameters_of",
     "present",
+    "written",
 ]
 
 CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.int8))
@@ -35,6 +37,11 @@ def present(value: Value | None) -> Value:
     if value is None:
         raise NotNative("an operand is absent")
     return value
+
+
+def written(node: Node, results: Sequence[Value]) -> list[Value]:
+    """Return those of an operator's results, in its order, that a node has names for."""
+    return [value for value, name in zip(results, node.outputs, strict=False) if name]
 
 
 def constant(value: Value | None, what: str) -> Array:

@@ -13,7 +13,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value
 
 __all__ = ["RULES"]
@@ -146,7 +146,7 @@ def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Val
     ones = (1,) * rank
     outputs = [(np.uint8, floats.shape), (np.float32, ones), (np.uint8, ones)]
     codes, scale, zero_point = lowering.emit_several("DYNAMIC_QUANTIZE_LINEAR", [floats], outputs)
-    return [codes, lowering.reshaped(scale, ()), lowering.reshaped(zero_point, ())]
+    return written(node, [codes, lowering.reshaped(scale, ()), lowering.reshaped(zero_point, ())])
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -6,16 +6,18 @@ operator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, dynamically_quantized, float_product
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present
+from dmlcpu.onnx.rules.movement import transposed
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present, written
 from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value
 
 __all__ = ["RULES"]
@@ -75,22 +77,44 @@ class _Layer:
         return product if self.bias is None else on_floats(lowering, _ADD, product, Constant(self.bias))
 
 
-def _direction(node: Node, activations: Sequence[bytes]) -> int:
-    """Return the direction of a layer that is like those with a kernel.
+_Inputs: TypeAlias = Sequence[Value | None]
+
+
+def _with_sequences_first(layer: Callable[[Lowering, Node, _Inputs], list[Tensor]]) -> Rule:
+    """Return the rule of a layer whose sequences may come before its steps, and before the directions of states."""
+
+    @wraps(layer)
+    def rule(lowering: Lowering, node: Node, inputs: _Inputs) -> Sequence[Value]:
+        if not node.attributes.get("layout", 0):
+            return written(node, layer(lowering, node, inputs))
+        steps_first = [
+            value if value is None or index not in (0, 5, 6) else transposed(lowering, value, (1, 0, 2))
+            for index, value in enumerate(inputs)
+        ]
+        states, *last = layer(lowering, node, steps_first)
+        results = [transposed(lowering, states, (2, 0, 1, 3))]
+        return written(node, results + [transposed(lowering, state, (1, 0, 2)) for state in last])
+
+    return rule
+
+
+def _direction(node: Node, activations: Sequence[bytes], length: int) -> int:
+    """Return the direction of a layer, of a state of some length, that is like those with a kernel.
 
     Raises:
-        NotNative: It has other functions, or bounds, or its axes in another order.
+        NotNative: It has other functions, or bounds.
     """
     attributes = node.attributes
     name = attributes.get("direction", b"forward")
-    if name not in _DIRECTIONS:
-        raise NotNative(f"a layer of direction {name!r}")
+    if name not in _DIRECTIONS or attributes.get("hidden_size", length) != length:
+        raise NotNative(f"a layer of direction {name!r} and size {attributes.get('hidden_size')}")
+    direction = _DIRECTIONS[name]
     given = [function.lower() for function in attributes.get("activations", ())]
-    if given and given != [*activations] * (len(given) // len(activations)):
+    if given and given != [*activations] * (1 + direction // 2):
         raise NotNative("other functions than a cell's own")
-    if attributes.get("clip", 0) or attributes.get("input_forget", 0) or attributes.get("layout", 0):
-        raise NotNative("bounds, joined gates or sequences first")
-    return _DIRECTIONS[name]
+    if "clip" in attributes or attributes.get("input_forget", 0):
+        raise NotNative("bounds or joined gates")
+    return direction
 
 
 def _input(lowering: Lowering, value: Value | None, lengths: Value | None) -> Tensor:
@@ -102,8 +126,10 @@ def _input(lowering: Lowering, value: Value | None, lengths: Value | None) -> Te
     tensor = computed(lowering, present(value))
     if tensor.dtype != np.float32 or len(tensor.shape) != 3:
         raise NotNative(f"an input of type {tensor.dtype} and shape {tensor.shape}")
-    if lengths is not None and (constant(lengths, "the lengths of sequences") != tensor.shape[0]).any():
-        raise NotNative("sequences of their own lengths")
+    if lengths is not None:
+        array = constant(lengths, "the lengths of sequences")
+        if array.dtype != np.int32 or array.shape != tensor.shape[1:2] or (array != tensor.shape[0]).any():
+            raise NotNative("sequences of their own lengths")
     return tensor
 
 
@@ -124,11 +150,6 @@ def _state(lowering: Lowering, value: Value | None, shape: tuple[int, ...]) -> O
     return floats
 
 
-def _written(node: Node, results: Sequence[Tensor]) -> list[Value]:
-    """Return the results that a node has names for."""
-    return [value for name, value in zip(node.outputs, results, strict=False) if name]
-
-
 def _bias_of_lstm(value: Value | None, directions: int, columns: int) -> Array | None:
     """Return the sum of the two biases of each direction."""
     if value is None:
@@ -138,14 +159,15 @@ def _bias_of_lstm(value: Value | None, directions: int, columns: int) -> Array |
     return summed.reshape(-1)
 
 
-def lstm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+@_with_sequences_first
+def lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
     """LSTM without peepholes."""
-    x, weights, recurrence, bias, lengths, hidden, cell, peepholes = (*inputs, *[None] * 8)[:8]
-    if peepholes is not None:
+    x, weights, recurrence, bias, lengths, hidden, cell = (*inputs, *[None] * 7)[:7]
+    if any(value is not None for value in inputs[7:]):
         raise NotNative("peepholes")
-    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"))
     tensor, matrices = _input(lowering, x, lengths), constant(recurrence, "the recurrence")
     directions, columns, length = matrices.shape
+    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"), length)
     matrices = _floats(recurrence, "the recurrence", (1 + direction // 2, 4 * length, length))
     state = (directions, tensor.shape[1], length)
     layer = _Layer(
@@ -159,17 +181,18 @@ def lstm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
         bias=_bias_of_lstm(bias, directions, columns),
         beside=(_state(lowering, hidden, state), _state(lowering, cell, state)),
     )
-    return _written(node, layer.add(lowering))
+    return layer.add(lowering)
 
 
-def gru(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+@_with_sequences_first
+def gru(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
     """GRU that resets behind the product, as frameworks train it."""
     x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
-    if not node.attributes.get("linear_before_reset", 0):
+    if not node.attributes.get("linear_before_reset", 0) or len(inputs) > 6:
         raise NotNative("a reset before the product")
-    direction = _direction(node, (b"sigmoid", b"tanh"))
     tensor, matrices = _input(lowering, x, lengths), constant(recurrence, "the recurrence")
     directions, columns, length = matrices.shape
+    direction = _direction(node, (b"sigmoid", b"tanh"), length)
     matrices = _floats(recurrence, "the recurrence", (1 + direction // 2, 3 * length, length))
     of_inputs = within = None
     if bias is not None:
@@ -188,36 +211,38 @@ def gru(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seque
         bias=of_inputs,
         beside=(_state(lowering, hidden, (directions, tensor.shape[1], length)), within),
     )
-    return _written(node, layer.add(lowering))
+    return layer.add(lowering)
 
 
-def _codes(value: Value | None, scale: Value | None, zero_point: Value | None, shape: tuple[Any, ...]) -> Any:
-    """Return codes of directions, rows and columns, their scales and their zero points, of each column."""
-    codes = constant(value, "the weights")
+def _codes(what: str, operands: _Inputs, shape: tuple[int, ...]) -> tuple[Array, tuple[Array, Array]]:
+    """Return codes of directions, rows and columns, and the scales and zero points of their columns."""
+    codes, scales, zero_points = (constant(value, f"{what}, its scale or zero point") for value in operands)
     directions, _, columns = shape
     if codes.dtype not in CODE_TYPES or codes.shape != shape:
-        raise NotNative(f"weights of type {codes.dtype} and shape {codes.shape}")
-    parameters = []
-    for parameter, dtype in ((scale, FLOAT32), (zero_point, codes.dtype)):
-        array = constant(parameter, "a scale")
+        raise NotNative(f"{what} of type {codes.dtype} and shape {codes.shape}")
+
+    def of_columns(array: Array, dtype: np.dtype[Any]) -> Array:
         if array.dtype != dtype or array.shape not in ((directions,), (directions, columns)):
-            raise NotNative(f"scales of type {array.dtype} and shape {array.shape}")
-        parameters.append(np.broadcast_to(array.reshape(directions, -1), (directions, columns)))
-    return codes, tuple(parameters)
+            raise NotNative(f"{what} with a scale or zero point of type {array.dtype} and shape {array.shape}")
+        return np.broadcast_to(array.reshape(directions, -1), (directions, columns))
+
+    return codes, (of_columns(scales, FLOAT32), of_columns(zero_points, codes.dtype))
 
 
-def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Sequence[Value]:
     """DynamicQuantizeLSTM: weights of codes, inputs and states quantized by their range."""
     x, weights, recurrence, bias, lengths, hidden, cell, peepholes = inputs[:8]
     if peepholes is not None:
         raise NotNative("peepholes")
-    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"))
     tensor = _input(lowering, x, lengths)
     directions, length, columns = constant(recurrence, "the recurrence").shape
+    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"), length)
     if (directions, columns) != (1 + direction // 2, 4 * length):
         raise NotNative("a recurrence of another shape")
-    codes, parameters = _codes(weights, inputs[8], inputs[9], (directions, tensor.shape[2], columns))
-    matrices, of_matrices = _codes(recurrence, inputs[10], inputs[11], (directions, length, columns))
+    codes, parameters = _codes("the weights", [weights, *inputs[8:10]], (directions, tensor.shape[2], columns))
+    matrices, of_matrices = _codes("the recurrence", [recurrence, *inputs[10:12]], (directions, length, columns))
+    if codes.dtype != matrices.dtype:
+        raise NotNative(f"weights of type {codes.dtype} and a recurrence of type {matrices.dtype}")
     state = (directions, tensor.shape[1], length)
     layer = _Layer(
         operator="LSTM",
@@ -230,7 +255,7 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: Sequence[Value
         bias=_bias_of_lstm(bias, directions, columns),
         beside=(_state(lowering, hidden, state), _state(lowering, cell, state)),
     )
-    return _written(node, layer.add(lowering))
+    return written(node, layer.add(lowering))
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
