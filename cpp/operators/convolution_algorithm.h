@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <string>
 
 #include "operators/convolution_geometry.h"
@@ -92,25 +91,5 @@ std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const Co
 bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);
-
-// Hands out consecutive 64-byte aligned parts of a buffer whose size is being counted. Throws std::bad_alloc where the
-// size is beyond the address space.
-class BufferLayout {
- public:
-  std::size_t take(std::size_t count, std::size_t element_bytes = 1) {
-    std::size_t bytes = 0, padded = 0;
-    const std::size_t offset = size_;
-    if (__builtin_mul_overflow(count, element_bytes, &bytes) ||
-        __builtin_add_overflow(bytes, kAlignment - 1, &padded) ||
-        __builtin_add_overflow(size_, padded / kAlignment * kAlignment, &size_)) {
-      throw std::bad_alloc();
-    }
-    return offset;
-  }
-  std::size_t size() const { return size_; }
-
- private:
-  std::size_t size_ = 0;
-};
 
 }  // namespace dmlcpu

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "operators/buffer_layout.h"
 #include "operators/convolution_algorithm.h"
 #include "operators/padded_strips.h"
 #include "operators/plan_words.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/matrix_geometry.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/float_panels.h"
 #include "operators/matrix_geometry.h"
 #include "operators/operator_table.h"

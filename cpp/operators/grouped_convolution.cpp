@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "operators/buffer_layout.h"
 #include "operators/convolution_algorithm.h"
 #include "operators/padded_strips.h"
 #include "operators/plan_words.h"

@@ -5,7 +5,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/float_matrix_multiply.h"
 #include "operators/matrix_product.h"
 #include "operators/operator_table.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "operators/channel_planes.h"
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "operators/channel_planes.h"
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/convolution_geometry.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"

@@ -1,3 +1,4 @@
+#include "operators/buffer_layout.h"
 #include "operators/product_plan.h"
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/operator_table.h"
 #include "operators/pixel_rows.h"
 #include "operators/plan_words.h"

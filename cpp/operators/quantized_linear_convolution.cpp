@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "operators/buffer_layout.h"
 #include "operators/convolution_algorithm.h"
 #include "operators/operator_table.h"
 #include "operators/product_plan.h"

@@ -21,7 +21,7 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/recurrent_cell.h"

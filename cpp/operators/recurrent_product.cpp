@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/dynamic_codes.h"
 #include "operators/float_panels.h"
 #include "operators/matrix_product.h"

@@ -1,3 +1,4 @@
+#include "operators/buffer_layout.h"
 #include "operators/staged_convolution.h"
 
 #include <algorithm>

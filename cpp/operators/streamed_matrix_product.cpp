@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operators/convolution_algorithm.h"
+#include "operators/buffer_layout.h"
 #include "operators/matrix_product.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
