@@ -9,9 +9,9 @@
 //   channels y[p][c] = sat(rne(fma(code[p][c], factor[c], offset[c])) + output_zero_point)
 //
 // float32, each operation rounded once, n rounded to float32. Factor and offset of a row of codes follow from its
-// moments, which are exact integers: operators/quantized_layer_normalization.cpp and quantized_group_normalization.cpp
-// say how. Codes and zero points are in the offset domain of add/add.h; rne rounds half to even, sat clamps to the
-// output type and sends NaN to its lowest value.
+// moments, which are exact integers: operators/normalization/quantized_layer_normalization.cpp and
+// quantized_group_normalization.cpp say how. Codes and zero points are in the offset domain of add/add.h; rne rounds
+// half to even, sat clamps to the output type and sends NaN to its lowest value.
 //
 // Contract: count >= 1 elements are read and written, as many of weight and bias are read, nothing else; output may be
 // exactly input, and overlaps nothing otherwise; no alignment beyond the element's own. Moments: count <= 2^23. Of

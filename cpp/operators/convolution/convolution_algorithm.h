@@ -1,0 +1,95 @@
+// The ways to compute a quantized convolution, behind one interface: how the filter is packed, how much scratch
+// memory a dispatch takes, and how it runs. Chosen at compile time from the desc, by the operator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "operators/convolution/convolution_geometry.h"
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+// The input as the algorithms read it.
+struct ActivationSource {
+  const std::uint8_t* data;
+  std::uint8_t flip;        // 0x80 for INT8: makes its codes unsigned
+  std::uint8_t zero_point;  // as an unsigned code, flip applied; what taps in the padding read
+};
+
+// Arrays of an element for each output channel.
+struct ChannelParameters {
+  const std::int32_t* offset;
+  const float* multiplier;                // not read where the output is of sums
+  const std::int32_t* filter_zero_point;  // null where all are 0
+};
+
+// One dispatch. Codes and zero points are as the products see them: activations unsigned, filters signed. With codes x,
+// w and zero points xz, wz:
+//   sum (x - xz)(w - wz) + bias = sum xw - wz * sum x + offset,    offset = bias - xz * sum w + terms * xz * wz
+// all modulo 2^32, sums over every tap of the window, those in the padding included.
+struct ConvolutionDispatch {
+  ActivationSource source;
+  const std::uint8_t* filter;  // packed
+  ChannelParameters channels;  // as arrange() leaves them
+  float output_zero_point;     // in the offset domain, see kernels/gemm/gemm.h
+  std::uint8_t output_flip;
+  std::uint8_t* output;  // codes, or the bytes of 32-bit sums
+  // Null, or what is applied to codes once they and the channels beside them are there. The output has its channels
+  // innermost then, without gaps.
+  const CodesEpilogue* epilogue;
+};
+
+class ConvolutionAlgorithm {
+ public:
+  virtual ~ConvolutionAlgorithm() = default;
+  ConvolutionAlgorithm(const ConvolutionAlgorithm&) = delete;
+  ConvolutionAlgorithm& operator=(const ConvolutionAlgorithm&) = delete;
+
+  // Bytes of the packed filter. It is 64-byte aligned.
+  virtual std::size_t packed_filter_size() const = 0;
+  // flip is 0x80 for UINT8 filters, which become signed.
+  virtual void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const = 0;
+  // The sum of each output channel's filter codes, within the packed filter.
+  virtual const std::int32_t* filter_sums(const std::uint8_t* packed) const = 0;
+
+  // Brings the parameters of channels into the form that the kernels read, in arranged_size() bytes, 64-byte aligned.
+  // They depend on the packed filter and the input's zero point alone, so that they last as long as these.
+  virtual std::size_t arranged_size() const { return 0; }
+  virtual ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* /*packed_filter*/,
+                                    std::uint8_t /*input_zero_point*/, std::uint8_t* /*arranged*/) const {
+    return channels;
+  }
+
+  // Bytes of scratch memory that run() works in, 64-byte aligned.
+  virtual std::size_t scratch_size() const = 0;
+  virtual void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const = 0;
+
+  // What was chosen and why, one property a line.
+  virtual std::string describe() const = 0;
+
+ protected:
+  ConvolutionAlgorithm() = default;
+};
+
+std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
+                                                               std::uint8_t input_flip, const ExecutionTarget& target);
+// Whether every channel is a group of its own, the strip of rows that a thread keeps is below 32 MiB, and what it reads
+// is mostly taps: everything else is a product.
+bool depthwise_applies(const ConvolutionGeometry& geometry);
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
+                                                                 std::uint8_t input_flip,
+                                                                 const ExecutionTarget& target);
+// Whether the target has a kernel that reads the windows of a depthwise convolution where they stand, which is what
+// make_depthwise_convolution() takes then.
+bool depthwise_window_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const ConvolutionGeometry& geometry,
+                                                                        const ExecutionTarget& target);
+// Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, and are within the same bounds.
+bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
+                                                               std::uint8_t input_flip, const ExecutionTarget& target);
+
+}  // namespace dmlcpu

@@ -1,0 +1,64 @@
+// Implicit im2col: the operands of gemm/gemm.h, packed for one tile of output pixels at a time, and the filter, packed
+// once.
+//
+// Rows of the product are pixels, columns are output channels. k is (kernel row, kernel column, channel), so that the
+// channels of one tap are one copy from {N, H, W, C} memory.
+//
+// Activations leave as unsigned codes, filters as signed ones; see gemm.h for the flip. Taps in the padding read the
+// input's zero point, whose difference from itself is 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/kernel_table.h"
+#include "operators/convolution/convolution_algorithm.h"
+
+namespace dmlcpu {
+
+// Codes step bytes apart, flipped; the kernel's contiguous copy where they are neighbours.
+void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
+                std::uint8_t flip, std::uint8_t* target);
+
+// Columns [first, first + count) of one row of the padded input, its channels together: what both the padded planes and
+// depthwise convolutions are made of.
+void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
+                     std::int64_t image, std::int64_t padded_row, std::int64_t first, std::int64_t count,
+                     std::uint8_t* target);
+
+// count pixels from first on (in the order n, height, width) as rows of k_padded bytes; bytes from k on are 0.
+void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels& kernels,
+                          const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
+                          std::size_t k_padded, std::uint8_t* rows);
+
+// How the terms of a sum follow each other in k: segments that are each padded to whole steps of the kernel.
+struct TermOrder {
+  std::size_t segments;        // kernel rows, taps, or 1
+  std::size_t segment_terms;   // codes of a segment
+  std::size_t segment_padded;  // the same, padded
+  std::size_t k() const { return segments * segment_padded; }
+};
+
+// The filter's place in memory once packed: per group an operand of operand_size bytes, then a sum of codes for each
+// output channel, then the same of each segment where these are kept.
+struct PackedFilter {
+  TermOrder order;
+  std::size_t nr;
+  std::size_t operand_size;  // bytes a group
+  std::size_t groups, output_channels;
+  std::size_t summed_segments;  // all, or none
+
+  std::size_t sums_offset() const { return operand_size * groups; }
+  std::size_t segment_sums_offset() const { return sums_offset() + output_channels * sizeof(std::int32_t); }
+  std::size_t size() const { return segment_sums_offset() + summed_segments * output_channels * sizeof(std::int32_t); }
+};
+
+// The layout of a filter packed for these kernels. Throws std::bad_alloc if its size is beyond the address space.
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+                           bool sums_segments);
+
+// flip is 0x80 for UINT8 filters, which become signed.
+void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels, const PackedFilter& layout,
+                 const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed);
+
+}  // namespace dmlcpu

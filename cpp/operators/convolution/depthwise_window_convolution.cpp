@@ -1,0 +1,234 @@
+// Depthwise convolution of {N, H, W, C} memory by windows of 3x3 and 5x5 taps, one or two columns apart, where the
+// instruction set has a kernel for them (kernels/depthwise_window): it reads the rows of the input as they stand, and
+// makes the padding up. A task is a strip of output columns of a band of rows (operators/convolution/padded_strips.h),
+// narrow enough for the rows of a window to stay in caches close to the core.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "operators/buffer_layout.h"
+#include "operators/convolution/convolution_algorithm.h"
+#include "operators/convolution/padded_strips.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+// What the rows of a window in a strip take of the caches that are close to the core. Kernels read a block of channels
+// at a time, of which the cache lines are at most twice as many bytes.
+constexpr std::int64_t kRowsBytes = 98304, kBlockBytes = 2 * static_cast<std::int64_t>(kWindowLanes);
+// Output columns that a strip has at least, where there are as many: each strip interleaves the columns that it shares
+// with its neighbours once more.
+constexpr std::int64_t kLeastStripColumns = 16;
+// Output rows that a kernel is called for, and where stages follow that read their codes again.
+constexpr std::int64_t kRowsAtOnce = 16, kRowsBeforeStages = 4;
+// A row of padding is not larger.
+constexpr double kMostPaddingBytes = 1 << 18;
+
+std::int64_t columns_of_strip(const ConvolutionGeometry& geometry) {
+  const std::int64_t bytes_of_output =
+      geometry.stride_width * geometry.kernel_height * std::min(geometry.output_channels, kBlockBytes);
+  const std::int64_t most = std::max(kRowsBytes / bytes_of_output, kLeastStripColumns);
+  return divide_up(geometry.output_width, divide_up(geometry.output_width, most));
+}
+
+// From the first code of a row to the last.
+double row_bytes(const ConvolutionGeometry& geometry) {
+  return static_cast<double>(geometry.input_width - 1) * static_cast<double>(geometry.input.w) +
+         static_cast<double>(geometry.input_channels);
+}
+
+class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
+ public:
+  DepthwiseWindowConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
+      : geometry_(geometry),
+        target_(target),
+        strips_(geometry, target.num_threads, columns_of_strip(geometry), 1, 0),
+        channels_(as_size(geometry.output_channels)),
+        window_(as_size(geometry.kernel_height)),
+        stride_(as_size(geometry.stride_width)),
+        padding_bytes_(round_up(static_cast<std::size_t>(row_bytes(geometry)), kWindowLanes)) {
+    for (std::size_t end = 0; end < channels_; end = blocks_.back().channel + blocks_.back().channels) {
+      blocks_.push_back(next_window_block(channels_, end));
+    }
+    const std::size_t blocks = blocks_.size();
+    BufferLayout filter;
+    filter.take(blocks, window_groups(window_) * kWindowLanes * 4);
+    sums_ = filter.take(channels_, sizeof(std::int32_t));
+    filter_size_ = filter.size();
+    BufferLayout arranged;
+    offset_ = arranged.take(blocks * kWindowLanes, sizeof(std::int32_t));
+    multiplier_ = arranged.take(blocks * kWindowLanes, sizeof(float));
+    filter_zero_point_ = arranged.take(blocks * kWindowLanes, sizeof(std::int32_t));
+    arranged_size_ = arranged.size();
+  }
+
+  std::size_t packed_filter_size() const override { return filter_size_; }
+  const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
+    return reinterpret_cast<const std::int32_t*>(packed + sums_);
+  }
+  std::size_t arranged_size() const override { return arranged_size_; }
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::uint8_t,
+                            std::uint8_t* arranged) const override;
+  std::size_t scratch_size() const override { return padding_bytes_; }
+  void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
+  void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
+  std::string describe() const override;
+
+ private:
+  template <class Value>
+  const Value* order_parameters(const Value* of_channels, std::uint8_t* arranged) const;
+  std::int32_t pack_lane(const std::uint8_t* of_channel, std::uint8_t flip, std::uint8_t* codes) const;
+  void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
+                const std::uint8_t* padding) const noexcept;
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  PaddedStrips strips_;
+  std::size_t channels_, window_, stride_;
+  std::size_t padding_bytes_;  // of a row, and 64 at least
+  std::vector<WindowBlock> blocks_;
+  // Within the packed filter and the arranged parameters.
+  std::size_t sums_, filter_size_, offset_, multiplier_, filter_zero_point_, arranged_size_;
+};
+
+// The groups of a lane of a block, kWindowLanes groups apart; returns the sum of its taps.
+std::int32_t DepthwiseWindowConvolution::pack_lane(const std::uint8_t* of_channel, std::uint8_t flip,
+                                                   std::uint8_t* codes) const {
+  std::int32_t sum = 0;
+  for (std::size_t group = 0; group < window_groups(window_); ++group, codes += kWindowLanes * 4) {
+    for (std::size_t i = 0; i < 4; ++i) {
+      const WindowTap tap = window_tap(window_, stride_, group, i);
+      if (!tap.present) continue;
+      const auto row = static_cast<std::int64_t>(tap.row), column = static_cast<std::int64_t>(tap.column);
+      codes[i] = of_channel[row * geometry_.filter.h + column * geometry_.filter.w] ^ flip;
+      sum += static_cast<std::int8_t>(codes[i]);
+    }
+  }
+  return sum;
+}
+
+void DepthwiseWindowConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip,
+                                             std::uint8_t* packed) const {
+  std::memset(packed, 0, filter_size_);
+  auto* sums = reinterpret_cast<std::int32_t*>(packed + sums_);
+  std::uint8_t* of_block = packed;
+  for (const WindowBlock& block : blocks_) {
+    for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
+      const std::size_t channel = block.channel + window_lane_channel(block.channels, lane);
+      const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
+      sums[channel] = pack_lane(of_channel, flip, of_block + lane * 4);
+    }
+    of_block += window_groups(window_) * kWindowLanes * 4;
+  }
+}
+
+template <class Value>
+const Value* DepthwiseWindowConvolution::order_parameters(const Value* of_channels, std::uint8_t* arranged) const {
+  // Four neighbouring lanes are neighbouring channels.
+  std::uint8_t* ordered = arranged;
+  for (const WindowBlock& block : blocks_) {
+    for (std::size_t lane = 0; lane < kWindowLanes; lane += 4, ordered += 4 * sizeof(Value)) {
+      const std::size_t channel = block.channel + window_lane_channel(block.channels, lane);
+      std::memcpy(ordered, of_channels + channel, 4 * sizeof(Value));
+    }
+  }
+  return reinterpret_cast<const Value*>(arranged);
+}
+
+ChannelParameters DepthwiseWindowConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*,
+                                                      std::uint8_t, std::uint8_t* arranged) const {
+  return {
+      .offset = order_parameters(channels.offset, arranged + offset_),
+      .multiplier = geometry_.ends_in_sums() ? nullptr : order_parameters(channels.multiplier, arranged + multiplier_),
+      .filter_zero_point = channels.filter_zero_point == nullptr
+                               ? nullptr
+                               : order_parameters(channels.filter_zero_point, arranged + filter_zero_point_)};
+}
+
+void DepthwiseWindowConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
+  std::memset(scratch, dispatch.source.zero_point ^ dispatch.source.flip, padding_bytes_);
+  parallel_for(strips_.tasks(), target_.num_threads,
+               [&](std::size_t task, int) noexcept { run_task(dispatch, strips_.task(task), scratch); });
+}
+
+void DepthwiseWindowConvolution::run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
+                                          const std::uint8_t* padding) const noexcept {
+  const std::uint8_t* rows[kRowsAtOnce * static_cast<std::int64_t>(kMostWindow)];
+  const std::uint8_t* image = dispatch.source.data + task.image * geometry_.input.n;
+  const PlaneStrides& strides = geometry_.output;
+  DepthwiseWindowRun run = {.window = window_,
+                            .stride = stride_,
+                            .rows = rows,
+                            .column_step = geometry_.input_width == 1 ? 0 : geometry_.input.w,
+                            .first_column = task.first_column * geometry_.stride_width - geometry_.padding_left,
+                            .columns = geometry_.input_width,
+                            .padding = padding,
+                            .input_flip = dispatch.source.flip,
+                            .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter),
+                            .output_rows = 0,
+                            .pixels = as_size(task.columns),
+                            .channels = channels_,
+                            .offset = dispatch.channels.offset,
+                            .multiplier = dispatch.channels.multiplier,
+                            .filter_zero_point = dispatch.channels.filter_zero_point,
+                            .output_zero_point = dispatch.output_zero_point,
+                            .flip = dispatch.output_flip,
+                            .output = nullptr,
+                            .output_pixel_stride = as_size(strides.w),
+                            .output_row_stride = as_size(strides.h)};
+  const std::int64_t at_once = dispatch.epilogue == nullptr ? kRowsAtOnce : kRowsBeforeStages;
+  for (std::int64_t row = task.first_row; row < task.end_row; row += at_once) {
+    run.output_rows = as_size(std::min(at_once, task.end_row - row));
+    for (std::size_t i = 0; i < run.output_rows * window_; ++i) {
+      const auto output_row = row + static_cast<std::int64_t>(i / window_),
+                 tap = static_cast<std::int64_t>(i % window_);
+      const std::int64_t input_row =
+          output_row * geometry_.stride_height - geometry_.padding_top + tap * geometry_.dilation_height;
+      const bool is_padding = input_row < 0 || input_row >= geometry_.input_height;
+      rows[i] = is_padding ? padding : image + input_row * geometry_.input.h;
+    }
+    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (task.image * strides.n + row * strides.h +
+                                                                       task.first_column * strides.w);
+    if (geometry_.ends_in_sums()) {
+      run.sums = reinterpret_cast<std::int32_t*>(output);
+    } else {
+      run.output = output;
+    }
+    target_.kernels().depthwise_window->convolve(run);
+    if (dispatch.epilogue == nullptr) continue;
+    for (std::size_t i = 0; i < run.output_rows; ++i, output += strides.h) {
+      dispatch.epilogue->apply(output, as_size(task.columns), channels_, channels_);
+    }
+  }
+}
+
+std::string DepthwiseWindowConvolution::describe() const {
+  const std::string window = std::to_string(window_);
+  return "algorithm: depthwise, channels as lanes, a window of " + window + "x" + window +
+         " from the rows of the input\nkernel: " + kernel_words(target_, "depthwise_window") +
+         ", four taps a step\nwhy: every channel is a group of its own, and its product would have one column\ntaps: " +
+         std::to_string(geometry_.reduction()) + " in " +
+         counted(static_cast<std::int64_t>(window_groups(window_)), "group") +
+         " of four, interleaved in registers\ntile: " + strips_.describe();
+}
+
+}  // namespace
+
+bool depthwise_window_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return target.kernels().depthwise_window != nullptr && depthwise_applies(geometry) && geometry.input.c == 1 &&
+         geometry.output_channels >= static_cast<std::int64_t>(kLeastWindowChannels) &&
+         row_bytes(geometry) <= kMostPaddingBytes && geometry.kernel_height == geometry.kernel_width &&
+         (geometry.kernel_width == 3 || geometry.kernel_width == 5) &&
+         (geometry.stride_width == 1 || geometry.stride_width == 2) && geometry.dilation_width == 1;
+}
+
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const ConvolutionGeometry& geometry,
+                                                                        const ExecutionTarget& target) {
+  return std::make_unique<DepthwiseWindowConvolution>(geometry, target);
+}
+
+}  // namespace dmlcpu

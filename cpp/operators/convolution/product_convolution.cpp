@@ -1,0 +1,360 @@
+// Convolution as a matrix product, requantized in the same pass, one tile of output pixels at a time.
+//
+//   copy the input into padded planes, where that pays        operators/convolution/padded_planes.h
+//   for each tile of pixels (in parallel), for each group:
+//     pack the tile's activations, where they are not read in place
+//                                                             operators/convolution/convolution_packing.h
+//     for each block of output channels:
+//       product into codes or sums                            kernels/gemm
+//       transpose them into the output, where its channels are not neighbours
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "operators/convolution/channel_planes.h"
+#include "operators/convolution/convolution_algorithm.h"
+#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/padded_planes.h"
+#include "operators/convolution/product_plan.h"
+#include "operators/convolution/product_tile.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+class ProductConvolution final : public ConvolutionAlgorithm {
+ public:
+  ProductConvolution(const ConvolutionGeometry& geometry, std::uint8_t input_flip, const ExecutionTarget& target)
+      : geometry_(geometry),
+        target_(target),
+        gemm_(*target.kernels().gemm),
+        plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
+    if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_);
+    find_strides();
+    find_segments();
+  }
+
+  std::size_t packed_filter_size() const override { return plan_.filter.size(); }
+  void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
+    dmlcpu::pack_filter(geometry_, *target_.kernels().pack, plan_.filter, filter, flip, packed);
+  }
+  const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
+    return reinterpret_cast<const std::int32_t*>(packed + plan_.filter.sums_offset());
+  }
+  std::size_t arranged_size() const override {
+    return plan_.regions.size() * plan_.region_offsets_stride * sizeof(std::int32_t);
+  }
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
+                            std::uint8_t input_zero_point, std::uint8_t* arranged) const override;
+  std::size_t scratch_size() const override { return plan_.scratch_size; }
+  void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
+  std::string describe() const override { return describe_product_plan(geometry_, target_, plan_); }
+
+ private:
+  // The product's operand: rows read in place, or the packed operand as a single segment.
+  struct Activations {
+    const std::uint8_t* data;
+    std::size_t row_stride, run_stride;
+    std::size_t terms, k;  // of one segment
+  };
+  // Where the segments of a product stand: offsets from a window's beginning, and in a panel of the packed filter.
+  struct Segments {
+    std::vector<std::size_t> activations, filter;
+  };
+
+  // What of the source stands in the planes at a time.
+  struct Copied {
+    std::uint8_t* planes;
+    std::int64_t images, first_row;  // a padded row
+  };
+
+  void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
+  void run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
+                 std::size_t end_task, std::uint8_t* scratch) const;
+  void find_strides();
+  void find_segments();
+  void add_segments(IndexRange rows, IndexRange columns);
+  // Of the batch.
+  std::int64_t first_pixel(const ProductTile& tile) const noexcept {
+    return tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
+  }
+  Activations prepare_activations(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
+                                  std::uint8_t* own) const noexcept;
+  void sum_activations(const Activations& activations, const ProductTile& tile, std::int32_t* sums) const noexcept;
+  std::size_t next_rows(const ProductTile& tile) const noexcept;
+  void run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
+                std::uint8_t* own) const noexcept;
+  void finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept;
+  void spread(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
+              std::uint8_t* output) const noexcept;
+  void spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
+                  std::uint8_t* output) const noexcept;
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  const GemmKernels& gemm_;
+  ProductPlan plan_;
+  std::optional<PaddedPlanes> planes_;
+  // Of the input or the planes: from an image, a row and a pixel to the next.
+  std::size_t image_bytes_ = 0, row_bytes_ = 0, pixel_bytes_ = 0;
+  std::vector<Segments> segments_;        // of each region, or of the only product
+  std::int64_t output_pixel_stride_ = 0;  // within an output row
+};
+
+void ProductConvolution::find_strides() {
+  // Where a row has a single pixel, the distance to the next one is that of rows or images.
+  const auto flat_stride = [&](const PlaneStrides& strides) {
+    return uniform_pixel_stride(strides, 1, geometry_.output_height, geometry_.output_width).value_or(strides.w);
+  };
+  output_pixel_stride_ = plan_.by_rows ? geometry_.output.w : flat_stride(geometry_.output);
+  if (plan_.source == ActivationsFrom::pixels) return;
+  image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
+  row_bytes_ = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
+  pixel_bytes_ = as_size(planes_         ? geometry_.input_channels
+                         : plan_.by_rows ? geometry_.input.w
+                                         : flat_stride(geometry_.input));
+}
+
+void ProductConvolution::find_segments() {
+  if (plan_.source == ActivationsFrom::pixels) {
+    segments_ = {{.activations = {0}, .filter = {0}}};
+  } else if (plan_.regions.empty()) {
+    const std::int64_t segments = static_cast<std::int64_t>(plan_.filter.order.segments);
+    add_segments({0, geometry_.kernel_height}, {0, segments / geometry_.kernel_height});
+  }
+  for (const ProductRegion& region : plan_.regions) add_segments(region.rows.taps, region.columns.taps);
+}
+
+// Segments of a range of kernel rows and columns; a kernel row may be a single segment.
+void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
+  const TermOrder& order = plan_.filter.order;
+  const std::size_t columns_of_row = order.segments / as_size(geometry_.kernel_height);
+  Segments segments;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+      segments.activations.push_back(as_size((row - rows.begin) * geometry_.dilation_height) * row_bytes_ +
+                                     as_size((column - columns.begin) * geometry_.dilation_width) * pixel_bytes_);
+      segments.filter.push_back((as_size(row) * columns_of_row + as_size(column)) * order.segment_padded *
+                                plan_.filter.nr);
+    }
+  }
+  segments_.push_back(std::move(segments));
+}
+
+// The offsets of each region's channels, from which the taps in the padding are taken out.
+ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
+                                              std::uint8_t input_zero_point, std::uint8_t* arranged) const {
+  if (plan_.regions.empty()) return channels;
+  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(packed_filter + plan_.filter.segment_sums_offset());
+  auto* offsets = reinterpret_cast<std::int32_t*>(arranged);
+  for (const ProductRegion& region : plan_.regions) {
+    std::copy_n(channels.offset, plan_.region_offsets_stride, offsets);
+    take_out_taps(geometry_, region, tap_sums, channels.filter_zero_point, input_zero_point, offsets);
+    offsets += plan_.region_offsets_stride;
+  }
+  return {.offset = reinterpret_cast<const std::int32_t*>(arranged),
+          .multiplier = channels.multiplier,
+          .filter_zero_point = channels.filter_zero_point};
+}
+
+void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
+  for (std::int64_t image = 0; image < geometry_.batch; image += plan_.images_at_once) {
+    ConvolutionDispatch part = dispatch;
+    part.source.data += image * geometry_.input.n;
+    part.output += image * geometry_.output.n * geometry_.output_bytes;
+    run_images(part, std::min(plan_.images_at_once, geometry_.batch - image), scratch);
+  }
+}
+
+void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::int64_t images,
+                                    std::uint8_t* scratch) const {
+  if (plan_.rows_at_once == geometry_.output_height) {
+    const bool all = images == geometry_.batch;
+    const std::size_t tasks = all ? plan_.tasks() : plan_.tasks() / as_size(geometry_.batch) * as_size(images);
+    return run_tasks(dispatch, {scratch, images, 0}, 0, tasks, scratch);
+  }
+  for (std::int64_t row = 0; row < geometry_.output_height; row += plan_.rows_at_once) {
+    const std::int64_t end = std::min(row + plan_.rows_at_once, geometry_.output_height);
+    run_tasks(dispatch, {scratch, 1, row * geometry_.stride_height}, plan_.tasks_of_rows(geometry_, row),
+              plan_.tasks_of_rows(geometry_, end), scratch);
+  }
+}
+
+void ProductConvolution::run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
+                                   std::size_t end_task, std::uint8_t* scratch) const {
+  if (planes_) {
+    planes_->fill(dispatch.source, *target_.kernels().pack, copied.images, copied.first_row, target_.num_threads,
+                  copied.planes);
+  }
+  parallel_for(end_task - first_task, target_.num_threads, [&](std::size_t task, int slot) noexcept {
+    std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
+    ProductTile tile =
+        product_tile(geometry_, plan_, output_pixel_stride_, static_cast<std::int64_t>(first_task + task));
+    ConvolutionDispatch of_region = dispatch;
+    of_region.channels.offset += tile.region * plan_.region_offsets_stride;
+    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, copied, tile, own);
+    if (dispatch.epilogue != nullptr) finish_tile(dispatch, tile);
+  });
+}
+
+ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
+                                                                        const Copied& copied, const ProductTile& tile,
+                                                                        std::uint8_t* own) const noexcept {
+  const TermOrder& order = plan_.filter.order;
+  if (plan_.source != ActivationsFrom::pixels) {
+    std::int64_t row = tile.row * geometry_.stride_height - copied.first_row;
+    std::int64_t column = tile.column * geometry_.stride_width;
+    bool down = false;
+    if (!plan_.regions.empty()) {
+      const ProductRegion& region = plan_.regions[tile.region];
+      if (region.taps() == 0) return {dispatch.source.data, 0, 0, order.segment_terms, order.segment_padded};
+      row += region.rows.taps.begin * geometry_.dilation_height - geometry_.padding_top;
+      column += region.columns.taps.begin * geometry_.dilation_width - geometry_.padding_left;
+      down = region.down_columns;
+    }
+    const std::size_t of_row = as_size(geometry_.stride_height) * row_bytes_;
+    const std::size_t of_column = as_size(geometry_.stride_width) * pixel_bytes_;
+    const std::uint8_t* data = (planes_ ? copied.planes : dispatch.source.data) + as_size(tile.image) * image_bytes_ +
+                               as_size(row) * row_bytes_ + as_size(column) * pixel_bytes_ +
+                               as_size(tile.group * geometry_.group_input_channels());
+    const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
+    if (!plan_.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
+      return {data, down ? of_row : of_column, down ? of_column : of_row, order.segment_terms, order.segment_padded};
+    }
+  }
+  std::uint8_t* packed = own + plan_.activations;
+  pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile),
+                       tile.pixels(), order.k(), packed);
+  return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
+}
+
+// The sum of each pixel's window, which filters with zero points other than 0 need.
+void ProductConvolution::sum_activations(const Activations& activations, const ProductTile& tile,
+                                         std::int32_t* sums) const noexcept {
+  const std::vector<std::size_t>& segments = segments_[tile.region].activations;
+  const std::size_t m = as_size(tile.m);
+  for (std::size_t run = 0; run < as_size(tile.runs); ++run) {
+    target_.kernels().pack->sum_rows({.a = activations.data + run * activations.run_stride,
+                                      .a_row_stride = activations.row_stride,
+                                      .a_offsets = segments.data(),
+                                      .segments = segments.size(),
+                                      .m = m,
+                                      .k = activations.terms},
+                                     sums + run * m);
+  }
+}
+
+// How many pixels of the next tile follow those of this one, where they are read as they stand, one tap each.
+std::size_t ProductConvolution::next_rows(const ProductTile& tile) const noexcept {
+  if (plan_.source != ActivationsFrom::input || !geometry_.pointwise()) return 0;
+  const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
+  return as_size(std::min(behind, tile.pixels()));
+}
+
+void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
+                                  std::uint8_t* own) const noexcept {
+  const Activations activations = prepare_activations(dispatch, copied, tile, own);
+  auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.activation_sums);
+  if (dispatch.channels.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
+
+  const PlaneStrides& strides = geometry_.output;
+  const ChannelParameters& parameters = dispatch.channels;
+  const Segments& segments = segments_[tile.region];
+  const std::uint8_t* filter = dispatch.filter + as_size(tile.group) * plan_.filter.operand_size;
+  for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
+    const std::int64_t of_group = block * plan_.block_channels;
+    const std::int64_t channels = std::min(plan_.block_channels, geometry_.group_output_channels() - of_group);
+    const std::int64_t channel = tile.group * geometry_.group_output_channels() + of_group;
+    std::uint8_t* output = dispatch.output + geometry_.output_bytes * (tile.image * strides.n + channel * strides.c +
+                                                                       tile.row * strides.h + tile.column * strides.w);
+    const bool direct = strides.c == 1, ends_in_sums = geometry_.ends_in_sums();
+    std::uint8_t* results = direct ? output : own + plan_.results;
+    gemm_.multiply({.a = activations.data,
+                    .a_row_stride = activations.row_stride,
+                    .a_run_stride = activations.run_stride,
+                    .a_offsets = segments.activations.data(),
+                    .segments = segments.activations.size(),
+                    .b = filter + as_size(of_group) * plan_.filter.order.k(),
+                    .b_offsets = segments.filter.data(),
+                    .b_panel_stride = plan_.filter.order.k() * plan_.filter.nr,
+                    .runs = as_size(tile.runs),
+                    .m = as_size(tile.m),
+                    .n = as_size(channels),
+                    .k = activations.k,
+                    .offset = parameters.offset + channel,
+                    .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
+                    .filter_zero_point =
+                        parameters.filter_zero_point == nullptr ? nullptr : parameters.filter_zero_point + channel,
+                    .activation_sum = sums,
+                    .output_zero_point = dispatch.output_zero_point,
+                    .flip = dispatch.output_flip,
+                    .output = ends_in_sums ? nullptr : results,
+                    .output_row_stride = direct ? tile.output_row_stride : as_size(channels),
+                    .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
+                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
+                    .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
+    if (!direct) spread(results, tile, channels, output);
+  }
+}
+
+// Applies the epilogue to all channels of a tile, or to those of its blocks in each group.
+void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept {
+  const PlaneStrides& strides = geometry_.output;
+  const bool whole = plan_.block_splits == 1;
+  const std::int64_t of_group = whole ? geometry_.output_channels : geometry_.group_output_channels();
+  const std::int64_t first = whole ? 0 : tile.first_block * plan_.block_channels;
+  const std::int64_t end = whole ? of_group : std::min(tile.end_block * plan_.block_channels, of_group);
+  for (std::int64_t channel = first; channel < geometry_.output_channels; channel += of_group) {
+    std::uint8_t* output =
+        dispatch.output + tile.image * strides.n + channel + tile.row * strides.h + tile.column * strides.w;
+    for (std::int64_t run = 0; run < tile.runs; ++run, output += tile.output_run_stride) {
+      dispatch.epilogue->apply(output, as_size(tile.m), tile.output_row_stride, as_size(end - first));
+    }
+  }
+}
+
+// Writes the results of a tile's pixels, whose channels follow each other, to an output where they do not.
+void ProductConvolution::spread(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
+                                std::uint8_t* output) const noexcept {
+  if (geometry_.output.h == tile.m * output_pixel_stride_) {  // the runs are one
+    spread_run(results, tile.pixels(), channels, output);
+    return;
+  }
+  for (std::int64_t run = 0; run < tile.runs; ++run) {
+    spread_run(results + run * tile.m * channels * geometry_.output_bytes, tile.m, channels,
+               output + run * geometry_.output.h * geometry_.output_bytes);
+  }
+}
+
+void ProductConvolution::spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
+                                    std::uint8_t* output) const noexcept {
+  if (geometry_.ends_in_sums()) {
+    spread_sums(*target_.kernels().pack, reinterpret_cast<const std::int32_t*>(results), pixels, channels,
+                reinterpret_cast<std::int32_t*>(output), output_pixel_stride_, geometry_.output.c);
+    return;
+  }
+  if (output_pixel_stride_ == 1) {
+    target_.kernels().pack->transpose({.input = results,
+                                       .input_row_stride = as_size(channels),
+                                       .rows = as_size(pixels),
+                                       .columns = as_size(channels),
+                                       .flip = 0,
+                                       .output = output,
+                                       .output_row_stride = as_size(geometry_.output.c)});
+    return;
+  }
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      output[pixel * output_pixel_stride_ + c * geometry_.output.c] = results[pixel * channels + c];
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
+                                                               std::uint8_t input_flip, const ExecutionTarget& target) {
+  return std::make_unique<ProductConvolution>(geometry, input_flip, target);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,81 @@
+// How a convolution is cut up for a matrix product: where its activations come from, tiles, blocks of channels, tasks
+// and scratch memory, chosen once from the desc and the caches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/padded_planes.h"
+#include "operators/convolution/product_regions.h"
+#include "operators/sizes.h"
+
+namespace dmlcpu {
+
+// Where a tile's activations come from.
+enum class ActivationsFrom : std::uint8_t {
+  input,   // the input itself, whose windows are read where they stand
+  planes,  // the same of a padded copy, or of a plain one where taps in the padding are left out
+  pixels,  // each pixel's window, gathered tap by tap: what fits neither
+};
+
+// Output pixels are rows of the product. A tile is a band of whole output rows (runs of the product), a part of one
+// row, or a flat stretch of pixels whose rows follow each other without a seam, in the output and where the input is
+// read in place; or, where taps in the padding are left out, a part of a region.
+struct ProductPlan {
+  ActivationsFrom source;
+  bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
+  // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
+  const char* obstacle;
+  const char* obstacle_to_copy;
+  bool by_rows;  // the input's rows have seams: tiles are bands or parts of a row
+  PackedFilter filter;
+  std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
+  double saved_by_regions;             // the part of the estimated time
+  std::int64_t unit_pixels;            // of what tiles do not cross: a row, an image or the batch
+  std::int64_t units;
+  std::int64_t tile_pixels;  // for bands a multiple of the output's width
+  std::int64_t tiles_of_unit;
+  std::int64_t block_channels;  // output channels of one product, of one group
+  std::int64_t blocks;          // of a group
+  std::int64_t block_splits;    // parts that the blocks of a tile are divided into for more tasks
+  int participants;
+  std::int64_t images_at_once;  // of the batch: all, or as many planes as are in a cache
+  std::int64_t rows_at_once;    // of the output of an image that is too large for that: whole tiles; else all
+
+  // Whether tiles are bands of whole rows; else a tile is a single run.
+  bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
+  std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
+  // Of whole rows of an image.
+  std::size_t tasks_of_rows(const ConvolutionGeometry& geometry, std::int64_t rows) const {
+    const std::int64_t tiles =
+        bands(geometry) ? divide_up(rows * geometry.output_width, tile_pixels) : rows * tiles_of_unit;
+    return as_size(tiles * block_splits);
+  }
+
+  std::size_t region_offsets_stride;  // from the channels' offsets of a region to those of the next, in elements
+
+  // The scratch buffer is the planes, then one part for each participant; offsets into a part.
+  std::size_t participants_offset, participant_size;
+  std::size_t activations, activation_sums, results;
+  std::size_t scratch_size;
+};
+
+// The copy that the plan reads: of images, or of as many rows of one as it takes at a time.
+PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan);
+
+// Whether threads divide the channels of the output rather than its pixels: a task reads its pixels' share of the
+// activations and its channels' share of the filter, so the larger of the two is divided.
+bool divides_channels(const ConvolutionGeometry& geometry);
+
+// input_flip is 0x80 for INT8 input. Throws std::bad_alloc if a size is beyond the address space.
+ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
+                         int num_threads);
+
+// What was chosen and why, one property a line.
+std::string describe_product_plan(const ConvolutionGeometry& geometry, const ExecutionTarget& target,
+                                  const ProductPlan& plan);
+
+}  // namespace dmlcpu

@@ -1,0 +1,71 @@
+// The words of a product plan.
+#include <cmath>
+#include <sstream>
+
+#include "operators/convolution/product_plan.h"
+#include "operators/plan_words.h"
+
+namespace dmlcpu {
+namespace {
+
+const char* activations(const ProductPlan& plan) {
+  if (plan.source == ActivationsFrom::input) return "read in place from the input";
+  if (plan.source == ActivationsFrom::pixels) return "gathered from the input, packed a tile at a time";
+  return plan.regions.empty() ? "read in place from a padded copy of the input"
+                              : "read in place from an unsigned copy of the input";
+}
+
+// The taps of an image that are multiplied, in percent.
+std::int64_t percent_of_taps(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
+  if (plan.regions.empty()) return 100;
+  std::int64_t taps = 0;
+  for (const ProductRegion& region : plan.regions) taps += region.taps() * region.rows.count() * region.columns.count();
+  return 100 * taps / (geometry.image_pixels() * static_cast<std::int64_t>(plan.filter.order.segments));
+}
+
+std::string reasons(const ProductPlan& plan, bool leaves_taps_out) {
+  std::string text;
+  if (plan.gathers_end) {
+    text =
+        "in place because what is read behind a pixel is the next one and meets zeros in the filter, the last gathered";
+  } else if (plan.source == ActivationsFrom::input) {
+    text = "in place because every window's codes are unsigned neighbours in whole steps of the kernel";
+  } else if (plan.source == ActivationsFrom::planes) {
+    text = std::string("copied because ") + plan.obstacle;
+  } else {
+    text = std::string("gathered because ") + plan.obstacle + ", and not copied because " + plan.obstacle_to_copy;
+  }
+  if (!plan.regions.empty()) {
+    text += std::string("; ") + (leaves_taps_out ? "taps left out" : "not gathered") + " because that saves " +
+            std::to_string(std::lround(100.0 * plan.saved_by_regions)) + " % of the time by estimate";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string describe_product_plan(const ConvolutionGeometry& geometry, const ExecutionTarget& target,
+                                  const ProductPlan& plan) {
+  const std::int64_t taps = percent_of_taps(geometry, plan);
+  std::ostringstream text;
+  text << "algorithm: matrix product over an implicit im2col"
+       << (geometry.ends_in_sums() ? "" : ", requantized in the same pass")
+       << "\nkernel: " << product_kernel_words(target) << "\nactivations: " << activations(plan)
+       << (plan.rows_at_once == geometry.output_height
+               ? ""
+               : ", for " + counted(plan.rows_at_once, "row") + " of the output at a time")
+       << "\nwhy: " << reasons(plan, taps < 100) << "\nproduct: " << counted(geometry.reduction(), "term")
+       << ", padded to " << plan.filter.order.k() << "; " << plan.blocks << " x " << plan.block_channels
+       << " channels in " << (geometry.groups == 1 ? "1 group" : "each of " + counted(geometry.groups, "group"));
+  if (taps < 100) {
+    text << "\npadding: taps in it are left out, in "
+         << counted(static_cast<std::int64_t>(plan.regions.size()), "region") << " of the output; " << taps
+         << " % of the taps remain";
+  }
+  text << "\ntile: " << (plan.regions.empty() ? "" : "up to ") << counted(plan.tile_pixels, "output pixel")
+       << (plan.regions.empty() && plan.bands(geometry) ? " of whole rows" : "") << ", "
+       << counted(static_cast<std::int64_t>(plan.tasks()), "task") << " on " << counted(plan.participants, "thread");
+  return text.str();
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,157 @@
+#include "operators/convolution/product_regions.h"
+
+#include <algorithm>
+
+#include "operators/sizes.h"
+#include "runtime/aligned_buffer.h"
+#include "runtime/cpu_features.h"
+
+namespace dmlcpu {
+namespace {
+
+struct Axis {
+  std::int64_t outputs, stride, kernel, dilation, padding, size;
+};
+
+// An interval ends wherever a tap enters the image or leaves it.
+std::vector<OutputInterval> intervals(const Axis& axis) {
+  std::vector<std::int64_t> ends = {0, axis.outputs};
+  for (std::int64_t tap = 0; tap < axis.kernel; ++tap) {
+    const IndexRange inside = indices_inside(tap * axis.dilation - axis.padding, axis.stride, axis.size, axis.outputs);
+    ends.push_back(inside.begin);
+    ends.push_back(inside.end);
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  std::vector<OutputInterval> result;
+  for (std::size_t i = 0; i + 1 < ends.size(); ++i) {
+    result.push_back({ends[i], ends[i + 1],
+                      indices_inside(ends[i] * axis.stride - axis.padding, axis.dilation, axis.size, axis.kernel)});
+  }
+  return result;
+}
+
+// A product takes rows of a run in equal parts of at most mr; a part of less than half of mr takes as long as a half,
+// since the filter's codes are loaded for it all the same.
+double rows_in_time(const GemmKernels& kernels, std::int64_t m) {
+  const auto mr = static_cast<std::int64_t>(kernels.mr);
+  return std::max(static_cast<double>(m), static_cast<double>(divide_up(m, mr)) * static_cast<double>(mr) / 2.0);
+}
+
+double output_columns(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  return static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr)) *
+         static_cast<double>(geometry.groups);
+}
+
+// Distinct rows (or columns) of the input that the windows of neighbouring outputs read.
+std::int64_t rows_read(std::int64_t outputs, std::int64_t stride, std::int64_t taps, std::int64_t dilation) {
+  return std::min(outputs * taps, window_extent(outputs, stride, taps, dilation));
+}
+
+// Tiles are a few lines long enough for the kernel's tiles, of which the inputs fit half of the level-2 cache.
+void cut_into_tiles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t most_tile_pixels,
+                    ProductRegion& region) {
+  const std::int64_t rows = region.rows.count(), columns = region.columns.count();
+  const double across = static_cast<double>(rows) * rows_in_time(kernels, columns);
+  const double down = static_cast<double>(columns) * rows_in_time(kernels, rows);
+  region.down_columns = geometry.output.c == 1 && down < 0.95 * across;
+
+  const double budget = static_cast<double>(cache_sizes().level_2) / 2.0;
+  const auto fits = [&](std::int64_t tile_rows, std::int64_t tile_columns) {
+    const std::int64_t rows_of_taps = rows_read(
+        tile_rows, geometry.stride_height, region.rows.taps.end - region.rows.taps.begin, geometry.dilation_height);
+    const std::int64_t columns_of_taps =
+        rows_read(tile_columns, geometry.stride_width, region.columns.taps.end - region.columns.taps.begin,
+                  geometry.dilation_width);
+    return tile_rows * tile_columns <= most_tile_pixels && static_cast<double>(rows_of_taps) *
+                                                                   static_cast<double>(columns_of_taps) *
+                                                                   static_cast<double>(geometry.input_channels) <=
+                                                               budget;
+  };
+  // A run as long as fits, in equal parts, then as many runs as fit.
+  const std::int64_t run = region.down_columns ? rows : columns, runs = region.down_columns ? columns : rows;
+  const auto both_fit = [&](std::int64_t m, std::int64_t count) {
+    return region.down_columns ? fits(m, count) : fits(count, m);
+  };
+  const auto mr = static_cast<std::int64_t>(kernels.mr);
+  std::int64_t parts = divide_up(run, std::max(mr, most_tile_pixels));
+  while (divide_up(run, parts) > mr && !both_fit(divide_up(run, parts), 1)) parts += parts / 8 + 1;
+  const std::int64_t m = divide_up(run, parts);
+  std::int64_t bands = std::min(runs, divide_up(runs * m, most_tile_pixels));
+  while (bands < runs && !both_fit(m, divide_up(runs, bands))) bands = std::min(runs, bands + bands / 8 + 1);
+  region.tile_rows = region.down_columns ? m : divide_up(runs, bands);
+  region.tile_columns = region.down_columns ? divide_up(runs, bands) : m;
+  region.tiles_across = divide_up(columns, region.tile_columns);
+}
+
+// All regions keep a table of their taps.
+constexpr std::size_t kMostTapsOfRegions = 1 << 12;
+
+}  // namespace
+
+double product_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t runs,
+                      std::int64_t m, double k) {
+  return static_cast<double>(runs) * rows_in_time(kernels, m) * k * output_columns(geometry, kernels) /
+         kernels.products_per_cycle;
+}
+
+double fetch_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, double filter_k, double k) {
+  constexpr double kBytesPerCycle = 8.0;  // of a level-3 cache
+  const double columns = output_columns(geometry, kernels);
+  return filter_k * columns > static_cast<double>(cache_sizes().level_2) / 2.0 ? k * columns / kBytesPerCycle : 0.0;
+}
+
+ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
+                                std::int64_t most_tile_pixels) {
+  ProductRegions result{};
+  const std::size_t most = kMostTapsOfRegions, kernel_height = as_size(geometry.kernel_height),
+                    kernel_width = as_size(geometry.kernel_width);
+  if (kernel_height > most || kernel_width > most || kernel_height * kernel_width > most) return result;
+  const std::vector<OutputInterval> rows =
+      intervals({geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height,
+                 geometry.padding_top, geometry.input_height});
+  const std::vector<OutputInterval> columns =
+      intervals({geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width,
+                 geometry.padding_left, geometry.input_width});
+  if (rows.size() * columns.size() * kernel_height * kernel_width > most) return result;
+
+  const std::size_t terms = as_size(geometry.group_input_channels()), padded = round_up(terms, kernels.kr);
+  result.order = {.segments = kernel_height * kernel_width, .segment_terms = terms, .segment_padded = padded};
+  const auto filter_k = static_cast<double>(result.order.k());
+  for (const OutputInterval& of_rows : rows) {
+    for (const OutputInterval& of_columns : columns) {
+      ProductRegion region{};
+      region.rows = of_rows;
+      region.columns = of_columns;
+      cut_into_tiles(geometry, kernels, most_tile_pixels, region);
+      region.first_tile = result.tiles;
+      result.tiles += region.tiles();
+      result.tile_pixels = std::max(result.tile_pixels, region.tile_rows * region.tile_columns);
+      const double k = static_cast<double>(region.taps()) * static_cast<double>(padded);
+      const std::int64_t runs = region.down_columns ? of_columns.count() : of_rows.count();
+      const std::int64_t m = region.down_columns ? of_rows.count() : of_columns.count();
+      result.cycles += std::max(product_cycles(geometry, kernels, runs, m, k),
+                                static_cast<double>(region.tiles()) * fetch_cycles(geometry, kernels, filter_k, k));
+      result.regions.push_back(region);
+    }
+  }
+  return result;
+}
+
+void take_out_taps(const ConvolutionGeometry& geometry, const ProductRegion& region, const std::int32_t* tap_sums,
+                   const std::int32_t* filter_zero_point, std::uint8_t input_zero_point, std::int32_t* offsets) {
+  const std::uint32_t zero_point = input_zero_point;
+  const std::uint32_t zero_points_of_tap = static_cast<std::uint32_t>(geometry.group_input_channels()) * zero_point;
+  const std::size_t channels = as_size(geometry.output_channels);
+  for (std::int64_t tap = 0; tap < geometry.kernel_height * geometry.kernel_width; ++tap, tap_sums += channels) {
+    if (region.has_tap(tap / geometry.kernel_width, tap % geometry.kernel_width)) continue;
+    for (std::size_t c = 0; c < channels; ++c) {
+      const auto of_filter = static_cast<std::uint32_t>(filter_zero_point == nullptr ? 0 : filter_zero_point[c]);
+      offsets[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(offsets[c]) +
+                                             zero_point * static_cast<std::uint32_t>(tap_sums[c]) -
+                                             zero_points_of_tap * of_filter);
+    }
+  }
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,327 @@
+// QUANTIZED_LINEAR_CONVOLUTION, and CONVOLUTION_INTEGER, which ends in the sums: the parameters of a dispatch, for
+// whichever algorithm was chosen.
+#include <algorithm>
+#include <array>
+#include <iomanip>
+#include <new>
+#include <sstream>
+#include <stdexcept>
+#include <type_traits>
+
+#include "operators/buffer_layout.h"
+#include "operators/convolution/convolution_algorithm.h"
+#include "operators/convolution/product_plan.h"
+#include "operators/convolution/staged_convolution.h"
+#include "operators/operator_table.h"
+#include "operators/staging.h"
+#include "runtime/scratch.h"
+
+namespace dmlcpu {
+namespace {
+
+// The number of each tensor in the desc of an operator; kAbsent for those that it does not have.
+struct TensorNumbers {
+  std::size_t input, input_scale, input_zero_point;
+  std::size_t filter, filter_scale, filter_zero_point;
+  std::size_t bias, output_scale, output_zero_point, output;
+};
+
+constexpr std::size_t kAbsent = kMaxTensors;
+constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
+
+// An estimate, for the kernels of a machine with AVX-512: what is done with each output, and its products, or the
+// groups of four taps; products of few pixels take as long as reading the filter.
+double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  constexpr double kCyclesOfOutput = 0.4, kCyclesOfTapGroup = 0.15, kFilterBytesPerCycle = 16;
+  const auto terms = static_cast<double>(geometry.reduction()),
+             channels = static_cast<double>(geometry.output_channels);
+  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
+  if (depthwise_applies(geometry)) return outputs * kCyclesOfTapGroup * terms / 4.0;
+  return outputs * kCyclesOfOutput +
+         std::max(outputs * terms / target.kernels().gemm->products_per_cycle, channels * terms / kFilterBytesPerCycle);
+}
+
+// Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's
+// cache.
+constexpr double kLeastCyclesOfThread = 18000;
+constexpr double kCyclesPerMicrosecond = 3000;
+// Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
+constexpr std::int64_t kLeastPixelsOfPlane = 256;
+
+// Whether threads write parts of the planes of one image.
+bool shares_planes(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return geometry.output.c != 1 && geometry.batch == 1 &&
+         (depthwise_applies(geometry) || grouped_applies(geometry, target));
+}
+
+ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
+  double most = estimated_cycles(geometry, target) / kLeastCyclesOfThread;
+  if (shares_planes(geometry, target)) {
+    most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
+  }
+  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
+  return target;
+}
+
+std::string threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  std::ostringstream text;
+  text << "at most " << with_threads_that_pay(geometry, target).num_threads << " of " << target.num_threads
+       << " because the work is estimated at " << std::setprecision(2)
+       << estimated_cycles(geometry, target) / kCyclesPerMicrosecond << " us, and less than "
+       << kLeastCyclesOfThread / kCyclesPerMicrosecond << " us a thread do not pay";
+  if (shares_planes(geometry, target))
+    text << ", nor parts of less than " << kLeastPixelsOfPlane << " pixels of a plane";
+  return text.str();
+}
+
+// A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
+// and a few columns in groups of a few channels.
+// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in; but where
+// threads divide the channels of the output, each would transpose the same input.
+std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
+                                                       const ExecutionTarget& target) {
+  if (depthwise_applies(geometry)) {
+    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
+                                   make_depthwise_convolution);
+  }
+  if (grouped_applies(geometry, target) && !geometry.ends_in_sums()) {
+    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
+                                   make_grouped_convolution);
+  }
+  const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
+  const Staging staging = {.input = transposes_once && reads_most(geometry), .output = false};
+  return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);
+}
+
+class Convolution final : public CompiledOperator {
+ public:
+  Convolution(OperatorDesc operator_desc, ExecutionTarget execution_target, const TensorNumbers& numbers)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        numbers_(numbers),
+        input_type_(desc().tensor(numbers.input).type),
+        output_type_(desc().tensor(numbers.output).type),
+        filter_owned_(desc().tensor(numbers.filter).owned),
+        geometry_(convolution_geometry(desc(), desc().tensor(numbers.input), desc().tensor(numbers.filter),
+                                       desc().tensor(numbers.output))),
+        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), with_threads_that_pay(geometry_, target()))) {
+    check_parameters();
+    const auto channels = static_cast<std::size_t>(geometry_.output_channels);
+    BufferLayout parameters;
+    parameters.take(1, sizeof(ChannelParameters));
+    offset_ = parameters.take(channels + panel(), sizeof(std::int32_t));
+    multiplier_ = parameters.take(requantizes() ? channels + panel() : 0, sizeof(float));
+    filter_zero_point_ = parameters.take(channels + panel(), sizeof(std::int32_t));
+    arranged_ = parameters.take(algorithm_->arranged_size());
+    parameters_size_ = parameters.size();
+    prepares_once_ =
+        all_owned(std::array{numbers.input_scale, numbers.input_zero_point, numbers.filter, numbers.filter_scale,
+                             numbers.filter_zero_point, numbers.bias, numbers.output_scale});
+
+    BufferLayout layout;
+    packed_filter_ = layout.take(desc().tensor(numbers.filter).owned ? 0 : algorithm_->packed_filter_size());
+    parameters_ = layout.take(prepares_once_ ? 0 : parameters_size_);
+    algorithm_scratch_ = layout.take(algorithm_->scratch_size());
+    scratch_size_ = layout.size();
+  }
+
+  std::size_t temporary_size() const override { return scratch_size_; }
+  std::string describe() const override {
+    return algorithm_->describe() + "\nthreads: " + threads_that_pay(geometry_, target()) +
+           "\nfilter: " + (desc().tensor(numbers_.filter).owned ? "packed once, " : "packed at each dispatch, ") +
+           std::to_string(algorithm_->packed_filter_size()) + " bytes";
+  }
+
+ protected:
+  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
+    if (tensor != numbers_.filter) return std::nullopt;
+    AlignedBuffer packed(algorithm_->packed_filter_size());
+    algorithm_->pack_filter(static_cast<const std::uint8_t*>(data), filter_flip(), packed.data());
+    return packed;
+  }
+  std::size_t packed_owned_size(std::size_t tensor) const override {
+    return tensor == numbers_.filter ? algorithm_->packed_filter_size() : CompiledOperator::packed_owned_size(tensor);
+  }
+
+  std::size_t prepared_size() const override { return prepares_once_ ? parameters_size_ : 0; }
+  void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
+    if (prepares_once_) prepare(owned, static_cast<const std::uint8_t*>(owned[numbers_.filter]), prepared);
+  }
+
+  void run(const TensorPointers& tensors) const override { convolve(tensors, nullptr); }
+  void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const override {
+    const CodesEpilogue epilogue(stages, static_cast<const std::uint8_t*>(tensors[numbers_.output]));
+    convolve(tensors, &epilogue);
+  }
+
+ private:
+  void convolve(const TensorPointers& tensors, const CodesEpilogue* epilogue) const {
+    std::uint8_t* scratch = thread_scratch(scratch_size_);
+    const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);
+    if (!filter_owned_) {
+      algorithm_->pack_filter(filter, filter_flip(), scratch + packed_filter_);
+      filter = scratch + packed_filter_;
+    }
+    const ChannelParameters channels = prepares_once_ ? *reinterpret_cast<const ChannelParameters*>(prepared())
+                                                      : prepare(tensors, filter, scratch + parameters_);
+    const std::uint8_t output_flip = offset_flip(output_type_);
+    algorithm_->run(
+        {.source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
+                    .flip = offset_flip(input_type_),
+                    .zero_point = input_zero_point(tensors)},
+         .filter = filter,
+         .channels = channels,
+         .output_zero_point =
+             value_as_float(elements_of<void>(tensors, numbers_.output_zero_point), output_type_) + output_flip,
+         .output_flip = output_flip,
+         .output = static_cast<std::uint8_t*>(tensors[numbers_.output]),
+         .epilogue = epilogue},
+        scratch + algorithm_scratch_);
+  }
+
+  std::uint8_t filter_flip() const {
+    return static_cast<std::uint8_t>(0x80 ^ offset_flip(desc().tensor(numbers_.filter).type));
+  }
+
+  bool requantizes() const { return numbers_.output_scale != kAbsent; }
+  // The layout and the elements of a tensor that may be absent.
+  const std::optional<TensorLayout>& layout_of(std::size_t number) const {
+    static const std::optional<TensorLayout> kNone;
+    return number == kAbsent ? kNone : desc().tensors[number];
+  }
+  template <class Element>
+  static const Element* elements_of(const TensorPointers& tensors, std::size_t number) {
+    return number == kAbsent ? nullptr : static_cast<const Element*>(tensors[number]);
+  }
+
+  // As an unsigned code.
+  std::uint8_t input_zero_point(const TensorPointers& tensors) const {
+    return static_cast<std::uint8_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_) +
+                                     offset_flip(input_type_));
+  }
+
+  // Products read the parameters of channels up to the end of their last panel of columns.
+  std::size_t panel() const { return target().kernels().gemm->nr; }
+
+  void check_parameters() const;
+  ChannelParameters prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter,
+                            std::uint8_t* memory) const;
+  bool prepare_offsets(const TensorPointers& tensors, const std::uint8_t* packed_filter, std::int32_t* offset,
+                       std::int32_t* filter_zero_point) const;
+  void prepare_multipliers(const TensorPointers& tensors, float* multiplier) const;
+
+  TensorNumbers numbers_;
+  DataType input_type_, output_type_;
+  bool filter_owned_;
+  ConvolutionGeometry geometry_;
+  std::unique_ptr<ConvolutionAlgorithm> algorithm_;
+  bool prepares_once_ = false;  // the parameters of channels, at initialize
+  // Offsets into the memory of these, which begins with their ChannelParameters, and into the scratch buffer.
+  std::size_t offset_ = 0, multiplier_ = 0, filter_zero_point_ = 0, arranged_ = 0, parameters_size_ = 0;
+  std::size_t packed_filter_ = 0, parameters_ = 0, algorithm_scratch_ = 0, scratch_size_ = 0;
+};
+
+// A parameter is read at index channel * stride of its channel axis; an extent of 1 needs no stride.
+std::int64_t channel_stride(const std::optional<TensorLayout>& layout) {
+  return layout && layout->rank > 1 && layout->sizes[1] > 1 ? layout->strides[1] : 0;
+}
+
+void Convolution::check_parameters() const {
+  for (const std::size_t number : {numbers_.input_scale, numbers_.filter_scale, numbers_.output_scale}) {
+    if (number != kAbsent) desc().tensor(number);
+  }
+  for (const std::size_t number : {numbers_.filter_scale, numbers_.filter_zero_point, numbers_.bias}) {
+    const std::optional<TensorLayout>& layout = layout_of(number);
+    if (!layout) continue;
+    const std::int64_t channels = layout->rank > 1 ? layout->sizes[1] : 1;
+    if (layout->element_count() != channels || (channels != 1 && channels != geometry_.output_channels)) {
+      throw std::invalid_argument(desc().type + ": a parameter is neither of one element nor one a channel");
+    }
+  }
+}
+
+ChannelParameters Convolution::prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter,
+                                       std::uint8_t* memory) const {
+  auto* offset = reinterpret_cast<std::int32_t*>(memory + offset_);
+  auto* multiplier = reinterpret_cast<float*>(memory + multiplier_);
+  auto* filter_zero_point = reinterpret_cast<std::int32_t*>(memory + filter_zero_point_);
+  const bool any_zero_point = prepare_offsets(tensors, packed_filter, offset, filter_zero_point);
+  if (requantizes()) prepare_multipliers(tensors, multiplier);
+  const ChannelParameters channels = {offset, multiplier, any_zero_point ? filter_zero_point : nullptr};
+  return *new (memory)
+      ChannelParameters(algorithm_->arrange(channels, packed_filter, input_zero_point(tensors), memory + arranged_));
+}
+
+// Calls function(stride), with 0 and 1 as constants: for loops that the compiler vectorizes.
+template <class Function>
+void with_constant_stride(std::int64_t stride, const Function& function) {
+  if (stride == 0) return function(std::integral_constant<std::int64_t, 0>());
+  if (stride == 1) return function(std::integral_constant<std::int64_t, 1>());
+  function(stride);
+}
+
+// Fills the integers of channels; returns whether any filter zero point is other than 0.
+bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint8_t* packed_filter,
+                                  std::int32_t* offset, std::int32_t* filter_zero_point) const {
+  const std::int32_t* sums = algorithm_->filter_sums(packed_filter);
+  const auto* biases = elements_of<std::int32_t>(tensors, numbers_.bias);
+  const auto* zero_points = elements_of<std::uint8_t>(tensors, numbers_.filter_zero_point);
+  const std::uint32_t zero_point_of_input = input_zero_point(tensors);
+  const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
+  const std::uint8_t flip = filter_flip();
+  // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.
+  constexpr std::uint8_t kNoZeroPoint = 0;
+  constexpr std::int32_t kNoBias = 0;
+  const std::int64_t zero_point_stride =
+      zero_points == nullptr ? 0 : channel_stride(layout_of(numbers_.filter_zero_point));
+  const std::int64_t bias_stride = biases == nullptr ? 0 : channel_stride(layout_of(numbers_.bias));
+  if (zero_points == nullptr) zero_points = &kNoZeroPoint;
+  if (biases == nullptr) biases = &kNoBias;
+
+  const std::int64_t channels = geometry_.output_channels;
+  std::fill_n(offset + channels, panel(), 0);
+  std::fill_n(filter_zero_point + channels, panel(), 0);
+  std::int32_t any_zero_point = 0;
+  with_constant_stride(zero_point_stride, [&](auto to_zero_point) {
+    with_constant_stride(bias_stride, [&](auto to_bias) {
+      std::int32_t any = 0;
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const std::int32_t zero_point = static_cast<std::int8_t>(zero_points[c * to_zero_point] ^ flip);
+        any |= zero_point;
+        filter_zero_point[c] = zero_point;
+        offset[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(biases[c * to_bias]) -
+                                              zero_point_of_input * static_cast<std::uint32_t>(sums[c]) +
+                                              terms * zero_point_of_input * static_cast<std::uint32_t>(zero_point));
+      }
+      any_zero_point = any;
+    });
+  });
+  return any_zero_point != 0;
+}
+
+void Convolution::prepare_multipliers(const TensorPointers& tensors, float* multiplier) const {
+  const float input_scale = value_as_float(tensors[numbers_.input_scale], DataType::float32);
+  const float output_scale = value_as_float(tensors[numbers_.output_scale], DataType::float32);
+  const auto* filter_scales = static_cast<const float*>(tensors[numbers_.filter_scale]);
+  const std::int64_t channels = geometry_.output_channels;
+  with_constant_stride(channel_stride(layout_of(numbers_.filter_scale)), [&](auto stride) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      multiplier[c] = (input_scale * filter_scales[c * stride]) / output_scale;
+    }
+  });
+  // Any values would do behind the last channel, but the bits of some are denormal numbers, which take long to
+  // multiply.
+  std::fill_n(multiplier + channels, panel(), 0.0F);
+}
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_quantized_linear_convolution(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<Convolution>(std::move(desc), target, kQuantizedLinear);
+}
+
+std::unique_ptr<CompiledOperator> compile_convolution_integer(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<Convolution>(std::move(desc), target, kInteger);
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,123 @@
+#include "operators/convolution/staged_convolution.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "operators/buffer_layout.h"
+#include "operators/convolution/channel_planes.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+#include "runtime/cpu_features.h"
+
+namespace dmlcpu {
+namespace {
+
+class StagedConvolution final : public ConvolutionAlgorithm {
+ public:
+  StagedConvolution(const ConvolutionGeometry& geometry, Staging staging, std::uint8_t input_flip,
+                    const ExecutionTarget& target, MakeAlgorithm make_algorithm)
+      : geometry_(geometry),
+        target_(target),
+        input_{geometry.input_channels, geometry.input_height, geometry.input_width, geometry.input},
+        output_{geometry.output_channels, geometry.output_height, geometry.output_width, geometry.output},
+        staging_(staging) {
+    choose_images();
+    ConvolutionGeometry inner = geometry;
+    inner.batch = images_;
+    if (staging_.input) inner.input = input_.channels_last();
+    if (staging_.output) inner.output = output_.channels_last();
+    algorithm_ = make_algorithm(inner, staging_.input ? std::uint8_t{0} : input_flip, target);
+
+    BufferLayout layout;
+    staged_input_ = layout.take(as_size(images_), staged_bytes(staging_.input, input_, 1));
+    staged_output_ = layout.take(as_size(images_), staged_bytes(staging_.output, output_, geometry.output_bytes));
+    algorithm_scratch_ = layout.take(algorithm_->scratch_size());
+    scratch_size_ = layout.size();
+  }
+
+  std::size_t packed_filter_size() const override { return algorithm_->packed_filter_size(); }
+  void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
+    algorithm_->pack_filter(filter, flip, packed);
+  }
+  const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return algorithm_->filter_sums(packed); }
+  std::size_t arranged_size() const override { return algorithm_->arranged_size(); }
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
+                            std::uint8_t input_zero_point, std::uint8_t* arranged) const override {
+    return algorithm_->arrange(channels, packed_filter, input_zero_point, arranged);
+  }
+  std::size_t scratch_size() const override { return scratch_size_; }
+
+  void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
+    const PackKernels& pack = *target_.kernels().pack;
+    for (std::int64_t image = 0; image < geometry_.batch; image += images_) {
+      ConvolutionDispatch part = dispatch;
+      part.source.data += image * geometry_.input.n;
+      part.output += image * geometry_.output.n * geometry_.output_bytes;
+      if (staging_.input) {
+        gather_channels_last(input_, pack, images_, part.source.data, dispatch.source.flip, target_.num_threads,
+                             scratch + staged_input_);
+        part.source = {scratch + staged_input_, 0, dispatch.source.zero_point};
+      }
+      std::uint8_t* output = part.output;
+      if (staging_.output) part.output = scratch + staged_output_;
+      algorithm_->run(part, scratch + algorithm_scratch_);
+      if (staging_.output) {
+        scatter_channels_last(output_, pack, images_, scratch + staged_output_, geometry_.output_bytes,
+                              target_.num_threads, output);
+      }
+    }
+  }
+
+  std::string describe() const override {
+    std::ostringstream text;
+    text << "staging: " << (staging_.input ? "input" : "") << (staging_.input && staging_.output ? " and " : "")
+         << (staging_.output ? "output" : "") << " through {N, H, W, C} copies of " << images_ << " of "
+         << counted(geometry_.batch, "image") << ", because the channels of the "
+         << (staging_.input && staging_.output ? "tensors" : "tensor") << " are not neighbours\n"
+         << algorithm_->describe();
+    return text.str();
+  }
+
+ private:
+  static std::size_t staged_bytes(bool staged, const ChannelPlanes& tensor, std::int64_t element_bytes) {
+    return staged ? as_size(tensor.pixels()) * as_size(tensor.channels) * as_size(element_bytes) : 0;
+  }
+
+  // As many images as divide the batch and fit half of the level-2 cache.
+  void choose_images() {
+    const std::size_t image =
+        staged_bytes(staging_.input, input_, 1) + staged_bytes(staging_.output, output_, geometry_.output_bytes);
+    const std::int64_t most = std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image));
+    images_ = std::min(most, geometry_.batch);
+    while (geometry_.batch % images_ != 0) --images_;
+  }
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  ChannelPlanes input_, output_;
+  Staging staging_;
+  std::int64_t images_ = 1;
+  std::unique_ptr<ConvolutionAlgorithm> algorithm_;
+  std::size_t staged_input_, staged_output_, algorithm_scratch_, scratch_size_;
+};
+
+}  // namespace
+
+bool reads_most(const ConvolutionGeometry& geometry) {
+  // In floating point: sizes of absurd descs overflow integers.
+  const double taps = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.kernel_width);
+  const double outputs = static_cast<double>(geometry.output_height) * static_cast<double>(geometry.output_width);
+  const double inputs = static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);
+  return inputs <= 4.0 * outputs * taps + 64.0;
+}
+
+std::unique_ptr<ConvolutionAlgorithm> make_staged_convolution(const ConvolutionGeometry& geometry, Staging staging,
+                                                              std::uint8_t input_flip, const ExecutionTarget& target,
+                                                              MakeAlgorithm make_algorithm) {
+  staging.input &= geometry.input.c != 1;
+  staging.output &= geometry.output.c != 1;
+  if (!staging.input && !staging.output) return make_algorithm(geometry, input_flip, target);
+  return std::make_unique<StagedConvolution>(geometry, staging, input_flip, target, make_algorithm);
+}
+
+}  // namespace dmlcpu

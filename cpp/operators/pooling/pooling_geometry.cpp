@@ -1,0 +1,92 @@
+#include "operators/pooling/pooling_geometry.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace dmlcpu {
+namespace {
+
+// One spatial axis of the desc; checks that the output's size is the one that the formula gives.
+PoolingAxis pooling_axis(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output,
+                         std::size_t index) {
+  constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
+  if (input.sizes[index + 2] > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
+  const auto entry = [&](const char* name) {
+    const std::vector<std::int64_t>& values = desc.attribute(name);
+    if (index >= values.size() || values[index] < 0 || values[index] > kMaxSize) {
+      throw std::invalid_argument(desc.type + ": " + name + " is too short or out of range");
+    }
+    return values[index];
+  };
+  PoolingAxis axis = {.input = input.sizes[index + 2],
+                      .output = output.sizes[index + 2],
+                      .window = entry("window_size"),
+                      .stride = entry("strides"),
+                      .dilation = entry("dilations"),
+                      .padding = entry("start_padding"),
+                      .input_step = input.strides[index + 2],
+                      .output_step = output.strides[index + 2]};
+  // Every value is below 2^32, so the sums fit; the product may not.
+  std::int64_t reach = 0;
+  if (axis.window < 1 || __builtin_mul_overflow(axis.window - 1, axis.dilation, &reach)) {
+    throw std::invalid_argument(desc.type + ": a window is empty or too large");
+  }
+  const std::int64_t room = axis.input + axis.padding + entry("end_padding") - reach - 1;
+  if (axis.stride < 1 || axis.dilation < 1 || room < 0 || axis.output != room / axis.stride + 1) {
+    throw std::invalid_argument(desc.type + ": the output's size is not that of the formula");
+  }
+  return axis;
+}
+
+}  // namespace
+
+IndexRange PoolingAxis::positions(std::int64_t first, std::int64_t end) const {
+  const std::int64_t begin = std::clamp<std::int64_t>(position(first, 0), 0, input);
+  return {begin, std::clamp(position(end - 1, window - 1) + 1, begin, input)};
+}
+
+float PoolingGeometry::divisor(std::int64_t taps) const {
+  if (!include_padding) return static_cast<float>(taps);
+  __extension__ typedef unsigned __int128 Product;  // of three numbers below 2^32
+  Product window = 1;
+  for (const PoolingAxis& axis : axes) window *= static_cast<Product>(axis.window);
+  return static_cast<float>(window);
+}
+
+double PoolingGeometry::reuse() const {
+  double windows = 1.0;
+  for (const PoolingAxis& axis : axes) {
+    windows *= static_cast<double>(axis.output) * static_cast<double>(axis.window) / static_cast<double>(axis.input);
+  }
+  return windows;
+}
+
+PoolingGeometry pooling_geometry(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output) {
+  if ((input.rank != 4 && input.rank != 5) || output.rank != input.rank || output.type != input.type) {
+    throw std::invalid_argument(desc.type + ": input and output are of one type and of rank 4 or 5, both the same");
+  }
+  if (input.sizes[0] != output.sizes[0] || input.sizes[1] != output.sizes[1]) {
+    throw std::invalid_argument(desc.type + ": input and output differ in batch or channels");
+  }
+  PoolingGeometry geometry = {.batch = input.sizes[0],
+                              .channels = input.sizes[1],
+                              .input_image_step = input.strides[0],
+                              .input_channel_step = input.strides[1],
+                              .output_image_step = output.strides[0],
+                              .output_channel_step = output.strides[1],
+                              .axes = {},
+                              .include_padding = desc.attribute("include_padding")[0] != 0};
+  const std::size_t spatial_axes = input.rank - 2;
+  for (std::size_t i = 0; i < spatial_axes; ++i) {
+    geometry.axes[3 - spatial_axes + i] = pooling_axis(desc, input, output, i);
+  }
+  // A single channel has no neighbours: any step will do.
+  if (geometry.channels == 1) geometry.input_channel_step = geometry.output_channel_step = 1;
+  // Windows of one row are taken along it, so a single column is turned into one.
+  const PoolingAxis& width = geometry.axes[2];
+  if (width.input == 1 && width.window == 1 && width.output == 1) std::swap(geometry.axes[1], geometry.axes[2]);
+  return geometry;
+}
+
+}  // namespace dmlcpu

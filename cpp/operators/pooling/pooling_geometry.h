@@ -1,0 +1,46 @@
+// Sizes and strides of a window that slides over two or three spatial axes.
+#pragma once
+
+#include <cstdint>
+
+#include "operators/convolution/convolution_geometry.h"
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+// One spatial axis. The window of output index o begins at o * stride - padding.
+struct PoolingAxis {
+  std::int64_t input = 1, output = 1, window = 1;
+  std::int64_t stride = 1, dilation = 1, padding = 0;
+  std::int64_t input_step = 0, output_step = 0;  // elements between neighbours in memory
+
+  std::int64_t position(std::int64_t index, std::int64_t tap) const {
+    return index * stride - padding + tap * dilation;
+  }
+  // The taps of a window that are inside of the image.
+  IndexRange taps(std::int64_t index) const { return indices_inside(position(index, 0), dilation, input, window); }
+  // The outputs all of whose taps are.
+  IndexRange whole_windows() const { return indices_inside(-padding, stride, input - (window - 1) * dilation, output); }
+  // The input positions that the windows of outputs [first, end) read are within this range.
+  IndexRange positions(std::int64_t first, std::int64_t end) const;
+};
+
+struct PoolingGeometry {
+  std::int64_t batch, channels;
+  std::int64_t input_image_step, input_channel_step;
+  std::int64_t output_image_step, output_channel_step;
+  PoolingAxis axes[3];  // depth, height, width; depth is 1 where there are two
+  bool include_padding;
+
+  // What the sum of a window is divided by; taps are those inside of the image. Rounded as any integer that becomes a
+  // float32.
+  float divisor(std::int64_t taps) const;
+  // Windows that read an input element, on average over the elements.
+  double reuse() const;
+};
+
+// Reads a pooling's desc. Throws std::invalid_argument where sizes do not fit together: the kernels' memory safety
+// rests on these checks alone.
+PoolingGeometry pooling_geometry(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output);
+
+}  // namespace dmlcpu

@@ -1,0 +1,61 @@
+// QUANTIZE: tensors input, scale, zero point, output.
+#include <stdexcept>
+
+#include "operators/operator_table.h"
+#include "operators/quantization/blockwise_operator.h"
+
+namespace dmlcpu {
+namespace {
+
+QuantizeFunction select_kernel(const QuantizeKernels& kernels, DataType input) {
+  switch (input) {
+    case DataType::float32:
+      return kernels.divide_float32;
+    case DataType::float16:
+      return kernels.divide_float16;
+    default:
+      throw std::logic_error("QUANTIZE: no kernel for this input type");
+  }
+}
+
+// In the offset domain every absent zero point is in the middle: 128 and 8 of unsigned codes, 0 of signed ones.
+float middle(DataType codes) { return is_four_bits(codes) ? 8.0F : 128.0F; }
+
+// The kernel saturates at 0 and 255; packing lowers what is above 15 (kernels/nibbles/nibbles.h), and clamping to
+// 0..255 first and to 0..15 then is clamping to 0..15.
+class Quantize final : public BlockwiseOperator {
+ public:
+  Quantize(OperatorDesc operator_desc, ExecutionTarget execution_target, DataType codes)
+      : BlockwiseOperator(std::move(operator_desc), execution_target, offset_flip(codes), middle(codes)),
+        flip_(is_four_bits(codes) ? std::uint8_t{0} : offset_flip(codes)),
+        kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
+
+ protected:
+  const char* kernel_family() const override { return "quantize"; }
+
+  void compute(const ScaledRows& rows) const noexcept override {
+    kernel_({.input = rows.input,
+             .output = static_cast<std::uint8_t*>(rows.output),
+             .count = rows.columns,
+             .scale = rows.scale,
+             .zero_point = rows.zero_point,
+             .per_element = rows.per_element,
+             .flip = flip_,
+             .rows = rows.rows,
+             .input_row_stride = rows.input_row_stride,
+             .output_row_stride = rows.output_row_stride});
+  }
+
+ private:
+  std::uint8_t flip_;
+  QuantizeFunction kernel_;
+};
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_quantize(OperatorDesc desc, ExecutionTarget target) {
+  const DataType codes = desc.tensor(3).type;
+  return std::make_unique<Quantize>(std::move(desc), target, codes);
+}
+
+}  // namespace dmlcpu
