@@ -17,7 +17,7 @@ from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.lowering import as_bytes
-from dmlcpu.onnx.model import has_quantized_nodes
+from dmlcpu.onnx.model import Node, has_quantized_nodes
 from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
@@ -129,13 +129,21 @@ def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
 
 def _reference(part: ForeignPart, refusal: str) -> tuple[str, Any]:
     """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
-    if any(node.operator in ("RNN", "GRU", "LSTM") for node in part.nodes):
-        raise InvalidModelError(refusal)  # the evaluator passes over some of their attributes
+    if any(map(_says_too_much, part.nodes)):
+        raise InvalidModelError(refusal)
     try:
         onnx.shape_inference.infer_shapes(part.model, check_type=True, strict_mode=True)
         return "onnx.reference", ReferenceEvaluator(part.model)
     except Exception as error:  # whatever the checker or an operator without a reference raises
         raise InvalidModelError(f"{refusal} ({error})") from None
+
+
+def _says_too_much(node: Node) -> bool:
+    """Return whether a node is a recurrent layer with what the evaluator passes over: functions, bounds, lengths."""
+    if node.operator not in ("RNN", "GRU", "LSTM"):
+        return False
+    said = {name for name, value in node.attributes.items() if (name, value) != ("direction", b"forward")}
+    return bool(said - {"hidden_size", "layout", "linear_before_reset"} or any(node.inputs[4:5]))
 
 
 class ExecutablePlan:
