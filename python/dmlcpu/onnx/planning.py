@@ -20,7 +20,7 @@ from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.onnx.extraction import ArrayType, extracted
+from dmlcpu.onnx.extraction import ArrayType, extracted, lacking
 from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model, Node
@@ -47,8 +47,6 @@ _ANCHORS: Final = frozenset(
 _COMPUTED_OF_CONSTANTS: Final = _ANCHORS | {"LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 _MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-# Layers that onnxruntime ends the process on where there is nothing to compute.
-_RECURRENT: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM"})
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -309,9 +307,9 @@ class _Planner:
         self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool
     ) -> tuple[str, ...]:
         for node in taken:
-            if (lacking := self._lacking(node)) is not None:
+            if (missing := lacking(node, self._values)) is not None:
                 reason = reasons.get(node.name, "it follows a node without a kernel")
-                wrong = f"it has no {lacking}, without which onnxruntime cannot run it"
+                wrong = f"it has no {missing}, without which onnxruntime cannot run it"
                 raise InvalidModelError(f"node {node}: {wrong} ({reason})")
         made = {name for node in taken for name in node.outputs if name}
         read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
@@ -336,13 +334,6 @@ class _Planner:
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
         return unknown if rest else ()
-
-    def _lacking(self, node: Node) -> str | None:
-        """Return what a node lacks without which onnxruntime ends the process, if it does."""
-        if _ends_onnxruntime(node.proto):
-            return "bias"
-        value = self._values.get(node.inputs[0]) if node.inputs and node.operator in _RECURRENT else None
-        return "steps or sequences" if isinstance(value, Tensor) and 0 in value.shape else None
 
     def _learn(self, model: onnx.ModelProto, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
@@ -383,14 +374,6 @@ class _Planner:
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
                 parts.append(foreign)
         return parts
-
-
-def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:
-    """Return whether onnxruntime ends the process where it runs a node, or one within it: attention without a bias."""
-    if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
-        return True
-    graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
-    return any(_ends_onnxruntime(node) for graph in graphs for node in graph.node)
 
 
 def _type_of(number: Any) -> np.dtype[Any] | None:

@@ -23,6 +23,9 @@ from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value
 __all__ = ["RULES"]
 
 _ADD: Final = 0  # its number among the functions of two floats
+# The functions of a cell, in ONNX's order.
+_LSTM_FUNCTIONS: Final = (b"sigmoid", b"tanh", b"tanh")
+_GRU_FUNCTIONS: Final = (b"sigmoid", b"tanh")
 _DIRECTIONS: Final = {b"forward": 0, b"reverse": 1, b"bidirectional": 2}
 
 
@@ -36,9 +39,9 @@ class _Layer:
         input: Of shape (T, B, I).
         weights: Of shape (I, D * P * H).
         recurrence: Of shape (D, H, P * H).
-        weight_parameters, recurrence_parameters: Scales and zero points of codes, each (D, P * H); of floats None.
         bias: What is added to the products of the inputs, of shape (D * P * H); it may be absent.
         beside: The states before the first step, and the GRU's bias within it; each may be absent.
+        weight_parameters, recurrence_parameters: Scales and zero points of codes, each (D, P * H); of floats None.
     """
 
     operator: str
@@ -46,10 +49,10 @@ class _Layer:
     input: Tensor
     weights: Array
     recurrence: Array
-    weight_parameters: tuple[Array, Array] | None
-    recurrence_parameters: tuple[Array, Array] | None
     bias: Array | None
     beside: tuple[Operand, Operand]
+    weight_parameters: tuple[Array, Array] | None = None
+    recurrence_parameters: tuple[Array, Array] | None = None
 
     def add(self, lowering: Lowering) -> list[Tensor]:
         """Add the layer; return all states, and those after the last step."""
@@ -159,29 +162,34 @@ def _bias_of_lstm(value: Value | None, directions: int, columns: int) -> Array |
     return summed.reshape(-1)
 
 
+def _matrices(
+    node: Node, tensor: Tensor, weights: Value | None, recurrence: Value | None, activations: Sequence[bytes]
+) -> tuple[int, Array, Array]:
+    """Return the direction of a layer of floats, its weights and its recurrence as ``_Layer`` has them.
+
+    A cell has one part more than functions.
+    """
+    length = constant(recurrence, "the recurrence").shape[-1]
+    direction, columns = _direction(node, activations, length), (len(activations) + 1) * length
+    directions, inputs = 1 + direction // 2, tensor.shape[2]
+    matrices = _floats(recurrence, "the recurrence", (directions, columns, length))
+    rows = _floats(weights, "the weights", (directions, columns, inputs)).reshape(-1, inputs)
+    return direction, rows.T, matrices.transpose(0, 2, 1)
+
+
 @_with_sequences_first
 def lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
     """LSTM without peepholes."""
     x, weights, recurrence, bias, lengths, hidden, cell = (*inputs, *[None] * 7)[:7]
     if any(value is not None for value in inputs[7:]):
         raise NotNative("peepholes")
-    tensor, matrices = _input(lowering, x, lengths), constant(recurrence, "the recurrence")
-    directions, columns, length = matrices.shape
-    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"), length)
-    matrices = _floats(recurrence, "the recurrence", (1 + direction // 2, 4 * length, length))
+    tensor = _input(lowering, x, lengths)
+    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, _LSTM_FUNCTIONS)
+    directions, length, columns = matrices.shape
     state = (directions, tensor.shape[1], length)
-    layer = _Layer(
-        operator="LSTM",
-        direction=direction,
-        input=tensor,
-        weights=_floats(weights, "the weights", (directions, columns, tensor.shape[2])).reshape(-1, tensor.shape[2]).T,
-        recurrence=matrices.transpose(0, 2, 1),
-        weight_parameters=None,
-        recurrence_parameters=None,
-        bias=_bias_of_lstm(bias, directions, columns),
-        beside=(_state(lowering, hidden, state), _state(lowering, cell, state)),
-    )
-    return layer.add(lowering)
+    states = _state(lowering, hidden, state), _state(lowering, cell, state)
+    biases = _bias_of_lstm(bias, directions, columns)
+    return _Layer("LSTM", direction, tensor, rows, matrices, biases, states).add(lowering)
 
 
 @_with_sequences_first
@@ -190,28 +198,17 @@ def gru(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
     x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
     if not node.attributes.get("linear_before_reset", 0) or len(inputs) > 6:
         raise NotNative("a reset before the product")
-    tensor, matrices = _input(lowering, x, lengths), constant(recurrence, "the recurrence")
-    directions, columns, length = matrices.shape
-    direction = _direction(node, (b"sigmoid", b"tanh"), length)
-    matrices = _floats(recurrence, "the recurrence", (1 + direction // 2, 3 * length, length))
+    tensor = _input(lowering, x, lengths)
+    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, _GRU_FUNCTIONS)
+    directions, length, columns = matrices.shape
     of_inputs = within = None
     if bias is not None:
         both = _floats(bias, "the bias", (directions, 2 * columns))
         of_inputs, of_states = both[:, :columns].copy(), both[:, columns:]
         of_inputs[:, : 2 * length] += of_states[:, : 2 * length]
         of_inputs, within = of_inputs.reshape(-1), np.ascontiguousarray(of_states[:, 2 * length :])
-    layer = _Layer(
-        operator="GRU",
-        direction=direction,
-        input=tensor,
-        weights=_floats(weights, "the weights", (directions, columns, tensor.shape[2])).reshape(-1, tensor.shape[2]).T,
-        recurrence=matrices.transpose(0, 2, 1),
-        weight_parameters=None,
-        recurrence_parameters=None,
-        bias=of_inputs,
-        beside=(_state(lowering, hidden, (directions, tensor.shape[1], length)), within),
-    )
-    return layer.add(lowering)
+    beside = _state(lowering, hidden, (directions, tensor.shape[1], length)), within
+    return _Layer("GRU", direction, tensor, rows, matrices, of_inputs, beside).add(lowering)
 
 
 def _codes(what: str, operands: _Inputs, shape: tuple[int, ...]) -> tuple[Array, tuple[Array, Array]]:
@@ -236,7 +233,7 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Se
         raise NotNative("peepholes")
     tensor = _input(lowering, x, lengths)
     directions, length, columns = constant(recurrence, "the recurrence").shape
-    direction = _direction(node, (b"sigmoid", b"tanh", b"tanh"), length)
+    direction = _direction(node, _LSTM_FUNCTIONS, length)
     if (directions, columns) != (1 + direction // 2, 4 * length):
         raise NotNative("a recurrence of another shape")
     codes, parameters = _codes("the weights", [weights, *inputs[8:10]], (directions, tensor.shape[2], columns))
@@ -245,15 +242,15 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Se
         raise NotNative(f"weights of type {codes.dtype} and a recurrence of type {matrices.dtype}")
     state = (directions, tensor.shape[1], length)
     layer = _Layer(
-        operator="LSTM",
-        direction=direction,
-        input=tensor,
-        weights=codes.transpose(1, 0, 2).reshape(tensor.shape[2], -1),
-        recurrence=matrices,
-        weight_parameters=parameters,
-        recurrence_parameters=of_matrices,
-        bias=_bias_of_lstm(bias, directions, columns),
-        beside=(_state(lowering, hidden, state), _state(lowering, cell, state)),
+        "LSTM",
+        direction,
+        tensor,
+        codes.transpose(1, 0, 2).reshape(tensor.shape[2], -1),
+        matrices,
+        _bias_of_lstm(bias, directions, columns),
+        (_state(lowering, hidden, state), _state(lowering, cell, state)),
+        parameters,
+        of_matrices,
     )
     return written(node, layer.add(lowering))
 
