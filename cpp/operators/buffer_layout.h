@@ -8,8 +8,8 @@
 
 namespace dmlcpu {
 
-// Hands out consecutive 64-byte aligned parts of a buffer whose size is being counted. Throws std::bad_alloc where the
-// size is beyond the address space.
+// Hands out consecutive 64-byte aligned parts of a buffer whose size is being counted: take() returns the offset of a
+// part of count elements, size() the bytes of all so far. Throws std::bad_alloc where that is beyond the address space.
 class BufferLayout {
  public:
   std::size_t take(std::size_t count, std::size_t element_bytes = 1) {

@@ -8,8 +8,8 @@
 
 namespace dmlcpu {
 
-// A factory for each operator, in the file of its name or of its kin: plans a desc whose tensors have the types of the
-// row. Throws as compile_operator does.
+// A factory for each operator, in the folder of its kind, in the file of its name or of its kin: plans a desc whose
+// tensors have the types of the row. Throws as compile_operator does.
 std::unique_ptr<CompiledOperator> compile_quantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_dequantize_linear(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantize(OperatorDesc desc, ExecutionTarget target);
@@ -23,15 +23,13 @@ std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer(OperatorDesc d
 std::unique_ptr<CompiledOperator> compile_quantized_linear_matrix_multiply(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer_to_float(OperatorDesc desc, ExecutionTarget target);
 
-// The same for operators that only graphs are made of: DirectML has other means for them, or none for 8-bit codes.
+// The same for operators that only graphs are made of.
 std::unique_ptr<CompiledOperator> compile_code_table(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_multiply(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target);
-
-// Operators of graphs alone, beyond DirectML's.
 std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);

@@ -10,7 +10,6 @@
 //   elements     all else                                           steps of two and more
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>

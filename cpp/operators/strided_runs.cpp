@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 #include "operators/insertion_sort.h"
 #include "operators/plan_words.h"

@@ -1,8 +1,6 @@
 #include "operators/convolution/product_plan.h"
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/padded_planes.h"

@@ -3,7 +3,6 @@
 // which the compiler vectorizes where operands are neighbours or repeat.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "operators/element_wise/integer_binary.h"
 
-#include <limits>
 #include <stdexcept>
 #include <type_traits>
 

@@ -11,6 +11,7 @@
 #include "operators/matrix/float_panels.h"
 #include "operators/matrix/matrix_geometry.h"
 #include "operators/operator_table.h"
+#include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
@@ -45,8 +46,8 @@ class FloatProduct final : public CompiledOperator {
   std::size_t temporary_size() const override { return as_size(participants()) * participant_size_; }
   std::string describe() const override {
     return std::string("algorithm: float32 product, k in order") + (owned_ ? ", b packed once" : "") +
-           "\nkernel: float_product\ntile: " + std::to_string(kTileRows) + " rows, " + std::to_string(tile_columns()) +
-           " columns, on " + std::to_string(participants()) + " threads";
+           "\nkernel: " + kernel_words(target(), "float_product") + "\ntile: " + std::to_string(kTileRows) + " rows, " +
+           std::to_string(tile_columns()) + " columns, on " + counted(participants(), "thread");
   }
 
  protected:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <new>
-#include <stdexcept>
 
 #include "operators/buffer_layout.h"
 #include "operators/matrix/float_matrix_multiply.h"

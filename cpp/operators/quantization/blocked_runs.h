@@ -10,7 +10,7 @@
 #include <string>
 
 #include "operators/operator.h"
-#include "operators/strided_axes.h"
+#include "operators/quantization/strided_axes.h"
 
 namespace dmlcpu {
 

@@ -9,13 +9,14 @@
 namespace dmlcpu {
 
 struct DynamicCodes {
-  float scale, reciprocal;
-  float zero_point;  // in the offset domain (kernels/quantize/quantize.h), an integer of 0..255
+  float scale, reciprocal;  // floats are multiplied by the latter
+  float zero_point;         // in the offset domain (kernels/quantize/quantize.h), an integer of 0..255
 };
 
-// lowest_code is the type's lowest: 0 or -128. The rounding happens before the clamp, and the lowest value of the type
-// is inside the fused sum, so the zero point is computed in the type's own domain and moved to the offset domain after
-// that. NaN, of a range without extent or end, fails every comparison and becomes the lowest code.
+// The range includes 0; lowest_code is the type's lowest: 0 or -128. The rounding happens before the clamp, and the
+// lowest value of the type is inside the fused sum, so the zero point is computed in the type's own domain and moved to
+// the offset domain after that. NaN (0 * inf, of a range without extent or whose lowest is infinite) fails every
+// comparison and becomes the lowest code.
 inline DynamicCodes dynamic_codes(const Range& range, float lowest_code) {
   DynamicCodes codes{};
   codes.scale = (range.highest - range.lowest) * (1.0F / 255.0F);

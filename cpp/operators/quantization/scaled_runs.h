@@ -15,7 +15,6 @@
 // transposed, so the wider of input and output decides the order of the axes.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "operators/operator.h"

@@ -1,5 +1,5 @@
-// LSTM, GRU: the steps of recurrent layers whose input's products with the weights are there (DirectML's operators of
-// these names multiply them as well). Of graphs alone.
+// LSTM, GRU: the steps of recurrent layers, given the products of their inputs and weights (DirectML's operators of
+// these names compute these too). Of graphs alone.
 //
 // Tensors, of T steps, B sequences, D directions, a state of H floats and a cell of P parts (recurrent_cell.h):
 //
@@ -8,10 +8,10 @@
 //   scale, zero point    {D, P * H}          of a recurrence of codes, owned; the zero point may be absent
 //   hidden init          {D, B, H}           the first state; absent: zeros
 //   LSTM: cell init      {D, B, H}           the same of the other state
-//   GRU: bias            {D, H}              of the last part of the state's products; may be absent
+//   GRU: bias            {D, H}              the same number: of the last part of the state's products; may be absent
 //   sequence             {T, D, B, H}        the states after each step
 //   single               {D, B, H}           those after the last one; may be absent
-//   LSTM: cell single    {D, B, H}           the same of the other state
+//   LSTM: cell single    {D, B, H}           the same of the other state; may be absent
 //
 // Attribute direction: 0 forward, 1 backward, 2 both. A backward direction begins with the last step; its states lie
 // where the input of their step does.

@@ -1,11 +1,12 @@
 // What becomes of a sequence's state in a step of a recurrent operator, once the products are there.
 //
-//   LSTM   i, o, f = sigmoid(input + sums), g = tanh(input + sums), four parts of both
+//   LSTM   i, o, f = sigmoid(input + sums), g = tanh(input + sums), of which input and sums have four parts
 //          cell = f * cell + i * g;  hidden = o * tanh(cell)
-//   GRU    z, r = sigmoid(input + sums), n = tanh(input + r * (sums + bias)), three parts of both
+//   GRU    z, r = sigmoid(input + sums), n = tanh(input + r * (sums + bias)), of which they have three parts
 //          hidden = (1 - z) * n + z * hidden
 //
-// Parts are in ONNX's order: i, o, f, g, and z, r, n. float32, every operation of kernels/float_functions rounded once.
+// Parts are in ONNX's order: i, o, f, g (its c), and z, r, n (its h). float32, every operation of
+// kernels/float_functions rounded once.
 #pragma once
 
 #include <cstddef>

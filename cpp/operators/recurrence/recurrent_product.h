@@ -1,10 +1,10 @@
-// The product within a step of a recurrent operator: what each direction's sequences remember, by the direction's
-// recurrence matrix.
+// The product within a step of a recurrent operator: the states of each direction times its recurrence matrix.
 //
 //   sums[direction][sequence][column] = sum over k of states[direction][sequence][k] * matrix[direction][k][column]
 //
-// Of FLOAT32 matrices, chains of fused multiply-adds with k ascending, begun at 0 (kernels/float_product). Of codes,
-// what DYNAMIC_QUANTIZE_LINEAR, to UINT8, of all states of a direction and MATRIX_MULTIPLY_INTEGER_TO_FLOAT compute.
+// Of FLOAT32 matrices, chains of fused multiply-adds with k ascending, begun at 0 (kernels/float_product). Of codes
+// the states of a direction are quantized together, as DYNAMIC_QUANTIZE_LINEAR does it to UINT8, and multiplied as by
+// MATRIX_MULTIPLY_INTEGER_TO_FLOAT.
 //
 // A matrix is packed once; every step reads all of it.
 #pragma once
@@ -19,7 +19,7 @@
 namespace dmlcpu {
 
 struct RecurrentSizes {
-  std::int64_t directions, sequences, hidden, columns;  // of a matrix: hidden rows of so many columns
+  std::int64_t directions, sequences, hidden, columns;  // a matrix has `hidden` rows of `columns`
 
   std::size_t states() const { return static_cast<std::size_t>(directions * sequences * hidden); }
   std::size_t sums() const { return static_cast<std::size_t>(directions * sequences * columns); }
@@ -47,7 +47,7 @@ class RecurrentProduct {
   virtual std::size_t prepared_size() const = 0;
   virtual void prepare(const RecurrentParameters& parameters, std::uint8_t* prepared) const = 0;
 
-  // States and sums are contiguous, as are the scratch_size() bytes, 64-byte aligned.
+  // States and sums are contiguous; packed, prepared and the scratch_size() bytes of scratch are 64-byte aligned.
   virtual std::size_t scratch_size() const = 0;
   virtual void run(const float* states, const std::uint8_t* packed, const std::uint8_t* prepared, float* sums,
                    std::uint8_t* scratch) const = 0;

@@ -9,7 +9,6 @@
 
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
-#include "operators/sizes.h"
 #include "operators/strided_runs.h"
 #include "runtime/thread_pool.h"
 

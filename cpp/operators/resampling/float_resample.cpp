@@ -3,7 +3,6 @@
 //
 // Each source row is interpolated along its columns once, and kept while output rows use it. A row has all channels
 // where they are neighbours in both tensors, one channel otherwise.
-#include <stdexcept>
 
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"

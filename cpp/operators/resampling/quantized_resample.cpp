@@ -10,7 +10,6 @@
 // pixels, as in a part of a joined tensor, pass through scratch memory.
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 
 #include "operators/code_parameters.h"
 #include "operators/operator_table.h"
