@@ -12,18 +12,10 @@ from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
+from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = [
-    "RULES",
-    "Factor",
-    "Product",
-    "dynamically_quantized",
-    "factors",
-    "float_product",
-    "matmul",
-    "product_of_codes",
-]
+__all__ = ["RULES", "Factor", "Product", "factors", "float_product", "matmul", "product_of_codes"]
 
 _MULTIPLY: Final = 2  # its number among the functions of two floats
 
@@ -298,18 +290,8 @@ def _biased(lowering: Lowering, a: Factor, b: Factor, bias: Value | None) -> Pro
 def dynamic_quantize_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """DynamicQuantizeMatMul: quantize the rows' tensor by its range, then the scaled sums."""
     a, b, b_scale, b_zero_point, bias = (*inputs, None, None)[:5]
-    floats = lowering.floats(present(a))
-    if not isinstance(floats, Tensor) or floats.dtype != np.float32:
-        raise NotNative("an input that is no FLOAT32 tensor")
-    left, right = factors(lowering, [*dynamically_quantized(lowering, floats), b, b_scale, b_zero_point])
+    left, right = factors(lowering, [*dynamically_quantized(lowering, present(a)), b, b_scale, b_zero_point])
     return [_biased(lowering, left, right, bias)]
-
-
-def dynamically_quantized(lowering: Lowering, floats: Tensor) -> list[Tensor]:
-    """Return a tensor of floats as UINT8 codes, their scale and their zero point, each of as many axes."""
-    ones = (1,) * len(floats.shape)
-    outputs: list[tuple[Any, tuple[int, ...]]] = [(np.uint8, floats.shape), (np.float32, ones), (np.uint8, ones)]
-    return lowering.emit_several("DYNAMIC_QUANTIZE_LINEAR", [floats], outputs)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

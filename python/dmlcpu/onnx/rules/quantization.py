@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -16,7 +16,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 
 
 _CODES_OF_BLOCKS: Final = frozenset({"int4", "uint4", "int8", "uint8"})
@@ -136,16 +136,24 @@ def _constant_codes(floats: Array, scales: Array, points: Array, axis: int) -> A
     return codes
 
 
+def dynamically_quantized(lowering: Lowering, value: Value) -> list[Tensor]:
+    """Return floats as UINT8 codes, their scale and their zero point, each of as many axes.
+
+    Raises:
+        NotNative: They are of another type, or constant.
+    """
+    floats = lowering.floats(value)
+    if not isinstance(floats, Tensor) or floats.dtype != np.float32:
+        raise NotNative("an input that is no FLOAT32 tensor")
+    ones = (1,) * max(len(floats.shape), 1)
+    outputs: list[tuple[Any, tuple[int, ...]]] = [(np.uint8, floats.shape), (np.float32, ones), (np.uint8, ones)]
+    return lowering.emit_several("DYNAMIC_QUANTIZE_LINEAR", [floats], outputs)
+
+
 def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Codes, scale and zero point, all computed."""
     [value] = inputs
-    floats = None if value is None else lowering.floats(value)
-    if not isinstance(floats, Tensor) or floats.dtype != np.float32:
-        raise NotNative("an input that is no FLOAT32 tensor")
-    rank = max(len(floats.shape), 1)
-    ones = (1,) * rank
-    outputs = [(np.uint8, floats.shape), (np.float32, ones), (np.uint8, ones)]
-    codes, scale, zero_point = lowering.emit_several("DYNAMIC_QUANTIZE_LINEAR", [floats], outputs)
+    codes, scale, zero_point = dynamically_quantized(lowering, present(value))
     return written(node, [codes, lowering.reshaped(scale, ()), lowering.reshaped(zero_point, ())])
 
 

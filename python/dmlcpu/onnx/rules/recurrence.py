@@ -15,9 +15,10 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, dynamically_quantized, float_product
+from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, float_product
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present, written
+from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value
 
 __all__ = ["RULES"]
