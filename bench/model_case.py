@@ -19,7 +19,7 @@ from bench.model_zoo import Answer
 from bench.peers.models import onnxruntime_session
 from bench.timing import Clock
 from dmlcpu.onnx.model import load_model
-from dmlcpu.onnx.planning import NativePart
+from dmlcpu.onnx.plans import NativePart
 
 __all__ = ["Agreement", "Placement", "StepCost", "agreement", "placement", "slowest_steps", "start_seconds"]
 

@@ -11,6 +11,7 @@ import onnxruntime
 from numpy.typing import DTypeLike, NDArray
 
 import dmlcpu
+from template_checks import assert_traced_like_lowered
 
 __all__ = ["Builder", "assert_like_onnxruntime", "codes", "results_of_onnxruntime"]
 
@@ -92,6 +93,7 @@ def assert_like_onnxruntime(
     shapes = {name: array.shape for name, array in feeds.items()}
     providers = {partition.provider for partition in session.partitions(shapes)}
     assert not native or providers <= {"dmlcpu"}, session.partitions(shapes)
+    assert_traced_like_lowered(model, shapes)
     for result, expected in zip(ours, results_of_onnxruntime(model, feeds), strict=True):
         assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
         if result.dtype.kind == "f" and not equal:

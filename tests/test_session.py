@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx.planning import NativePart
+from dmlcpu.onnx.plans import NativePart
 
 MODELS = Path(__file__).parent / "data" / "models"
 EXAMPLE = Path(__file__).parents[1] / "examples" / "image_classification" / "resnet8_int8.onnx"

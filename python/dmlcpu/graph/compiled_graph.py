@@ -49,13 +49,14 @@ class CompiledGraph(CompiledOperator):
         """Plan the graph; what it packs of constants it may share with other graphs."""
         self._device, self._shared = device, shared
         bound = [value for value, kind in enumerate(graph.kinds) if kind in (ValueKind.INPUT, ValueKind.OUTPUT)]
-        later = [value for value, array in graph.constants.items() if array is None]
+        constants = graph.arrays()
+        later = [value for value, array in constants.items() if array is None]
         tensors = tuple(
             TensorBinding(graph.names[v], graph.desc(v), v in later, graph.kinds[v] is ValueKind.OUTPUT)
             for v in (*bound, *later)
         )
         self._resolver = BindingResolver("graph", tensors)
-        self._constants: Mapping[int, np.ndarray[Any, Any] | None] | None = graph.constants
+        self._constants: Mapping[int, np.ndarray[Any, Any] | None] | None = constants
         self._names = {value: graph.names[value] for value in later}
         self._initialized_empty = False
         self._initialize_lock = Lock()

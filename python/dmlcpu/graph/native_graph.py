@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dmlcpu.graph.lengths import Derived, FreeDesc, Replay, is_free
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["NativeGraph", "ValueKind"]
+__all__ = ["Attributes", "NativeGraph", "ValueKind"]
 
 _Array = np.ndarray[Any, Any]
+
+Attributes: TypeAlias = Mapping[str, Sequence[int] | Derived]
+"""The integers of each attribute, by its name."""
 
 
 class ValueKind(IntEnum):
@@ -29,20 +33,21 @@ class _Node(NamedTuple):
     name: str
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
-    attributes: Mapping[str, Sequence[int]]
+    attributes: Attributes
 
 
 class NativeGraph:
     """A graph under construction. Values are numbers; their descs tell type, sizes and strides.
 
-    Strides of intermediate values do not count, but for those that ``reinterpret`` reads and makes.
+    Strides of intermediate values do not count, but for those that ``reinterpret`` reads and makes. Lengths, attributes
+    and constants may be known only later (``dmlcpu.graph.lengths``); ``at`` returns the graph for some of them.
     """
 
     def __init__(self) -> None:
-        self._descs: list[TensorDesc | None] = []  # None of constants that lie as their arrays do
+        self._descs: list[TensorDesc | FreeDesc | None] = []  # None of constants that lie as their arrays do
         self.kinds: list[ValueKind] = []
         self.names: list[str] = []
-        self.constants: dict[int, _Array | None] = {}
+        self.constants: dict[int, _Array | Derived | None] = {}
         self.outputs: list[int] = []  # in the order in which they were marked
         self._nodes: list[_Node] = []
 
@@ -83,7 +88,7 @@ class NativeGraph:
         ]
         return graph, numbers
 
-    def _add_value(self, kind: ValueKind, name: str, desc: TensorDesc | None) -> int:
+    def _add_value(self, kind: ValueKind, name: str, desc: TensorDesc | FreeDesc | None) -> int:
         self.kinds.append(kind)
         self.names.append(name)
         self._descs.append(desc)
@@ -92,10 +97,10 @@ class NativeGraph:
     def desc(self, value: int) -> TensorDesc:
         """Return the desc of a value that was added with one."""
         desc = self._descs[value]
-        assert desc is not None
+        assert isinstance(desc, TensorDesc)
         return desc
 
-    def add_input(self, name: str, desc: TensorDesc) -> int:
+    def add_input(self, name: str, desc: TensorDesc | FreeDesc) -> int:
         """Add a value that is bound at each dispatch."""
         return self._add_value(ValueKind.INPUT, name, desc)
 
@@ -115,8 +120,12 @@ class NativeGraph:
             TypeError: No data type has its dtype.
         """
         data_type_of(array.dtype)
-        if not array.flags.c_contiguous and any(step < 0 or step % array.itemsize for step in array.strides):
-            array = np.ascontiguousarray(array)
+        value = self._add_value(ValueKind.CONSTANT, "", None)
+        self.constants[value] = _as_a_desc_can_say(array)
+        return value
+
+    def add_derived(self, array: Derived) -> int:
+        """Add a constant that follows from lengths that are known only later."""
         value = self._add_value(ValueKind.CONSTANT, "", None)
         self.constants[value] = array
         return value
@@ -125,8 +134,8 @@ class NativeGraph:
         self,
         type: str,
         inputs: Sequence[int | None],
-        outputs: Sequence[TensorDesc],
-        attributes: Mapping[str, Sequence[int]] | None = None,
+        outputs: Sequence[TensorDesc | FreeDesc],
+        attributes: Attributes | None = None,
         name: str = "",
     ) -> list[int]:
         """Add an operator by its native name, its inputs numbered as in its desc; return its outputs."""
@@ -156,7 +165,7 @@ class NativeGraph:
         [other] = self.add_node("REINTERPRET", [value], [desc], name=name)
         return other
 
-    def mark_output(self, value: int, name: str, desc: TensorDesc) -> None:
+    def mark_output(self, value: int, name: str, desc: TensorDesc | FreeDesc) -> None:
         """Bind a value at each dispatch, under a name; the desc has its type and sizes, and says how it is laid out."""
         reinterpreted = any(
             value in (*node.inputs, *node.outputs) for node in self._nodes if node.type == "REINTERPRET"
@@ -166,10 +175,49 @@ class NativeGraph:
         self.kinds[value], self.names[value], self._descs[value] = ValueKind.OUTPUT, name, desc
         self.outputs.append(value)
 
+    def at(self, replay: Replay) -> NativeGraph:
+        """Return the graph for the lengths that a replay tells: all of them are known there."""
+        graph = self.copy()
+        graph._descs = [desc.at(replay) if isinstance(desc, FreeDesc) else desc for desc in self._descs]
+        for value, array in self.constants.items():
+            if isinstance(array, Derived):
+                graph.constants[value] = _as_a_desc_can_say(replay.of(array))
+        graph._nodes = [_node_at(node, replay) if node.attributes else node for node in self._nodes]
+        return graph
+
+    def arrays(self) -> dict[int, _Array | None]:
+        """Return the constants, all of which are known; None for those that are given later, under their names."""
+        known: dict[int, _Array | None] = {}
+        for value, array in self.constants.items():
+            assert not isinstance(array, Derived)
+            known[value] = array
+        return known
+
     def rows(self) -> tuple[list[Any], list[Any]]:
         """Return the values and nodes for the native module."""
         values = [
             self.constants[value] if desc is None else (kind, name, desc.data_type, desc.sizes, desc.strides)
-            for value, (kind, name, desc) in enumerate(zip(self.kinds, self.names, self._descs, strict=True))
+            for value, (kind, name, desc) in enumerate(zip(self.kinds, self.names, self._known_descs(), strict=True))
         ]
         return values, [*self._nodes]
+
+    def _known_descs(self) -> Iterator[TensorDesc | None]:
+        for desc in self._descs:
+            assert not isinstance(desc, FreeDesc)
+            yield desc
+
+
+def _as_a_desc_can_say(array: _Array) -> _Array:
+    """Return an array packed if no desc can say how it lies in memory."""
+    if not array.flags.c_contiguous and any(step < 0 or step % array.itemsize for step in array.strides):
+        return np.ascontiguousarray(array)
+    return array
+
+
+def _node_at(node: _Node, replay: Replay) -> _Node:
+    changed = {
+        name: replay.of(entries) if isinstance(entries, Derived) else replay.lengths(entries)
+        for name, entries in node.attributes.items()
+        if isinstance(entries, Derived) or is_free(entries)
+    }
+    return node._replace(attributes={**node.attributes, **changed}) if changed else node

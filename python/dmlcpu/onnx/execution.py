@@ -18,7 +18,7 @@ from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.model import Node, has_quantized_nodes
-from dmlcpu.onnx.planning import ForeignPart, NativePart, Plan
+from dmlcpu.onnx.plans import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ExecutablePlan", "foreign_runner"]
@@ -152,12 +152,15 @@ class ExecutablePlan:
     Attributes:
         plan: What is run.
         graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
+        size: The bytes that its native graphs compute in.
         last_use: A number that grows with each use of a plan of the session.
     """
 
     def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], num_threads: int) -> None:
         self.plan = plan
         self.graph = _only_graph(plan, arrays)
+        graphs = [part.graph for part in plan.parts if isinstance(part, NativePart)]
+        self.size = sum(graph.binding_properties.temporary_resource_size for graph in graphs)
         self.last_use = 0
         try:
             self._runners: list[_Runner] = [

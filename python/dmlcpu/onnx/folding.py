@@ -18,6 +18,7 @@ from onnx.reference import ReferenceEvaluator
 from dmlcpu.onnx.extraction import described, shape_of
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.values import Array, Constant, Value
 
 __all__ = ["Folding", "propagated"]
@@ -68,6 +69,8 @@ class Folding:
         """
         if node.domain != "" or node.operator not in _ARRAYS | _ELEMENTS:
             raise NotNative("no operator that is computed beforehand")
+        if (with_shapes := computed_with_shapes(node, inputs)) is not None:
+            return [with_shapes]
         arrays = {
             name: value.array
             for name, value in zip(node.inputs, inputs, strict=True)

@@ -14,13 +14,26 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dmlcpu.device import Device
+from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.element_wise import quantize_linear
-from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.graph.lengths import Derived, FreeDesc, derived, is_free
+from dmlcpu.graph.native_graph import Attributes, NativeGraph
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    FreeArray,
+    Operand,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+)
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "NotNative", "Rule", "as_bytes"]
+__all__ = ["Lowering", "NotNative", "Rule", "as_bytes", "broadcast_to"]
 
 FLOAT32 = np.dtype(np.float32)
 # Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
@@ -87,6 +100,8 @@ class Lowering:
             if known is None or known[0] is not operand:
                 known = self._constants[id(operand)] = (operand, self.graph.add_array(as_bytes(operand)))
             return known[1]
+        if isinstance(operand, FreeArray):
+            return self.graph.add_derived(operand.array)
         if operand.partition == self.partition:
             return operand.number
         if operand.name not in self._numbers:
@@ -107,7 +122,7 @@ class Lowering:
         inputs: Sequence[Operand],
         dtype: np.dtype[Any] | type[np.generic],
         shape: Sequence[int],
-        attributes: Mapping[str, Sequence[int]] | None = None,
+        attributes: Attributes | None = None,
     ) -> Tensor:
         """Add an operator with one output."""
         return self.emit_several(type, inputs, [(dtype, shape)], attributes)[0]
@@ -117,7 +132,7 @@ class Lowering:
         type: str,
         inputs: Sequence[Operand],
         outputs: Sequence[tuple[Any, Sequence[int]]],
-        attributes: Mapping[str, Sequence[int]] | None = None,
+        attributes: Attributes | None = None,
     ) -> list[Tensor]:
         """Add an operator, or a view, by its native name.
 
@@ -130,7 +145,7 @@ class Lowering:
             if isinstance(operand, np.ndarray) and id(operand) not in self._constants:
                 _check(operand.dtype, operand.shape)
         for entries in (attributes or {}).values():
-            if entries and not -_LIMIT <= min(entries) <= max(entries) < _LIMIT:
+            if entries and not _fit(entries):
                 raise NotNative("an attribute of more than 64 bits")
         descs = [desc_of(dtype, shape) for dtype, shape in outputs]
         numbers = [self.number(operand) for operand in inputs]
@@ -249,26 +264,41 @@ class Lowering:
         raise NotNative("an operand is not quantized per tensor to 8 bits")
 
 
-def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc:
+def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:
     """Return the desc of a packed tensor; one without axes has one of length 1.
 
     Raises:
         NotNative: It is empty or larger than any memory, has more than 8 axes, or elements of a type that no kernel
             takes.
     """
+    if is_free(shape):
+        _check(dtype, shape)
+        return FreeDesc(_data_type_of(np.dtype(dtype)), tuple(shape))
     return _desc_of(np.dtype(dtype), tuple(shape))
 
 
 @lru_cache  # most tensors of a network are as another one is
 def _desc_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> TensorDesc:
     _check(dtype, shape)
-    native = np.dtype(np.uint8) if dtype == np.bool_ else dtype
-    return TensorDesc(data_type_of(native), shape or (1,))
+    return TensorDesc(_data_type_of(dtype), shape or (1,))
+
+
+def _data_type_of(dtype: np.dtype[Any]) -> TensorDataType:
+    return data_type_of(np.dtype(np.uint8) if dtype == np.bool_ else dtype)
 
 
 def as_bytes(array: Array) -> Array:
     """Return the conditions of an array as native graphs have them; any other array as it is."""
     return array.view(np.uint8) if array.dtype == np.bool_ else array
+
+
+def _fit(entries: Sequence[int] | Derived) -> bool:
+    """Return whether integers have 64 bits. Lengths that are known only later are not compared with each other."""
+    if isinstance(entries, Derived):  # indices
+        return True
+    if is_free(entries):
+        return all(-_LIMIT <= entry < _LIMIT for entry in entries)
+    return -_LIMIT <= min(entries) <= max(entries) < _LIMIT
 
 
 def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
@@ -283,9 +313,20 @@ def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
     return np.array([parameters.scale], np.float32), np.array([parameters.zero_point], parameters.dtype)
 
 
-def repeated(parameter: Array, shape: Sequence[int]) -> Array:
+def repeated(parameter: Array, shape: Sequence[int]) -> Array | FreeArray:
     """Return a view of one element with another shape, all strides 0."""
-    return np.broadcast_to(parameter.reshape(()), tuple(shape) or (1,))
+    return broadcast_to(parameter.reshape(()), shape)
+
+
+def broadcast_to(array: Array, shape: Sequence[int]) -> Array | FreeArray:
+    """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
+    if not is_free(shape):
+        return np.broadcast_to(array, tuple(shape) or (1,))
+    return FreeArray(array.dtype, tuple(shape), derived(_broadcast_to, as_bytes(array), *shape))
+
+
+def _broadcast_to(array: Array, *shape: int) -> Array:
+    return np.broadcast_to(array, shape)
 
 
 def quantize(floats: Array, parameters: Parameters) -> Array:

@@ -8,7 +8,6 @@ array.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Any, Final
 
@@ -24,11 +23,12 @@ from dmlcpu.onnx.extraction import ArrayType, extracted, lacking
 from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model, Node
+from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
 
-__all__ = ["ForeignPart", "NativePart", "Part", "Plan", "make_plan"]
+__all__ = ["lowered_whole", "make_plan"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 _ANCHORS: Final = frozenset(
@@ -57,61 +57,18 @@ _QUANTIZED: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NativePart:
-    """Nodes that run as one native graph.
+def lowered_whole(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> WholeGraph | None:
+    """Lower a model to one native graph, and compile nothing; None if it is not one, or is not valid.
 
-    Attributes:
-        nodes: What it computes, in the words of the model.
-        graph: The compiled graph.
-        inputs, outputs: Names of the values that it reads and writes, in the order of the graph's indices.
-        types: Of the arrays that it writes, as the model has them.
+    Args:
+        model, device: As of ``make_plan``.
+        arrays: The types and shapes of all inputs; lengths may be such as are known only later.
     """
-
-    nodes: tuple[Node, ...]
-    graph: CompiledGraph
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    types: tuple[ArrayType, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ForeignPart:
-    """Nodes for another runtime.
-
-    Attributes:
-        nodes: Those nodes.
-        by_reference: Whether onnx's reference evaluator runs them, slowly: onnxruntime takes no arrays of their types,
-            such as INT4 or FLOAT8, or is not installed while the nodes are quantized operators.
-        reasons: Why no kernel computes them, by the node's name; of some only that they go with the others.
-        model: A model of these nodes alone.
-        inputs, outputs: Names of the values that it reads and writes.
-    """
-
-    nodes: tuple[Node, ...]
-    by_reference: bool
-    reasons: Mapping[str, str]
-    model: onnx.ModelProto = field(repr=False)
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-Part = NativePart | ForeignPart
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """How a model runs, for given shapes of its inputs.
-
-    Attributes:
-        parts: To be run one after the other.
-        outputs: Of the model, each the name of a value or a constant.
-        unknown: Values of the last part whose shapes only a run tells; what follows it is planned then.
-    """
-
-    parts: tuple[Part, ...]
-    outputs: tuple[str | Array, ...]
-    unknown: tuple[str, ...] = ()
+    try:
+        with np.errstate(all="ignore"):
+            return _Planner(model, arrays, device, None, ()).whole()
+    except (InvalidModelError, _NotLoweredError):
+        return None
 
 
 def make_plan(
@@ -181,22 +138,38 @@ class _Planner:
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
     def plan(self) -> Plan:
+        """Lower the model, and compile what it became."""
         waiting = list(self._model.nodes)
         unknown: tuple[str, ...] = ()
         while waiting and not unknown:
             waiting, reasons = self._lower(waiting)
             if waiting:
                 waiting, unknown = self._take_foreign(waiting, reasons)
+        outputs = () if unknown else self._outputs()
+        return Plan(tuple(self._parts()), outputs, unknown)
+
+    def whole(self) -> WholeGraph | None:
+        """Lower the model to one graph, and compile nothing; None if it is not one."""
+        waiting, _ = self._lower(self._model.nodes)
+        if waiting:
+            return None
+        outputs = self._outputs()
+        marked = self._marked_graph(0)
+        if marked is None:
+            return None
+        graph, exports = marked
+        return WholeGraph(tuple(self._native_nodes[0]), graph, tuple(self._imports[0]), exports, outputs)
+
+    def _outputs(self) -> tuple[str | Array, ...]:
         outputs: list[str | Array] = []
-        if not unknown:
-            for output in self._model.outputs:
-                if output.name not in self._values:  # of a foreign part, and a run tells its shape
-                    outputs.append(output.name)
-                    continue
-                value = self._floats(output.name)
-                # Of a constant a copy: it may be a view of the whole file, which would be kept with it.
-                outputs.append(np.array(value) if isinstance(value, np.ndarray) else self._exported(value))
-        return Plan(tuple(self._parts()), tuple(outputs), unknown)
+        for output in self._model.outputs:
+            if output.name not in self._values:  # of a foreign part, and a run tells its shape
+                outputs.append(output.name)
+                continue
+            value = self._floats(output.name)
+            # Of a constant a copy: it may be a view of the whole file, which would be kept with it.
+            outputs.append(np.array(value) if isinstance(value, np.ndarray) else self._exported(value))
+        return tuple(outputs)
 
     def _floats(self, name: str) -> Tensor | Array:
         try:
@@ -359,21 +332,27 @@ class _Planner:
 
     def _parts(self) -> list[Part]:
         parts: list[Part] = []
-        for index, graph in enumerate(self._graphs):
-            exports = self._lowering.exports.get(index, {})
-            if exports:
-                for number, tensor in enumerate(exports.values()):
-                    graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
-                read, _ = graph.reaching(graph.outputs)
-                compiled = self._compiled(read, self._native_nodes[index])
-                nodes, types = (
-                    tuple(self._native_nodes[index]),
-                    tuple((tensor.dtype, tensor.shape) for tensor in exports.values()),
-                )
-                parts.append(NativePart(nodes, compiled, tuple(self._imports[index]), tuple(exports), types))
+        for index in range(len(self._graphs)):
+            marked = self._marked_graph(index)
+            if marked is not None:
+                graph, exports = marked
+                nodes = tuple(self._native_nodes[index])
+                types = tuple((tensor.dtype, tensor.shape) for tensor in exports)
+                names = tuple(tensor.name for tensor in exports)
+                parts.append(NativePart(nodes, self._compiled(graph, nodes), tuple(self._imports[index]), names, types))
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
                 parts.append(foreign)
         return parts
+
+    def _marked_graph(self, index: int) -> tuple[NativeGraph, tuple[Tensor, ...]] | None:
+        """Return a native graph of what leads to the values that others read, and these; None if there are none."""
+        exports = tuple(self._lowering.exports.get(index, {}).values())
+        if not exports:
+            return None
+        graph = self._graphs[index]
+        for number, tensor in enumerate(exports):
+            graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
+        return graph.reaching(graph.outputs)[0], exports
 
 
 def _type_of(number: Any) -> np.dtype[Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,13 +30,13 @@ from dmlcpu.onnx.options import (
     get_available_providers,
     picklable_options,
 )
-from dmlcpu.onnx.planning import ForeignPart, NativePart, make_plan
+from dmlcpu.onnx.plan_cache import PlanCache, PlanKey
+from dmlcpu.onnx.planning import make_plan
+from dmlcpu.onnx.plans import ForeignPart, NativePart
+from dmlcpu.onnx.templates import Templates
 from dmlcpu.onnx.values import Array
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition", "node_arg", "partition_of"]
-
-# Plans are kept for this many different shapes of the inputs, the last ones used.
-_MOST_PLANS = 16
 
 _TYPE_NAMES = {"float32": "float", "float64": "double", "bool": "bool", "object": "string", "str": "string"}
 
@@ -131,14 +130,14 @@ class InferenceSession:
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, _metadata(model)
         self._names = [output.name for output in model.outputs]
         self._model: Model | None = model
-        self._plans: dict[tuple[Any, ...], ExecutablePlan] = {}
-        self._uses = itertools.count()
+        self._templates: Templates | None = Templates(model, self._device)
+        self._plans = PlanCache()
         self._latest: CompiledGraph | None = None  # of the plan that ran last
         self._begin_process()
         _sessions.add(self)
         self._fixed = all(is_fixed(value.shape) for value in self._inputs)
         if self._fixed and not self._plan(self._arrays_of_the_model()).plan.unknown:
-            self._model = None  # the one plan has what it needs
+            self._model = self._templates = None  # the one plan has what it needs
 
     def _begin_process(self) -> None:
         """Take locks and threads of this process's own."""
@@ -297,23 +296,22 @@ class InferenceSession:
 
     def _plan(self, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         key = tuple(arrays.items())
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._made_plan(key, arrays)
-        plan.last_use = next(self._uses)
-        return plan
+        return self._plans.used(self._plans.get(key) or self._made_plan(key, arrays))
 
-    def _made_plan(self, key: tuple[Any, ...], arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+    def _made_plan(self, key: PlanKey, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         with self._lock:
             if key not in self._plans:
-                assert self._model is not None  # of a model without free shapes there is one key
+                # Of a model without free shapes there is one key.
+                assert self._model is not None
+                assert self._templates is not None
                 # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
                 shared = None if self._fixed and not self._plans else self._shared
-                plan = make_plan(self._model, arrays, self._device, shared)
+                # Shapes that a run tells are of values that are no inputs.
+                plan = self._templates.plan(arrays, shared) if len(arrays) == len(self._inputs) else None
+                if plan is None:
+                    plan = make_plan(self._model, arrays, self._device, shared)
                 executable = ExecutablePlan(plan, arrays, self._device.num_threads)
-                if len(self._plans) >= _MOST_PLANS:
-                    del self._plans[min(self._plans, key=lambda key: self._plans[key].last_use)]
-                self._plans[key] = executable
+                self._plans.keep(key, executable)
             return self._plans[key]
 
     def _read_constants(self) -> Mapping[str, Array]:

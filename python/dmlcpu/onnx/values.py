@@ -14,10 +14,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from dmlcpu.graph.lengths import Derived
+
 if TYPE_CHECKING:
     from dmlcpu.onnx.model import Node
 
-__all__ = ["Array", "Constant", "Deferred", "Dequantized", "Operand", "Parameters", "Table", "Tensor", "Value"]
+__all__ = [
+    "Array",
+    "Constant",
+    "Deferred",
+    "Dequantized",
+    "FreeArray",
+    "FreeNumbers",
+    "Operand",
+    "Parameters",
+    "Table",
+    "Tensor",
+    "Value",
+]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
@@ -32,6 +46,46 @@ class Constant:
     def shape(self) -> tuple[int, ...]:
         """Its shape."""
         return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its elements."""
+        dtype: np.dtype[Any] = self.array.dtype
+        return dtype
+
+    @property
+    def entries(self) -> Array:
+        """Its elements as objects, of which some may be lengths that are known only later."""
+        return self.array.astype(object)
+
+
+class FreeNumbers(Constant):
+    """Numbers, such as a shape, some of which follow from lengths that are known only later.
+
+    Attributes:
+        entries: The numbers, objects.
+        dtype: What their type is.
+    """
+
+    __slots__ = ("dtype", "entries")
+    entries: Array
+    dtype: np.dtype[Any]
+
+    def __init__(self, entries: Array, dtype: np.dtype[Any]) -> None:
+        object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "dtype", dtype)
+
+    @property
+    def array(self) -> Array:
+        """The numbers, to which the lengths are bound."""
+        bound = [entry.bound if isinstance(entry, Derived) else entry for entry in self.entries.reshape(-1).tolist()]
+        numbers: Array = np.array(bound, self.dtype).reshape(self.entries.shape)
+        return numbers
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Their shape."""
+        return tuple(self.entries.shape)
 
 
 @dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in three times the time
@@ -141,6 +195,21 @@ class Dequantized:
             return np.asarray(difference * self.scale.astype(np.float32).reshape(along))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeArray:
+    """A constant array of a shape that is known only later, for an operator to read.
+
+    Attributes:
+        dtype: Of its elements.
+        shape: With lengths that are known only later.
+        array: What it is derived from, in a record of these lengths.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    array: Derived
+
+
 class Deferred:  # no ABC, of which isinstance() takes several times as long, and planning asks often
     """The floating-point result of an operator on quantized operands, not yet computed.
 
@@ -184,5 +253,5 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
 Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred
 """What a name of a model stands for."""
 
-Operand: TypeAlias = Tensor | Array | Constant | None
+Operand: TypeAlias = Tensor | Array | Constant | FreeArray | None
 """What an operator of a native graph reads; None where an optional tensor is absent."""

@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.activation import FLOAT_FUNCTIONS, evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
@@ -49,7 +50,7 @@ class Quantized:
         if isinstance(self.codes, Tensor):
             codes = lowering.expanded(self.codes, shape)
         else:
-            codes = np.broadcast_to(self.codes, shape or (1,))
+            codes = broadcast_to(self.codes, shape)
         return [codes, *lowering.pair(self.parameters)]
 
 
@@ -61,7 +62,7 @@ class QuantizedPair(Deferred):
     ) -> None:
         self._lowering, self._operator, self._function = lowering, operator, function
         self._values, self._pair = (a, b), pair
-        self.shape = np.broadcast_shapes(a.shape, b.shape)
+        self.shape = broadcast_shapes(a.shape, b.shape)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the operator on codes."""
@@ -253,7 +254,7 @@ def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | 
             return None
     if codes is None or any(operand.dtype != np.float32 for operand in operands):
         return None
-    if len(np.broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
+    if len(broadcast_shapes(a.shape, b.shape)) != len(codes.shape):
         return None
     return Table(codes, _computed(operator, *operands))
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes
@@ -86,7 +86,7 @@ def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value
         shown = compared(lowering, "Greater", lowering.reshaped(elements, alone), Constant(np.zeros((), np.int32)))
     else:
         raise NotNative(f"a mask of shape {elements.shape} for {batch} times {keys} keys")
-    choices = [np.broadcast_to(number, shown.shape) for number in (np.float32(0), filter_value)]
+    choices = [broadcast_to(np.asarray(number), shown.shape) for number in (np.float32(0), filter_value)]
     return lowering.emit("ELEMENT_WISE_IF", [shown, *choices], FLOAT32, shown.shape)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window
@@ -165,7 +166,7 @@ def number_for_channels(value: Value, number: Value) -> tuple[int, Array] | None
         return None
     floats = number.array if isinstance(number, Constant) else number.floats()
     axis = value.axis if isinstance(value, ChannelAffine) else 1
-    if floats.dtype != np.float32 or len(np.broadcast_shapes(value.shape, number.shape)) != len(value.shape):
+    if floats.dtype != np.float32 or len(broadcast_shapes(value.shape, number.shape)) != len(value.shape):
         return None
     return axis, np.full(value.shape[axis], floats.reshape(()), np.float64)
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import broadcast, compared, computed, present
@@ -41,7 +42,7 @@ class Chosen(Deferred):
 
     def __init__(self, lowering: Lowering, condition: Tensor | Array, a: Value, b: Value) -> None:
         self._lowering, self._condition, self._values = lowering, condition, (a, b)
-        self.shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+        self.shape = broadcast_shapes(condition.shape, a.shape, b.shape)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Choose among codes of the same parameters: quantizing an element depends on no other."""
@@ -65,7 +66,7 @@ def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     if isinstance(condition, Constant) and condition.array.dtype == np.bool_:
         chosen, other = (a, b) if condition.array.all() else (b, a)
         is_settled = condition.array.all() or not condition.array.any()
-        if is_settled and np.broadcast_shapes(condition.shape, other.shape, chosen.shape) == chosen.shape:
+        if is_settled and broadcast_shapes(condition.shape, other.shape, chosen.shape) == chosen.shape:
             return [chosen]
     mask = lowering.floats(condition)
     if mask.dtype != np.bool_:

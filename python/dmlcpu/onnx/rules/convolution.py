@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.movement import with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
@@ -221,12 +221,12 @@ def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | Non
     shape = sums.shape
     along = (1, -1, *(1,) * (len(shape) - 2))
     floats = lowering.emit("CAST", [sums], np.float32, shape)
-    operands: list[Operand] = [floats, np.broadcast_to(unit.reshape(along), shape)]
+    operands: list[Operand] = [floats, broadcast_to(unit.reshape(along), shape)]
     product = lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (2,)})
     if bias is None:
         return product
     scaled = bias.astype(np.float32) * unit
-    operands = [product, np.broadcast_to(scaled.reshape(along), shape)]
+    operands = [product, broadcast_to(scaled.reshape(along), shape)]
     return lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (0,)})
 
 

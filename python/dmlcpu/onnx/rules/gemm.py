@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
@@ -120,7 +121,7 @@ def _float_gemm(lowering: Lowering, node: Node, a: Value, b: Value, addend: Valu
         result = on_floats(lowering, _MULTIPLY, result, Constant(alpha.reshape(())))
     if addend is None or beta == 0:
         return result
-    if np.broadcast_shapes(addend.shape, result.shape) != result.shape:
+    if broadcast_shapes(addend.shape, result.shape) != result.shape:
         raise NotNative(f"an addend of shape {addend.shape} for {result.shape}")
     if beta != 1:
         addend = on_floats(lowering, _MULTIPLY, addend, Constant(beta.reshape(())))

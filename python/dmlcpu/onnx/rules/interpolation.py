@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.matrix_multiply import matmul
@@ -31,17 +32,29 @@ class Axis:
 
     Attributes:
         size, resized: Its length before and after.
-        scale: As the node gives it, or the quotient of the lengths.
+        scale: As the node gives it, or the quotient of the lengths: of some that are known only later, derived.
     """
 
     size: int
     resized: int
-    scale: np.float32
+    scale: np.float32 | Derived
 
     @property
     def changes(self) -> bool:
         """Whether anything happens to it."""
-        return self.size != self.resized or bool(self.scale != 1)
+        return self.size != self.resized or (not isinstance(self.scale, Derived) and bool(self.scale != 1))
+
+    @property
+    def known_scale(self) -> np.float32:
+        """The scale of lengths that are known."""
+        assert not isinstance(self.scale, Derived)
+        return self.scale
+
+    @property
+    def bound(self) -> Axis:
+        """The axis with lengths that are known, if they were not."""
+        scale = self.scale.value if isinstance(self.scale, Derived) else self.scale
+        return Axis(int(self.size), int(self.resized), scale)
 
 
 def _linear(distance: Array) -> Array:
@@ -70,7 +83,7 @@ def interpolation(node: Node, axis: Axis, places: Array) -> Array | None:
     if axis.size * axis.resized > _MOST_ELEMENTS:
         raise NotNative(f"interpolation from {axis.size} to {axis.resized} by more than two places")
     is_cubic = node.attributes["mode"] == b"cubic"
-    stretch = max(1 / float(axis.scale), 1.0) if node.attributes.get("antialias", 0) else 1.0
+    stretch = max(1 / float(axis.known_scale), 1.0) if node.attributes.get("antialias", 0) else 1.0
     reach = (2 if is_cubic else 1) * stretch
     centres = places.astype(np.float64)[:, None]
     indices = np.floor(centres - reach).astype(np.int64) + np.arange(math.ceil(2 * reach) + 2)

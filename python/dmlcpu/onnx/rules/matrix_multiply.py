@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
@@ -36,7 +37,7 @@ class Factor:
         shape = (*batch, *self.shape[-2:])
         if isinstance(self.codes, Tensor):
             return lowering.expanded(self.codes, shape)
-        return np.broadcast_to(self.codes, shape)
+        return broadcast_to(self.codes, shape)
 
 
 def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
@@ -55,7 +56,7 @@ def _shape(a: Factor, b: Factor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the batch axes and the shape of a product."""
     if min(len(a.shape), len(b.shape)) < 2 or max(len(a.shape), len(b.shape)) > 4 or a.shape[-1] != b.shape[-2]:
         raise NotNative(f"a product of {a.shape} and {b.shape}")
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return batch, (*batch, a.shape[-2], b.shape[-1])
 
 
@@ -86,7 +87,7 @@ class Product(Deferred):
 
     def floats(self) -> Tensor:
         """Add the product with its scaled sums."""
-        bias = None if self._bias is None else np.broadcast_to(self._bias, self.shape)
+        bias = None if self._bias is None else broadcast_to(self._bias, self.shape)
         return self._lowering.emit("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", [*self._operands(), bias], FLOAT32, self.shape)
 
     def with_bias(self, bias: Array | None) -> Product:
@@ -120,7 +121,7 @@ def _other(value: Value, inputs: Sequence[Value | None]) -> Value | None:
 
 def _fits(array: Array, shape: tuple[int, ...]) -> bool:
     """Whether an array is of floats that can be broadcast to a shape."""
-    return array.dtype == np.float32 and np.broadcast_shapes(array.shape, shape) == shape
+    return array.dtype == np.float32 and broadcast_shapes(array.shape, shape) == shape
 
 
 class IntegerProduct(Deferred):

@@ -10,10 +10,23 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.shape_arithmetic import numbers
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    FreeArray,
+    Operand,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+)
 
 __all__ = [
     "RULES",
@@ -29,6 +42,8 @@ __all__ = [
 ]
 
 Move = Callable[[Tensor], Tensor]
+
+INT64: Final = np.dtype(np.int64)
 
 
 class Moved(Deferred):
@@ -205,12 +220,12 @@ def sliced(
 
 
 def shape_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Shape and Size: constants, as all shapes are known here."""
+    """Shape and Size: constants, as far as shapes are known here."""
     shape = present(inputs[0]).shape
     if node.operator == "Size":
-        return [Constant(np.array(math.prod(shape), np.int64))]
+        return [numbers([math.prod(shape)], INT64, ())]
     part = slice(node.attributes.get("start"), node.attributes.get("end"))
-    return [Constant(np.array(shape[part], np.int64))]
+    return [numbers(shape[part], INT64)]
 
 
 def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -236,7 +251,7 @@ def split(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
 def expand(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Expand."""
     value = present(inputs[0])
-    return [expanded(lowering, value, np.broadcast_shapes(value.shape, integers(inputs[1], "the shape")))]
+    return [expanded(lowering, value, broadcast_shapes(value.shape, integers(inputs[1], "the shape")))]
 
 
 def expanded(lowering: Lowering, value: Value, shape: tuple[int, ...]) -> Value:
@@ -262,7 +277,7 @@ class Joined(Deferred):
         return join(self._lowering, [self._lowering.floats(part) for part in self._parts], self._axis)
 
 
-def join(lowering: Lowering, parts: Sequence[Tensor | Array], axis: int) -> Tensor:
+def join(lowering: Lowering, parts: Sequence[Tensor | Array | FreeArray], axis: int) -> Tensor:
     """Return tensors of one type side by side."""
     shape = list(parts[0].shape)
     shape[axis] = sum(part.shape[axis] for part in parts)

@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative
+from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, broadcast_to
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Parameters, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeNumbers, Operand, Parameters, Tensor, Value
 
 __all__ = [
     "CODE_TYPES",
@@ -72,6 +73,8 @@ def aligned(lowering: Lowering, value: Value | None, shape: Sequence[int], what:
 
 def integers(value: Value | None, what: str) -> tuple[int, ...]:
     """Return the numbers of a constant operand such as axes or sizes."""
+    if isinstance(value, FreeNumbers) and value.dtype.kind in "iu":
+        return tuple(value.entries.reshape(-1).tolist())
     array = constant(value, what)
     if array.dtype.kind not in "iu":
         raise NotNative(f"{what} of type {array.dtype}")
@@ -115,7 +118,7 @@ def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
     Raises:
         NotNative: They are of another type.
     """
-    shape = np.broadcast_shapes(a.shape, b.shape)
+    shape = broadcast_shapes(a.shape, b.shape)
     operands: list[Operand] = []
     for value in (a, b):
         floats = lowering.floats(value)
@@ -124,7 +127,7 @@ def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
         if isinstance(floats, Tensor):
             operands.append(lowering.expanded(floats, shape))
         else:
-            operands.append(np.broadcast_to(floats, shape or (1,)))
+            operands.append(broadcast_to(floats, shape))
     return lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, shape, {"function": (function,)})
 
 
@@ -146,7 +149,7 @@ _LOGICAL: Final = {
 
 def broadcast(lowering: Lowering, value: Tensor | Array, shape: tuple[int, ...]) -> Operand:
     """Return a tensor or an array with another shape, its elements repeated by strides of 0."""
-    return lowering.expanded(value, shape) if isinstance(value, Tensor) else np.broadcast_to(value, shape or (1,))
+    return lowering.expanded(value, shape) if isinstance(value, Tensor) else broadcast_to(value, shape)
 
 
 def on_integers(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
@@ -158,7 +161,7 @@ def on_integers(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor
     left, right = lowering.floats(a), lowering.floats(b)
     if left.dtype != right.dtype or left.dtype not in INTEGER_TYPES:
         raise NotNative(f"operands of type {left.dtype} and {right.dtype}")
-    shape = np.broadcast_shapes(a.shape, b.shape)
+    shape = broadcast_shapes(a.shape, b.shape)
     operands = [broadcast(lowering, operand, shape) for operand in (left, right)]
     return lowering.emit("ELEMENT_WISE_BINARY", operands, left.dtype, shape, {"function": (function,)})
 
@@ -174,7 +177,7 @@ def compared(lowering: Lowering, function: str, a: Value, b: Value) -> Tensor:
     is_known = of_conditions or left.dtype in (*INTEGER_TYPES, np.dtype(np.float32), np.dtype(np.uint8))
     if left.dtype != right.dtype or not is_known or (of_conditions and function in ("Greater", "Less")):
         raise NotNative(f"operands of type {left.dtype} and {right.dtype}")
-    shape = np.broadcast_shapes(a.shape, b.shape)
+    shape = broadcast_shapes(a.shape, b.shape)
     operands = [broadcast(lowering, operand, shape) for operand in (left, right)]
     attributes = {"function": (_LOGICAL[function],)}
     return lowering.emit("ELEMENT_WISE_LOGICAL", operands, np.bool_, shape, attributes)

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, quantize
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to, quantize
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.movement import join, sliced
 from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
-from dmlcpu.onnx.values import Array, Deferred, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Deferred, FreeArray, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Margins", "padded"]
 
@@ -51,7 +51,7 @@ class Padded(Deferred):
         tensor = self._lowering.floats(self._source)
         assert isinstance(tensor, Tensor)
         for axis, (before, behind) in enumerate(zip(self._margins.start, self._margins.end, strict=True)):
-            parts: list[Tensor | Array] = [tensor]
+            parts: list[Tensor | Array | FreeArray] = [tensor]
             if before:
                 parts.insert(0, self._margin(tensor, axis, before))
             if behind:
@@ -59,9 +59,9 @@ class Padded(Deferred):
             tensor = join(self._lowering, parts, axis) if len(parts) > 1 else tensor
         return tensor
 
-    def _margin(self, tensor: Tensor, axis: int, length: int) -> Array:
+    def _margin(self, tensor: Tensor, axis: int, length: int) -> Array | FreeArray:
         shape = (*tensor.shape[:axis], length, *tensor.shape[axis + 1 :])
-        return np.broadcast_to(self._fill.astype(tensor.dtype), shape)
+        return broadcast_to(np.asarray(self._fill, tensor.dtype), shape)
 
 
 def _padded(lowering: Lowering, codes: Tensor, margins: Margins, code: Any) -> Tensor:
@@ -71,7 +71,8 @@ def _padded(lowering: Lowering, codes: Tensor, margins: Margins, code: Any) -> T
 
 
 def _source_places(mode: bytes, length: int, start: int, end: int) -> Sequence[int]:
-    """Return where the elements of a padded axis come from."""
+    """Return where the elements of a padded axis come from; binds its length."""
+    length = int(length)
     if length + start + end > _MOST_PLACES:
         raise NotNative(f"padding of {start} and {end} elements from others")
     places = np.arange(-start, length + end)
@@ -110,7 +111,7 @@ def pad(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seque
     start, end, fill = _amounts(node, inputs, len(value.shape))
     if min((*start, *end), default=0) < 0:
         kept = [length + min(a, 0) + min(b, 0) for length, a, b in zip(value.shape, start, end, strict=True)]
-        if min(kept) < 1:
+        if any(length < 1 for length in kept):
             raise NotNative("nothing is left between negative padding")
         value = sliced(lowering, value, [max(-amount, 0) for amount in start], (1,) * len(kept), kept)
     margins = Margins([max(amount, 0) for amount in start], [max(amount, 0) for amount in end])

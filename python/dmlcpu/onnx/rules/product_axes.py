@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 
-import numpy as np
-
+from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.movement import reshaped
@@ -57,7 +56,7 @@ def on_few_axes(first: int, second: int) -> Callable[[Rule], Rule]:
                 raise NotNative(f"a product of {a.shape} and {b.shape}")
             left = a.shape if ranks[0] > 1 else (1, *a.shape)
             right = b.shape if ranks[1] > 1 else (*b.shape, 1)
-            batch = np.broadcast_shapes(left[:-2], right[:-2])
+            batch = broadcast_shapes(left[:-2], right[:-2])
             outer = [(*(1,) * (len(batch) - len(shape) + 2), *shape[:-2]) for shape in (left, right)]
             lengths = _merged(*outer)
             if left[-1] != right[-2] or len(lengths[0]) > _MOST_AXES - 2 or 0 in (*a.shape, *b.shape):

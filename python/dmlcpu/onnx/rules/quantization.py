@@ -11,7 +11,7 @@ import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import quantize_linear as linear
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value
@@ -95,7 +95,7 @@ def _along(lowering: Lowering, value: Value | None, shape: tuple[int, ...], node
     if isinstance(parameter, Tensor):
         return lowering.expanded(parameter, shape or (1,))
     assert isinstance(parameter, np.ndarray)
-    return np.broadcast_to(parameter, shape or (1,))
+    return broadcast_to(parameter, shape)
 
 
 def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

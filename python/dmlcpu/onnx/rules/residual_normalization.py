@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import binary, plus
@@ -63,7 +64,7 @@ def _total(lowering: Lowering, node: Node, inputs: Sequence[Value | None], adden
     x, skip = present(inputs[0]), present(inputs[1])
     if any(node.outputs[1:3]):
         raise NotNative("mean or deviation is asked for")
-    if len(x.shape) < 2 or np.broadcast_shapes(x.shape, skip.shape) != x.shape or skip.shape[-1:] != x.shape[-1:]:
+    if len(x.shape) < 2 or broadcast_shapes(x.shape, skip.shape) != x.shape or skip.shape[-1:] != x.shape[-1:]:
         raise NotNative(f"a sum of {x.shape} and {skip.shape}")
     terms = [(node.inputs[0], x), (node.inputs[1], skip)]
     if addend is None:

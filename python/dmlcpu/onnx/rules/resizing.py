@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 
+from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
+from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.interpolation import Axis, interpolation, multiplied
@@ -30,15 +32,19 @@ class Taps:
     weight: _Floats
 
 
+FreeTaps: TypeAlias = Taps | Derived
+"""Taps; derived, if they follow from lengths that are known only later."""
+
+
 # The place in the source of each output index, in FLOAT32 like onnxruntime's: at halves the rounding counts.
 def _half_pixel(index: _Floats, axis: Axis) -> _Floats:
-    return np.asarray((index + np.float32(0.5)) / axis.scale - np.float32(0.5))
+    return np.asarray((index + np.float32(0.5)) / axis.known_scale - np.float32(0.5))
 
 
 def _half_pixel_symmetric(index: _Floats, axis: Axis) -> _Floats:
-    adjustment = np.float32(axis.resized) / (axis.scale * np.float32(axis.size))
+    adjustment = np.float32(axis.resized) / (axis.known_scale * np.float32(axis.size))
     offset = np.float32(axis.size) / np.float32(2) * (np.float32(1) - adjustment)
-    return np.asarray(offset + (index + np.float32(0.5)) / axis.scale - np.float32(0.5))
+    return np.asarray(offset + (index + np.float32(0.5)) / axis.known_scale - np.float32(0.5))
 
 
 def _pytorch_half_pixel(index: _Floats, axis: Axis) -> _Floats:
@@ -56,8 +62,8 @@ _COORDINATES: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
     b"half_pixel_symmetric": _half_pixel_symmetric,
     b"pytorch_half_pixel": _pytorch_half_pixel,
     b"align_corners": _align_corners,
-    b"asymmetric": lambda index, axis: index / axis.scale,
-    b"tf_half_pixel_for_nn": lambda index, axis: (index + np.float32(0.5)) / axis.scale,
+    b"asymmetric": lambda index, axis: index / axis.known_scale,
+    b"tf_half_pixel_for_nn": lambda index, axis: (index + np.float32(0.5)) / axis.known_scale,
 }
 
 
@@ -74,7 +80,7 @@ _NEAREST: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
     b"floor": lambda places, axis: np.floor(places),
     b"ceil": lambda places, axis: np.ceil(places),
     # Of version 10 and of Upsample.
-    b"": lambda places, axis: np.ceil(places) if axis.scale < 1 else np.trunc(places),
+    b"": lambda places, axis: np.ceil(places) if axis.known_scale < 1 else np.trunc(places),
 }
 
 
@@ -86,21 +92,33 @@ def _axes(node: Node, shape: Sequence[int], inputs: Sequence[Value | None]) -> l
     axes = [Axis(length, length, np.float32(1)) for length in shape]
     if given_sizes is not None:
         sizes = integers(given_sizes, "the sizes")
-        quotients = [size / shape[axis] for axis, size in zip(chosen, sizes, strict=True)]
         policy = node.attributes.get("keep_aspect_ratio_policy", b"stretch")
         if policy != b"stretch":
+            quotients = [size / shape[axis] for axis, size in zip(chosen, sizes, strict=True)]
             common = min(quotients) if policy == b"not_larger" else max(quotients)
-            quotients = [common] * len(chosen)
-            sizes = tuple(math.floor(common * shape[axis] + 0.5) for axis in chosen)
-        for axis, size, quotient in zip(chosen, sizes, quotients, strict=True):
-            axes[axis] = Axis(shape[axis], size, np.float32(quotient))
+            for axis in chosen:
+                axes[axis] = Axis(shape[axis], math.floor(common * shape[axis] + 0.5), np.float32(common))
+            return axes
+        for axis, size in zip(chosen, sizes, strict=True):
+            axes[axis] = Axis(shape[axis], size, derived(_quotient, size, shape[axis]))
         return axes
     scales = constant(given_scales, "the scales").astype(np.float32).reshape(-1)
     if scales.size != len(chosen) or not np.all((scales > 0) & (scales < 65536)):
         raise NotNative(f"scales {scales.tolist()}")
     for axis, scale in zip(chosen, scales, strict=True):
-        axes[axis] = Axis(shape[axis], math.floor(np.float32(shape[axis]) * scale), scale)
+        if scale != 1:
+            axes[axis] = Axis(shape[axis], length_by(_scaled, shape[axis], scale), scale)
     return axes
+
+
+def _quotient(resized: int, size: int) -> np.float32:
+    quotient: np.float32 = np.float32(resized / size)
+    return quotient
+
+
+def _scaled(size: int, scale: np.float32) -> int:
+    length: int = math.floor(np.float32(size) * scale)
+    return length
 
 
 def _scales_and_sizes(node: Node, inputs: Sequence[Value | None]) -> tuple[Value | None, Value | None]:
@@ -125,24 +143,29 @@ def places_of(node: Node, axis: Axis) -> _Floats:
     return _COORDINATES[kind](np.arange(axis.resized, dtype=np.float32), axis)
 
 
-def _taps(node: Node, axis: Axis, nearest: bool) -> Taps:
+def _taps(node: Node, axis: Axis, nearest: bool) -> FreeTaps:
+    return cast(FreeTaps, derived(_taps_of, node, nearest, axis.size, axis.resized, axis.scale))
+
+
+def _taps_of(node: Node, nearest: bool, size: int, resized: int, scale: np.float32) -> Taps:
     simple = node.operator == "Upsample" or node.version < 11
+    axis = Axis(size, resized, scale)
     places = places_of(node, axis)
-    last = np.float32(axis.size - 1)
+    last = np.float32(size - 1)
     if nearest:
         mode = b"" if simple else node.attributes.get("nearest_mode", b"round_prefer_floor")
         index = np.clip(_NEAREST[mode](places, axis), 0, last).astype(np.int64)
-        return Taps(index, index, np.zeros(axis.resized, np.float32))
+        return Taps(index, index, np.zeros(resized, np.float32))
     places = np.clip(places, np.float32(0), last)
     lower = places.astype(np.int64)
-    upper = np.minimum(lower + 1, axis.size - 1)
+    upper = np.minimum(lower + 1, size - 1)
     return Taps(lower, upper, np.where(lower == upper, np.float32(0), places - lower.astype(np.float32)))
 
 
 class Resized(Deferred):
     """An image of dequantized codes, interpolated."""
 
-    def __init__(self, lowering: Lowering, x: Table, shape: tuple[int, ...], taps: tuple[Taps, Taps]) -> None:
+    def __init__(self, lowering: Lowering, x: Table, shape: tuple[int, ...], taps: tuple[FreeTaps, FreeTaps]) -> None:
         self._lowering, self._x, self._taps = lowering, x, taps
         self.shape = shape
 
@@ -163,7 +186,7 @@ def _computed(lowering: Lowering, value: Value) -> Tensor:
     return tensor
 
 
-def _interpolated(lowering: Lowering, x: Tensor, shape: Sequence[int], taps: tuple[Taps, Taps]) -> Tensor:
+def _interpolated(lowering: Lowering, x: Tensor, shape: Sequence[int], taps: tuple[FreeTaps, FreeTaps]) -> Tensor:
     """Add the operator on floats."""
     image = _as_image(lowering, x)
     resized = (*shape[:2], *((1,) if len(shape) == 3 else ()), *shape[2:])
@@ -177,23 +200,35 @@ def _as_image(lowering: Lowering, tensor: Tensor) -> Tensor:
     return lowering.reshaped(tensor, (*shape[:2], *((1,) if len(shape) == 3 else ()), *shape[2:]))
 
 
-def _attributes(taps: tuple[Taps, Taps]) -> dict[str, list[int]]:
+def _attributes(taps: tuple[FreeTaps, FreeTaps]) -> Attributes:
     return {
-        key: values
+        key: derived(integers, of)
         for axis, of in zip(("rows", "columns"), taps, strict=True)
-        for key, values in (
-            (f"lower_{axis}", of.lower.tolist()),
-            (f"upper_{axis}", of.upper.tolist()),
-            (f"{axis.removesuffix('s')}_weights", of.weight.view(np.uint32).tolist()),
+        for key, integers in (
+            (f"lower_{axis}", _lower),
+            (f"upper_{axis}", _upper),
+            (f"{axis.removesuffix('s')}_weights", _weight_bits),
         )
     }
+
+
+def _lower(taps: Taps) -> list[int]:
+    return cast(list[int], taps.lower.tolist())
+
+
+def _upper(taps: Taps) -> list[int]:
+    return cast(list[int], taps.upper.tolist())
+
+
+def _weight_bits(taps: Taps) -> list[int]:
+    return cast(list[int], taps.weight.view(np.uint32).tolist())
 
 
 def resampled(
     lowering: Lowering,
     codes: Tensor,
     shape: Sequence[int],
-    taps: tuple[Taps, Taps],
+    taps: tuple[FreeTaps, FreeTaps],
     given: Parameters,
     wanted: Parameters,
 ) -> Tensor:
@@ -207,7 +242,7 @@ def resampled(
     return lowering.reshaped(resampled, shape)
 
 
-def _repeated(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tuple[Taps, Taps]) -> Tensor:
+def _repeated(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tuple[FreeTaps, FreeTaps]) -> Tensor:
     """Return an image of any type with each row and column as often as the next.
 
     Raises:
@@ -217,11 +252,16 @@ def _repeated(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tu
     repeated: list[int] = [*tensor.shape[:2]]
     for size, resized, of in zip(tensor.shape[2:], shape[2:], taps[4 - len(shape) :], strict=True):
         times = resized // size
-        if times * size != resized or not np.array_equal(of.lower, np.arange(resized) // times):
+        if times * size != resized or not decided_by(_repeats, of, times):
             raise NotNative("floats that do not repeat alike")
         split += [size, 1]
         repeated += [size, times]
     return lowering.reshaped(lowering.expanded(lowering.reshaped(tensor, split), repeated), shape)
+
+
+def _repeats(taps: Taps, times: int) -> bool:
+    """Return whether each source index is nearest so many times before the next."""
+    return np.array_equal(taps.lower, np.arange(taps.lower.size) // times)
 
 
 def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -243,10 +283,10 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
     if any(axis.changes for axis in axes[:2]):
         raise NotNative("other axes than the spatial ones are resized")
     shape = tuple(axis.resized for axis in axes)
-    if min(shape) < 1:
+    if any(length < 1 for length in shape):
         raise NotNative(f"an image of shape {shape}")
     if mode == b"cubic" or (mode == b"linear" and node.attributes.get("antialias", 0)):
-        matrices = [interpolation(node, axis, places_of(node, axis)) for axis in axes[2:]]
+        matrices = [interpolation(node, axis, places_of(node, axis)) for axis in (axis.bound for axis in axes[2:])]
         return multiplied(lowering, node, _computed(lowering, value), matrices)
     if mode not in (b"nearest", b"linear"):
         raise NotNative(f"interpolation {mode.decode(errors='replace')}")
@@ -270,8 +310,11 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
         return resampled(lowering, tensor, shape, taps, own, own)
 
     def move_array(array: Array) -> Array:
+        rows, columns = taps
+        assert isinstance(rows, Taps)  # all lengths of an array are known
+        assert isinstance(columns, Taps)
         images = array.reshape(*array.shape[:2], -1, array.shape[-1])
-        chosen: Array = images[:, :, taps[0].lower][..., taps[1].lower]
+        chosen: Array = images[:, :, rows.lower][..., columns.lower]
         return chosen.reshape(shape)
 
     return moved(lowering, value, shape, move, move_array)

@@ -190,7 +190,7 @@ class TransposedConvolution(Deferred):
 
         weights = Filter(codes, repeated(self._filter.scale), repeated(self._filter.zero_point))
         bias = None if self._bias is None else np.tile(self._bias, len(columns))
-        x = self._read([slice(max(phase.first, 0), phase.end) for phase in axes])
+        x = self._read([(max(phase.first, 0), phase.end) for phase in axes])
         return QuantizedConvolution(self._lowering, x, weights, bias, window, self._groups)
 
     def _taps(self, taps: Sequence[Sequence[int]]) -> Array:
@@ -202,13 +202,14 @@ class TransposedConvolution(Deferred):
             codes = np.concatenate([codes, after_last], axis)[(slice(None),) * axis + (list(of_axis),)]
         return codes
 
-    def _read(self, places: Sequence[slice]) -> Table:
-        """Return the input's elements in these places along the spatial axes."""
-        ranges = [range(*place.indices(length)) for place, length in zip(places, self._x.shape[2:], strict=True)]
-        shape = (*self._x.shape[:2], *map(len, ranges))
+    def _read(self, places: Sequence[tuple[int, int]]) -> Table:
+        """Return the input's elements from one place up to another along each spatial axis, as far as there are any."""
+        spans = zip(places, self._x.shape[2:], strict=True)
+        lengths = [max(min(end, length) - start, 0) for (start, end), length in spans]
+        shape = (*self._x.shape[:2], *lengths)
         if shape == self._x.shape:
             return self._x
-        attributes = {"starts": (0, 0, *(of.start for of in ranges)), "steps": (1,) * len(shape)}
+        attributes = {"starts": (0, 0, *(start for start, _ in places)), "steps": (1,) * len(shape)}
         codes = self._x.codes
         return replace(self._x, codes=self._lowering.emit("SLICE", [codes], codes.dtype, shape, attributes))
 

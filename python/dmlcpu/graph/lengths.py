@@ -1,0 +1,308 @@
+"""Lengths that are known only later: integers that record what is computed of them and what is decided by them.
+
+A graph that was put together for some lengths is put together for others by computing the record again, and is the
+graph that one would get by starting anew, as long as every decision falls as it did::
+
+    record = Record()
+    height = record.free(224)                  # an integer of 224, as far as anyone can tell
+    rows = (height + 2 - 3) // 2 + 1           # 112, and recorded
+    if rows > 100: ...                         # True, and recorded as a decision
+    record.again([320]).of(rows)               # 160
+    record.again([64])                         # None: 32 rows are not more than 100
+
+What the record does not follow, such as numpy's functions, asks a length for its value and so binds it: the record is
+then one for this value alone. So whatever is done with a length, the worst is a record of little use.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from dmlcpu.enums import TensorDataType
+from dmlcpu.tensor import TensorDesc
+
+__all__ = [
+    "Derived",
+    "FreeDesc",
+    "Length",
+    "Record",
+    "Replay",
+    "broadcast_shapes",
+    "decided_by",
+    "derived",
+    "is_free",
+    "length_by",
+]
+
+_Operation = tuple[int, Callable[..., Any], tuple[int, ...], bool | None]
+
+
+class Derived:
+    """What a function makes of lengths, such as an array; a record computes it again for others.
+
+    Attributes:
+        record: Where it is an entry.
+        place: Its place there.
+    """
+
+    __slots__ = ("place", "record")
+
+    def __init__(self, record: Record, place: int) -> None:
+        self.record, self.place = record, place
+
+    @property
+    def value(self) -> Any:
+        """What it is for the lengths that the record began with; decides nothing."""
+        return self.record.values[self.place]
+
+    @property
+    def bound(self) -> Any:
+        """The same, and binds the record to it."""
+        value = self.value
+        self.record.decided(operator.eq, self, value)
+        return value
+
+
+def _computed(function: Callable[..., Any]) -> Any:
+    """Return the two methods of an operator, for a length on the left and on the right."""
+
+    def left(self: Length, other: Any) -> Any:
+        if isinstance(other, (int, Length)):
+            return self.record.length(function, self, other)
+        return function(int(self), other)
+
+    def right(self: Length, other: Any) -> Any:
+        if isinstance(other, (int, Length)):
+            return self.record.length(function, other, self)
+        return function(other, int(self))
+
+    return left, right
+
+
+def _compared(function: Callable[[Any, Any], bool]) -> Any:
+    def compare(self: Length, other: Any) -> Any:
+        if isinstance(other, (int, Length)):
+            return self.record.decided(function, self, other)
+        return function(int(self), other)
+
+    return compare
+
+
+class Length(Derived):
+    """An integer of a record. It is none to ``isinstance``: what takes nothing but an int would not be recorded.
+
+    To the type checker lengths are ``int``, as most are.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy's numbers leave arithmetic to the methods below, which bind
+
+    __add__, __radd__ = _computed(operator.add)
+    __sub__, __rsub__ = _computed(operator.sub)
+    __mul__, __rmul__ = _computed(operator.mul)
+    __floordiv__, __rfloordiv__ = _computed(operator.floordiv)
+    __mod__, __rmod__ = _computed(operator.mod)
+
+    __eq__ = _compared(operator.eq)
+    __ne__ = _compared(operator.ne)
+    __lt__ = _compared(operator.lt)
+    __le__ = _compared(operator.le)
+    __gt__ = _compared(operator.gt)
+    __ge__ = _compared(operator.ge)
+
+    def __neg__(self) -> Any:
+        """Return the negative length, recorded."""
+        return self.record.length(operator.neg, self)
+
+    def __bool__(self) -> bool:
+        """Decide whether it is 0."""
+        return self.record.decided(operator.ne, self, 0)
+
+    def __index__(self) -> int:
+        """Return the value, and bind the length to it."""
+        value: int = self.bound
+        return value
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        """Return the value, and bind the length to it."""
+        return float(int(self))
+
+    def __truediv__(self, other: Any) -> Any:
+        """Return the quotient, and bind the length."""
+        return int(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        """Return the quotient, and bind the length."""
+        return other / int(self)
+
+    def __hash__(self) -> int:
+        """Return the value's hash, and bind the length: what equals it is looked up by it."""
+        return hash(int(self))
+
+    def __repr__(self) -> str:
+        """Return the value's, and bind the length: a name may be made of it."""
+        return repr(int(self))
+
+
+class Record:
+    """What is computed of free lengths and decided by them.
+
+    Attributes:
+        values: Of all entries, for the lengths that the record began with. Constants are entries, too.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._free: list[int] = []
+        self._operations: list[_Operation] = []
+        self._places: dict[tuple[Any, ...], int] = {}
+
+    @property
+    def free_count(self) -> int:
+        """How many free lengths there are."""
+        return len(self._free)
+
+    def free(self, value: int) -> int:
+        """Return a length that may be another when the record is computed again."""
+        self._free.append(len(self.values))
+        self.values.append(value)
+        return cast(int, Length(self, self._free[-1]))
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> int:
+        """Return the place of what a function makes of lengths and constants.
+
+        The function depends on nothing but its arguments, and gives what nobody writes to.
+        """
+        return self._entered(function, arguments, None)
+
+    def length(self, function: Callable[..., int], *arguments: Any) -> int:
+        """Return the length that a function makes of others."""
+        return cast(int, Length(self, self.call(function, *arguments)))
+
+    def decided(self, function: Callable[..., bool], *arguments: Any) -> bool:
+        """Return what a function says of lengths. A record is of use only to those of which it says the same."""
+        place = self._entered(function, arguments, True)
+        decision: bool = self.values[place]
+        return decision
+
+    def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], decides: bool | None) -> int:
+        places = tuple(map(self._place, arguments))
+        key = function, places, decides
+        known = self._places.get(key)
+        if known is None:
+            value = function(*[self.values[place] for place in places])
+            known = self._places[key] = len(self.values)
+            self.values.append(value)
+            self._operations.append((known, function, places, None if decides is None else value))
+        return known
+
+    def _place(self, argument: Any) -> int:
+        if isinstance(argument, Derived):
+            assert argument.record is self
+            return argument.place
+        if type(argument) is not int:
+            self.values.append(argument)
+            return len(self.values) - 1
+        if (argument,) not in self._places:
+            self._places[argument,] = len(self.values)
+            self.values.append(argument)
+        return self._places[argument,]
+
+    def again(self, free: Sequence[int]) -> Replay | None:
+        """Compute everything again for other free lengths; None where something is decided otherwise.
+
+        Args:
+            free: In the order in which they were made.
+        """
+        values = [*self.values]
+        for place, value in zip(self._free, free, strict=True):
+            values[place] = value
+        try:
+            for place, function, arguments, decision in self._operations:
+                value = function(*[values[argument] for argument in arguments])
+                if decision is not None and value is not decision:
+                    return None
+                values[place] = value
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # of lengths that a function does not take
+            return None
+        return Replay(values)
+
+
+class Replay:
+    """What a record comes to for some lengths."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = values
+
+    def of(self, value: Any) -> Any:
+        """Return what a length or another entry is, and anything else as it is."""
+        return self._values[value.place] if isinstance(value, Derived) else value
+
+    def lengths(self, shape: Iterable[int]) -> tuple[int, ...]:
+        """Return a shape with all lengths known."""
+        return tuple(map(self.of, shape))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeDesc:
+    """The desc of a packed tensor of which lengths are known only later."""
+
+    data_type: TensorDataType
+    sizes: tuple[int, ...]
+
+    def at(self, replay: Replay) -> TensorDesc:
+        """Return the desc."""
+        return TensorDesc(self.data_type, replay.lengths(self.sizes))
+
+
+def is_free(shape: Iterable[Any]) -> bool:
+    """Return whether a length among others is known only later."""
+    return Length in map(type, shape)
+
+
+def derived(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function makes of its arguments, recorded if one of them is a length that is known only later.
+
+    The function depends on nothing but its arguments, and gives what nobody writes to.
+    """
+    record = next((argument.record for argument in arguments if isinstance(argument, Derived)), None)
+    return function(*arguments) if record is None else Derived(record, record.call(function, *arguments))
+
+
+def length_by(function: Callable[..., int], *arguments: Any) -> int:
+    """Return the length that a function makes of its arguments, recorded if one of them is known only later."""
+    made = derived(function, *arguments)
+    return cast(int, Length(made.record, made.place)) if isinstance(made, Derived) else cast(int, made)
+
+
+def decided_by(function: Callable[..., bool], *arguments: Any) -> bool:
+    """Return what a function says of its arguments, recorded as a decision if one of them is known only later."""
+    record = next((argument.record for argument in arguments if isinstance(argument, Derived)), None)
+    return function(*arguments) if record is None else record.decided(function, *arguments)
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape that tensors have together, as numpy's function does, of lengths that are known only later too.
+
+    Raises:
+        ValueError: They do not fit together.
+
+    >>> broadcast_shapes((2, 1, 4), (3, 1))
+    (2, 3, 4)
+    """
+    rank = max(map(len, shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for axis, length in enumerate(shape, rank - len(shape)):
+            if result[axis] is length or length == 1:
+                continue
+            if result[axis] == 1:
+                result[axis] = length
+            elif result[axis] != length:
+                raise ValueError(f"shapes {', '.join(map(str, map(tuple, shapes)))} do not fit together")
+    return tuple(result)

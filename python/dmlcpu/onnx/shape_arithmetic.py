@@ -1,0 +1,187 @@
+"""What models compute with shapes that are known only later: Shape, Gather, Concat and their kin, entry by entry.
+
+The entries are lengths of a record (``dmlcpu.graph.lengths``), and the results are lengths of it, too.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.graph.lengths import Derived, derived, length_by
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.values import Array, Constant, FreeNumbers, Value
+
+__all__ = ["computed_with_shapes", "numbers"]
+
+# Arrays of more elements are no shapes.
+_MOST_ENTRIES: Final = 64
+_INTEGERS: Final = (np.dtype(np.int64), np.dtype(np.int32))
+_FLOAT: Final = np.dtype(np.float32)
+
+
+def numbers(entries: Sequence[Any] | Array, dtype: np.dtype[Any], shape: Sequence[int] | None = None) -> Constant:
+    """Return entries, some perhaps lengths that are known only later, as a constant of their shape or another."""
+    flat = np.empty(len(entries), object)
+    flat[:] = entries
+    held: Array = flat if shape is None else flat.reshape(shape)
+    if any(isinstance(entry, Derived) for entry in entries):
+        return FreeNumbers(held, dtype)
+    return Constant(held.astype(dtype))
+
+
+def computed_with_shapes(node: Node, inputs: Sequence[Value | None]) -> Constant | None:
+    """Return the result of a node of constants some of which are shapes known only later; None if it is no such."""
+    operands = [value for value in inputs if value is not None]
+    rule = _RULES.get(node.operator)
+    if rule is None or node.domain != "" or len(operands) != len(inputs):
+        return None
+    constants = [value for value in operands if isinstance(value, Constant)]
+    if not any(isinstance(value, FreeNumbers) for value in constants):
+        return None
+    if any(value.dtype not in (*_INTEGERS, _FLOAT) or math.prod(value.shape) > _MOST_ENTRIES for value in constants):
+        return None
+    try:
+        return rule(node, constants)
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # folding says what is wrong with it
+        return None
+
+
+def _of(entries: Array, dtype: np.dtype[Any]) -> Constant:
+    return numbers(entries.reshape(-1).tolist(), dtype, entries.shape)
+
+
+def _axes(node: Node, operands: Sequence[Constant]) -> tuple[int, ...] | None:
+    if len(operands) > 1:
+        return tuple(operands[1].array.reshape(-1).tolist())
+    return node.attributes.get("axes")
+
+
+def _gather(node: Node, operands: Sequence[Constant]) -> Constant:
+    taken = np.take(operands[0].entries, operands[1].array, node.attributes.get("axis", 0))
+    held = np.empty((), object)
+    held[()] = taken
+    return _of(taken if isinstance(taken, np.ndarray) else held, operands[0].dtype)
+
+
+def _unsqueeze(node: Node, operands: Sequence[Constant]) -> Constant:
+    return _of(np.expand_dims(operands[0].entries, _axes(node, operands) or ()), operands[0].dtype)
+
+
+def _squeeze(node: Node, operands: Sequence[Constant]) -> Constant:
+    return _of(np.squeeze(operands[0].entries, _axes(node, operands)), operands[0].dtype)
+
+
+def _reshape(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    shape = operands[1].array.tolist()
+    return None if 0 in shape else _of(operands[0].entries.reshape(shape), operands[0].dtype)
+
+
+def _concat(node: Node, operands: Sequence[Constant]) -> Constant:
+    joined = np.concatenate([operand.entries for operand in operands], node.attributes["axis"])
+    return _of(joined, operands[0].dtype)
+
+
+def _slice(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    if node.version < 10:
+        given = [[*node.attributes[name]] for name in ("starts", "ends")] + [[*node.attributes.get("axes", (0,))]]
+    else:
+        given = [operand.array.tolist() for operand in operands[1:]]
+    if any(len(numbers) != 1 for numbers in given):
+        return None
+    start, end, axis, step = [numbers[0] for numbers in given] + [0, 1][len(given) - 2 :]
+    entries = operands[0].entries
+    return _of(entries[start:end:step], operands[0].dtype) if entries.ndim == 1 and axis in (0, -1) else None
+
+
+def _cast(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    [operand] = operands
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    if dtype == operand.dtype or (dtype in _INTEGERS and operand.dtype in _INTEGERS):
+        return _of(operand.entries, dtype)
+    if dtype == _FLOAT:
+        return _each(np.float32, [operand], dtype)
+    return _each(_truncated, [operand], dtype) if dtype in _INTEGERS else None
+
+
+def _truncated(number: np.float32) -> int:
+    return int(number)
+
+
+def _each(function: Callable[..., Any], operands: Sequence[Constant], dtype: np.dtype[Any]) -> Constant:
+    """Return a function of entries, broadcast to each other."""
+    broadcast = np.broadcast_arrays(*(operand.entries for operand in operands))
+    made = length_by if dtype in _INTEGERS else derived
+    columns = [array.reshape(-1).tolist() for array in broadcast]
+    entries = [made(function, *entry) for entry in zip(*columns, strict=True)]
+    return numbers(entries, dtype, broadcast[0].shape)
+
+
+def _quotient(a: int, b: int) -> int:
+    """Return the quotient rounded towards 0."""
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+_FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
+    "Add": (operator.add, np.add),
+    "Sub": (operator.sub, np.subtract),
+    "Mul": (operator.mul, np.multiply),
+    "Div": (_quotient, np.divide),
+    "Max": (max, np.maximum),
+    "Min": (min, np.minimum),
+    "Neg": (operator.neg, np.negative),
+}
+"""Of integers, and of FLOAT32."""
+
+
+def _function(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    dtypes = {operand.dtype for operand in operands}
+    if len(dtypes) != 1:
+        return None
+    [dtype] = dtypes
+    return _each(_FUNCTIONS[node.operator][dtype == _FLOAT], operands, dtype)
+
+
+def _rounded(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    function = np.floor if node.operator == "Floor" else np.ceil
+    return _each(function, operands, _FLOAT) if operands[0].dtype == _FLOAT else None
+
+
+def _equal(node: Node, operands: Sequence[Constant]) -> Constant:
+    """Return which entries are equal: decided."""
+    a, b = np.broadcast_arrays(*(operand.entries for operand in operands))
+    decisions = [bool(left == right) for left, right in zip(a.reshape(-1), b.reshape(-1), strict=True)]
+    return Constant(np.array(decisions, np.bool_).reshape(a.shape))
+
+
+def _product(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    if operands[0].dtype not in _INTEGERS or operands[0].entries.ndim != 1:
+        return None
+    product: Any = 1
+    for entry in operands[0].entries.tolist():
+        product = product * entry
+    return numbers([product], operands[0].dtype, (1,) if node.attributes.get("keepdims", 1) else ())
+
+
+_Rule = Callable[[Node, Sequence[Constant]], Constant | None]
+_RULES: Final[Mapping[str, _Rule]] = {
+    "Gather": _gather,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Reshape": _reshape,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Cast": _cast,
+    "Identity": lambda node, operands: operands[0],
+    **dict.fromkeys(_FUNCTIONS, _function),
+    "Floor": _rounded,
+    "Ceil": _rounded,
+    "Equal": _equal,
+    "ReduceProd": _product,
+}

@@ -1,0 +1,95 @@
+"""What a template comes to for some lengths is what the rules give for them, to the last attribute and constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import onnx
+
+import dmlcpu
+from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.model import Model, load_model
+from dmlcpu.onnx.planning import lowered_whole
+from dmlcpu.onnx.templates import PlanTemplate
+
+__all__ = ["assert_templates_follow_the_rules", "assert_traced_like_lowered", "freed"]
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+def freed(model: bytes) -> bytes:
+    """A model that leaves all lengths of its inputs free."""
+    proto = onnx.load_from_string(model)
+    for value in proto.graph.input:
+        for axis, length in enumerate(value.type.tensor_type.shape.dim):
+            length.dim_param = f"{value.name} {axis}"
+    return bytes(proto.SerializeToString())
+
+
+def assert_templates_follow_the_rules(model: bytes, shapes: Iterable[Shapes], most: int) -> None:
+    """Templates, no more than `most`, are enough for all shapes, and each is right wherever it says it is."""
+    loaded, device = load_model(model), dmlcpu.Device(num_threads=1)
+    templates: list[PlanTemplate] = []
+    for given in shapes:
+        arrays = _arrays(loaded, given)
+        if not any(template.replay(loaded, arrays) for template in templates):
+            made = PlanTemplate.of(loaded, arrays, device)
+            assert made is not None
+            templates.append(made)
+        for template in templates:
+            _assert_right(template, loaded, arrays, device)
+    assert len(templates) <= most, len(templates)
+
+
+def assert_traced_like_lowered(model: bytes, shapes: Shapes) -> None:
+    """Of lengths that are known only later, the rules make the same; and of neighbouring ones where they say so."""
+    loaded, device = load_model(freed(model)), dmlcpu.Device(num_threads=1)
+    arrays = _arrays(loaded, shapes)
+    template = PlanTemplate.of(loaded, arrays, device)
+    assert (template is None) == (lowered_whole(loaded, arrays, device) is None)
+    if template is None:
+        return
+    assert template.replay(loaded, arrays) is not None
+    _assert_right(template, loaded, arrays, device)
+    rank = max(map(len, shapes.values()), default=0)
+    for axis in range(-rank, 0):  # aligned as they are broadcast
+        for change in (1, 2, -1):
+            others = {name: [*shape] for name, shape in shapes.items()}
+            for shape in others.values():
+                if len(shape) >= -axis:
+                    shape[axis] = shape[axis] * 2 if change == 2 else shape[axis] + change
+            _assert_right(template, loaded, _arrays(loaded, others), device)
+
+
+def _arrays(model: Model, shapes: Shapes) -> dict[str, ArrayType]:
+    return {value.name: (value.dtype, tuple(shapes[value.name])) for value in model.inputs}
+
+
+def _assert_right(template: PlanTemplate, model: Model, arrays: Mapping[str, ArrayType], device: dmlcpu.Device) -> None:
+    replay = template.replay(model, arrays)
+    if replay is None:
+        return
+    traced, lowered = template.whole, lowered_whole(model, arrays, device)
+    assert lowered is not None, arrays
+    _assert_same(traced.graph.at(replay), lowered.graph)
+    assert traced.inputs == lowered.inputs
+    types = [(tensor.name, tensor.dtype, replay.lengths(tensor.shape)) for tensor in traced.exports]
+    assert types == [(tensor.name, tensor.dtype, tensor.shape) for tensor in lowered.exports]
+    for ours, expected in zip(traced.outputs, lowered.outputs, strict=True):
+        np.testing.assert_array_equal(ours, expected)
+
+
+def _assert_same(ours: NativeGraph, expected: NativeGraph) -> None:
+    for value, other in zip(ours.rows()[0], expected.rows()[0], strict=True):
+        if isinstance(value, np.ndarray):
+            assert (value.dtype, value.shape, value.strides) == (other.dtype, other.shape, other.strides)
+            assert value.tobytes() == other.tobytes()
+        else:
+            assert value == other
+    for node, other in zip(ours.rows()[1], expected.rows()[1], strict=True):
+        assert node[:4] == other[:4]
+        assert {name: [*entries] for name, entries in node.attributes.items()} == {
+            name: [*entries] for name, entries in other.attributes.items()
+        }

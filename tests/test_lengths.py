@@ -1,0 +1,118 @@
+"""Lengths that are known only later: what is computed of them and decided by them is recorded."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dmlcpu.graph.lengths import Length, Record, broadcast_shapes, decided_by, derived, is_free, length_by
+
+lengths = st.integers(1, 40)
+
+
+@given(st.lists(lengths, min_size=2, max_size=2), st.lists(lengths, min_size=2, max_size=2), st.integers(1, 5))
+def test_arithmetic_is_computed_again(first: list[int], later: list[int], step: int) -> None:
+    def computed(a: int, b: int) -> list[int]:
+        rows = (a + 2 * step - 1) // step + 1
+        return [rows, 3 - b, -a, 7 // b, a % b, math.prod((a, 2, b)), sum((a, b)), length_by(math.gcd, a, b)]
+
+    record = Record()
+    results = computed(*map(record.free, first))
+    replay = record.again(later)
+    assert replay is not None
+    assert [replay.of(result) for result in results] == computed(*later)
+    assert replay.lengths((5, *results)) == (5, *computed(*later))
+
+
+@given(lengths, lengths)
+def test_a_record_says_of_which_lengths_it_is_one(first: int, later: int) -> None:
+    def decided(length: int) -> list[bool]:
+        comparisons: list[Callable[[Any, Any], bool]] = [operator.lt, operator.le, operator.gt, operator.eq]
+        return [compare(length, 20) for compare in comparisons] + [length % 3 != 0, bool(length // 10), length > 5]
+
+    record = Record()
+    decisions = decided(record.free(first))
+    assert decisions == decided(first)
+    assert (record.again([later]) is not None) == (decisions == decided(later))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        int, float, hash, str, range, lambda length: [0] * length, lambda length: np.zeros(length), lambda a: a / 2,
+        lambda length: 2 / length, lambda length: length * 0.5, lambda length: np.float32(2) * length,
+        lambda length: length < 7.5, lambda length: np.broadcast_to(np.zeros(1), (3, length)), np.int64,
+    ],
+)  # fmt: skip
+def test_what_is_not_recorded_binds(use: Callable[[Any], object]) -> None:
+    record = Record()
+    length = record.free(9)
+    use(length)
+    assert record.again([9]) is not None
+    assert record.again([8]) is None
+
+
+def test_a_length_computed_twice_is_one() -> None:
+    record = Record()
+    length: Any = record.free(9)
+    assert (length + 1).place == (length + 1).place
+    assert (length + 1).place != (1 + length).place
+
+
+def test_what_a_function_makes_is_derived() -> None:
+    record = Record()
+    indices = derived(np.arange, record.free(3))
+    np.testing.assert_array_equal(indices.value, [0, 1, 2])
+    replay = record.again([2])
+    assert replay is not None
+    np.testing.assert_array_equal(replay.of(indices), [0, 1])
+    assert derived(max, 2, 3) == 3
+    assert decided_by(operator.lt, 2, 3) is True
+
+
+def test_lengths_that_a_function_does_not_take() -> None:
+    record = Record()
+    length = record.free(4)
+    assert 12 // (length - 3) == 12
+    assert record.again([3]) is None
+
+
+def test_lengths_are_told() -> None:
+    length = Record().free(2)
+    assert type(length) is Length
+    assert is_free((1, length))
+    assert not is_free((1, 2))
+
+
+shapes = st.lists(st.sampled_from([1, 1, 2, 3]), max_size=4)
+
+
+@given(st.lists(shapes, max_size=3))
+def test_shapes_are_broadcast_as_by_numpy(given_shapes: list[list[int]]) -> None:
+    try:
+        expected = np.broadcast_shapes(*map(tuple, given_shapes))
+    except ValueError:
+        with pytest.raises(ValueError, match="do not fit together"):
+            broadcast_shapes(*given_shapes)
+        return
+    assert broadcast_shapes(*given_shapes) == expected
+
+
+@given(shapes, shapes, lengths)
+def test_free_lengths_are_broadcast(one: list[int], other: list[int], later: int) -> None:
+    record = Record()
+    length = record.free(2)
+    try:
+        shape = broadcast_shapes([*one, length], [*other, 1])
+    except ValueError:
+        return
+    replay = record.again([later])
+    if replay is not None:
+        assert replay.lengths(shape) == np.broadcast_shapes((*one, later), (*other, 1))

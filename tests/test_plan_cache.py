@@ -1,0 +1,45 @@
+"""Which plans a session keeps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from dmlcpu.onnx.plan_cache import PlanCache
+
+
+def plan(size: int) -> Any:
+    return SimpleNamespace(size=size, last_use=0)
+
+
+def filled(count: int, size: int) -> PlanCache:
+    cache = PlanCache()
+    for number in range(count):
+        made = plan(size)
+        cache.keep((number,), made)
+        cache.used(made)
+    return cache
+
+
+def test_small_plans_are_kept() -> None:
+    assert [*filled(128, 1 << 20)] == [(number,) for number in range(128)]
+
+
+def test_of_large_plans_sixteen_are_kept() -> None:
+    assert [*filled(20, 1 << 30)] == [(number,) for number in range(4, 20)]
+
+
+def test_the_plans_used_last_are_kept() -> None:
+    cache = filled(128, 0)
+    cache.used(cache[0,])
+    cache.keep((128,), plan(0))
+    assert (0,) in cache
+    assert (1,) not in cache
+    assert len(cache) == 128
+
+
+def test_a_large_plan_takes_the_place_of_as_many_as_it_needs() -> None:
+    """Of 2**27 bytes 100 have been used; another 50 are wanted."""
+    cache = filled(100, (1 << 27) // 128)
+    cache.keep((100,), plan((1 << 27) // 128 * 50))
+    assert [*cache] == [(number,) for number in range(22, 101)]

@@ -1,0 +1,122 @@
+"""Sessions plan other shapes by computing the record of a template again; the rules would give the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import pytest
+
+import dmlcpu
+from onnx_models import Builder
+from template_checks import assert_templates_follow_the_rules
+from text_encoders import quantized_encoder
+
+MODELS: Final = Path(__file__).parent / "data" / "models"
+POINT: Final = np.uint8(128)
+
+
+def with_free_batch(name: str) -> bytes:
+    model = onnx.load(MODELS / name)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    del model.graph.value_info[:]
+    return bytes(model.SerializeToString())
+
+
+def coded(builder: Builder, value: str) -> str:
+    return builder.dequantized(builder.quantized(value, 0.05, POINT), 0.05, POINT)
+
+
+def detector(mode: str, spelled: str) -> bytes:
+    """Convolutions down and up again, with skips: sizes follow from the image's, in the three ways that exporters have.
+
+    Convolutions of one of two shapes only, so that an image of other sizes decides nothing anew.
+    """
+    builder = Builder()
+    random = np.random.default_rng(3)
+    x = coded(builder, builder.input("float32", ("batch", 3, "height", "width")))
+
+    def convolved(value: str, inputs: int, **attributes: Any) -> str:
+        weights = random.integers(-128, 128, (4, inputs, 3, 3), np.int8)
+        filters = builder.dequantized(weights, 0.01, np.int8(0))
+        result = builder.node("Conv", [value, filters], **attributes)
+        return coded(builder, builder.node("Relu", [result]))
+
+    large = convolved(x, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    small = convolved(large, 4, auto_pad="SAME_UPPER", strides=[2, 2])
+    gate = coded(builder, builder.node("Sigmoid", [builder.node("GlobalAveragePool", [small])]))
+    small = coded(builder, builder.node("Mul", [small, gate]))
+    if spelled == "transposed":
+        weights = builder.dequantized(random.integers(-128, 128, (4, 4, 2, 2), np.int8), 0.01, np.int8(0))
+        grown = builder.node("ConvTranspose", [small, weights], strides=[2, 2])
+    elif spelled == "sizes":
+        shape = builder.node("Shape", [large])
+        ends = builder.node("Slice", [shape, np.array([2]), np.array([4]), np.array([0])])
+        starts = builder.node("Slice", [builder.node("Shape", [small]), np.array([0]), np.array([2]), np.array([0])])
+        sizes = builder.node("Concat", [starts, builder.node("Cast", [ends], to=7)], axis=0)
+        grown = builder.node("Resize", [small, "", "", sizes], mode=mode, coordinate_transformation_mode="asymmetric")
+    else:
+        grown = builder.node("Resize", [small, "", np.float32([1, 1, 2, 2])], mode=mode)
+    grown = coded(builder, grown)
+    joined = coded(
+        builder, builder.node("Concat", [coded(builder, builder.node("Add", [grown, large])), large], axis=1)
+    )
+    flat = builder.node("Reshape", [joined, np.array([0, 8, -1])])
+    builder.output(builder.node("Transpose", [flat], perm=[0, 2, 1]), "float32", ("batch", "places", 8))
+    return builder.build()
+
+
+IMAGES: Final = [
+    {"x": (count, 3, height, width)}
+    for count in (1, 2, 5)
+    for height, width in ((32, 32), (64, 32), (16, 48), (96, 160))
+]
+DETECTORS: Final = [
+    ("nearest", "scales"),
+    ("linear", "scales"),
+    ("nearest", "sizes"),
+    ("linear", "sizes"),
+    ("", "transposed"),
+]
+
+
+@pytest.mark.parametrize(("mode", "spelled"), DETECTORS)
+def test_images_of_all_sizes(mode: str, spelled: str) -> None:
+    """One template for an image, and one for several."""
+    assert_templates_follow_the_rules(detector(mode, spelled), IMAGES, 2)
+
+
+@pytest.mark.parametrize("form", ["qdq", "qop"])
+@pytest.mark.parametrize("network", ["keyword_spotting", "keyword_spotting_mobilenetv2", "visual_wake_words"])
+def test_batches(network: str, form: str) -> None:
+    model = with_free_batch(f"{network}.{form}.onnx")
+    [value] = dmlcpu.InferenceSession(model).get_inputs()
+    shapes = [{value.name: (count, *value.shape[1:])} for count in (1, 2, 3, 8, 32)]
+    assert_templates_follow_the_rules(model, shapes, 2)
+
+
+TEXTS: Final = [
+    {"input_ids": (count, tokens), "attention_mask": (count, tokens)}
+    for count, tokens in ((1, 5), (1, 1), (1, 24), (2, 3), (3, 3), (3, 20), (2, 20), (4, 24), (24, 4))
+]
+
+
+@pytest.mark.parametrize("style", ["added mask", "masked scores", "counted positions", "indexed mask"])
+@pytest.mark.parametrize("form", ["dynamic", "static"])
+def test_texts(style: str, form: str) -> None:
+    assert_templates_follow_the_rules(quantized_encoder(style, form), TEXTS, len(TEXTS))
+
+
+def test_a_session_gives_the_results_of_a_new_one(random_numbers: np.random.Generator) -> None:
+    model = detector("linear", "sizes")
+    session = dmlcpu.InferenceSession(model)
+    for shape in IMAGES:
+        x = random_numbers.normal(size=shape["x"]).astype(np.float32)
+        [ours] = session.run(None, {"x": x})
+        [expected] = dmlcpu.InferenceSession(model).run(None, {"x": x})
+        np.testing.assert_array_equal(ours, expected)
+    assert session._templates is not None
+    assert sorted(template.uses for template in session._templates._templates) == [3, 8]
