@@ -81,16 +81,27 @@ std::size_t report(const char* isa, const char* family, const Check& check) {
   return check.failures;
 }
 
-std::size_t check_all(std::uint64_t seed, bool every_scale) {
+// What to check; empty for all.
+struct Selection {
+  std::string_view isa, family;
+
+  bool has(std::string_view of_isa, std::string_view of_family) const {
+    return (isa.empty() || isa == of_isa) && (family.empty() || family == of_family);
+  }
+};
+
+std::size_t check_all(std::uint64_t seed, bool every_scale, const Selection& selection) {
   std::size_t failures = 0;
   for (const Isa isa : available_isas()) {
     for (const Family& family : kFamilies) {
+      if (!selection.has(isa_name(isa), family.name)) continue;
       Check check(kernel_table(isa), seed, every_scale);
       family.check(check);
       failures += report(isa_name(isa).data(), family.name, check);
     }
   }
   for (const EmulatedGemm& emulated : emulated_gemms()) {
+    if (!selection.has(emulated.name, "gemm, emulated")) continue;
     KernelTable table = kernel_table(Isa::scalar);
     table.gemm = emulated.gemm;
     Check check(table, seed, every_scale);
@@ -216,19 +227,24 @@ std::vector<std::size_t> run_lengths() {
 int main(int argc, char** argv) {
   std::uint64_t seed = 20240817;
   bool every_scale = false;
+  dmlcpu::test::Selection selection;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--every-scale") {
       every_scale = true;
     } else if (argument == "--seed" && i + 1 < argc) {
       seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (argument == "--isa" && i + 1 < argc) {
+      selection.isa = argv[++i];
+    } else if (argument == "--family" && i + 1 < argc) {
+      selection.family = argv[++i];
     } else {
-      std::fprintf(stderr, "usage: kernel_check [--every-scale] [--seed N]\n");
+      std::fprintf(stderr, "usage: kernel_check [--every-scale] [--seed N] [--isa NAME] [--family NAME]\n");
       return 2;
     }
   }
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   dmlcpu::test::install_fault_report();
   const dmlcpu::DefaultFloatEnvironment environment;
-  return dmlcpu::test::check_all(seed, every_scale) == 0 ? 0 : 1;
+  return dmlcpu::test::check_all(seed, every_scale, selection) == 0 ? 0 : 1;
 }
