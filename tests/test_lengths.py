@@ -116,3 +116,20 @@ def test_free_lengths_are_broadcast(one: list[int], other: list[int], later: int
     replay = record.again([later])
     if replay is not None:
         assert replay.lengths(shape) == np.broadcast_shapes((*one, later), (*other, 1))
+
+
+def test_no_number_binds_as_well() -> None:
+    record = Record()
+    share = derived(operator.truediv, derived(float, record.free(0)), derived(float, record.free(1)))
+    nothing = derived(operator.mul, share, float("inf"))
+    assert math.isnan(nothing.bound)
+    assert record.again([0, 5]) is not None
+    assert record.again([1, 5]) is None
+
+
+def test_zeros_of_another_sign_are_others() -> None:
+    record = Record()
+    zero = derived(operator.mul, derived(float, record.free(0) - 3), 0.0)
+    assert str(zero.bound) == "-0.0"
+    assert record.again([1]) is not None
+    assert record.again([4]) is None

@@ -22,7 +22,7 @@ def filled(count: int, size: int) -> PlanCache:
 
 
 def test_small_plans_are_kept() -> None:
-    assert [*filled(128, 1 << 20)] == [(number,) for number in range(128)]
+    assert [*filled(64, 1 << 20)] == [(number,) for number in range(64)]
 
 
 def test_of_large_plans_sixteen_are_kept() -> None:
@@ -30,16 +30,16 @@ def test_of_large_plans_sixteen_are_kept() -> None:
 
 
 def test_the_plans_used_last_are_kept() -> None:
-    cache = filled(128, 0)
+    cache = filled(64, 0)
     cache.used(cache[0,])
-    cache.keep((128,), plan(0))
+    cache.keep((64,), plan(0))
     assert (0,) in cache
     assert (1,) not in cache
-    assert len(cache) == 128
+    assert len(cache) == 64
 
 
 def test_a_large_plan_takes_the_place_of_as_many_as_it_needs() -> None:
-    """Of 2**27 bytes 100 have been used; another 50 are wanted."""
-    cache = filled(100, (1 << 27) // 128)
-    cache.keep((100,), plan((1 << 27) // 128 * 50))
-    assert [*cache] == [(number,) for number in range(22, 101)]
+    """Of 64 parts of the bytes 50 have been used; another 25 are wanted."""
+    cache = filled(50, (1 << 27) // 64)
+    cache.keep((50,), plan((1 << 27) // 64 * 25))
+    assert [*cache] == [(number,) for number in range(11, 51)]

@@ -120,3 +120,84 @@ def test_a_session_gives_the_results_of_a_new_one(random_numbers: np.random.Gene
         np.testing.assert_array_equal(ours, expected)
     assert session._templates is not None
     assert sorted(template.uses for template in session._templates._templates) == [3, 8]
+
+
+def shape_arithmetic() -> bytes:
+    """A reshape by what is computed of a shape: in floats, with halves, negative quotients, products, comparisons."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("batch", "height", "width")))
+    shape = builder.node("Shape", [x])
+    floats = builder.node("Cast", [shape], to=1)
+    halves = builder.node("Ceil", [builder.node("Mul", [floats, np.float32(0.37)])])
+    are_equal = builder.node("Equal", [halves, np.float32([1, 5, 30])])
+    area = builder.node("ReduceProd", [shape], keepdims=1)
+    negative = builder.node("Div", [builder.node("Sub", [np.int64([1]), area]), np.int64([7])])
+    chosen = builder.node("Where", [builder.node("Gather", [are_equal, np.int64([0])]), np.int64([-1]), area])
+    flat = builder.node("Reshape", [builder.node("Sigmoid", [x]), chosen])
+    builder.output(coded(builder, flat), "float32")
+    for value in (halves, negative, are_equal):
+        builder.output(value, "float32" if value == halves else "int64" if value == negative else "bool")
+    return builder.build()
+
+
+def test_arithmetic_of_shapes() -> None:
+    """Its results are returned, which binds: what counts is that each template is right."""
+    shapes = [{"x": shape} for shape in ((1, 2, 3), (2, 2, 3), (13, 13, 1), (13, 13, 80), (3, 81, 5), (1, 1, 1))]
+    assert_templates_follow_the_rules(shape_arithmetic(), shapes, len(shapes))
+
+
+def test_numbers_of_a_shape_beyond_their_type() -> None:
+    builder = Builder()
+    x = builder.input("float32", ("batch", 3))
+    large = builder.node("Mul", [builder.node("Shape", [x]), np.int64(1 << 62)])
+    number = builder.node("Gather", [builder.node("Cast", [large], to=1), np.int64(0)])
+    builder.output(builder.node("Add", [x, number]), "float32")
+    builder.output(builder.node("Mod", [large, np.int64(1000)]), "int64")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for count in (1, 2, 3, 4):
+        x = np.ones((count, 3), np.float32)
+        expected = dmlcpu.InferenceSession(model).run(None, {"x": x})
+        for ours, theirs in zip(session.run(None, {"x": x}), expected, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_inputs_of_any_rank() -> None:
+    builder = Builder()
+    x, y = (builder.input("float32", (), name) for name in ("x", "y"))
+    for value in builder.inputs:
+        value.type.tensor_type.ClearField("shape")
+    for value in (x, y):
+        builder.output(coded(builder, builder.node("Sigmoid", [value])), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for shapes in (((2,), (2, 3)), ((4,), (2, 3)), ((2, 3), (4,)), ((5, 2), (3,)), ((2,), (3, 3, 3))):
+        results = session.run(
+            None, {name: np.zeros(shape, np.float32) for name, shape in zip("xy", shapes, strict=True)}
+        )
+        assert [result.shape for result in results] == [*shapes]
+
+
+def test_unusual_shapes_do_not_end_it() -> None:
+    """No template is made for an empty batch; later shapes get one."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("batch", 3)))
+    builder.output(coded(builder, builder.node("Sigmoid", [x])), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for count in (1, 0, 0, *range(2, 30)):
+        assert session.run(None, {"x": np.zeros((count, 3), np.float32)})[0].shape == (count, 3)
+    assert session._templates is not None
+    [template] = session._templates._templates
+    assert template.uses > 10
+
+
+def test_a_rule_that_asserts_what_holds_of_known_lengths() -> None:
+    """A resized constant is as large as the image: it is planned anew each time."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", (1, 2, "height", "width")))
+    codes = np.arange(32, dtype=np.uint8).reshape(1, 2, 4, 4)
+    sizes = builder.node("Shape", [x])
+    grown = builder.node("Resize", [builder.dequantized(codes, 0.1, POINT), "", "", sizes], mode="nearest")
+    builder.output(coded(builder, builder.node("Add", [x, grown])), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for size in (4, 8, 12, 16):
+        assert session.run(None, {"x": np.zeros((1, 2, size, size), np.float32)})[0].shape == (1, 2, size, size)

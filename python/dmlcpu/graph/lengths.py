@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from dmlcpu.enums import TensorDataType
 from dmlcpu.tensor import TensorDesc
 
@@ -62,8 +64,13 @@ class Derived:
     def bound(self) -> Any:
         """The same, and binds the record to it."""
         value = self.value
-        self.record.decided(operator.eq, self, value)
+        self.record.decided(_are_same, self, value)
         return value
+
+
+def _are_same(a: Any, b: Any) -> bool:
+    """Return whether two numbers have the same bits: 0 is not -0, and what is no number may be the same."""
+    return np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 def _computed(function: Callable[..., Any]) -> Any:
@@ -123,7 +130,8 @@ class Length(Derived):
 
     def __index__(self) -> int:
         """Return the value, and bind the length to it."""
-        value: int = self.bound
+        value: int = self.value
+        self.record.decided(operator.eq, self, value)
         return value
 
     __int__ = __index__
@@ -161,11 +169,6 @@ class Record:
         self._free: list[int] = []
         self._operations: list[_Operation] = []
         self._places: dict[tuple[Any, ...], int] = {}
-
-    @property
-    def free_count(self) -> int:
-        """How many free lengths there are."""
-        return len(self._free)
 
     def free(self, value: int) -> int:
         """Return a length that may be another when the record is computed again."""

@@ -10,8 +10,9 @@ from dmlcpu.onnx.execution import ExecutablePlan
 __all__ = ["PlanCache", "PlanKey"]
 
 # So many of the plans used last are kept: more than the least as long as what they compute in is not too much in all.
+# Weights they share; constants that follow from a shape, such as rows of positions, are each plan's own.
 _LEAST: Final = 16
-_MOST: Final = 128
+_MOST: Final = 64
 _MOST_BYTES: Final = 1 << 27
 
 PlanKey: TypeAlias = tuple[Any, ...]
@@ -34,6 +35,5 @@ class PlanCache(dict[PlanKey, ExecutablePlan]):
         """Add a plan; those whose last use is longest ago make room for it."""
         size = plan.size + sum(kept.size for kept in self.values())
         while len(self) >= _LEAST and (len(self) >= _MOST or size > _MOST_BYTES):
-            oldest = min(self, key=lambda key: self[key].last_use)
-            size -= self.pop(oldest).size
+            size -= self.pop(min(self, key=lambda key: self[key].last_use)).size
         self[key] = plan

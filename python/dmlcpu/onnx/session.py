@@ -327,8 +327,11 @@ class InferenceSession:
         for value in self._inputs:
             free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
             shape = tuple((shapes or {}).get(value.name, free))
-            if is_fixed(value.shape) and shape != free:
-                raise BindingError(f"input {value.name!r}: got shape {shape}, expected {free}", value.name)
+            said = shape if value.shape is None else value.shape
+            if len(shape) != len(said) or any(
+                isinstance(length, int) and length != given for length, given in zip(said, shape, strict=True)
+            ):
+                raise BindingError(f"input {value.name!r}: got shape {shape}, expected {said}", value.name)
             arrays[value.name] = (value.dtype, shape)
         return arrays
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.graph.lengths import Derived, derived, length_by
+from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.values import Array, Constant, FreeNumbers, Value
 
@@ -116,10 +116,21 @@ def _truncated(number: np.float32) -> int:
 def _each(function: Callable[..., Any], operands: Sequence[Constant], dtype: np.dtype[Any]) -> Constant:
     """Return a function of entries, broadcast to each other."""
     broadcast = np.broadcast_arrays(*(operand.entries for operand in operands))
-    made = length_by if dtype in _INTEGERS else derived
-    columns = [array.reshape(-1).tolist() for array in broadcast]
-    entries = [made(function, *entry) for entry in zip(*columns, strict=True)]
+    rows = [*zip(*(array.reshape(-1).tolist() for array in broadcast), strict=True)]
+    entries: list[Any]
+    if dtype in _INTEGERS:
+        entries = [length_by(function, *row) for row in rows]
+        limits = np.iinfo(dtype)
+        if not all(int(limits.min) <= entry <= int(limits.max) for entry in entries):
+            raise OverflowError("an array would hold another number")
+    else:
+        entries = [derived(_in_float32, function, *row) for row in rows]
     return numbers(entries, dtype, broadcast[0].shape)
+
+
+def _in_float32(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return what a function makes of operands rounded to FLOAT32, rounded as well."""
+    return np.float32(function(*map(np.float32, operands)))
 
 
 def _quotient(a: int, b: int) -> int:
@@ -156,17 +167,26 @@ def _rounded(node: Node, operands: Sequence[Constant]) -> Constant | None:
 def _equal(node: Node, operands: Sequence[Constant]) -> Constant:
     """Return which entries are equal: decided."""
     a, b = np.broadcast_arrays(*(operand.entries for operand in operands))
-    decisions = [bool(left == right) for left, right in zip(a.reshape(-1), b.reshape(-1), strict=True)]
+    pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
+    decisions = [bool(decided_by(operator.eq, left, right)) for left, right in pairs]
     return Constant(np.array(decisions, np.bool_).reshape(a.shape))
 
 
 def _product(node: Node, operands: Sequence[Constant]) -> Constant | None:
-    if operands[0].dtype not in _INTEGERS or operands[0].entries.ndim != 1:
+    if (
+        operands[0].dtype not in _INTEGERS
+        or operands[0].entries.ndim != 1
+        or len(operands) > 1
+        or "axes" in node.attributes
+    ):
         return None
-    product: Any = 1
-    for entry in operands[0].entries.tolist():
-        product = product * entry
-    return numbers([product], operands[0].dtype, (1,) if node.attributes.get("keepdims", 1) else ())
+    if node.attributes.get("noop_with_empty_axes", 0):
+        return operands[0]
+    entries = operands[0].entries.tolist()
+    product = numbers(entries[:1] or [1], operands[0].dtype)
+    for entry in entries[1:]:
+        product = _each(operator.mul, [product, numbers([entry], operands[0].dtype)], operands[0].dtype)
+    return product if node.attributes.get("keepdims", 1) else _of(product.entries.reshape(()), operands[0].dtype)
 
 
 _Rule = Callable[[Node, Sequence[Constant]], Constant | None]

@@ -7,8 +7,10 @@ gives the very graph that the rules would give.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
@@ -16,7 +18,7 @@ from dmlcpu.errors import InvalidDescError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.model import Model
+from dmlcpu.onnx.model import Model, ValueInfo
 from dmlcpu.onnx.planning import lowered_whole
 from dmlcpu.onnx.plans import NativePart, Plan, WholeGraph
 
@@ -24,8 +26,8 @@ __all__ = ["PlanTemplate", "Templates"]
 
 # Each template is of use to the lengths that decide everything alike, such as one image and several.
 _MOST_TEMPLATES: Final = 8
-# Of a model whose templates are of no use to any other lengths, no more are made than these.
-_MOST_UNUSED: Final = 2
+# So many templates that are of no use to any other lengths, or shapes that none can be made for, are met with patience.
+_MOST_FRUITLESS: Final = 2
 
 
 class PlanTemplate:
@@ -36,8 +38,8 @@ class PlanTemplate:
         uses: How many plans have been made of it.
     """
 
-    def __init__(self, record: Record, whole: WholeGraph) -> None:
-        self._record, self.whole = record, whole
+    def __init__(self, record: Record, shapes: Sequence[Sequence[int | None]], whole: WholeGraph) -> None:
+        self._record, self._shapes, self.whole = record, shapes, whole
         self.uses = 0
 
     @classmethod
@@ -50,26 +52,34 @@ class PlanTemplate:
             device: Where graphs run.
         """
         record = Record()
+        shapes = [_known_lengths(value, len(arrays[value.name][1])) for value in model.inputs]
         free: dict[str, ArrayType] = {}
-        for value in model.inputs:
-            dtype, shape = arrays[value.name]
-            said = value.shape or (None,) * len(shape)
+        for value, known in zip(model.inputs, shapes, strict=True):
+            dtype, given = arrays[value.name]
             lengths = (
-                length if isinstance(name, int) else record.free(length)
-                for length, name in zip(shape, said, strict=True)
+                record.free(length) if fixed is None else fixed for length, fixed in zip(given, known, strict=True)
             )
             free[value.name] = dtype, tuple(lengths)
-        whole = lowered_whole(model, free, device)
-        return None if whole is None else cls(record, whole)
+        try:
+            whole = lowered_whole(model, free, device)
+        except AssertionError:  # of a rule, about arrays whose lengths are all known
+            return None
+        return None if whole is None else cls(record, shapes, whole)
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
         """Compute lengths again for other shapes of the inputs; None if the rules would decide otherwise."""
-        free = []
-        for value in model.inputs:
-            _, shape = arrays[value.name]
-            said = value.shape or (None,) * len(shape)
-            free += [length for length, name in zip(shape, said, strict=True) if not isinstance(name, int)]
-        return self._record.again(free) if len(free) == self._record.free_count else None
+        free: list[int] = []
+        for value, known in zip(model.inputs, self._shapes, strict=True):
+            _, given = arrays[value.name]
+            if len(given) != len(known):  # the model leaves the rank free as well
+                return None
+            for length, fixed in zip(given, known, strict=True):
+                if fixed is None:
+                    free.append(length)
+                elif length != fixed:
+                    return None
+        with np.errstate(all="ignore"):  # as where the model was lowered
+            return self._record.again(free)
 
     def plan(self, replay: Replay, device: Device, shared: _core.SharedBuffers | None) -> Plan | None:
         """Return the plan for a replay; None if an operator refuses its tensors."""
@@ -94,24 +104,36 @@ class Templates:
     def __init__(self, model: Model, device: Device) -> None:
         self._model, self._device = model, device
         self._templates: list[PlanTemplate] = []
-        self._is_first = self._is_of_use = True
+        self._met = self._failures = 0
+        self._next = 2  # of the plans that no template gives, the one that makes another
 
     def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedBuffers | None) -> Plan | None:
         """Return a plan for shapes of the inputs; None if it has to be made anew."""
-        if self._is_first or not self._is_of_use:
-            self._is_first = False
-            return None
         for template in self._templates:
             replay = template.replay(self._model, arrays)
             if replay is not None and (plan := template.plan(replay, self._device, shared)) is not None:
                 return plan
-        unused = sum(template.uses < 2 for template in self._templates)  # each has been used for its own shapes
-        if len(self._templates) == _MOST_TEMPLATES or unused == _MOST_UNUSED:
+        self._met += 1
+        if self._met < self._next:
             return None
+        made = self._made(arrays)
+        replay = None if made is None else made.replay(self._model, arrays)
+        return None if made is None or replay is None else made.plan(replay, self._device, shared)
+
+    def _made(self, arrays: Mapping[str, ArrayType]) -> PlanTemplate | None:
+        """Add a template, in place of the one that is of least use if there are many."""
         made = PlanTemplate.of(self._model, arrays, self._device)
-        if made is None:
-            self._is_of_use = False
-            return None
-        self._templates.append(made)
-        replay = made.replay(self._model, arrays)
-        return None if replay is None else made.plan(replay, self._device, shared)
+        self._failures += made is None
+        fruitless = self._failures + sum(template.uses < 2 for template in self._templates)  # one is for its own shapes
+        self._next = self._met + (1 if fruitless < _MOST_FRUITLESS else 2 * self._met)
+        if made is not None:
+            if len(self._templates) == _MOST_TEMPLATES:
+                self._templates.remove(min(self._templates, key=lambda template: template.uses))
+            self._templates.append(made)
+        return made
+
+
+def _known_lengths(value: ValueInfo, rank: int) -> tuple[int | None, ...]:
+    """Return the lengths that a model tells of an input; None where one is free."""
+    shape = (None,) * rank if value.shape is None else value.shape
+    return tuple(length if isinstance(length, int) else None for length in shape)

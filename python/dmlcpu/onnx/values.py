@@ -67,20 +67,25 @@ class FreeNumbers(Constant):
         dtype: What their type is.
     """
 
-    __slots__ = ("dtype", "entries")
+    __slots__ = ("_bound", "dtype", "entries")
     entries: Array
     dtype: np.dtype[Any]
+    _bound: Array | None
 
     def __init__(self, entries: Array, dtype: np.dtype[Any]) -> None:
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "_bound", None)
 
     @property
     def array(self) -> Array:
-        """The numbers, to which the lengths are bound."""
-        bound = [entry.bound if isinstance(entry, Derived) else entry for entry in self.entries.reshape(-1).tolist()]
-        numbers: Array = np.array(bound, self.dtype).reshape(self.entries.shape)
-        return numbers
+        """The numbers, to which the lengths are bound: one array, whoever asks."""
+        if self._bound is None:
+            entries = self.entries.reshape(-1).tolist()
+            numbers = [entry.bound if isinstance(entry, Derived) else entry for entry in entries]
+            object.__setattr__(self, "_bound", np.array(numbers, self.dtype).reshape(self.entries.shape))
+        assert self._bound is not None
+        return self._bound
 
     @property
     def shape(self) -> tuple[int, ...]:
