@@ -21,7 +21,15 @@ lengths = st.integers(1, 40)
 def test_arithmetic_is_computed_again(first: list[int], later: list[int], step: int) -> None:
     def computed(a: int, b: int) -> list[int]:
         rows = (a + 2 * step - 1) // step + 1
-        return [rows, 3 - b, -a, 7 // b, a % b, math.prod((a, 2, b)), sum((a, b)), length_by(math.gcd, a, b)]
+        results = [rows, 3 - b, -a, +b, abs(3 - b), 7 // b, a % b, *divmod(a, 5), *divmod(20, b)]
+        return [
+            *results,
+            np.int64(2) * a,
+            b - np.int32(3),
+            math.prod((a, 2, b)),
+            sum((a, b)),
+            length_by(math.gcd, a, b),
+        ]
 
     record = Record()
     results = computed(*map(record.free, first))

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import dmlcpu
-from onnx_models import Builder
+from onnx_models import Builder, assert_like_onnxruntime
 from template_checks import assert_templates_follow_the_rules
 from text_encoders import quantized_encoder
 
@@ -201,3 +201,41 @@ def test_a_rule_that_asserts_what_holds_of_known_lengths() -> None:
     session = dmlcpu.InferenceSession(builder.build())
     for size in (4, 8, 12, 16):
         assert session.run(None, {"x": np.zeros((1, 2, size, size), np.float32)})[0].shape == (1, 2, size, size)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+def test_a_padded_constant(mode: str) -> None:
+    """Of codes that are dequantized, padded to the image's size: a constant."""
+    builder = Builder()
+    x = builder.input("float32", (1, 2, 6, 6))
+    codes = np.arange(32, dtype=np.uint8).reshape(1, 2, 4, 4)
+    padded = builder.node(
+        "Pad", [builder.dequantized(codes, 0.1, POINT), np.int64([0, 0, 1, 1, 0, 0, 1, 1])], mode=mode
+    )
+    builder.output(builder.node("Add", [x, padded]), "float32")
+    feeds = {"x": np.linspace(-1, 1, 72, dtype=np.float32).reshape(1, 2, 6, 6)}
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+def sliced(start: int, end: int, step: int) -> bytes:
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("batch", "width")))
+    limits = [np.int64([value]) for value in (start, end, 1, step)]
+    builder.output(coded(builder, builder.node("Slice", [x, *limits])), "float32")
+    return builder.build()
+
+
+@pytest.mark.parametrize("step", [1, 2, 5])
+@pytest.mark.parametrize(("start", "end"), [(0, 1 << 62), (1, -1), (-3, 1 << 31), (2, 6), (-100, 3), (0, -2)])
+def test_slices_of_a_free_axis(start: int, end: int, step: int) -> None:
+    shapes = [{"x": (count, width)} for count in (2, 3) for width in (7, 9, 20, 90)]
+    assert_templates_follow_the_rules(sliced(start, end, step), shapes, 1)
+
+
+def test_a_look_up_along_a_free_axis() -> None:
+    """Such as of the first token's states."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("batch", "tokens", 8)))
+    builder.output(builder.node("Gather", [x, np.int64(0)], axis=1), "float32")
+    shapes = [{"x": (count, tokens, 8)} for count in (2, 3) for tokens in (2, 5, 9)]
+    assert_templates_follow_the_rules(builder.build(), shapes, 1)

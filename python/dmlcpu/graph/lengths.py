@@ -19,7 +19,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -77,13 +77,13 @@ def _computed(function: Callable[..., Any]) -> Any:
     """Return the two methods of an operator, for a length on the left and on the right."""
 
     def left(self: Length, other: Any) -> Any:
-        if isinstance(other, (int, Length)):
-            return self.record.length(function, self, other)
+        if isinstance(other, _INTEGERS):
+            return self.record.length(function, self, _plain(other))
         return function(int(self), other)
 
     def right(self: Length, other: Any) -> Any:
-        if isinstance(other, (int, Length)):
-            return self.record.length(function, other, self)
+        if isinstance(other, _INTEGERS):
+            return self.record.length(function, _plain(other), self)
         return function(other, int(self))
 
     return left, right
@@ -91,8 +91,8 @@ def _computed(function: Callable[..., Any]) -> Any:
 
 def _compared(function: Callable[[Any, Any], bool]) -> Any:
     def compare(self: Length, other: Any) -> Any:
-        if isinstance(other, (int, Length)):
-            return self.record.decided(function, self, other)
+        if isinstance(other, _INTEGERS):
+            return self.record.decided(function, self, _plain(other))
         return function(int(self), other)
 
     return compare
@@ -123,6 +123,22 @@ class Length(Derived):
     def __neg__(self) -> Any:
         """Return the negative length, recorded."""
         return self.record.length(operator.neg, self)
+
+    def __pos__(self) -> Any:
+        """Return the length."""
+        return self
+
+    def __abs__(self) -> Any:
+        """Return the length without its sign, recorded."""
+        return self.record.length(abs, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        """Return quotient and rest, recorded."""
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        """Return quotient and rest, recorded."""
+        return other // self, other % self
 
     def __bool__(self) -> bool:
         """Decide whether it is 0."""
@@ -155,6 +171,14 @@ class Length(Derived):
     def __repr__(self) -> str:
         """Return the value's, and bind the length: a name may be made of it."""
         return repr(int(self))
+
+
+_INTEGERS: Final = (int, np.integer, Length)
+
+
+def _plain(number: Any) -> Any:
+    """Return a number of numpy's as Python's, any other as it is."""
+    return int(number) if isinstance(number, np.integer) else number
 
 
 class Record:

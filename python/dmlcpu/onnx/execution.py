@@ -23,6 +23,8 @@ from dmlcpu.onnx.values import Array
 
 __all__ = ["ExecutablePlan", "foreign_runner"]
 
+# Another runtime's session keeps the model's bytes about as often.
+_COPIES_OF_OTHERS = 5
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
 
@@ -152,7 +154,7 @@ class ExecutablePlan:
     Attributes:
         plan: What is run.
         graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
-        size: The bytes that its native graphs compute in.
+        size: The bytes that its native graphs compute in, and an estimate of those of other runtimes' sessions.
         last_use: A number that grows with each use of a plan of the session.
     """
 
@@ -161,6 +163,8 @@ class ExecutablePlan:
         self.graph = _only_graph(plan, arrays)
         graphs = [part.graph for part in plan.parts if isinstance(part, NativePart)]
         self.size = sum(graph.binding_properties.temporary_resource_size for graph in graphs)
+        foreign = [part.model for part in plan.parts if isinstance(part, ForeignPart)]
+        self.size += _COPIES_OF_OTHERS * sum(model.ByteSize() for model in foreign)
         self.last_use = 0
         try:
             self._runners: list[_Runner] = [

@@ -102,8 +102,10 @@ def _slice(node: Node, operands: Sequence[Constant]) -> Constant | None:
 def _cast(node: Node, operands: Sequence[Constant]) -> Constant | None:
     [operand] = operands
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
-    if dtype == operand.dtype or (dtype in _INTEGERS and operand.dtype in _INTEGERS):
-        return _of(operand.entries, dtype)
+    if dtype == operand.dtype:
+        return operand
+    if dtype in _INTEGERS and operand.dtype in _INTEGERS:
+        return _each(operator.pos, [operand], dtype)
     if dtype == _FLOAT:
         return _each(np.float32, [operand], dtype)
     return _each(_truncated, [operand], dtype) if dtype in _INTEGERS else None

@@ -25,7 +25,7 @@ from dmlcpu.onnx.plans import NativePart, Plan, WholeGraph
 __all__ = ["PlanTemplate", "Templates"]
 
 # Each template is of use to the lengths that decide everything alike, such as one image and several.
-_MOST_TEMPLATES: Final = 8
+_MOST_TEMPLATES: Final = 4
 # So many templates that are of no use to any other lengths, or shapes that none can be made for, are met with patience.
 _MOST_FRUITLESS: Final = 2
 
@@ -62,8 +62,8 @@ class PlanTemplate:
             free[value.name] = dtype, tuple(lengths)
         try:
             whole = lowered_whole(model, free, device)
-        except AssertionError:  # of a rule, about arrays whose lengths are all known
-            return None
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+            return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
         return None if whole is None else cls(record, shapes, whole)
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
@@ -112,6 +112,8 @@ class Templates:
         for template in self._templates:
             replay = template.replay(self._model, arrays)
             if replay is not None and (plan := template.plan(replay, self._device, shared)) is not None:
+                self._templates.remove(template)
+                self._templates.insert(0, template)
                 return plan
         self._met += 1
         if self._met < self._next:
@@ -128,7 +130,9 @@ class Templates:
         self._next = self._met + (1 if fruitless < _MOST_FRUITLESS else 2 * self._met)
         if made is not None:
             if len(self._templates) == _MOST_TEMPLATES:
-                self._templates.remove(min(self._templates, key=lambda template: template.uses))
+                least = min(self._templates, key=lambda template: template.uses)
+                self._templates.remove(least)
+                self._failures += least.uses < 2
             self._templates.append(made)
         return made
 

@@ -159,7 +159,9 @@ def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices:
         raise NotNative("no indices")
     if indices.min() < -length or indices.max() >= length:
         raise NotNative("indices out of range")
-    places = np.where(indices < 0, indices.astype(np.int64) + length, indices.astype(np.int64))
+    places = indices.astype(np.int64)
+    if indices.min() < 0:
+        places = np.where(places < 0, places + int(length), places)
     view = _view(lowering, value, axis, places)
     if view is not None:
         return view
@@ -235,11 +237,12 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     begin, stride, shape = [0] * rank, [1] * rank, list(value.shape)
     backwards: dict[int, Sequence[int]] = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        places = range(*slice(start, end, step).indices(value.shape[axis]))
+        length = value.shape[axis]
         if step < 0:
-            backwards[axis % rank] = places
+            backwards[axis % rank] = range(*slice(start, end, step).indices(length))
         else:
-            begin[axis], stride[axis], shape[axis] = places.start, step, len(places)
+            first, last = (min(max(place + length if place < 0 else place, 0), length) for place in (start, end))
+            begin[axis], stride[axis], shape[axis] = first, step, max(-(-(last - first) // step), 0)
     part = sliced(lowering, value, begin, stride, shape)
     return [gathered(lowering, part, backwards) if backwards else part]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -13,13 +14,15 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.movement import join, sliced
 from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
-from dmlcpu.onnx.values import Array, Deferred, FreeArray, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Margins", "padded"]
 
 
 # Elements along an axis that are told one by one.
 _MOST_PLACES: Final = 1 << 20
+# Of a constant with its padding.
+_MOST_ELEMENTS: Final = 1 << 24
 
 
 class Margins:
@@ -131,6 +134,11 @@ def padded(lowering: Lowering, value: Value, margins: Margins, fill: Any) -> Val
     """
     if not any((*margins.start, *margins.end)):
         return value
+    if isinstance(value, Constant | Dequantized):
+        if math.prod(margins.around(value.shape)) > _MOST_ELEMENTS:
+            raise NotNative("padding of a constant that would be too large")
+        amounts = [*zip(margins.start, margins.end, strict=True)]
+        return Constant(np.pad(constant(value, "what is padded"), amounts, constant_values=fill))
     if isinstance(value, Table) and value.parameters is not None:
         code = quantize(np.array([fill], np.float32), value.parameters)
         if value.floats[code.view(np.uint8)[0]] == fill:

@@ -16,7 +16,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.interpolation import Axis, interpolation, multiplied
 from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present
-from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Taps", "resampled"]
 
@@ -280,6 +280,8 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
     """Return an image resized, as its axes tell."""
     mode = node.attributes.get("mode", b"nearest")
+    if isinstance(value, Constant | Dequantized):  # an array is as large as it is
+        axes = [axis.bound for axis in axes]
     if any(axis.changes for axis in axes[:2]):
         raise NotNative("other axes than the spatial ones are resized")
     shape = tuple(axis.resized for axis in axes)
