@@ -205,7 +205,7 @@ class Record:
 
         The function depends on nothing but its arguments, and gives what nobody writes to.
         """
-        return self._entered(function, arguments, None)
+        return self._entered(function, arguments, decides=False)
 
     def length(self, function: Callable[..., int], *arguments: Any) -> int:
         """Return the length that a function makes of others."""
@@ -213,11 +213,11 @@ class Record:
 
     def decided(self, function: Callable[..., bool], *arguments: Any) -> bool:
         """Return what a function says of lengths. A record is of use only to those of which it says the same."""
-        place = self._entered(function, arguments, True)
+        place = self._entered(function, arguments, decides=True)
         decision: bool = self.values[place]
         return decision
 
-    def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], decides: bool | None) -> int:
+    def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], *, decides: bool) -> int:
         places = tuple(map(self._place, arguments))
         key = function, places, decides
         known = self._places.get(key)
@@ -225,7 +225,7 @@ class Record:
             value = function(*[self.values[place] for place in places])
             known = self._places[key] = len(self.values)
             self.values.append(value)
-            self._operations.append((known, function, places, None if decides is None else value))
+            self._operations.append((known, function, places, value if decides else None))
         return known
 
     def _place(self, argument: Any) -> int:
@@ -297,7 +297,7 @@ def derived(function: Callable[..., Any], *arguments: Any) -> Any:
 
     The function depends on nothing but its arguments, and gives what nobody writes to.
     """
-    record = next((argument.record for argument in arguments if isinstance(argument, Derived)), None)
+    record = _record_of(arguments)
     return function(*arguments) if record is None else Derived(record, record.call(function, *arguments))
 
 
@@ -309,8 +309,13 @@ def length_by(function: Callable[..., int], *arguments: Any) -> int:
 
 def decided_by(function: Callable[..., bool], *arguments: Any) -> bool:
     """Return what a function says of its arguments, recorded as a decision if one of them is known only later."""
-    record = next((argument.record for argument in arguments if isinstance(argument, Derived)), None)
+    record = _record_of(arguments)
     return function(*arguments) if record is None else record.decided(function, *arguments)
+
+
+def _record_of(arguments: Iterable[Any]) -> Record | None:
+    """Return the record of the arguments that are known only later; None if all are known."""
+    return next((argument.record for argument in arguments if isinstance(argument, Derived)), None)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

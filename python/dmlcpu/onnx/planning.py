@@ -28,7 +28,7 @@ from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
 
-__all__ = ["lowered_whole", "make_plan"]
+__all__ = ["MALFORMED", "lowered_whole", "make_plan"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 _ANCHORS: Final = frozenset(
@@ -46,7 +46,7 @@ _ANCHORS: Final = frozenset(
 # Of constants they are left to a run: constant codes keep their scales, and nothing folds the last one.
 _COMPUTED_OF_CONSTANTS: Final = _ANCHORS | {"LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
-_MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -174,7 +174,7 @@ class _Planner:
     def _floats(self, name: str) -> Tensor | Array:
         try:
             return self._lowering.floats(self._values[name])
-        except (NotNative, *_MALFORMED):
+        except (NotNative, *MALFORMED):
             raise _NotLoweredError(self._writers[name]) from None
 
     def _exported(self, tensor: Tensor) -> str:
@@ -219,7 +219,7 @@ class _Planner:
             return rule(self._lowering, node, inputs) if followed is None else [followed]
         except InvalidModelError:  # a rule has said what is wrong
             raise
-        except _MALFORMED as error:
+        except MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
 

@@ -37,12 +37,11 @@ def numbers(entries: Sequence[Any] | Array, dtype: np.dtype[Any], shape: Sequenc
 
 def computed_with_shapes(node: Node, inputs: Sequence[Value | None]) -> Constant | None:
     """Return the result of a node of constants some of which are shapes known only later; None if it is no such."""
-    operands = [value for value in inputs if value is not None]
-    rule = _RULES.get(node.operator)
-    if rule is None or node.domain != "" or len(operands) != len(inputs):
+    if not any(isinstance(value, FreeNumbers) for value in inputs):
         return None
-    constants = [value for value in operands if isinstance(value, Constant)]
-    if not any(isinstance(value, FreeNumbers) for value in constants):
+    rule = _RULES.get(node.operator)
+    constants = [value for value in inputs if isinstance(value, Constant)]
+    if rule is None or node.domain != "" or None in inputs:
         return None
     if any(value.dtype not in (*_INTEGERS, _FLOAT) or math.prod(value.shape) > _MOST_ENTRIES for value in constants):
         return None
@@ -64,9 +63,7 @@ def _axes(node: Node, operands: Sequence[Constant]) -> tuple[int, ...] | None:
 
 def _gather(node: Node, operands: Sequence[Constant]) -> Constant:
     taken = np.take(operands[0].entries, operands[1].array, node.attributes.get("axis", 0))
-    held = np.empty((), object)
-    held[()] = taken
-    return _of(taken if isinstance(taken, np.ndarray) else held, operands[0].dtype)
+    return _of(np.asarray(taken, object), operands[0].dtype)  # numpy gives a single one without an array
 
 
 def _unsqueeze(node: Node, operands: Sequence[Constant]) -> Constant:

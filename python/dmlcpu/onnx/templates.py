@@ -19,7 +19,7 @@ from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import Model, ValueInfo
-from dmlcpu.onnx.planning import lowered_whole
+from dmlcpu.onnx.planning import MALFORMED, lowered_whole
 from dmlcpu.onnx.plans import NativePart, Plan, WholeGraph
 
 __all__ = ["PlanTemplate", "Templates"]
@@ -62,7 +62,7 @@ class PlanTemplate:
             free[value.name] = dtype, tuple(lengths)
         try:
             whole = lowered_whole(model, free, device)
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+        except (AssertionError, *MALFORMED):
             return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
         return None if whole is None else cls(record, shapes, whole)
 
@@ -110,19 +110,23 @@ class Templates:
     def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedBuffers | None) -> Plan | None:
         """Return a plan for shapes of the inputs; None if it has to be made anew."""
         for template in self._templates:
-            replay = template.replay(self._model, arrays)
-            if replay is not None and (plan := template.plan(replay, self._device, shared)) is not None:
+            if (plan := self._plan_of(template, arrays, shared)) is not None:
                 self._templates.remove(template)
                 self._templates.insert(0, template)
                 return plan
         self._met += 1
         if self._met < self._next:
             return None
-        made = self._made(arrays)
-        replay = None if made is None else made.replay(self._model, arrays)
-        return None if made is None or replay is None else made.plan(replay, self._device, shared)
+        added = self._added(arrays)
+        return None if added is None else self._plan_of(added, arrays, shared)
 
-    def _made(self, arrays: Mapping[str, ArrayType]) -> PlanTemplate | None:
+    def _plan_of(
+        self, template: PlanTemplate, arrays: Mapping[str, ArrayType], shared: _core.SharedBuffers | None
+    ) -> Plan | None:
+        replay = template.replay(self._model, arrays)
+        return None if replay is None else template.plan(replay, self._device, shared)
+
+    def _added(self, arrays: Mapping[str, ArrayType]) -> PlanTemplate | None:
         """Add a template, in place of the one that is of least use if there are many."""
         made = PlanTemplate.of(self._model, arrays, self._device)
         self._failures += made is None
