@@ -8,18 +8,22 @@ them than ``Folding`` grants.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
+from dmlcpu.graph.lengths import Derived, derived, length_by
+from dmlcpu.onnx.constant_functions import by_numpy
 from dmlcpu.onnx.extraction import described, shape_of
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.shape_arithmetic import computed_with_shapes
-from dmlcpu.onnx.values import Array, Constant, Value
+from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 
 __all__ = ["Folding", "propagated"]
 
@@ -62,7 +66,7 @@ class Folding:
         self._left = granted + _GRANTED_TIMES * brought
 
     def __call__(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Constant]:
-        """Compute a node of constants.
+        """Compute a node of constants; of those that are known only later, what follows from them.
 
         Raises:
             NotNative: There is no telling, or it is too much.
@@ -71,27 +75,21 @@ class Folding:
             raise NotNative("no operator that is computed beforehand")
         if (with_shapes := computed_with_shapes(node, inputs)) is not None:
             return [with_shapes]
-        arrays = {
-            name: value.array
-            for name, value in zip(node.inputs, inputs, strict=True)
-            if name and isinstance(value, Constant)
-        }
-        if (plain := _plain(node, [arrays[name] for name in node.inputs if name])) is not None:
-            self._spend(plain.nbytes)
-            return [Constant(plain)]
-        factor = _ELEMENT_COST if node.operator in _ELEMENTS else 1
-        self._spend(factor * sum(array.nbytes for array in arrays.values()))
-        model, fed = _model_of(node, arrays)
-        sizes = [_bytes(dtype, shape) for dtype, shape in described(model).values()]
-        if node.operator in _GROWING and None in sizes:
-            raise NotNative("there is no telling the size of its result")
-        if node.operator == "MatMul":
-            factor = max(array.shape[-1] for array in arrays.values() if array.ndim)
-        size = sum(size or 0 for size in sizes)
-        self._spend(factor * size)
-        if size > _LARGEST:
-            raise NotNative("its result is too large to be computed beforehand")
-        return [Constant(array) for array in _computed(model, fed)]
+        constants = [value for value in inputs if isinstance(value, Constant)]
+        if node.operator == "Identity" and len(constants) == 1:
+            return constants
+        arrays = [value.derived if isinstance(value, FreeArray) else value.array for value in constants]
+        try:
+            task = derived(_task, node, *arrays)
+            self._spend(length_by(_cost, task))
+            results = derived(_results, task)
+        except NotNative:
+            for value in constants:
+                np.asarray(value.array)  # of other lengths it may be computed: these are bound
+            raise
+        if not isinstance(results, Derived):
+            return [Constant(array) for array in results]
+        return [FreeArray.of(derived(operator.getitem, results, place)) for place in range(len(results.value))]
 
     def _spend(self, cost: int) -> None:
         if cost > self._left:
@@ -99,46 +97,51 @@ class Folding:
         self._left -= cost
 
 
-def _plain(node: Node, arrays: Sequence[Array]) -> Array | None:
-    """Return the result of a node that models have dozens of to compute with shapes; None of any other.
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A node to be computed, or one that has been.
 
-    A model of a node takes a fifth of a millisecond, and shapes are computed anew for each length of the inputs.
+    Attributes:
+        cost: In bytes.
+        results: Of one that has been computed.
+        model, fed: Of another one.
     """
-    if node.operator == "Constant":
-        value = node.attributes.get("value")
-        return value if isinstance(value, np.ndarray) else None
-    if node.operator == "Identity" and len(arrays) == 1:
-        return arrays[0]
-    if node.operator == "Reshape" and len(arrays) == 2 and not node.attributes.get("allowzero", 0):
-        return _reshaped(*arrays)
-    if any(array.size > _LONGEST_SHAPE or array.dtype != np.int64 for array in arrays):
-        return None
-    try:
-        if node.operator == "Gather":
-            return np.asarray(np.take(arrays[0], arrays[1], node.attributes.get("axis", 0)))
-        if node.operator == "Unsqueeze":
-            axes = node.attributes.get("axes") if node.version < 13 else arrays[1].tolist()
-            return np.expand_dims(arrays[0], tuple(axes or ()))
-        if node.operator == "GatherElements":  # which the evaluator computes for equal shapes alone
-            axis = range(arrays[1].ndim)[node.attributes.get("axis", 0)]
-            ends = [None if place == axis else length for place, length in enumerate(arrays[1].shape)]
-            part = arrays[0][tuple(slice(end) for end in ends)]
-            is_long_enough = all(end in (None, length) for end, length in zip(ends, part.shape, strict=True))
-            return np.take_along_axis(part, arrays[1], axis) if is_long_enough else None
-        return np.concatenate(arrays, node.attributes["axis"]) if node.operator == "Concat" else None
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # the evaluator says what is wrong with it
-        return None
+
+    cost: int
+    results: Sequence[Array] = ()
+    model: onnx.ModelProto | None = None
+    fed: Mapping[str, Array] = field(default_factory=dict)
 
 
-def _reshaped(array: Array, shape: Array) -> Array | None:
-    """Return an array in another shape, in which 0 is the length that it has there; None where it has none so."""
-    try:
-        lengths = [length or array.shape[axis] for axis, length in enumerate(shape.tolist())]
-        if min(lengths, default=0) < -1:
-            raise NotNative(f"a shape of {lengths}")
-        return array.reshape(lengths)
-    except (LookupError, TypeError, ValueError):  # the evaluator says what is wrong with it
-        return None
+def _cost(task: _Task) -> int:
+    return task.cost
+
+
+def _task(node: Node, *arrays: Array) -> _Task:
+    """Return what there is to do for a node.
+
+    Raises:
+        NotNative: There is no telling how much, or it is too much.
+    """
+    if (result := by_numpy(node, arrays)) is not None:
+        return _Task(result.nbytes, [result])
+    named = dict(zip(filter(None, node.inputs), arrays, strict=True))
+    factor = _ELEMENT_COST if node.operator in _ELEMENTS else 1
+    cost = factor * sum(array.nbytes for array in named.values())
+    model, fed = _model_of(node, named)
+    sizes = [_bytes(dtype, shape) for dtype, shape in described(model).values()]
+    if node.operator in _GROWING and None in sizes:
+        raise NotNative("there is no telling the size of its result")
+    if node.operator == "MatMul":
+        factor = max(array.shape[-1] for array in arrays if array.ndim)
+    size = sum(size or 0 for size in sizes)
+    if size > _LARGEST:
+        raise NotNative("its result is too large to be computed beforehand")
+    return _Task(cost + factor * size, (), model, fed)
+
+
+def _results(task: _Task) -> Sequence[Array]:
+    return task.results if task.model is None else _computed(task.model, task.fed)
 
 
 def _model_of(node: Node, arrays: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:

@@ -69,9 +69,9 @@ class Lowering:
         self.node: Node | None = None
         self.imported: dict[str, Tensor] = {}
         self._numbers: dict[str, int] = {}
-        self._constants: dict[int, tuple[Array, int]] = {}
+        self._constants: dict[int, tuple[Array | FreeArray, int]] = {}
         self._floats: dict[int, tuple[Table, Tensor]] = {}
-        self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array]] = {}
+        self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array | FreeArray]] = {}
         self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._unshaped: dict[Tensor, Tensor] = {}
@@ -92,16 +92,14 @@ class Lowering:
         """Return the number that an operand has in the current graph."""
         if operand is None:
             return None
-        if isinstance(operand, Constant):
+        if isinstance(operand, Constant) and not isinstance(operand, FreeArray):
             operand = operand.array
-        if isinstance(operand, np.ndarray):
+        if isinstance(operand, np.ndarray | FreeArray):
             # Constants that several nodes read are told by the object: the model keeps them alive.
             known = self._constants.get(id(operand))
             if known is None or known[0] is not operand:
-                known = self._constants[id(operand)] = (operand, self.graph.add_array(as_bytes(operand)))
+                known = self._constants[id(operand)] = (operand, self._added(operand))
             return known[1]
-        if isinstance(operand, FreeArray):
-            return self.graph.add_derived(operand.array)
         if operand.partition == self.partition:
             return operand.number
         if operand.name not in self._numbers:
@@ -110,6 +108,12 @@ class Lowering:
             self._numbers[operand.name] = self.graph.add_input(operand.name, desc_of(operand.dtype, operand.shape))
             self.imported[operand.name] = operand
         return self._numbers[operand.name]
+
+    def _added(self, constant: Array | FreeArray) -> int:
+        if isinstance(constant, FreeArray):
+            is_bool = constant.dtype == np.bool_
+            return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
+        return self.graph.add_array(as_bytes(constant))
 
     def tensor(self, number: int, dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> Tensor:
         """Return a value of the current graph under a name that no other has."""
@@ -140,9 +144,9 @@ class Lowering:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
         """
         for operand in inputs:
-            if isinstance(operand, Constant):
+            if isinstance(operand, Constant) and not isinstance(operand, FreeArray):
                 operand = operand.array
-            if isinstance(operand, np.ndarray) and id(operand) not in self._constants:
+            if isinstance(operand, np.ndarray | FreeArray) and id(operand) not in self._constants:
                 _check(operand.dtype, operand.shape)
         for entries in (attributes or {}).values():
             if entries and not _fit(entries):
@@ -180,6 +184,12 @@ class Lowering:
         aligned = self.reshaped(tensor, (*(1,) * (len(shape) - len(tensor.shape)), *tensor.shape))
         return aligned if aligned.shape == tuple(shape) else self.emit("EXPAND", [aligned], tensor.dtype, shape)
 
+    def elements(self, value: Value) -> Tensor | Array | FreeArray:
+        """Return what :meth:`floats` does, also where a constant is known only later."""
+        if isinstance(value, FreeArray):
+            return value
+        return value.elements() if isinstance(value, Dequantized) else self.floats(value)
+
     def floats(self, value: Value) -> Tensor | Array:
         """Return a value in floating point, or whatever type it has, computed: a tensor or a constant array."""
         if isinstance(value, Constant):
@@ -202,17 +212,19 @@ class Lowering:
         inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
         return self.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", inputs, FLOAT32, table.shape)
 
-    def quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
-        """Return a value as codes: a tensor or a constant array."""
+    def quantized(self, value: Value, parameters: Parameters) -> Tensor | Array | FreeArray:
+        """Return a value as codes: a tensor or a constant array, which may be known only later."""
         # Several nodes may want the same codes. The value is kept, so that its id stays its.
         key = id(value), parameters
         if key not in self._codes:
             self._codes[key] = value, self._quantized(value, parameters)
         return self._codes[key][1]
 
-    def _quantized(self, value: Value, parameters: Parameters) -> Tensor | Array:
+    def _quantized(self, value: Value, parameters: Parameters) -> Tensor | Array | FreeArray:
         if isinstance(value, Constant | Dequantized):
-            floats = self.floats(value)
+            floats = self.elements(value)
+            if isinstance(floats, FreeArray):
+                return FreeArray.of(derived(quantize, floats.derived, parameters))
             assert isinstance(floats, np.ndarray)
             return quantize(floats, parameters)
         if isinstance(value, Table):
@@ -318,11 +330,13 @@ def repeated(parameter: Array, shape: Sequence[int]) -> Array | FreeArray:
     return broadcast_to(parameter.reshape(()), shape)
 
 
-def broadcast_to(array: Array, shape: Sequence[int]) -> Array | FreeArray:
+def broadcast_to(array: Array | FreeArray, shape: Sequence[int]) -> Array | FreeArray:
     """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
+    if isinstance(array, FreeArray):
+        return FreeArray(derived(_broadcast_to, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
     if not is_free(shape):
         return np.broadcast_to(array, tuple(shape) or (1,))
-    return FreeArray(array.dtype, tuple(shape), derived(_broadcast_to, as_bytes(array), *shape))
+    return FreeArray(derived(_broadcast_to, array, *shape), array.dtype, shape)
 
 
 def _broadcast_to(array: Array, *shape: int) -> Array:

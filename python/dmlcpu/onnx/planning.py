@@ -43,8 +43,9 @@ _ANCHORS: Final = frozenset(
         "DynamicQuantizeLSTM",
     }
 )
-# Of constants they are left to a run: constant codes keep their scales, and nothing folds the last one.
-_COMPUTED_OF_CONSTANTS: Final = _ANCHORS | {"LayerNormalization"}
+# Of constants, too, rules tell: these keep codes and their scales, a shape may be known only later, and of the last one
+# nothing is computed beforehand.
+_BY_RULES: Final = _ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Operators whose results are not the same each time.
@@ -208,7 +209,7 @@ class _Planner:
         rule = RULES.get((node.domain, node.operator))
         constant = all(value is None or isinstance(value, Constant) for value in inputs)
         foldable = constant and {*node.reads} <= {*node.inputs}  # without subgraphs that take more
-        if foldable and (rule is None or node.operator not in _COMPUTED_OF_CONSTANTS) and node.operator not in _RANDOM:
+        if foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
             return self._folding(node, inputs)
         if rule is None or node.name in self._never_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")

@@ -15,7 +15,7 @@ import onnx
 
 from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.values import Array, Constant, FreeNumbers, Value
+from dmlcpu.onnx.values import Array, Constant, FreeArray, FreeNumbers, Value
 
 __all__ = ["computed_with_shapes", "numbers"]
 
@@ -43,12 +43,30 @@ def computed_with_shapes(node: Node, inputs: Sequence[Value | None]) -> Constant
     constants = [value for value in inputs if isinstance(value, Constant)]
     if rule is None or node.domain != "" or None in inputs:
         return None
-    if any(value.dtype not in (*_INTEGERS, _FLOAT) or math.prod(value.shape) > _MOST_ENTRIES for value in constants):
+    if not all(map(_has_entries, constants[1:] if node.operator == "Where" else constants)):
         return None
     try:
         return rule(node, constants)
-    except (ArithmeticError, LookupError, TypeError, ValueError):  # folding says what is wrong with it
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # folding computes it, or says what is wrong with it
         return None
+
+
+def _has_entries(value: Constant) -> bool:
+    """Return whether a constant may be a shape, or is computed with some."""
+    if isinstance(value, FreeArray) and not isinstance(value, FreeNumbers):
+        return False
+    return value.dtype in (*_INTEGERS, _FLOAT) and math.prod(value.shape) <= _MOST_ENTRIES
+
+
+def _known(operand: Constant) -> Array:
+    """Return an operand that says which entries there are.
+
+    Raises:
+        ValueError: It is known only later, and what follows from it is an array, not entries.
+    """
+    if isinstance(operand, FreeArray):
+        raise ValueError("it is known only later")
+    return operand.array
 
 
 def _of(entries: Array, dtype: np.dtype[Any]) -> Constant:
@@ -57,12 +75,12 @@ def _of(entries: Array, dtype: np.dtype[Any]) -> Constant:
 
 def _axes(node: Node, operands: Sequence[Constant]) -> tuple[int, ...] | None:
     if len(operands) > 1:
-        return tuple(operands[1].array.reshape(-1).tolist())
+        return tuple(_known(operands[1]).reshape(-1).tolist())
     return node.attributes.get("axes")
 
 
 def _gather(node: Node, operands: Sequence[Constant]) -> Constant:
-    taken = np.take(operands[0].entries, operands[1].array, node.attributes.get("axis", 0))
+    taken = np.take(operands[0].entries, _known(operands[1]), node.attributes.get("axis", 0))
     return _of(np.asarray(taken, object), operands[0].dtype)  # numpy gives a single one without an array
 
 
@@ -75,7 +93,7 @@ def _squeeze(node: Node, operands: Sequence[Constant]) -> Constant:
 
 
 def _reshape(node: Node, operands: Sequence[Constant]) -> Constant | None:
-    shape = operands[1].array.tolist()
+    shape = _known(operands[1]).tolist()
     return None if 0 in shape else _of(operands[0].entries.reshape(shape), operands[0].dtype)
 
 
@@ -88,7 +106,7 @@ def _slice(node: Node, operands: Sequence[Constant]) -> Constant | None:
     if node.version < 10:
         given = [[*node.attributes[name]] for name in ("starts", "ends")] + [[*node.attributes.get("axes", (0,))]]
     else:
-        given = [operand.array.tolist() for operand in operands[1:]]
+        given = [_known(operand).tolist() for operand in operands[1:]]
     if any(len(numbers) != 1 for numbers in given):
         return None
     start, end, axis, step = [numbers[0] for numbers in given] + [0, 1][len(given) - 2 :]
@@ -171,6 +189,14 @@ def _equal(node: Node, operands: Sequence[Constant]) -> Constant:
     return Constant(np.array(decisions, np.bool_).reshape(a.shape))
 
 
+def _where(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    """Return entries of one operand or another, as known conditions say."""
+    condition, a, b = operands
+    if condition.dtype != np.bool_ or a.dtype != b.dtype:
+        return None
+    return _of(np.where(_known(condition), a.entries, b.entries), a.dtype)
+
+
 def _product(node: Node, operands: Sequence[Constant]) -> Constant | None:
     if (
         operands[0].dtype not in _INTEGERS
@@ -202,5 +228,6 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "Floor": _rounded,
     "Ceil": _rounded,
     "Equal": _equal,
+    "Where": _where,
     "ReduceProd": _product,
 }

@@ -14,10 +14,11 @@ import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
-from dmlcpu.errors import InvalidDescError
+from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Model, ValueInfo
 from dmlcpu.onnx.planning import MALFORMED, lowered_whole
 from dmlcpu.onnx.plans import NativePart, Plan, WholeGraph
@@ -78,8 +79,11 @@ class PlanTemplate:
                     free.append(length)
                 elif length != fixed:
                     return None
-        with np.errstate(all="ignore"):  # as where the model was lowered
-            return self._record.again(free)
+        try:
+            with np.errstate(all="ignore"):  # as where the model was lowered
+                return self._record.again(free)
+        except (NotNative, InvalidModelError):
+            return None
 
     def plan(self, replay: Replay, device: Device, shared: _core.SharedBuffers | None) -> Plan | None:
         """Return the plan for a replay; None if an operator refuses its tensors."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dmlcpu.graph.lengths import Derived
+from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.model import Node
@@ -59,38 +59,93 @@ class Constant:
         return self.array.astype(object)
 
 
-class FreeNumbers(Constant):
+class FreeArray(Constant):
+    """An array that follows from lengths that are known only later.
+
+    Who asks for its elements binds the lengths to what they are.
+
+    Attributes:
+        derived: The array, in a record of these lengths.
+        dtype: Of its elements.
+        shape: With lengths that are known only later.
+    """
+
+    __slots__ = ("_bound", "derived", "dtype", "shape")
+    derived: Derived
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    _bound: Array | None
+
+    def __init__(self, derived: Derived, dtype: np.dtype[Any], shape: Sequence[int]) -> None:
+        object.__setattr__(self, "derived", derived)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "shape", tuple(shape))
+        object.__setattr__(self, "_bound", None)
+
+    @classmethod
+    def of(cls, derived: Derived) -> FreeArray:
+        """Return an array of a record, its type and the number of its axes decided."""
+        array: Array = derived.value
+        decided_by(_has_type_and_axes, derived, array.dtype, array.ndim)
+        return cls(derived, array.dtype, [length_by(_length_along, derived, axis) for axis in range(array.ndim)])
+
+    @property
+    def array(self) -> Array:
+        """The array, to which the lengths are bound: one array, whoever asks."""
+        if self._bound is None:
+            for length in self.shape:
+                int(length)
+            object.__setattr__(self, "_bound", self.derived.bound)
+        assert self._bound is not None
+        return self._bound
+
+    def reshape(self, shape: Sequence[int]) -> FreeArray:
+        """Return the array in another shape, as numpy's method does."""
+        return FreeArray(derived(_reshaped, self.derived, *shape), self.dtype, shape)
+
+
+def _reshaped(array: Array, *shape: int) -> Array:
+    return array.reshape(shape)
+
+
+def _has_type_and_axes(array: Array, dtype: np.dtype[Any], axes: int) -> bool:
+    return array.dtype == dtype and array.ndim == axes
+
+
+def _length_along(array: Array, axis: int) -> int:
+    length: int = array.shape[axis]
+    return length
+
+
+class FreeNumbers(FreeArray):
     """Numbers, such as a shape, some of which follow from lengths that are known only later.
 
     Attributes:
         entries: The numbers, objects.
-        dtype: What their type is.
     """
 
-    __slots__ = ("_bound", "dtype", "entries")
+    __slots__ = ("_derived", "entries")
     entries: Array
-    dtype: np.dtype[Any]
-    _bound: Array | None
+    _derived: Derived | None
 
     def __init__(self, entries: Array, dtype: np.dtype[Any]) -> None:
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "shape", tuple(entries.shape))
         object.__setattr__(self, "_bound", None)
+        object.__setattr__(self, "_derived", None)
 
     @property
-    def array(self) -> Array:
-        """The numbers, to which the lengths are bound: one array, whoever asks."""
-        if self._bound is None:
-            entries = self.entries.reshape(-1).tolist()
-            numbers = [entry.bound if isinstance(entry, Derived) else entry for entry in entries]
-            object.__setattr__(self, "_bound", np.array(numbers, self.dtype).reshape(self.entries.shape))
-        assert self._bound is not None
-        return self._bound
+    def derived(self) -> Derived:  # type: ignore[override]  # made when it is asked for: most numbers are read one by one
+        """The numbers as an array, in a record of these lengths."""
+        if self._derived is None:
+            object.__setattr__(self, "_derived", derived(_numbers, self.dtype, self.shape, *self.entries.flat))
+        assert self._derived is not None
+        return self._derived
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Their shape."""
-        return tuple(self.entries.shape)
+
+def _numbers(dtype: np.dtype[Any], shape: Sequence[int], *entries: Any) -> Array:
+    return np.array(entries, dtype).reshape(shape)
 
 
 @dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in three times the time
@@ -174,45 +229,50 @@ class Dequantized:
     """Constant codes with their scale and zero point, such as a filter.
 
     Attributes:
-        codes: Integers.
+        held: The codes, integers.
         scale: FLOAT32 with one element, or 1-D along ``axis``.
         zero_point: Of the codes' type, with the scale's shape.
         axis: Of the codes.
     """
 
-    codes: Array
+    held: Array | FreeArray
     scale: Array
     zero_point: Array
     axis: int
 
     @property
+    def codes(self) -> Array:
+        """The codes; who asks for them binds the lengths that they follow from."""
+        return self.held.array if isinstance(self.held, FreeArray) else self.held
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the codes."""
+        return self.held.dtype
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the codes."""
-        return tuple(self.codes.shape)
+        return tuple(self.held.shape)
 
     def floats(self) -> Array:
         """Return the dequantized array: ``(codes - zero_point) * scale`` in FLOAT32."""
-        along = [1] * self.codes.ndim
-        if self.scale.size > 1:
-            along[self.axis] = self.scale.size
-        difference = self.codes.astype(np.float32) - self.zero_point.astype(np.float32).reshape(along)
-        with np.errstate(all="ignore"):
-            return np.asarray(difference * self.scale.astype(np.float32).reshape(along))
+        return _dequantized(self.codes, self.scale, self.zero_point, self.axis)
+
+    def elements(self) -> Array | FreeArray:
+        """Return the same, also where it is known only later."""
+        if not isinstance(self.held, FreeArray):
+            return self.floats()
+        return FreeArray.of(derived(_dequantized, self.held.derived, self.scale, self.zero_point, self.axis))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FreeArray:
-    """A constant array of a shape that is known only later, for an operator to read.
-
-    Attributes:
-        dtype: Of its elements.
-        shape: With lengths that are known only later.
-        array: What it is derived from, in a record of these lengths.
-    """
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    array: Derived
+def _dequantized(codes: Array, scale: Array, zero_point: Array, axis: int) -> Array:
+    along = [1] * codes.ndim
+    if scale.size > 1:
+        along[axis] = scale.size
+    difference = codes.astype(np.float32) - zero_point.astype(np.float32).reshape(along)
+    with np.errstate(all="ignore"):
+        return np.asarray(difference * scale.astype(np.float32).reshape(along))
 
 
 class Deferred:  # no ABC, of which isinstance() takes several times as long, and planning asks often

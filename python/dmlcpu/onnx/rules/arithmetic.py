@@ -15,7 +15,18 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.activation import FLOAT_FUNCTIONS, evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, on_integers, parameters_of, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    FreeArray,
+    Operand,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+)
 
 __all__ = ["RULES", "Multiple", "Quantized", "binary", "plus", "power"]
 
@@ -23,7 +34,7 @@ __all__ = ["RULES", "Multiple", "Quantized", "binary", "plus", "power"]
 class Quantized:
     """Codes of one scale, computed or constant."""
 
-    def __init__(self, codes: Tensor | Array, parameters: Parameters) -> None:
+    def __init__(self, codes: Tensor | Array | FreeArray, parameters: Parameters) -> None:
         self.codes, self.parameters = codes, parameters
 
     @classmethod
@@ -31,18 +42,18 @@ class Quantized:
         """Return the codes behind a value; None if it has none, or several scales."""
         if isinstance(value, Table) and value.parameters is not None:
             return cls(value.codes, value.parameters)
-        if isinstance(value, Dequantized) and value.scale.size == 1 and value.codes.dtype in CODE_TYPES:
+        if isinstance(value, Dequantized) and value.scale.size == 1 and value.dtype in CODE_TYPES:
             if value.scale.dtype != np.float32:
                 return None
-            parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
-            return cls(value.codes, parameters)
+            parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.dtype)
+            return cls(value.held, parameters)
         return None
 
     def reshaped(self, lowering: Lowering, shape: tuple[int, ...]) -> Quantized:
         """Return the same codes in another shape."""
-        codes = self.codes
-        reshaped = lowering.reshaped(codes, shape) if isinstance(codes, Tensor) else codes.reshape(shape)
-        return Quantized(reshaped, self.parameters)
+        if isinstance(self.codes, Tensor):
+            return Quantized(lowering.reshaped(self.codes, shape), self.parameters)
+        return Quantized(self.codes.reshape(shape), self.parameters)
 
     def operands(self, lowering: Lowering, shape: tuple[int, ...]) -> list[Operand]:
         """Return codes broadcast to a shape, scale and zero point."""
@@ -151,7 +162,7 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
             parameters = replace(second.parameters, scale=-second.parameters.scale)
             second = Quantized(second.codes, parameters)
         return [QuantizedPair(lowering, operator, function, a, b, (first, second))]
-    if any(isinstance(value, Tensor | Constant) and _dtype(value) != np.float32 for value in (a, b)):
+    if any(isinstance(value, Tensor | Constant) and value.dtype != np.float32 for value in (a, b)):
         if node.operator == "Div":
             raise NotNative("a quotient of integers")
         return [on_integers(lowering, function, a, b)]
@@ -182,6 +193,8 @@ def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Va
     """Return a function of codes and of one number for each channel, if it is one."""
     if isinstance(a, Constant | Dequantized) and operator in ("Add", "Mul"):
         a, b = b, a
+    if isinstance(a, Tensor):
+        return None
     along = channel_constant(b, a.shape) or number_for_channels(a, b)
     if along is None or operator not in ("Add", "Sub", "Mul", "Div"):
         return None
@@ -226,10 +239,6 @@ def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if isinstance(result, QuantizedPair):
         return [Multiple(lowering, result, 0.5)]
     return [on_floats(lowering, 3, result, Constant(np.float32(len(inputs)).reshape(())))]
-
-
-def _dtype(value: Tensor | Constant) -> np.dtype[np.generic]:
-    return value.dtype if isinstance(value, Tensor) else value.array.dtype
 
 
 def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | None:
@@ -305,10 +314,10 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     a, a_scale, a_zero_point, b, b_scale, b_zero_point, c_scale, c_zero_point = (*inputs, None)[:8]
     operands = []
     for value, scale, zero_point in ((a, a_scale, a_zero_point), (b, b_scale, b_zero_point)):
-        if not isinstance(value, Tensor | Constant) or _dtype(value) not in CODE_TYPES:
+        if not isinstance(value, Tensor | Constant) or value.dtype not in CODE_TYPES:
             raise NotNative("operands that are no codes")
-        codes = value if isinstance(value, Tensor) else value.array
-        operands.append(Quantized(codes, parameters_of(scale, zero_point, _dtype(value))))
+        codes = value if isinstance(value, Tensor | FreeArray) else value.array
+        operands.append(Quantized(codes, parameters_of(scale, zero_point, value.dtype)))
     parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
     if node.operator == "QLinearMul":  # whose kernel has the bits of a table
         tables = [Table(each.codes, each.parameters) for each in operands if isinstance(each.codes, Tensor)]

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.graph.lengths import broadcast_shapes, decided_by
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import broadcast, compared, computed, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -30,7 +30,8 @@ def is_nan(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     """IsNaN: of codes most often known."""
     value = present(inputs[0])
     if isinstance(value, Table) and not np.isnan(value.floats).any():
-        return [Constant(np.broadcast_to(np.bool_(False), value.shape))]
+        nowhere = broadcast_to(np.array(False), value.shape)
+        return [nowhere if isinstance(nowhere, FreeArray) else Constant(nowhere.reshape(value.shape))]
     tensor = computed(lowering, value)
     if tensor.dtype != np.float32:
         raise NotNative(f"elements of type {tensor.dtype}")
@@ -40,7 +41,7 @@ def is_nan(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 class Chosen(Deferred):
     """Elements of one value where a condition holds, elsewhere of another."""
 
-    def __init__(self, lowering: Lowering, condition: Tensor | Array, a: Value, b: Value) -> None:
+    def __init__(self, lowering: Lowering, condition: Tensor | Array | FreeArray, a: Value, b: Value) -> None:
         self._lowering, self._condition, self._values = lowering, condition, (a, b)
         self.shape = broadcast_shapes(condition.shape, a.shape, b.shape)
 
@@ -50,9 +51,9 @@ class Chosen(Deferred):
 
     def floats(self) -> Tensor:
         """Choose among floats."""
-        return self._emitted([self._lowering.floats(value) for value in self._values])
+        return self._emitted([self._lowering.elements(value) for value in self._values])
 
-    def _emitted(self, values: Sequence[Tensor | Array]) -> Tensor:
+    def _emitted(self, values: Sequence[Tensor | Array | FreeArray]) -> Tensor:
         dtype = values[0].dtype
         if dtype != values[1].dtype:
             raise NotNative(f"operands of type {dtype} and {values[1].dtype}")
@@ -60,15 +61,25 @@ class Chosen(Deferred):
         return self._lowering.emit("ELEMENT_WISE_IF", operands, dtype, self.shape)
 
 
+def _holds_everywhere(condition: Array) -> bool:
+    return bool(condition.all())
+
+
+def _holds_somewhere(condition: Array) -> bool:
+    return bool(condition.any())
+
+
 def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Where: of floats that are no codes computed at once."""
     condition, a, b = (present(value) for value in inputs)
-    if isinstance(condition, Constant) and condition.array.dtype == np.bool_:
-        chosen, other = (a, b) if condition.array.all() else (b, a)
-        is_settled = condition.array.all() or not condition.array.any()
+    if isinstance(condition, Constant) and condition.dtype == np.bool_:
+        known = condition.derived if isinstance(condition, FreeArray) else condition.array
+        holds_everywhere = decided_by(_holds_everywhere, known)
+        chosen, other = (a, b) if holds_everywhere else (b, a)
+        is_settled = holds_everywhere or not decided_by(_holds_somewhere, known)
         if is_settled and broadcast_shapes(condition.shape, other.shape, chosen.shape) == chosen.shape:
             return [chosen]
-    mask = lowering.floats(condition)
+    mask = lowering.elements(condition)
     if mask.dtype != np.bool_:
         raise NotNative("a condition of another type than BOOL")
     result = Chosen(lowering, mask, a, b)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
+from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resizing import Taps, resampled
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "gathered", "looked_up"]
 
@@ -150,30 +152,69 @@ def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     axis = int(node.attributes.get("axis", 0)) % len(value.shape)
     if not isinstance(places, Constant | Dequantized):
         return [looked_up(lowering, value, axis, computed(lowering, places))]
-    return [_gathered_by_constants(lowering, value, axis, constant(places, "the indices"))]
+    indices = places if isinstance(places, FreeArray) else constant(places, "the indices")
+    return [_gathered_by_constants(lowering, value, axis, indices)]
 
 
-def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array) -> Value:
-    length = value.shape[axis]
+def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
+    if isinstance(indices, FreeArray):
+        if isinstance(value, Dequantized):
+            return _taken_of_constants(lowering, value, axis, indices)
+        places: Any = derived(_places, indices.derived, value.shape[axis])
+    else:
+        places = _places(indices, value.shape[axis])
+    view = _view(lowering, value, axis, places, indices.shape)
+    if view is not None:
+        return view
+    known: Array = places.bound if isinstance(places, Derived) else places
+    part = gathered(lowering, value, {axis: known.reshape(-1).tolist()})
+    return reshaped(lowering, part, (*value.shape[:axis], *known.shape, *value.shape[axis + 1 :]))
+
+
+def _taken_of_constants(lowering: Lowering, value: Dequantized, axis: int, indices: FreeArray) -> Value:
+    """Return what indices that are known only later name of constants, such as rows of positions."""
+
+    def taken(array: Array) -> FreeArray:
+        return FreeArray.of(derived(_array_gathered, lowering, array, axis, indices.derived))
+
+    return replace(value, held=taken(value.codes)) if value.scale.size == 1 else taken(value.floats())
+
+
+def _array_gathered(lowering: Lowering, array: Array, axis: int, indices: Array) -> Array:
+    part = _gathered_by_constants(lowering, Constant(array), axis, indices)
+    assert isinstance(part, Constant)
+    return part.array
+
+
+def _places(indices: Array, length: int) -> Array:
+    """Return indices counted from the front.
+
+    Raises:
+        NotNative: There are none, or they are no indices of an axis of this length.
+    """
     if indices.size == 0 or indices.dtype.kind not in "iu":
         raise NotNative("no indices")
     if indices.min() < -length or indices.max() >= length:
         raise NotNative("indices out of range")
     places = indices.astype(np.int64)
-    if indices.min() < 0:
-        places = np.where(places < 0, places + int(length), places)
-    view = _view(lowering, value, axis, places)
-    if view is not None:
-        return view
-    part = gathered(lowering, value, {axis: places.reshape(-1).tolist()})
-    return reshaped(lowering, part, (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
+    return np.where(places < 0, places + int(length), places) if indices.min() < 0 else places
 
 
-def _view(lowering: Lowering, value: Value, axis: int, places: Array) -> Value | None:
-    """Return what indices name in place of an axis as a view, if they are a range in another order, or repeated.
+@dataclass(frozen=True)
+class _Steps:
+    """Indices that are a range in another order, or repeated.
 
-    That is how masks are brought to the shape of attention: by indices of several axes, computed of ranges alone.
+    Attributes:
+        first: The least of them.
+        inner_last: Their axes with more than one index, those with the largest steps first.
     """
+
+    first: int
+    inner_last: tuple[int, ...]
+
+
+def _steps(places: Array) -> _Steps | None:
+    """Return what range indices are; None if they are none."""
     first, steps = int(places.flat[0]), []
     expected = np.full(places.shape, first, np.int64)
     for along, count in enumerate(places.shape):
@@ -182,19 +223,49 @@ def _view(lowering: Lowering, value: Value, axis: int, places: Array) -> Value |
     if min(steps, default=0) < 0 or not np.array_equal(expected, places):
         return None
     inner_last = sorted((along for along, step in enumerate(steps) if step), key=lambda along: -steps[along])
-    counts = tuple(places.shape[along] for along in inner_last)
+    counts = [places.shape[along] for along in inner_last]
     if any(steps[along] != math.prod(counts[place + 1 :]) for place, along in enumerate(inner_last)):
         return None
+    return _Steps(first, tuple(inner_last))
+
+
+def _are_in_order(steps: _Steps | None, inner_last: tuple[int, ...] | None) -> bool:
+    return (steps and steps.inner_last) == inner_last
+
+
+def _first(steps: _Steps) -> int:
+    return steps.first
+
+
+def _view(lowering: Lowering, value: Value, axis: int, places: Array | Derived, lengths: Sequence[int]) -> Value | None:
+    """Return what indices name in place of an axis as a view, if they are a range in another order, or repeated.
+
+    That is how masks are brought to the shape of attention: by indices of several axes, computed of ranges alone.
+
+    Args:
+        lowering: Where views are added.
+        value: Any.
+        axis: Of the value.
+        places: Indices, none below 0.
+        lengths: Their shape.
+    """
+    found = derived(_steps, places)
+    steps: _Steps | None = found.value if isinstance(found, Derived) else found
+    decided_by(_are_in_order, found, steps and steps.inner_last)
+    if steps is None:
+        return None
+    inner_last = steps.inner_last
+    counts = tuple(lengths[along] for along in inner_last)
     before, behind = value.shape[:axis], value.shape[axis + 1 :]
     starts, shape = [0] * len(value.shape), list(value.shape)
-    starts[axis], shape[axis] = first, math.prod(counts)
+    starts[axis], shape[axis] = length_by(_first, found), math.prod(counts)
     part = sliced(lowering, value, starts, [1] * len(shape), shape)
     part = reshaped(lowering, part, (*before, *counts, *behind))
     order = (inner_last.index(along) for along in sorted(inner_last))
     outer, inner = range(axis), range(axis + len(counts), axis + len(counts) + len(behind))
     part = transposed(lowering, part, (*outer, *(axis + place for place in order), *inner))
-    alone = tuple(count if step else 1 for count, step in zip(places.shape, steps, strict=True))
-    return expanded(lowering, reshaped(lowering, part, (*before, *alone, *behind)), (*before, *places.shape, *behind))
+    alone = tuple(count if along in inner_last else 1 for along, count in enumerate(lengths))
+    return expanded(lowering, reshaped(lowering, part, (*before, *alone, *behind)), (*before, *lengths, *behind))
 
 
 def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

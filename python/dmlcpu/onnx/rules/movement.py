@@ -76,7 +76,7 @@ def moved(
         return Moved(lowering, value, tuple(shape), move)
     if isinstance(value, Dequantized):
         if value.scale.size == 1:
-            return replace(value, codes=move_array(value.codes))
+            return replace(value, held=move_array(value.codes))
         return Constant(move_array(value.floats()))
     return Constant(move_array(value.array)) if isinstance(value, Constant) else move(value)
 
@@ -93,7 +93,7 @@ def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
     if isinstance(value, Dequantized) and value.scale.size > 1:
         axis = _axis_after_reshape(value.shape, value.axis, lengths)
         if axis is not None:
-            return replace(value, codes=value.codes.reshape(lengths), axis=axis)
+            return replace(value, held=value.codes.reshape(lengths), axis=axis)
     return moved(
         lowering, value, lengths, lambda tensor: lowering.reshaped(tensor, lengths), lambda a: a.reshape(lengths)
     )
@@ -172,7 +172,7 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
     if order == tuple(range(len(value.shape))):
         return value
     if isinstance(value, Dequantized):
-        return replace(value, codes=value.codes.transpose(order), axis=order.index(value.axis))
+        return replace(value, held=value.codes.transpose(order), axis=order.index(value.axis))
 
     def move(tensor: Tensor) -> Tensor:
         return lowering.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": order})
@@ -274,7 +274,7 @@ class Joined(Deferred):
 
     def floats(self) -> Tensor:
         """Join the floats."""
-        return join(self._lowering, [self._lowering.floats(part) for part in self._parts], self._axis)
+        return join(self._lowering, [self._lowering.elements(part) for part in self._parts], self._axis)
 
 
 def join(lowering: Lowering, parts: Sequence[Tensor | Array | FreeArray], axis: int) -> Tensor:
@@ -302,7 +302,7 @@ def concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     ):
         return [replace(first, codes=join(lowering, [table.codes for table in tables], axis))]
     if all(isinstance(value, Tensor | Constant) for value in values):
-        parts = [lowering.floats(value) for value in values]
+        parts = [lowering.elements(value) for value in values]
         if len({part.dtype for part in parts}) != 1:
             raise NotNative("parts of several types")
         return [join(lowering, parts, axis)]

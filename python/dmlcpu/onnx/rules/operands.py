@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, broadcast_to
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeNumbers, Operand, Parameters, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
 
 __all__ = [
     "CODE_TYPES",
@@ -104,12 +104,12 @@ def computed(lowering: Lowering, value: Value) -> Tensor:
     Raises:
         NotNative: No kernel takes its type.
     """
-    floats = lowering.floats(value)
-    if isinstance(floats, Tensor):
-        return floats
-    number = lowering.number(floats)
+    elements = lowering.elements(value)
+    if isinstance(elements, Tensor):
+        return elements
+    number = lowering.number(elements)
     assert number is not None
-    return lowering.tensor(number, floats.dtype, floats.shape)
+    return lowering.tensor(number, elements.dtype, elements.shape)
 
 
 def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
@@ -121,13 +121,10 @@ def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
     shape = broadcast_shapes(a.shape, b.shape)
     operands: list[Operand] = []
     for value in (a, b):
-        floats = lowering.floats(value)
+        floats = lowering.elements(value)
         if floats.dtype != np.float32:
             raise NotNative(f"operands of type {floats.dtype}")
-        if isinstance(floats, Tensor):
-            operands.append(lowering.expanded(floats, shape))
-        else:
-            operands.append(broadcast_to(floats, shape))
+        operands.append(broadcast(lowering, floats, shape))
     return lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, shape, {"function": (function,)})
 
 
@@ -147,7 +144,7 @@ _LOGICAL: Final = {
 }
 
 
-def broadcast(lowering: Lowering, value: Tensor | Array, shape: tuple[int, ...]) -> Operand:
+def broadcast(lowering: Lowering, value: Tensor | Array | FreeArray, shape: tuple[int, ...]) -> Operand:
     """Return a tensor or an array with another shape, its elements repeated by strides of 0."""
     return lowering.expanded(value, shape) if isinstance(value, Tensor) else broadcast_to(value, shape)
 
@@ -158,7 +155,7 @@ def on_integers(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor
     Raises:
         NotNative: They are of other types.
     """
-    left, right = lowering.floats(a), lowering.floats(b)
+    left, right = lowering.elements(a), lowering.elements(b)
     if left.dtype != right.dtype or left.dtype not in INTEGER_TYPES:
         raise NotNative(f"operands of type {left.dtype} and {right.dtype}")
     shape = broadcast_shapes(a.shape, b.shape)
@@ -172,7 +169,7 @@ def compared(lowering: Lowering, function: str, a: Value, b: Value) -> Tensor:
     Raises:
         NotNative: Their type is none that is compared.
     """
-    left, right = lowering.floats(a), lowering.floats(b)
+    left, right = lowering.elements(a), lowering.elements(b)
     of_conditions = left.dtype == np.bool_
     is_known = of_conditions or left.dtype in (*INTEGER_TYPES, np.dtype(np.float32), np.dtype(np.uint8))
     if left.dtype != right.dtype or not is_known or (of_conditions and function in ("Greater", "Less")):

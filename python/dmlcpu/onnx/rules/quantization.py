@@ -14,7 +14,7 @@ from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Operand, Table, Tensor, Value
 
 __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 
@@ -36,13 +36,13 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         return [Constant(_floats_of_blocks(node, codes, scale, zero_point))]
     if isinstance(codes, Constant):
         scales = constant(scale, "a scale")
-        zero_points = (
-            np.zeros_like(scales, codes.array.dtype) if zero_point is None else constant(zero_point, "zero point")
-        )
+        zero_points = np.zeros_like(scales, codes.dtype) if zero_point is None else constant(zero_point, "zero point")
+        rank = len(codes.shape)
         axis = int(node.attributes.get("axis", 1)) if scales.size > 1 else 0
-        if scales.size > 1 and not (-codes.array.ndim <= axis < codes.array.ndim and scales.size == codes.shape[axis]):
+        if scales.size > 1 and not (-rank <= axis < rank and scales.size == codes.shape[axis]):
             raise NotNative(f"{scales.size} scales along axis {axis} of {codes.shape}")
-        return [Dequantized(codes.array, scales.reshape(-1), zero_points.reshape(-1), axis % max(codes.array.ndim, 1))]
+        held = codes if isinstance(codes, FreeArray) else codes.array
+        return [Dequantized(held, scales.reshape(-1), zero_points.reshape(-1), axis % max(rank, 1))]
     if not isinstance(codes, Tensor):
         raise NotNative("floats are dequantized")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))

@@ -1,0 +1,232 @@
+"""Operators of constants as functions of numpy: what masks, positions and shapes are computed with.
+
+Onnx's evaluator computes any operator, but takes a third of a millisecond for a node, and there are dozens of them for
+each new shape of the inputs. The functions here have its results, to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.values import Array
+
+__all__ = ["by_numpy"]
+
+# Of what has more elements the evaluator is asked, which is asked first how many there are.
+_MOST_ELEMENTS: Final = 1 << 20
+_KINDS: Final = "biuf"
+_OF_ANY_TYPE: Final = frozenset({"Constant", "Reshape", "Unsqueeze", "Squeeze", "Transpose"})
+_FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
+
+_Function = Callable[[Node, Sequence[Array]], Array | None]
+
+
+def by_numpy(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return the result of a node; None if it is not computed here, or not valid, of which the evaluator says more.
+
+    Args:
+        node: Of the domain of ONNX.
+        arrays: Those of its inputs that are there.
+    """
+    function = _FUNCTIONS.get(node.operator)
+    if function is None or not (node.operator in _OF_ANY_TYPE or all(_is_plain(array.dtype) for array in arrays)):
+        return None
+    try:
+        return function(node, arrays)
+    except (ArithmeticError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in _KINDS and dtype.type.__module__ == "numpy"
+
+
+def _constant(node: Node, arrays: Sequence[Array]) -> Array | None:
+    value = node.attributes.get("value")
+    return value if isinstance(value, np.ndarray) else None
+
+
+def _reshape(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return an array in another shape, in which 0 is the length that it has there.
+
+    Raises:
+        NotNative: A length is below -1, which the evaluator takes.
+    """
+    array, shape = arrays
+    if node.attributes.get("allowzero", 0):
+        return None
+    lengths = [length or array.shape[axis] for axis, length in enumerate(shape.tolist())]
+    if min(lengths, default=0) < -1:
+        raise NotNative(f"a shape of {lengths}")
+    return array.reshape(lengths)
+
+
+def _axes(node: Node, arrays: Sequence[Array]) -> tuple[int, ...] | None:
+    """Return the axes of an attribute, or of the second input where an operator of its version has one."""
+    if len(arrays) > 1:
+        return tuple(arrays[1].tolist())
+    axes = node.attributes.get("axes")
+    return None if axes is None else tuple(axes)
+
+
+def _unsqueeze(node: Node, arrays: Sequence[Array]) -> Array | None:
+    axes = _axes(node, arrays)
+    return None if axes is None else np.expand_dims(arrays[0], axes)
+
+
+def _squeeze(node: Node, arrays: Sequence[Array]) -> Array:
+    return np.squeeze(arrays[0], _axes(node, arrays))
+
+
+def _transpose(node: Node, arrays: Sequence[Array]) -> Array:
+    return np.transpose(arrays[0], node.attributes.get("perm"))
+
+
+def _concat(node: Node, arrays: Sequence[Array]) -> Array | None:
+    is_large = sum(array.size for array in arrays) > _MOST_ELEMENTS or len({array.dtype for array in arrays}) != 1
+    return None if is_large else np.concatenate(arrays, node.attributes["axis"])
+
+
+def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
+    if node.version < 10 or not 3 <= len(arrays) == len(node.inputs):
+        return None
+    array, starts, ends, *given = arrays
+    axes = given[0].tolist() if given else range(starts.size)
+    steps = given[1].tolist() if len(given) > 1 else [1] * starts.size
+    slices = [slice(None)] * array.ndim
+    for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
+        slices[axis] = slice(start, end, step)
+    return array[tuple(slices)]
+
+
+def _gather(node: Node, arrays: Sequence[Array]) -> Array | None:
+    array, indices = arrays
+    axis = node.attributes.get("axis", 0)
+    if indices.dtype.kind != "i" or indices.size * array.size // array.shape[axis] > _MOST_ELEMENTS:
+        return None
+    return np.asarray(np.take(array, indices, axis))
+
+
+def _gather_elements(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return what indices name, of an array that may be longer than they are: the evaluator takes no other."""
+    array, indices = arrays
+    axis = range(indices.ndim)[node.attributes.get("axis", 0)]
+    ends = [None if place == axis else length for place, length in enumerate(indices.shape)]
+    part = array[tuple(slice(end) for end in ends)]
+    is_long_enough = all(end in (None, length) for end, length in zip(ends, part.shape, strict=True))
+    return np.take_along_axis(part, indices, axis) if is_long_enough else None
+
+
+def _range(node: Node, arrays: Sequence[Array]) -> Array | None:
+    start, end, step = (array.item() for array in arrays)
+    if arrays[0].dtype.kind != "i" or len({array.dtype for array in arrays}) != 1:
+        return None
+    return np.arange(start, end, step).astype(arrays[0].dtype) if (end - start) // step < _MOST_ELEMENTS else None
+
+
+def _constant_of_shape(node: Node, arrays: Sequence[Array]) -> Array | None:
+    value = node.attributes.get("value", np.zeros(1, np.float32))
+    shape = tuple(arrays[0].tolist())
+    return np.full(shape, value.item(), value.dtype) if _is_small(shape) and value.dtype.kind in _KINDS else None
+
+
+def _is_small(shape: Sequence[int]) -> bool:
+    return min(shape, default=1) >= 0 and math.prod(shape) <= _MOST_ELEMENTS
+
+
+def _expand(node: Node, arrays: Sequence[Array]) -> Array | None:
+    shape = np.broadcast_shapes(arrays[0].shape, tuple(arrays[1].tolist()))
+    return np.broadcast_to(arrays[0], shape).copy() if _is_small(shape) else None
+
+
+def _cast(node: Node, arrays: Sequence[Array]) -> Array | None:
+    [array] = arrays
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    return array.astype(dtype) if _is_plain(dtype) and array.size <= _MOST_ELEMENTS else None
+
+
+def _trilu(node: Node, arrays: Sequence[Array]) -> Array | None:
+    array, diagonal = arrays[0], arrays[1].item() if len(arrays) > 1 else 0
+    if array.size > _MOST_ELEMENTS:
+        return None
+    return np.triu(array, diagonal) if node.attributes.get("upper", 1) else np.tril(array, diagonal)
+
+
+def _where(node: Node, arrays: Sequence[Array]) -> Array | None:
+    condition, a, b = arrays
+    if condition.dtype != np.bool_ or a.dtype != b.dtype:
+        return None
+    return np.where(condition, a, b) if _is_small(np.broadcast_shapes(condition.shape, a.shape, b.shape)) else None
+
+
+def _of_two(function: Callable[..., Any], kinds: str) -> _Function:
+    """Return a function of two arrays of one type, of one of these kinds, broadcast to each other."""
+
+    def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
+        a, b = arrays
+        if a.dtype != b.dtype or a.dtype.kind not in kinds or not _is_small(np.broadcast_shapes(a.shape, b.shape)):
+            return None
+        return np.asarray(function(a, b))
+
+    return compute
+
+
+def _of_one(function: Callable[..., Any]) -> _Function:
+    """Return a function of floats."""
+
+    def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
+        [array] = arrays
+        return np.asarray(function(array)) if array.dtype in _FLOATS and array.size <= _MOST_ELEMENTS else None
+
+    return compute
+
+
+def _not(node: Node, arrays: Sequence[Array]) -> Array | None:
+    [array] = arrays
+    return np.logical_not(array) if array.dtype == np.bool_ and array.size <= _MOST_ELEMENTS else None
+
+
+_FUNCTIONS: Final[Mapping[str, _Function]] = {
+    "Constant": _constant,
+    "Reshape": _reshape,
+    "Unsqueeze": _unsqueeze,
+    "Squeeze": _squeeze,
+    "Transpose": _transpose,
+    "Concat": _concat,
+    "Slice": _slice,
+    "Gather": _gather,
+    "GatherElements": _gather_elements,
+    "Range": _range,
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
+    "Cast": _cast,
+    "Trilu": _trilu,
+    "Where": _where,
+    "Add": _of_two(np.add, "iuf"),
+    "Sub": _of_two(np.subtract, "iuf"),
+    "Mul": _of_two(np.multiply, "iuf"),
+    "Div": _of_two(np.divide, "f"),
+    "Max": _of_two(np.maximum, "iuf"),
+    "Min": _of_two(np.minimum, "iuf"),
+    "Equal": _of_two(np.equal, "biuf"),
+    "Greater": _of_two(np.greater, "iuf"),
+    "GreaterOrEqual": _of_two(np.greater_equal, "iuf"),
+    "Less": _of_two(np.less, "iuf"),
+    "LessOrEqual": _of_two(np.less_equal, "iuf"),
+    "And": _of_two(np.logical_and, "b"),
+    "Or": _of_two(np.logical_or, "b"),
+    "Xor": _of_two(np.logical_xor, "b"),
+    "Not": _not,
+    "Sqrt": _of_one(np.sqrt),
+    "Exp": _of_one(np.exp),
+    "Log": _of_one(np.log),
+    "Sin": _of_one(np.sin),
+    "Cos": _of_one(np.cos),
+}

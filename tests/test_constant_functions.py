@@ -1,0 +1,122 @@
+"""Numpy's functions of constants have the results of onnx's evaluator, to the bit."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx.reference import ReferenceEvaluator
+
+from dmlcpu.onnx.constant_functions import by_numpy
+from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.model import load_model
+
+Array = NDArray[Any]
+
+INTEGERS: Final = np.array([[-7, 0, 3], [250, -1, 12]], np.int64)
+OTHERS: Final = np.array([5, -2, 0], np.int64)
+FLOATS: Final = np.array([[0.5, -0.0, np.inf], [1e-30, -2.25, np.nan]], np.float32)
+FACTORS: Final = np.float32([[3], [-0.1]])
+BOOLS: Final = np.array([[True, False, True], [False, False, True]])
+MIXED: Final = {"int64": INTEGERS, "int32": INTEGERS.astype(np.int32), "float32": FLOATS, "uint8": BOOLS.view(np.uint8)}
+
+CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
+    **{
+        f"{name} {dtype}": (name, [array, array[:1] if dtype == "uint8" else array[1]], {})
+        for name in ("Add", "Sub", "Mul", "Max", "Min", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+        for dtype, array in MIXED.items()
+    },
+    "Div float32": ("Div", [FLOATS, FACTORS], {}),
+    **{name: (name, [BOOLS, BOOLS[1]], {}) for name in ("And", "Or", "Xor")},
+    "Not": ("Not", [BOOLS], {}),
+    **{name: (name, [np.abs(FLOATS)], {}) for name in ("Sqrt", "Exp", "Log", "Sin", "Cos")},
+    "Where": ("Where", [BOOLS, INTEGERS[:, :1], OTHERS], {}),
+    "Where of floats": ("Where", [BOOLS[0], FLOATS, FACTORS], {}),
+    "Cast to FLOAT": ("Cast", [INTEGERS], {"to": 1}),
+    "Cast to INT64": ("Cast", [FLOATS[:1, :2]], {"to": 7}),
+    "Cast to BOOL": ("Cast", [INTEGERS], {"to": 9}),
+    "Cast of BOOL": ("Cast", [BOOLS], {"to": 6}),
+    "Range": ("Range", [np.array(3), np.array(20), np.array(4)], {}),
+    "Range backwards": ("Range", [np.array(3), np.array(-20), np.array(-4)], {}),
+    "Range of nothing": ("Range", [np.array(3), np.array(3), np.array(1)], {}),
+    "ConstantOfShape": ("ConstantOfShape", [np.array([2, 3])], {}),
+    "ConstantOfShape by a value": ("ConstantOfShape", [np.array([4])], {"value": np.array([-9])}),
+    "ConstantOfShape of nothing": ("ConstantOfShape", [np.array([0, 4])], {"value": np.array([True])}),
+    "Expand": ("Expand", [INTEGERS[:, None], np.array([4, 1])], {}),
+    "Expand to fewer axes": ("Expand", [FLOATS, np.array([1])], {}),
+    "Gather": ("Gather", [INTEGERS, np.array([[1, -1], [0, 0]])], {"axis": 1}),
+    "Gather one": ("Gather", [FLOATS, np.array(1)], {}),
+    "Slice": ("Slice", [INTEGERS, np.array([0, -2]), np.array([1, 1 << 62]), np.array([0, -1])], {}),
+    "Slice backwards": ("Slice", [OTHERS, np.array([-1]), np.array([-(1 << 62)]), np.array([0]), np.array([-2])], {}),
+    "Slice of nothing": ("Slice", [OTHERS, np.array([2]), np.array([1])], {}),
+    "Concat": ("Concat", [INTEGERS, INTEGERS[:1]], {"axis": 0}),
+    "Unsqueeze": ("Unsqueeze", [OTHERS, np.array([0, -1])], {}),
+    "Squeeze": ("Squeeze", [FACTORS, np.array([1])], {}),
+    "Squeeze all": ("Squeeze", [FACTORS[:1]], {}),
+    "Transpose": ("Transpose", [INTEGERS], {}),
+    "Transpose by axes": ("Transpose", [INTEGERS[None]], {"perm": [1, 0, 2]}),
+    "Reshape": ("Reshape", [INTEGERS, np.array([0, -1, 1])], {}),
+    "Trilu": ("Trilu", [np.arange(12).reshape(3, 4)], {}),
+    "Trilu below": ("Trilu", [np.arange(12).reshape(3, 4), np.array(-1)], {"upper": 0}),
+}
+
+
+def model_of(operator: str, arrays: list[Array], attributes: dict[str, Any]) -> onnx.ModelProto:
+    inputs = [
+        onnx.helper.make_tensor_value_info(f"x{index}", onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for index, array in enumerate(arrays)
+    ]
+    given = {
+        name: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+        for name, value in attributes.items()
+    }
+    node = onnx.helper.make_node(operator, [value.name for value in inputs], ["y"], **given)
+    graph = onnx.helper.make_graph([node], "graph", inputs, [onnx.helper.make_empty_tensor_value_info("y")])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_the_evaluators(case: str) -> None:
+    operator, arrays, attributes = CASES[case]
+    proto = model_of(operator, arrays, attributes)
+    with np.errstate(all="ignore"):
+        ours = by_numpy(load_model(proto.SerializeToString()).nodes[0], arrays)
+        [expected] = ReferenceEvaluator(proto).run(None, {f"x{index}": array for index, array in enumerate(arrays)})
+    assert ours is not None
+    assert (ours.dtype, ours.shape) == (expected.dtype, expected.shape)
+    assert ours.tobytes() == expected.tobytes()
+
+
+NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
+    "types that differ": ("Add", [INTEGERS, FLOATS], {}),
+    "a quotient of integers": ("Div", [INTEGERS, OTHERS], {}),
+    "shapes that do not fit": ("Add", [INTEGERS, OTHERS[:2]], {}),
+    "a range without steps": ("Range", [np.array(0), np.array(9), np.array(0)], {}),
+    "a range too long": ("Range", [np.array(0), np.array(1 << 40), np.array(1)], {}),
+    "an array too large": ("ConstantOfShape", [np.array([1 << 30, 1 << 30])], {}),
+    "lengths below 0": ("ConstantOfShape", [np.array([-1, -1])], {}),
+    "an expansion too large": ("Expand", [OTHERS, np.array([1 << 30, 1])], {}),
+    "a sum too large": ("Add", [np.zeros((1 << 11, 1)), np.zeros((1, 1 << 11))], {}),
+    "indices out of range": ("Gather", [INTEGERS, np.array(2)], {}),
+    "indices of indices": ("Gather", [np.zeros((2, 1 << 11)), np.zeros(1 << 11, np.int64)], {}),
+    "a condition of numbers": ("Where", [INTEGERS, INTEGERS, INTEGERS], {}),
+    "a cast to text": ("Cast", [INTEGERS], {"to": 8}),
+    "another number of elements": ("Reshape", [INTEGERS, np.array([5])], {}),
+}
+
+
+@pytest.mark.parametrize("case", NOT_COMPUTED)
+def test_the_evaluator_is_asked(case: str) -> None:
+    """Of what is not valid or may be too large, which it is asked before anything is computed."""
+    operator, arrays, attributes = NOT_COMPUTED[case]
+    node = load_model(model_of(operator, arrays, attributes).SerializeToString()).nodes[0]
+    assert by_numpy(node, arrays) is None
+
+
+def test_a_length_that_the_evaluator_takes_for_an_unknown_one() -> None:
+    arrays = [INTEGERS, np.array([-5])]
+    with pytest.raises(NotNative, match="a shape of"):
+        by_numpy(load_model(model_of("Reshape", arrays, {}).SerializeToString()).nodes[0], arrays)
