@@ -343,6 +343,33 @@ def test_places_in_an_image() -> None:
     assert_like_onnxruntime(model, {"x": np.random.default_rng(7).normal(size=(2, 2, 4, 6)).astype(np.float32)})
 
 
+def test_places_in_an_image_as_codes() -> None:
+    """Sums and joins of constant codes: operators, since nothing computes them beforehand."""
+    builder = Builder()
+    x = builder.quantized(builder.input("float32", ("batch", 2, "width")), 0.5, POINT)
+    width = builder.node("Gather", [builder.node("Shape", [x]), np.array(2)])
+    zero, one = np.float32(0), np.float32(1)
+    places = builder.node("Range", [zero, builder.node("Cast", [width], to=1), one])
+    codes = builder.quantized(places, 0.5, np.uint8(0))
+    parameters = [np.float32(0.5), np.uint8(0)]
+    middles = builder.node(
+        "com.microsoft.QLinearAdd",
+        [codes, *parameters, np.array([1], np.uint8), *parameters, *parameters],
+    )
+    rows = [builder.node("Unsqueeze", [value, np.array([0, 1])]) for value in (codes, middles)]
+    both = builder.node(
+        "com.microsoft.QLinearConcat",
+        [*parameters, rows[0], *parameters, rows[1], *parameters],
+        axis=1,
+    )
+    own = [np.float32(0.5), POINT]
+    total = builder.node("com.microsoft.QLinearAdd", [x, *own, both, *parameters, *own])
+    builder.output(builder.dequantized(total, *own), "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, [{"x": (2, 2, width)} for width in (2, 5, 9, 33)], 1)
+    assert_like_onnxruntime(model, {"x": np.linspace(-9, 9, 20, dtype=np.float32).reshape(2, 2, 5)})
+
+
 def test_constants_too_large_to_be_computed_beforehand() -> None:
     """A template tells nothing of lengths for which the rules leave them to onnxruntime."""
     builder = Builder()

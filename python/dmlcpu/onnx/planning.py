@@ -208,7 +208,7 @@ class _Planner:
         inputs = [self._values[name] if name else None for name in node.inputs]
         rule = RULES.get((node.domain, node.operator))
         constant = all(value is None or isinstance(value, Constant) for value in inputs)
-        foldable = constant and {*node.reads} <= {*node.inputs}  # without subgraphs that take more
+        foldable = constant and node.domain == "" and {*node.reads} <= {*node.inputs}  # no subgraph takes more
         if foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
             return self._folding(node, inputs)
         if rule is None or node.name in self._never_lowered:

@@ -193,9 +193,7 @@ def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Va
     """Return a function of codes and of one number for each channel, if it is one."""
     if isinstance(a, Constant | Dequantized) and operator in ("Add", "Mul"):
         a, b = b, a
-    if isinstance(a, Tensor):
-        return None
-    along = channel_constant(b, a.shape) or number_for_channels(a, b)
+    along = channel_constant(a, b) or number_for_channels(a, b)
     if along is None or operator not in ("Add", "Sub", "Mul", "Div"):
         return None
     axis, numbers = along

@@ -143,15 +143,20 @@ def channel_affine(
     return ChannelAffine(lowering, codes, axis, slope_of_all * factor, intercept_of_all * factor + addend, floats)
 
 
-def channel_constant(value: Value, shape: Sequence[int]) -> tuple[int, Array] | None:
-    """Return the axis along which a constant changes when it is broadcast to a shape, and its floats along it."""
-    if not isinstance(value, Constant | Dequantized) or len(value.shape) > len(shape):
+def channel_constant(value: Value, numbers: Value) -> tuple[int, Array] | None:
+    """Return the axis along which a constant changes when it is broadcast to a value, and its floats along it.
+
+    None if the value is none of those that ``channel_affine`` takes.
+    """
+    if not isinstance(value, QuantizedConvolution | ScaledConvolution | ChannelAffine | Table):
         return None
-    lengths = (*(1,) * (len(shape) - len(value.shape)), *value.shape)
+    if not isinstance(numbers, Constant | Dequantized) or len(numbers.shape) > len(value.shape):
+        return None
+    lengths = (*(1,) * (len(value.shape) - len(numbers.shape)), *numbers.shape)
     axes = [axis for axis, length in enumerate(lengths) if length > 1]
-    if len(axes) != 1 or lengths[axes[0]] != shape[axes[0]]:
+    if len(axes) != 1 or lengths[axes[0]] != value.shape[axes[0]]:
         return None
-    floats = value.array if isinstance(value, Constant) else value.floats()
+    floats = numbers.array if isinstance(numbers, Constant) else numbers.floats()
     return (axes[0], floats.reshape(-1).astype(np.float64)) if floats.dtype == np.float32 else None
 
 

@@ -316,9 +316,9 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     for index in range(2, len(inputs), 3):
         codes, scale, zero_point = inputs[index : index + 3]
         if isinstance(codes, Constant):
-            own = parameters_of(scale, zero_point, codes.array.dtype)
-            floats = (codes.array.astype(np.float32) - np.float32(own.zero_point)) * own.scale
-            parts.append(lowering.quantized(Constant(floats), parameters))
+            held = codes if isinstance(codes, FreeArray) else codes.array
+            floats = Dequantized(held, *lowering.pair(parameters_of(scale, zero_point, codes.dtype)), 0)
+            parts.append(lowering.quantized(floats, parameters))
             continue
         if not isinstance(codes, Tensor):
             raise NotNative("parts that are no codes")
