@@ -372,7 +372,10 @@ def test_memory_does_not_grow() -> None:
     assert resident_bytes() - before < 16 << 20
 
 
-@pytest.mark.parametrize("native", [_core.BoundOperator, _core.BoundGraph, _core.CallMemo, _core.SharedBuffers])
+NATIVE_TYPES = [_core.BoundOperator, _core.BoundGraph, _core.CallMemo, _core.Graph, _core.SharedBuffers]
+
+
+@pytest.mark.parametrize("native", NATIVE_TYPES)
 def test_native_objects_are_made_whole_or_not_at_all(native: Any) -> None:
     for make in (native, lambda: native.__new__(native), lambda: object.__new__(native)):
         with pytest.raises(TypeError):

@@ -110,16 +110,20 @@ def test_sizes_of_images_are_in_range(height: int) -> None:
         bind("QUANTIZED_LINEAR_AVERAGE_POOLING", pooling, attributes, repeated)
 
 
+def bind_graph(values: Sequence[Any], nodes: Sequence[Any]) -> _core.BoundGraph:
+    return _core.bind_graph(_core.new_graph(values, nodes), "scalar", 1, not_called, not_called)
+
+
 def test_nodes_of_graphs_write_something() -> None:
     values = [(int(ValueKind.INPUT), "x", int(TensorDataType.UINT8), (1,), (1,))]
     for operator in ("MAX_POOLING", "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"):
         with pytest.raises(ValueError, match="writes no value"):
-            _core.bind_graph(values, [(operator, "node", (0,), (), {})], "scalar", 1, not_called, not_called)
+            bind_graph(values, [(operator, "node", (0,), (), {})])
 
 
 def test_constants_of_graphs_lie_as_layouts_can_say() -> None:
     def bind_array(array: np.ndarray[Any, Any]) -> _core.BoundGraph:
-        return _core.bind_graph([array], [], "scalar", 1, not_called, not_called)
+        return bind_graph([array], [])
 
     five = np.arange(10, dtype=np.float32)[::2]  # as long as the row that tells a value
     alone = np.ndarray((1, 2), np.float32, bytes(16), strides=(3, 8))  # the stride of an only index counts for nothing

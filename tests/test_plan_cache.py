@@ -22,7 +22,7 @@ def filled(count: int, size: int) -> PlanCache:
 
 
 def test_small_plans_are_kept() -> None:
-    assert [*filled(64, 1 << 20)] == [(number,) for number in range(64)]
+    assert [*filled(512, 1 << 18)] == [(number,) for number in range(512)]
 
 
 def test_of_large_plans_sixteen_are_kept() -> None:
@@ -30,12 +30,12 @@ def test_of_large_plans_sixteen_are_kept() -> None:
 
 
 def test_the_plans_used_last_are_kept() -> None:
-    cache = filled(64, 0)
+    cache = filled(512, 0)
     cache.used(cache[0,])
-    cache.keep((64,), plan(0))
+    cache.keep((512,), plan(0))
     assert (0,) in cache
     assert (1,) not in cache
-    assert len(cache) == 64
+    assert len(cache) == 512
 
 
 def test_a_large_plan_takes_the_place_of_as_many_as_it_needs() -> None:

@@ -326,12 +326,12 @@ def test_children_have_threads_and_locks_of_their_own(body: str, tmp_path: Path)
 
 def test_the_plans_used_last_are_kept(random_numbers: np.random.Generator) -> None:
     session = dmlcpu.InferenceSession(doubled(("N", 3)))
-    feeds = [codes(random_numbers, "uint8", (length, 3)) for length in range(1, 66)]
-    for feed in feeds[:64]:
+    feeds = [codes(random_numbers, "uint8", (length, 3)) for length in range(1, 514)]
+    for feed in feeds[:512]:
         session.run(None, {"x": feed})
     kept = dict(session._plans)
     session.run(None, {"x": feeds[0]})
-    session.run(None, {"x": feeds[64]})
+    session.run(None, {"x": feeds[512]})
     assert [key for key in kept if key not in session._plans] == [list(kept)[1]]
     session.run(None, {"x": feeds[0]})
     assert session._plans[next(iter(kept))] is next(iter(kept.values()))

@@ -370,6 +370,66 @@ def test_places_in_an_image_as_codes() -> None:
     assert_like_onnxruntime(model, {"x": np.linspace(-9, 9, 20, dtype=np.float32).reshape(2, 2, 5)})
 
 
+def decoder() -> bytes:
+    """Attention of new tokens to those before and to themselves, whose keys it returns with the others."""
+    builder = Builder()
+    random = np.random.default_rng(8)
+    tokens = builder.input("float32", ("batch", "tokens", 16), "tokens")
+    past = builder.input("float32", ("batch", "past", 16), "past")
+
+    def dense(value: str) -> str:
+        weights = random.integers(-128, 128, (16, 16), np.int8)
+        result: str = builder.node("MatMul", [coded(builder, value), builder.dequantized(weights, 0.01, np.int8(0))])
+        return result
+
+    keys = builder.node("Concat", [past, dense(tokens)], axis=1)
+    scores = builder.node("MatMul", [dense(tokens), builder.node("Transpose", [keys], perm=[0, 2, 1])])
+    count, all_count = (
+        builder.node("Gather", [builder.node("Shape", [value]), np.array(1)]) for value in (tokens, keys)
+    )
+    before = builder.node("Sub", [all_count, count])
+    places = builder.node("Range", [before, all_count, np.array(1)])
+    columns = builder.node("Range", [np.array(0), all_count, np.array(1)])
+    seen = builder.node("LessOrEqual", [columns, builder.node("Unsqueeze", [places, np.array([1])])])
+    scores = builder.node("Add", [scores, builder.node("Where", [seen, np.float32(0), np.float32(-1e4)])])
+    states = builder.node("MatMul", [builder.node("Softmax", [scores], axis=-1), keys])
+    builder.output(dense(states), "float32", ("batch", "tokens", 16))
+    builder.output(keys, "float32", ("batch", "all", 16))
+    return builder.build()
+
+
+def test_a_decoder() -> None:
+    """Token by token, each with one more before it, from none on; then the same for another text."""
+    model = decoder()
+    shapes = [{"tokens": (1, 1, 16), "past": (1, past, 16)} for past in (2, 3, 9, 40)]
+    assert_templates_follow_the_rules(model, shapes, 1)
+    session = dmlcpu.InferenceSession(model)
+    random = np.random.default_rng(9)
+    for prompt in (5, 3):
+        past = np.zeros((1, 0, 16), np.float32)
+        for count in (prompt, *(1,) * 12):
+            feeds = {"tokens": random.normal(size=(1, count, 16)).astype(np.float32), "past": past}
+            ours = session.run(None, feeds)
+            for result, expected in zip(ours, dmlcpu.InferenceSession(model).run(None, feeds), strict=True):
+                np.testing.assert_array_equal(result, expected)
+            past = ours[1]
+    assert {partition.provider for shape in shapes for partition in session.partitions(shape)} == {"dmlcpu"}
+    assert_like_onnxruntime(model, feeds)
+
+
+@pytest.mark.parametrize("lengths", [(0, 3), (2, 0, 3), (0, 4, 0)])
+def test_nothing_joined_to_something(lengths: tuple[int, ...]) -> None:
+    builder = Builder()
+    parts = [builder.input("float32", (2, length, 3), f"x{place}") for place, length in enumerate(lengths)]
+    joined = builder.node("Concat", parts, axis=1)
+    builder.output(builder.dequantized(builder.quantized(joined, 0.05, POINT), 0.05, POINT), "float32")
+    feeds = {
+        f"x{place}": np.linspace(-1, 1, 6 * length, dtype=np.float32).reshape(2, length, 3)
+        for place, length in enumerate(lengths)
+    }
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
 def test_constants_too_large_to_be_computed_beforehand() -> None:
     """A template tells nothing of lengths for which the rules leave them to onnxruntime."""
     builder = Builder()

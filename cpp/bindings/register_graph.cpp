@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,39 +43,102 @@ GraphValue graph_value(const ValueRow& row) {
   return value;
 }
 
+// Graphs made of one another, and which of their values have changed since the first.
+class Lineage {
+ public:
+  explicit Lineage(std::size_t values) : first_(std::make_shared<const First>()), changed_(values) {}
+
+  void change(std::size_t value) { changed_[value] = true; }
+
+  // The values of a graph that may not be those of another one; nothing if they are not made of one another.
+  std::optional<std::vector<bool>> changed_from(const Lineage& other) const {
+    if (first_ != other.first_) return std::nullopt;
+    std::vector<bool> either = changed_;
+    for (std::size_t i = 0; i < either.size(); ++i) either[i] = either[i] || other.changed_[i];
+    return either;
+  }
+
+ private:
+  struct First {};
+  std::shared_ptr<const First> first_;
+  std::vector<bool> changed_;
+};
+
+// A graph as it is given, of which others are made that differ in some values and attributes.
+class GivenGraph {
+ public:
+  GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes) : lineage_(values.size()) {
+    for (const ValueRow& value : values) {
+      graph_.values.push_back(graph_value(value));
+      const auto* described = std::get_if<DescribedRow>(&value);
+      names_.push_back(described == nullptr ? std::string() : std::get<1>(*described));
+    }
+    for (NodeRow& node : nodes) {
+      auto& [type, name, inputs, outputs, attributes] = node;
+      graph_.nodes.push_back({.type = std::move(type),
+                              .name = std::move(name),
+                              .inputs = std::move(inputs),
+                              .outputs = std::move(outputs),
+                              .attributes = std::move(attributes)});
+    }
+  }
+
+  // Values keep their kinds and names. Throws std::out_of_range for numbers of none, std::invalid_argument for another
+  // kind.
+  std::unique_ptr<GivenGraph> changed(const std::unordered_map<std::size_t, ValueRow>& values,
+                                      std::unordered_map<std::size_t, GraphAttributes> attributes) const {
+    auto other = std::make_unique<GivenGraph>(*this);
+    for (const auto& [number, row] : values) {
+      GraphValue value = graph_value(row);
+      if (value.kind != graph_.values.at(number).kind) throw std::invalid_argument("a value of another kind");
+      other->graph_.values[number] = value;
+      other->lineage_.change(number);
+    }
+    for (auto& [number, entries] : attributes) other->graph_.nodes.at(number).attributes = std::move(entries);
+    return other;
+  }
+
+  const Graph& graph() const { return graph_; }
+  const std::string& name(std::size_t value) const { return names_[value]; }
+  const Lineage& lineage() const { return lineage_; }
+
+ private:
+  Graph graph_;
+  std::vector<std::string> names_;  // of what is bound, by value
+  Lineage lineage_;
+};
+
 // A graph with its bindings: inputs and outputs by name. As with operators, arrays that fit as they are take a quick
 // path, and `resolve`, a Python callable (bindings) -> (tuple of arrays in the order of the values that are bound at a
 // dispatch, None for outputs left out; callable or None), converts the others or raises; the callable, if there is one,
 // brings converted outputs back when they are written.
 class BoundGraph {
  public:
-  BoundGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::string& isa, int num_threads,
-             py::function resolve, py::object result_type)
-      : resolve_(std::move(resolve)), result_type_(std::move(result_type)) {
+  BoundGraph(const GivenGraph& given, const std::string& isa, int num_threads, py::function resolve,
+             py::object result_type, const BoundGraph* predecessor)
+      : lineage_(given.lineage()), resolve_(std::move(resolve)), result_type_(std::move(result_type)) {
     const std::optional<Isa> row = isa_from_name(isa);
     if (!row || !unavailable_reason(*row).empty() || num_threads < 1) {
       throw std::invalid_argument("a graph needs an available instruction set and a thread");
     }
-    Graph graph;
-    for (const ValueRow& value : values) graph.values.push_back(graph_value(value));
-    for (NodeRow& node : nodes) {
-      auto& [type, name, inputs, outputs, attributes] = node;
-      graph.nodes.push_back({.type = std::move(type),
-                             .name = std::move(name),
-                             .inputs = std::move(inputs),
-                             .outputs = std::move(outputs),
-                             .attributes = std::move(attributes)});
-    }
+    const Graph& graph = given.graph();
     check_graph(graph);
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    for (std::size_t i = 0; i < graph.values.size(); ++i) {
       const GraphValue& value = graph.values[i];
       if (value.kind == ValueKind::constant) constants_.push_back({i, py::str(), ArrayRule(value.layout)});
       if (value.kind != ValueKind::input && value.kind != ValueKind::output) continue;
-      py::str name(std::get<1>(std::get<DescribedRow>(values[i])));
+      py::str name(given.name(i));
       PyUnicode_InternInPlace(&name.ptr());
       bound_.push_back({i, std::move(name), ArrayRule(value.layout)});
     }
-    graph_ = std::make_unique<CompiledGraph>(std::move(graph), ExecutionTarget{*row, num_threads});
+    const ExecutionTarget target{*row, num_threads};
+    std::optional<Predecessor> other;
+    if (predecessor != nullptr && predecessor->ready_.load(std::memory_order_acquire)) {
+      if (auto changed = lineage_.changed_from(predecessor->lineage_)) {
+        other.emplace(Predecessor{.graph = predecessor->graph(), .changed = std::move(*changed)});
+      }
+    }
+    graph_ = std::make_unique<CompiledGraph>(graph, target, other);
   }
 
   const CompiledGraph& graph() const { return *graph_; }
@@ -82,7 +146,7 @@ class BoundGraph {
   // Arrays of the constants, in the order of the values; called once, before the first dispatch.
   void initialize(const std::vector<py::array>& constants, SharedBuffers* shared) {
     if (constants.size() != constants_.size()) throw std::invalid_argument("an array for each constant");
-    CompiledGraph::Pointers pointers(graph_->values().size());
+    CompiledGraph::Pointers pointers(graph_->value_count());
     for (std::size_t i = 0; i < constants.size(); ++i) {
       pointers[constants_[i].value] = constants_[i].rule.accept(constants[i]);
       if (pointers[constants_[i].value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
@@ -96,7 +160,7 @@ class BoundGraph {
   // The outputs in a list, in the order of the values, of inputs that are packed arrays of the very shapes that the
   // graph was given; None, and nothing has run, if some are not or there are others.
   py::object run_packed(const py::dict& inputs) const {
-    Bound bound{.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {}, .outputs = {}};
+    Bound bound{.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {}, .outputs = {}};
     if (!ready_.load(std::memory_order_acquire) || !bind_packed(inputs, bound)) return py::none();
     without_gil([&] { graph_->dispatch(bound.pointers, nullptr); });
     py::list outputs(bound.outputs.size());
@@ -127,12 +191,12 @@ class BoundGraph {
   };
 
   py::object run(const py::dict& bindings, std::vector<StepTime>* times) const {
-    Bound bound{.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {}, .outputs = {}};
+    Bound bound{.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {}, .outputs = {}};
     py::object finish = py::none();
     if (!ready_.load(std::memory_order_acquire) || !bind_quickly(bindings, bound)) {
       const py::tuple resolved = resolve_(bindings);
       const py::tuple arrays = resolved[0];
-      bound = {.pointers = CompiledGraph::Pointers(graph_->values().size()), .held = {arrays}, .outputs = {}};
+      bound = {.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {arrays}, .outputs = {}};
       bind_resolved(bindings, arrays, bound);
       finish = resolved[1];
     }
@@ -204,6 +268,7 @@ class BoundGraph {
     }
   }
 
+  Lineage lineage_;
   std::unique_ptr<CompiledGraph> graph_;
   std::vector<Binding> bound_, constants_;
   py::function resolve_;
@@ -235,15 +300,24 @@ void register_graph(py::module_& module) {
       .def_property_readonly("persistent_resource_size",
                              [](const BoundGraph& self) { return self.graph().persistent_size(); });
   forbid_new(type);
+  py::class_<GivenGraph> graph(module, "Graph");
+  graph.def("changed", &GivenGraph::changed, py::arg("values"), py::arg("attributes"));
+  forbid_new(graph);
+  module.def(
+      "new_graph",
+      [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes) {
+        return std::make_unique<GivenGraph>(values, std::move(nodes));
+      },
+      py::arg("values"), py::arg("nodes"));
   module.def(
       "bind_graph",
-      [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::string& isa, int num_threads,
-         py::function resolve, py::object result_type) {
-        return std::make_unique<BoundGraph>(values, std::move(nodes), isa, num_threads, std::move(resolve),
-                                            std::move(result_type));
+      [](const GivenGraph& given, const std::string& isa, int num_threads, py::function resolve, py::object result_type,
+         const BoundGraph* predecessor) {
+        return std::make_unique<BoundGraph>(given, isa, num_threads, std::move(resolve), std::move(result_type),
+                                            predecessor);
       },
-      py::arg("values"), py::arg("nodes"), py::arg("isa"), py::arg("num_threads"), py::arg("resolve"),
-      py::arg("result_type"));
+      py::arg("graph"), py::arg("isa"), py::arg("num_threads"), py::arg("resolve"), py::arg("result_type"),
+      py::arg("predecessor") = nullptr);
 }
 
 }  // namespace dmlcpu

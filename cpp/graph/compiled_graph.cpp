@@ -90,18 +90,50 @@ TensorPointers CompiledGraph::addresses(const std::vector<Address>& of_tensors, 
   return tensors;
 }
 
-CompiledGraph::CompiledGraph(Graph graph, ExecutionTarget target) {
+// Finds the operators of a predecessor that are those of a graph's steps. Both come in the same order, as far as they
+// have the same steps: a view may have become a copy.
+class CompiledGraph::Reuse {
+ public:
+  Reuse(const std::optional<Predecessor>& predecessor, ExecutionTarget target) {
+    if (!predecessor || predecessor->graph.target_ != target) return;
+    changed_ = &predecessor->changed;
+    for (const Step& step : predecessor->graph.steps_) {
+      operators_.push_back(&step.first);
+      for (const Operator& stage : step.stages) operators_.push_back(&stage);
+    }
+  }
+
+  // The operator of a desc that owns constants as they are in the graph; null if there is none.
+  std::shared_ptr<CompiledOperator> find(const Operator& wanted, const OperatorDesc& desc) {
+    const auto found = std::find_if(operators_.begin() + next_, operators_.end(), [&](const Operator* other) {
+      return other->name == wanted.name && other->type == wanted.type;
+    });
+    if (found == operators_.end()) return nullptr;
+    next_ = found - operators_.begin() + 1;
+    const bool is_same = (*found)->owned == wanted.owned && (*found)->compiled->desc() == desc &&
+                         std::ranges::none_of(wanted.owned, [&](const Address& a) { return (*changed_)[a.value]; });
+    return is_same ? (*found)->compiled : nullptr;
+  }
+
+ private:
+  const std::vector<bool>* changed_ = nullptr;
+  std::vector<const Operator*> operators_;
+  std::ptrdiff_t next_ = 0;
+};
+
+CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, const std::optional<Predecessor>& predecessor)
+    : target_(target), value_count_(graph.values.size()) {
   PlacedGraph placed = place_graph(graph);
   fuse_steps(placed);
-  values_ = std::move(graph.values);
-  compile_steps(placed, target);
+  Reuse reuse(predecessor, target);
+  compile_steps(graph, placed, reuse);
 }
 
-void CompiledGraph::compile_steps(const PlacedGraph& placed, ExecutionTarget target) {
+void CompiledGraph::compile_steps(const Graph& graph, const PlacedGraph& placed, Reuse& reuse) {
   const MemoryPlan memory = plan_memory(buffer_uses(placed));
   block_bytes_ = memory.bytes;
   for (const GraphStep& from : placed.steps) {
-    Operator compiled = compile(placed, from, memory, target);
+    Operator compiled = compile(graph, placed, from, memory, reuse);
     scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
     if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0});
     Step& step = steps_.back();
@@ -121,9 +153,9 @@ void CompiledGraph::compile_steps(const PlacedGraph& placed, ExecutionTarget tar
   }
 }
 
-CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const GraphStep& step,
-                                               const MemoryPlan& memory, ExecutionTarget target) const {
-  Operator compiled = {.type = step.type, .name = step.name, .compiled = nullptr, .bound = {}, .owned = {}};
+CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedGraph& placed, const GraphStep& step,
+                                               const MemoryPlan& memory, Reuse& reuse) const {
+  Operator compiled{.type = step.type, .name = step.name, .compiled = nullptr, .bound = {}, .owned = {}};
   OperatorDesc desc{.type = step.type, .tensors = {}, .attributes = step.attributes};
   for (std::size_t i = 0; i < step.tensors.size(); ++i) {
     desc.tensors.emplace_back();
@@ -133,12 +165,15 @@ CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const 
     const std::size_t offset = bound ? 0 : memory.offsets[place.buffer];
     desc.tensors[i] = place.layout;
     desc.tensors[i]->output = i >= step.inputs;
-    desc.tensors[i]->owned = bound && values_[*bound].kind == ValueKind::constant;
+    desc.tensors[i]->owned = bound && graph.values[*bound].kind == ValueKind::constant;
     (desc.tensors[i]->owned ? compiled.owned : compiled.bound)
         .push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
   }
+  compiled.compiled = reuse.find(compiled, desc);
+  compiled.initialized = compiled.compiled != nullptr;
+  if (compiled.initialized) return compiled;
   try {
-    compiled.compiled = compile_operator(std::move(desc), target);
+    compiled.compiled = compile_operator(std::move(desc), target_);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument("node " + step.name + ": " + error.what());
   }
@@ -146,7 +181,8 @@ CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const 
 }
 
 void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants, SharedBuffers* shared) {
-  if (!of_step.owned.empty()) of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared);
+  if (of_step.owned.empty() || of_step.initialized) return;
+  of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared);
 }
 
 void CompiledGraph::initialize(const Pointers& constants, SharedBuffers* shared) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,16 +23,27 @@ struct StepTime {
   std::chrono::nanoseconds begin, duration;
 };
 
+class CompiledGraph;
+
+// A graph that has been initialized, and whose values have the same numbers as those of another one. Operators that are
+// the same in both, on tensors laid out alike, are compiled and packed once: where few operators depend on what
+// differs, such as a length, that is most of the work.
+struct Predecessor {
+  const CompiledGraph& graph;
+  std::vector<bool> changed;  // by value: constants that may have other elements than there
+};
+
 class CompiledGraph {
  public:
   // Throws std::invalid_argument for a graph that cannot be computed.
-  CompiledGraph(Graph graph, ExecutionTarget target);
+  CompiledGraph(const Graph& graph, ExecutionTarget target,
+                const std::optional<Predecessor>& predecessor = std::nullopt);
 
   // The address of each value's first element, by value; null for those that are not bound by the call.
   using Pointers = std::vector<void*>;
 
-  // Hands each constant to the steps that read it, which keep what they pack of it in shared buffers, if there are any.
-  // Not concurrent with anything else.
+  // Hands each constant to the steps that read it, which keep what they pack of it in shared buffers, if there are any;
+  // those of a predecessor have done so. Not concurrent with anything else.
   void initialize(const Pointers& constants, SharedBuffers* shared = nullptr);
 
   // Runs once. bound holds the inputs and outputs. Throws std::bad_alloc before any output is written, and
@@ -39,7 +51,7 @@ class CompiledGraph {
   // If times is not null it receives an entry for each step.
   void dispatch(const Pointers& bound, std::vector<StepTime>* times = nullptr) const;
 
-  const std::vector<GraphValue>& values() const { return values_; }
+  std::size_t value_count() const { return value_count_; }
   std::size_t temporary_size() const { return block_bytes_ + scratch_bytes_; }
   std::size_t persistent_size() const;
 
@@ -55,13 +67,15 @@ class CompiledGraph {
     std::size_t tensor;
     std::size_t value;  // the bound value, or kBlock for the graph's own block of memory
     std::int64_t offset;
+    bool operator==(const Address&) const = default;
   };
   static constexpr std::size_t kBlock = SIZE_MAX;
 
   struct Operator {
     std::string type, name;
-    std::unique_ptr<CompiledOperator> compiled;
+    std::shared_ptr<CompiledOperator> compiled;
     std::vector<Address> bound, owned;
+    bool initialized = false;  // in a predecessor
   };
   struct Step {
     Operator first;
@@ -71,14 +85,16 @@ class CompiledGraph {
 
   // A block of memory of one dispatch at a time.
   class Lease;
+  class Reuse;
 
-  void compile_steps(const PlacedGraph& placed, ExecutionTarget target);
-  Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
-                   ExecutionTarget target) const;
+  void compile_steps(const Graph& graph, const PlacedGraph& placed, Reuse& reuse);
+  Operator compile(const Graph& graph, const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
+                   Reuse& reuse) const;
   static void initialize(const Operator& of_step, const Pointers& constants, SharedBuffers* shared);
   static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
 
-  std::vector<GraphValue> values_;
+  ExecutionTarget target_;
+  std::size_t value_count_;
   std::vector<Step> steps_;
   std::size_t block_bytes_ = 0, scratch_bytes_ = 0;
   mutable std::atomic_flag list_held_;

@@ -20,6 +20,7 @@ MemoryPlan plan_memory(const std::vector<BufferUse>& buffers) {
   std::vector<std::size_t> placed;  // by offset
   for (const std::size_t index : order) {
     const BufferUse& buffer = buffers[index];
+    if (buffer.bytes == 0) break;  // as are all that follow
     std::size_t offset = 0;
     for (const std::size_t other : placed) {
       const BufferUse& use = buffers[other];

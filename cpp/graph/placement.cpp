@@ -17,11 +17,22 @@ void advance(Placement& place, std::size_t axis, std::int64_t index) {
   place.offset += index * place.layout.strides[axis] * static_cast<std::int64_t>(element_size(place.layout.type));
 }
 
+Arrangement arrangement_of(const GraphNode& node) {
+  if (!is_view(node)) return operator_arrangement(node.type);
+  const bool is_element_wise = node.type == "SLICE" || node.type == "EXPAND" || is_whole(node);
+  return is_element_wise ? Arrangement::element_wise : Arrangement::own;
+}
+
 class Placer {
  public:
-  explicit Placer(const Graph& graph) : graph_(graph), places_(graph.values.size()), producers_(graph.values.size()) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (const std::size_t value : graph.nodes[i].outputs) producers_[value] = &graph.nodes[i];
+  explicit Placer(const Graph& graph)
+      : graph_(graph),
+        places_(graph.values.size()),
+        producers_(graph.values.size()),
+        reinterpreted_(graph.values.size()) {
+    for (const GraphNode& node : graph.nodes) {
+      for (const std::size_t value : node.outputs) producers_[value] = &node;
+      if (node.type == "REINTERPRET") reinterpreted_[*node.inputs[0]] = true;
     }
   }
 
@@ -54,6 +65,7 @@ class Placer {
   PlacedGraph placed_;
   std::vector<std::optional<Placement>> places_;  // by value
   std::vector<const GraphNode*> producers_;       // by value
+  std::vector<bool> reinterpreted_;               // by value
   std::vector<bool> channels_last_;               // by value
 };
 
@@ -69,30 +81,30 @@ void Placer::place_bound_values() {
 // Values that operators with channels read or write, and from them on what element-wise operators, slices and joins
 // relate to them.
 std::vector<bool> Placer::find_channels_last() const {
-  std::vector<bool> found(graph_.values.size());
-  const auto related = [&](const GraphNode& node, Arrangement arrangement) {
-    std::vector<std::size_t> values = node.outputs;
+  struct Related {
+    Arrangement arrangement;
+    std::vector<std::size_t> values;
+  };
+  std::vector<Related> nodes;
+  for (const GraphNode& node : graph_.nodes) {
+    const Arrangement arrangement = arrangement_of(node);
+    if (arrangement == Arrangement::own) continue;
+    nodes.push_back({arrangement, node.outputs});
     const std::size_t rank = graph_.values[node.outputs[0]].layout.rank;
     for (const std::optional<std::size_t>& value : node.inputs) {
-      if (value && graph_.values[*value].layout.rank == rank) values.push_back(*value);
+      if (value && graph_.values[*value].layout.rank == rank) nodes.back().values.push_back(*value);
       if (arrangement == Arrangement::channels) break;  // of the others none is data in the arrangement of the output
     }
-    return values;
-  };
+  }
+  std::vector<bool> found(graph_.values.size());
   for (bool changed = true; changed;) {
     changed = false;
-    for (const GraphNode& node : graph_.nodes) {
-      const Arrangement arrangement =
-          is_view(node) ? (node.type == "SLICE" || node.type == "EXPAND" || is_whole(node) ? Arrangement::element_wise
-                                                                                           : Arrangement::own)
-                        : operator_arrangement(node.type);
-      if (arrangement == Arrangement::own) continue;
-      const std::vector<std::size_t> values = related(node, arrangement);
-      if (arrangement == Arrangement::element_wise &&
-          std::ranges::none_of(values, [&](std::size_t value) { return found[value]; })) {
+    for (const Related& node : nodes) {
+      if (node.arrangement == Arrangement::element_wise &&
+          std::ranges::none_of(node.values, [&](std::size_t value) { return found[value]; })) {
         continue;
       }
-      for (const std::size_t value : values) {
+      for (const std::size_t value : node.values) {
         changed |= !found[value];
         found[value] = true;
       }
@@ -109,9 +121,7 @@ Placement Placer::allocate(const TensorLayout& layout) {
 Placement Placer::allocate_value(std::size_t value) {
   TensorLayout layout = graph_.values[value].layout;
   layout.strides = channels_last_[value] ? channels_last_strides(layout) : row_major_strides(layout);
-  for (const GraphNode& node : graph_.nodes) {
-    if (node.type == "REINTERPRET" && node.inputs[0] == value) layout.strides = graph_.values[value].layout.strides;
-  }
+  if (reinterpreted_[value]) layout.strides = graph_.values[value].layout.strides;
   return allocate(layout);
 }
 
@@ -121,10 +131,8 @@ void Placer::place_parts(const GraphNode& node) {
   if (!places_[output]) places_[output] = allocate_value(output);
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const std::size_t value = *node.inputs[i];
-    const bool reinterpreted = std::ranges::any_of(
-        graph_.nodes, [&](const GraphNode& other) { return other.type == "REINTERPRET" && other.inputs[0] == value; });
     const GraphNode* producer = producers_[value];
-    if (places_[value] || reinterpreted || (is_view(*producer) && !is_whole(*producer))) continue;
+    if (places_[value] || reinterpreted_[value] || (is_view(*producer) && !is_whole(*producer))) continue;
     places_[value] = part_of_whole(node, i);
   }
 }

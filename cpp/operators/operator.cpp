@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
+#include <unordered_map>
 
 #include "operators/operator_table.h"
 #include "runtime/float_environment.h"
@@ -29,6 +31,12 @@ std::int64_t TensorLayout::span() const {
     }
   }
   return last + 1;
+}
+
+bool TensorLayout::operator==(const TensorLayout& other) const {
+  return type == other.type && rank == other.rank && owned == other.owned && output == other.output &&
+         std::equal(sizes.begin(), sizes.begin() + rank, other.sizes.begin()) &&
+         std::equal(strides.begin(), strides.begin() + rank, other.strides.begin());
 }
 
 const TensorLayout& OperatorDesc::tensor(std::size_t index) const {
@@ -121,10 +129,14 @@ std::size_t CompiledOperator::persistent_size() const {
 namespace {
 
 const OperatorRow& row_of(const std::string& type) {
-  for (const OperatorRow& row : kOperators) {
-    if (type == row.type) return row;
-  }
-  throw std::invalid_argument("no operator is named " + type);
+  static const std::unordered_map<std::string_view, const OperatorRow*> kRows = [] {
+    std::unordered_map<std::string_view, const OperatorRow*> rows;
+    for (const OperatorRow& row : kOperators) rows.emplace(row.type, &row);
+    return rows;
+  }();
+  const auto found = kRows.find(type);
+  if (found == kRows.end()) throw std::invalid_argument("no operator is named " + type);
+  return *found->second;
 }
 
 void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataTypes types) {

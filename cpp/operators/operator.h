@@ -42,12 +42,17 @@ struct TensorLayout {
   // overflow.
   std::int64_t span() const;
   std::size_t span_bytes() const { return storage_size(type, span()); }
+
+  // Of the same type, sizes and strides, and as owned and as much an output.
+  bool operator==(const TensorLayout& other) const;
 };
 
 struct OperatorDesc {
   std::string type;  // DirectML's name, such as "DYNAMIC_QUANTIZE_LINEAR"
   std::vector<std::optional<TensorLayout>> tensors;
   std::map<std::string, std::vector<std::int64_t>> attributes;  // by field name; a number is an array of one
+
+  bool operator==(const OperatorDesc&) const = default;
 
   const TensorLayout& tensor(std::size_t index) const;  // throws std::invalid_argument where it is absent
   const std::vector<std::int64_t>& attribute(const std::string& name) const;
@@ -57,6 +62,7 @@ struct OperatorDesc {
 struct ExecutionTarget {
   Isa isa;
   int num_threads;
+  bool operator==(const ExecutionTarget&) const = default;
   const KernelTable& kernels() const { return kernel_table(isa); }
 };
 

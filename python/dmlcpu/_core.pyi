@@ -55,13 +55,20 @@ class CallMemo:
 _ValueRow = tuple[int, str, int, Sequence[int], Sequence[int] | None] | np.ndarray[Any, Any]
 _NodeRow = tuple[str, str, Sequence[int | None], Sequence[int], Mapping[str, Sequence[int]]]
 
+def new_graph(values: Sequence[_ValueRow], nodes: Sequence[_NodeRow]) -> Graph: ...
+
+class Graph:
+    def changed(
+        self, values: Mapping[int, _ValueRow], attributes: Mapping[int, Mapping[str, Sequence[int]]]
+    ) -> Graph: ...
+
 def bind_graph(
-    values: Sequence[_ValueRow],
-    nodes: Sequence[_NodeRow],
+    graph: Graph,
     isa: str,
     num_threads: int,
     resolve: Callable[[dict[str, Any]], tuple[tuple[Any, ...], Callable[[], None] | None]],
     result_type: Any,
+    predecessor: BoundGraph | None = ...,
 ) -> BoundGraph: ...
 def new_shared_buffers() -> SharedBuffers: ...
 

@@ -45,10 +45,23 @@ class CompiledGraph(CompiledOperator):
     OWNED_BY_DML are bound at ``initialize``.
     """
 
-    def __init__(self, device: Device, graph: NativeGraph, shared: _core.SharedBuffers | None = None) -> None:
-        """Plan the graph; what it packs of constants it may share with other graphs."""
+    def __init__(
+        self,
+        device: Device,
+        graph: NativeGraph,
+        shared: _core.SharedBuffers | None = None,
+        predecessor: CompiledGraph | None = None,
+    ) -> None:
+        """Plan a graph.
+
+        Args:
+            device: Where it will run.
+            graph: The graph.
+            shared: What it packs of constants it may share with other graphs.
+            predecessor: One that the same graph became for other lengths; what is the same is taken from there.
+        """
         self._device, self._shared = device, shared
-        bound = [value for value, kind in enumerate(graph.kinds) if kind in (ValueKind.INPUT, ValueKind.OUTPUT)]
+        bound = [v for v, kind in enumerate(graph.kinds) if kind is ValueKind.INPUT or kind is ValueKind.OUTPUT]
         constants = graph.arrays()
         later = [value for value, array in constants.items() if array is None]
         tensors = tuple(
@@ -61,17 +74,16 @@ class CompiledGraph(CompiledOperator):
         self._initialized_empty = False
         self._initialize_lock = Lock()
         self._times: tuple[StepTime, ...] = ()  # of the last profile
-        values, nodes = graph.rows()
         results = _Results(graph)
         self._places = results.places
         try:
-            self._graph = _core.bind_graph(
-                values,
-                nodes,
+            self._graph: _core.BoundGraph = _core.bind_graph(
+                graph.native(),
                 device.isa,
                 device.num_threads,
                 _Resolve(self._resolver, len(bound), ready := [not later]),
                 results,
+                None if predecessor is None else predecessor._graph,
             )
         except ValueError as error:  # it names the node
             raise InvalidDescError(f"graph: {error}", None, None) from None

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dmlcpu import _core
+from dmlcpu.enums import TensorDataType
 from dmlcpu.graph.lengths import Derived, FreeDesc, Replay, is_free
 from dmlcpu.tensor import TensorDesc, data_type_of
 
@@ -36,6 +38,30 @@ class _Node(NamedTuple):
     attributes: Attributes
 
 
+class _PackedDesc(NamedTuple):
+    """What the native module takes of the desc of a packed value; made in a fraction of a desc's time."""
+
+    data_type: TensorDataType
+    sizes: tuple[int, ...]
+    strides: None = None
+
+
+class _FreeParts(NamedTuple):
+    """What of a graph is known only later."""
+
+    descs: list[tuple[int, FreeDesc]]
+    constants: list[tuple[int, Derived]]
+    nodes: list[tuple[int, dict[str, Sequence[int] | Derived]]]  # attributes
+
+
+class _Changes(NamedTuple):
+    """How a graph differs from the first that another one became for some lengths."""
+
+    origin: NativeGraph
+    values: Mapping[int, Any]  # rows for the native module
+    attributes: Mapping[int, Any]  # of nodes
+
+
 class NativeGraph:
     """A graph under construction. Values are numbers; their descs tell type, sizes and strides.
 
@@ -44,12 +70,16 @@ class NativeGraph:
     """
 
     def __init__(self) -> None:
-        self._descs: list[TensorDesc | FreeDesc | None] = []  # None of constants that lie as their arrays do
+        self._descs: list[TensorDesc | _PackedDesc | FreeDesc | None] = []  # None of constants that lie as their arrays
         self.kinds: list[ValueKind] = []
         self.names: list[str] = []
         self.constants: dict[int, _Array | Derived | None] = {}
         self.outputs: list[int] = []  # in the order in which they were marked
         self._nodes: list[_Node] = []
+        # Of one with lengths that are known only later, from the first ``at`` on.
+        self._free: _FreeParts | None = None
+        self._first: _core.Graph | None = None  # what the native module has of it, for some lengths
+        self._changes: _Changes | None = None  # of what ``at`` returned
 
     def copy(self) -> NativeGraph:
         """Return a graph that goes on from here by itself."""
@@ -176,14 +206,52 @@ class NativeGraph:
         self.outputs.append(value)
 
     def at(self, replay: Replay) -> NativeGraph:
-        """Return the graph for the lengths that a replay tells: all of them are known there."""
+        """Return the graph for the lengths that a replay tells: all of them are known there.
+
+        Once it has been called nothing is added any more: what is the same for all lengths is not looked at again.
+        """
+        free = self._free = self._free or self._free_parts()
         graph = self.copy()
-        graph._descs = [desc.at(replay) if isinstance(desc, FreeDesc) else desc for desc in self._descs]
-        for value, array in self.constants.items():
-            if isinstance(array, Derived):
-                graph.constants[value] = _as_a_desc_can_say(replay.of(array))
-        graph._nodes = [_node_at(node, replay) if node.attributes else node for node in self._nodes]
+        values: dict[int, Any] = {}
+        for value, array in free.constants:
+            graph.constants[value] = values[value] = _as_a_desc_can_say(replay.of(array))
+        for value, free_desc in free.descs:
+            kind, name, sizes = self.kinds[value], self.names[value], replay.lengths(free_desc.sizes)
+            values[value] = kind, name, free_desc.data_type, sizes, None
+            make = _PackedDesc if kind is ValueKind.INTERMEDIATE else TensorDesc
+            graph._descs[value] = make(free_desc.data_type, sizes)
+        attributes: dict[int, Attributes] = {}
+        graph._changes = _Changes(self, values, attributes)
+        for place, entries in free.nodes:
+            node = self._nodes[place]
+            attributes[place] = {**node.attributes, **{name: _known(entry, replay) for name, entry in entries.items()}}
+            graph._nodes[place] = node._replace(attributes=attributes[place])
         return graph
+
+    def _free_parts(self) -> _FreeParts:
+        free_attributes = [
+            {name: entry for name, entry in node.attributes.items() if isinstance(entry, Derived) or is_free(entry)}
+            for node in self._nodes
+        ]
+        return _FreeParts(
+            [(value, desc) for value, desc in enumerate(self._descs) if isinstance(desc, FreeDesc)],
+            [(value, array) for value, array in self.constants.items() if isinstance(array, Derived)],
+            [(place, entries) for place, entries in enumerate(free_attributes) if entries],
+        )
+
+    def native(self) -> _core.Graph:
+        """Return the graph as the native module has it.
+
+        Raises:
+            ValueError: A desc or an array is none that it takes.
+        """
+        changes = self._changes
+        if changes is not None and changes.origin._first is not None:
+            return changes.origin._first.changed(changes.values, changes.attributes)
+        native = _core.new_graph(*self.rows())
+        if changes is not None:
+            changes.origin._first = native
+        return native
 
     def arrays(self) -> dict[int, _Array | None]:
         """Return the constants, all of which are known; None for those that are given later, under their names."""
@@ -201,7 +269,7 @@ class NativeGraph:
         ]
         return values, [*self._nodes]
 
-    def _known_descs(self) -> Iterator[TensorDesc | None]:
+    def _known_descs(self) -> Iterator[TensorDesc | _PackedDesc | None]:
         for desc in self._descs:
             assert not isinstance(desc, FreeDesc)
             yield desc
@@ -214,10 +282,6 @@ def _as_a_desc_can_say(array: _Array) -> _Array:
     return array
 
 
-def _node_at(node: _Node, replay: Replay) -> _Node:
-    changed = {
-        name: replay.of(entries) if isinstance(entries, Derived) else replay.lengths(entries)
-        for name, entries in node.attributes.items()
-        if isinstance(entries, Derived) or is_free(entries)
-    }
-    return node._replace(attributes={**node.attributes, **changed}) if changed else node
+def _known(entries: Sequence[int] | Derived, replay: Replay) -> Sequence[int]:
+    known: Sequence[int] = replay.of(entries) if isinstance(entries, Derived) else replay.lengths(entries)
+    return known

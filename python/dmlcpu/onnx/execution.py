@@ -25,6 +25,8 @@ __all__ = ["ExecutablePlan", "foreign_runner"]
 
 # Another runtime's session keeps the model's bytes about as often.
 _COPIES_OF_OTHERS = 5
+# What a step is compiled to, about.
+_BYTES_OF_A_NODE = 512
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
 
@@ -154,7 +156,8 @@ class ExecutablePlan:
     Attributes:
         plan: What is run.
         graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
-        size: The bytes that its native graphs compute in, and an estimate of those of other runtimes' sessions.
+        size: An estimate of its bytes: what its native graphs compute in, their steps, and other runtimes' sessions.
+            Weights are every plan's; constants that follow from a shape, such as rows of positions, are not counted.
         last_use: A number that grows with each use of a plan of the session.
     """
 
@@ -163,6 +166,7 @@ class ExecutablePlan:
         self.graph = _only_graph(plan, arrays)
         graphs = [part.graph for part in plan.parts if isinstance(part, NativePart)]
         self.size = sum(graph.binding_properties.temporary_resource_size for graph in graphs)
+        self.size += _BYTES_OF_A_NODE * sum(len(part.nodes) for part in plan.parts)
         foreign = [part.model for part in plan.parts if isinstance(part, ForeignPart)]
         self.size += _COPIES_OF_OTHERS * sum(model.ByteSize() for model in foreign)
         self.last_use = 0

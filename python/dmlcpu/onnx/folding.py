@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.graph.lengths import Derived, derived, length_by
+from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.constant_functions import by_numpy
 from dmlcpu.onnx.extraction import described, shape_of
 from dmlcpu.onnx.lowering import NotNative
@@ -64,6 +64,7 @@ class Folding:
 
     def __init__(self, brought: int = 0, granted: int = _GRANTED) -> None:
         self._left = granted + _GRANTED_TIMES * brought
+        self._later: Any = 0  # of what has been spent, the part that follows from lengths that are known only later
 
     def __call__(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Constant]:
         """Compute a node of constants; of those that are known only later, what follows from them.
@@ -91,10 +92,19 @@ class Folding:
             return [Constant(array) for array in results]
         return [FreeArray.of(derived(operator.getitem, results, place)) for place in range(len(results.value))]
 
-    def _spend(self, cost: int) -> None:
-        if cost > self._left:
+    def _spend(self, cost: Any) -> None:
+        known: int = cost.value if isinstance(cost, Derived) else cost
+        if known > self._left:
+            self._later = int(self._later)
             raise NotNative("it is too much to be computed beforehand")
-        self._left -= cost
+        self._left -= known
+        if isinstance(cost, Derived):
+            self._later += cost
+
+    def decide(self) -> None:
+        """Decide that there was enough for all nodes: what is spent only grows, so there was for each."""
+        if isinstance(self._later, Derived):
+            decided_by(operator.le, self._later, self._left + self._later.value)
 
 
 @dataclass(frozen=True, slots=True)

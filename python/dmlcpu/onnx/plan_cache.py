@@ -9,10 +9,10 @@ from dmlcpu.onnx.execution import ExecutablePlan
 
 __all__ = ["PlanCache", "PlanKey"]
 
-# So many of the plans used last are kept: more than the least as long as what they compute in is not too much in all.
-# Weights they share; constants that follow from a shape, such as rows of positions, are each plan's own.
+# So many of the plans used last are kept: more than the least as long as they do not take too much memory in all. A
+# decoder's have another shape for each token.
 _LEAST: Final = 16
-_MOST: Final = 64
+_MOST: Final = 512
 _MOST_BYTES: Final = 1 << 27
 
 PlanKey: TypeAlias = tuple[Any, ...]
@@ -25,6 +25,7 @@ class PlanCache(dict[PlanKey, ExecutablePlan]):
     def __init__(self) -> None:
         super().__init__()
         self._uses = itertools.count()
+        self._size = 0
 
     def used(self, plan: ExecutablePlan) -> ExecutablePlan:
         """Return a plan that is about to run; until others have, it is kept."""
@@ -33,7 +34,7 @@ class PlanCache(dict[PlanKey, ExecutablePlan]):
 
     def keep(self, key: PlanKey, plan: ExecutablePlan) -> None:
         """Add a plan; those whose last use is longest ago make room for it."""
-        size = plan.size + sum(kept.size for kept in self.values())
-        while len(self) >= _LEAST and (len(self) >= _MOST or size > _MOST_BYTES):
-            size -= self.pop(min(self, key=lambda key: self[key].last_use)).size
+        self._size += plan.size
+        while len(self) >= _LEAST and (len(self) >= _MOST or self._size > _MOST_BYTES):
+            self._size -= self.pop(min(self, key=lambda key: self[key].last_use)).size
         self[key] = plan

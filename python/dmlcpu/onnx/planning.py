@@ -155,6 +155,7 @@ class _Planner:
         if waiting:
             return None
         outputs = self._outputs()
+        self._folding.decide()
         marked = self._marked_graph(0)
         if marked is None:
             return None

@@ -41,6 +41,7 @@ class PlanTemplate:
 
     def __init__(self, record: Record, shapes: Sequence[Sequence[int | None]], whole: WholeGraph) -> None:
         self._record, self._shapes, self.whole = record, shapes, whole
+        self._latest: CompiledGraph | None = None
         self.uses = 0
 
     @classmethod
@@ -89,9 +90,10 @@ class PlanTemplate:
         """Return the plan for a replay; None if an operator refuses its tensors."""
         whole = self.whole
         try:
-            graph = CompiledGraph(device, whole.graph.at(replay), shared)
+            graph = CompiledGraph(device, whole.graph.at(replay), shared, self._latest)
         except InvalidDescError:
             return None
+        self._latest = graph
         names = tuple(tensor.name for tensor in whole.exports)
         types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in whole.exports)
         print_plan(graph)

@@ -1,0 +1,136 @@
+"""Graphs for other lengths: what they have of the one before, and what is their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu import TensorDataType, TensorDesc, _core
+from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.lengths import FreeDesc, Record, derived
+from dmlcpu.graph.native_graph import NativeGraph, ValueKind
+from sample_graphs import Devices, Rng
+
+FLOAT32 = TensorDataType.FLOAT32
+ADD = {"function": (0,)}
+
+
+def columns(rows: int) -> Any:
+    return np.arange(rows, dtype=np.float32).reshape(rows, 1) * np.float32(0.25)
+
+
+def free_graph(record: Record, weights: Any) -> NativeGraph:
+    """A product of rows, to which a column as long as they are many is added, and a product of one row."""
+    rows = record.free(3)
+    graph = NativeGraph()
+    x = graph.add_input("x", FreeDesc(FLOAT32, (rows, 8)))
+    row = graph.add_input("row", TensorDesc(FLOAT32, (1, 8)))
+    constant = graph.add_array(weights)
+    [product] = graph.add_node("FLOAT_PRODUCT", [x, constant], [FreeDesc(FLOAT32, (rows, 16))], name="rows")
+    column = graph.add_derived(derived(columns, rows))
+    [wide] = graph.add_node("EXPAND", [column], [FreeDesc(FLOAT32, (rows, 16))], name="wide")
+    [total] = graph.add_node("ELEMENT_WISE_BINARY", [product, wide], [FreeDesc(FLOAT32, (rows, 16))], ADD, "sum")
+    [alone] = graph.add_node("FLOAT_PRODUCT", [row, constant], [TensorDesc(FLOAT32, (1, 16))], name="row")
+    graph.mark_output(total, "output_0", FreeDesc(FLOAT32, (rows, 16)))
+    graph.mark_output(alone, "output_1", TensorDesc(FLOAT32, (1, 16)))
+    return graph
+
+
+def test_successors_compute_what_graphs_by_themselves_do(devices: Devices, random_numbers: Rng) -> None:
+    weights = random_numbers.normal(size=(8, 16)).astype(np.float32)
+    for label, device in devices.items():
+        record = Record()
+        graph = free_graph(record, weights)
+        latest = None
+        for rows in (3, 3, 5, 1, 40, 5):
+            replay = record.again([rows])
+            assert replay is not None
+            known = graph.at(replay)
+            latest = CompiledGraph(device, known, None, latest)
+            alone = CompiledGraph(device, graph.copy().at(replay))
+            x, row = (random_numbers.normal(size=(count, 8)).astype(np.float32) for count in (rows, 1))
+            for ours, expected in zip(latest.dispatch(x=x, row=row), alone.dispatch(x=x, row=row), strict=True):
+                np.testing.assert_array_equal(ours, expected, label)
+            assert latest.describe() == alone.describe()
+            assert latest.binding_properties == alone.binding_properties
+
+
+def bound(graph: _core.Graph, predecessor: _core.BoundGraph | None = None, isa: str = "scalar") -> _core.BoundGraph:
+    def not_called(*_: Any) -> Any:
+        raise AssertionError
+
+    return _core.bind_graph(graph, isa, 1, not_called, lambda *results: results, predecessor)
+
+
+def table_graph() -> NativeGraph:
+    """Two tables of codes, one after the other: values 0 and 1 are they, 2 is the input."""
+    graph = NativeGraph()
+    first, second = (graph.add_array(np.arange(256, dtype=np.uint8)) for _ in range(2))
+    desc = TensorDesc(TensorDataType.UINT8, (4,))
+    [once] = graph.add_node("CODE_TABLE", [graph.add_input("x", desc), first], [desc], name="once")
+    [twice] = graph.add_node("CODE_TABLE", [once, second], [desc], name="twice")
+    graph.mark_output(twice, "output_0", desc)
+    return graph
+
+
+ENTRIES = np.arange(256, dtype=np.uint8)
+PLUS, TIMES, OTHER = ENTRIES + np.uint8(1), ENTRIES * np.uint8(2), ENTRIES ^ np.uint8(255)
+X = np.array([0, 7, 100, 255], np.uint8)
+
+
+def result(graph: _core.BoundGraph) -> Any:
+    return graph.dispatch({"x": X})
+
+
+def test_operators_whose_constants_have_not_changed_are_not_initialized_again() -> None:
+    """What is given for them then is what it was: here it is not, which shows that nobody reads it."""
+    first = _core.new_graph(*table_graph().rows())
+    before = bound(first)
+    before.initialize([PLUS, TIMES])
+    np.testing.assert_array_equal(result(before), TIMES[PLUS[X]])
+    after = bound(first.changed({1: OTHER}, {}), before)
+    after.initialize([OTHER, OTHER])
+    np.testing.assert_array_equal(result(after), OTHER[PLUS[X]])
+    last = bound(first.changed({}, {}), after)  # of which nothing has changed, but of `after` the second constant had
+    last.initialize([OTHER, TIMES])
+    np.testing.assert_array_equal(result(last), TIMES[PLUS[X]])
+
+
+def test_what_cannot_be_a_predecessor_is_none() -> None:
+    """Another graph, one that is not initialized, and one for another instruction set."""
+    first = _core.new_graph(*table_graph().rows())
+    other = bound(_core.new_graph(*table_graph().rows()))
+    elsewhere = [bound(first, isa=isa) for isa in dmlcpu.available_isas() if isa != "scalar"]
+    for graph in (other, *elsewhere):
+        graph.initialize([OTHER, OTHER])
+    for predecessor in (other, bound(first), *elsewhere):
+        graph = bound(first.changed({}, {}), predecessor)
+        graph.initialize([PLUS, TIMES])
+        np.testing.assert_array_equal(result(graph), TIMES[PLUS[X]])
+
+
+def test_changes_of_what_is_not_there() -> None:
+    graph = _core.new_graph(*table_graph().rows())
+    with pytest.raises(IndexError):
+        graph.changed({99: PLUS}, {})
+    with pytest.raises(IndexError):
+        graph.changed({}, {99: {}})
+    with pytest.raises(ValueError, match="another kind"):
+        graph.changed({2: PLUS}, {})
+    with pytest.raises(ValueError, match="another kind"):
+        graph.changed({0: (int(ValueKind.INPUT), "x", int(TensorDataType.UINT8), (4,), None)}, {})
+    with pytest.raises(ValueError, match="no kind"):
+        graph.changed({0: (9, "x", int(TensorDataType.UINT8), (4,), None)}, {})
+
+
+def test_changes_that_do_not_fit() -> None:
+    """They are found when the graph is bound, as those of any graph."""
+    graph = _core.new_graph(*table_graph().rows())
+    row = (int(ValueKind.INPUT), "x", int(TensorDataType.UINT8), (5,), None)
+    before = bound(graph)
+    before.initialize([PLUS, TIMES])
+    with pytest.raises(ValueError, match="once"):
+        bound(graph.changed({2: row}, {}), before)
