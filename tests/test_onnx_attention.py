@@ -195,19 +195,30 @@ def test_quantized_by_scales(random_numbers: np.random.Generator) -> None:
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (BATCH, TOKENS, STATES))})
 
 
-REFUSED = ("past", "present", "3 times the batch", "computed bias", "computed weights", "packed")
+REFUSED = ("a buffer", "a past of another size", "3 times the batch", "computed bias", "computed weights", "packed")
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_others_run_elsewhere(random_numbers: np.random.Generator, what: str) -> None:
     case = node(random_numbers, "MultiHeadAttention" if what == "packed" else "Attention")
-    options: dict[str, Any] = {}
-    if what == "past":
-        case.give(4, case.fed("past", floats(random_numbers, 2, BATCH, HEADS, 2, STATES // HEADS)))
-        options = {"count": 2}
-    elif what == "present":
-        options = {"count": 2}
-    elif what == "3 times the batch":
+    if what == "a past of another size":  # which onnxruntime does not take either
+        case.give(4, case.fed("past", floats(random_numbers, 2, BATCH, HEADS + 1, 2, STATES // HEADS)))
+        case.builder.node("com.microsoft.Attention", case.inputs, num_heads=HEADS, count=2)
+        case.builder.output("value0_0", "float32")
+        with pytest.raises(dmlcpu.DmlError):
+            dmlcpu.InferenceSession(case.builder.build()).run(None, case.feeds)
+        return
+    if what == "a buffer":
+        case.give(4, case.fed("past", floats(random_numbers, 2, BATCH, HEADS, 9, STATES // HEADS)))
+        case.give(6, np.array([2], np.int32))
+        results = case.builder.node(
+            "com.microsoft.Attention", case.inputs, num_heads=HEADS, past_present_share_buffer=1, count=2
+        )
+        case.builder.output(results[0], "float32")
+        session = dmlcpu.InferenceSession(case.builder.build())
+        assert [part.provider for part in session.partitions()] == ["onnxruntime"]
+        return
+    if what == "3 times the batch":
         case.masked(np.array([3, 2, 1, 0, 3, 5, 6, 0, 3, 5, 6]))
     elif what == "packed":
         keys = floats(random_numbers, BATCH, HEADS, TOKENS, STATES // HEADS)
@@ -218,20 +229,59 @@ def test_others_run_elsewhere(random_numbers: np.random.Generator, what: str) ->
         case.inputs[1] = case.fed("w", floats(random_numbers, STATES, 3 * STATES))
         case.check()
         return
-    if options:
-        results = case.builder.node("com.microsoft.Attention", case.inputs, num_heads=HEADS, **options)
-        for result in results:
-            case.builder.output(result, "float32")
-        assert_like_onnxruntime(case.builder.build(), case.feeds, native=False)
-        return
     case.check(native=False)
+
+
+PASTS = ("none", "lengths", "keys", "queries and keys")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("mask", PASTS)
+@pytest.mark.parametrize(("past", "tokens"), [(0, 3), (1, 1), (4, 1), (4, 3), (2, 7)])
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_tokens_after_others(
+    random_numbers: np.random.Generator, form: str, mask: str, past: int, tokens: int, unidirectional: int
+) -> None:
+    """Keys and values of earlier tokens come first, and are returned with the new ones."""
+    case = node(random_numbers, form, tokens=tokens)
+    total, size = past + tokens, STATES // HEADS
+    places, lengths = np.arange(total), np.arange(BATCH) + 1
+    case.masked(
+        {
+            "none": None,
+            "lengths": lengths,
+            "keys": places < lengths[:, None],
+            "queries and keys": (places + np.arange(tokens)[:, None] + lengths[:, None, None]) % 3 > 0,
+        }[mask]
+    )
+    if form == "MultiHeadAttention":
+        for place, name in ((6, "past_key"), (7, "past_value")):
+            case.give(place, case.fed(name, floats(random_numbers, BATCH, HEADS, past, size)))
+    else:
+        pair = floats(random_numbers, 2, BATCH, HEADS, past, size)
+        case.give(4 if form == "Attention" else 8, case.fed("past", pair))
+    count = 3 if form == "MultiHeadAttention" else 2
+    attributes = {"num_heads": HEADS, "unidirectional": unidirectional, "mask_filter_value": -8.0}
+    for result in case.builder.node(f"com.microsoft.{form}", case.inputs, count=count, **attributes):
+        case.builder.output(result, "float32")
+    assert_like_onnxruntime(case.builder.build(), case.feeds)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_later_tokens_come_after(random_numbers: np.random.Generator, form: str) -> None:
+    """Keys and values are returned by the first step, too, which has none in front."""
+    case = node(random_numbers, form)
+    count = 3 if form == "MultiHeadAttention" else 2
+    for result in case.builder.node(f"com.microsoft.{form}", case.inputs, count=count, num_heads=HEADS):
+        case.builder.output(result, "float32")
+    assert_like_onnxruntime(case.builder.build(), case.feeds)
 
 
 @pytest.mark.parametrize("is_within", [False, True])
 def test_attention_without_a_bias(random_numbers: np.random.Generator, is_within: bool) -> None:
     """Here it runs; onnxruntime would end the process, so that what is left to it is refused."""
     x, weights = floats(random_numbers, BATCH, TOKENS, STATES), floats(random_numbers, STATES, 3 * STATES)
-    past, results = floats(random_numbers, 2, BATCH, HEADS, 2, STATES // HEADS), []
+    mask, results = np.zeros(3 * BATCH + 2, np.int32), []
     for bias in ("", np.zeros(3 * STATES, np.float32)):
         builder = Builder()
         inputs = [builder.input("float32", x.shape), weights, bias]
@@ -239,8 +289,8 @@ def test_attention_without_a_bias(random_numbers: np.random.Generator, is_within
         results += dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
     np.testing.assert_array_equal(results[0], results[1])
     builder = Builder()
-    inputs = [builder.input("float32", x.shape), weights, "", "", past]
-    result = builder.node("com.microsoft.Attention", inputs, num_heads=HEADS, count=2)[0]
+    inputs = [builder.input("float32", x.shape), weights, "", mask]
+    result = builder.node("com.microsoft.Attention", inputs, num_heads=HEADS)
     if is_within:
         # The weights go along: a branch sees the values around it.
         output = onnx.helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, None)

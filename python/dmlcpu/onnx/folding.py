@@ -79,7 +79,7 @@ class Folding:
         constants = [value for value in inputs if isinstance(value, Constant)]
         if node.operator == "Identity" and len(constants) == 1:
             return constants
-        arrays = [value.derived if isinstance(value, FreeArray) else value.array for value in constants]
+        arrays = [value.source for value in constants]
         try:
             task = derived(_task, node, *arrays)
             self._spend(length_by(_cost, task))

@@ -30,6 +30,7 @@ from dmlcpu.onnx.values import (
     Table,
     Tensor,
     Value,
+    array_broadcast,
 )
 from dmlcpu.tensor import TensorDesc, data_type_of
 
@@ -333,14 +334,10 @@ def repeated(parameter: Array, shape: Sequence[int]) -> Array | FreeArray:
 def broadcast_to(array: Array | FreeArray, shape: Sequence[int]) -> Array | FreeArray:
     """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
     if isinstance(array, FreeArray):
-        return FreeArray(derived(_broadcast_to, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
+        return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))
     if not is_free(shape):
         return np.broadcast_to(array, tuple(shape) or (1,))
-    return FreeArray(derived(_broadcast_to, array, *shape), array.dtype, shape)
-
-
-def _broadcast_to(array: Array, *shape: int) -> Array:
-    return np.broadcast_to(array, shape)
+    return FreeArray(derived(array_broadcast, array, *shape), array.dtype, shape)
 
 
 def quantize(floats: Array, parameters: Parameters) -> Array:

@@ -8,7 +8,7 @@ often come without any floating point, or as floats.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,6 +31,9 @@ __all__ = [
     "Table",
     "Tensor",
     "Value",
+    "array_broadcast",
+    "array_in_shape",
+    "constant_by",
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -52,6 +55,11 @@ class Constant:
         """The type of its elements."""
         dtype: np.dtype[Any] = self.array.dtype
         return dtype
+
+    @property
+    def source(self) -> Array | Derived:
+        """What is given to a function whose result follows from the constant, and may be known only later."""
+        return self.array
 
     @property
     def entries(self) -> Array:
@@ -99,13 +107,24 @@ class FreeArray(Constant):
         assert self._bound is not None
         return self._bound
 
+    @property
+    def source(self) -> Array | Derived:
+        """The array, in its record."""
+        return self.derived
+
     def reshape(self, shape: Sequence[int]) -> FreeArray:
         """Return the array in another shape, as numpy's method does."""
-        return FreeArray(derived(_reshaped, self.derived, *shape), self.dtype, shape)
+        return FreeArray(derived(array_in_shape, self.derived, *shape), self.dtype, shape)
 
 
-def _reshaped(array: Array, *shape: int) -> Array:
+def array_in_shape(array: Array, *shape: int) -> Array:
+    """Return an array in another shape: a function of the array and lengths alone, for records."""
     return array.reshape(shape)
+
+
+def array_broadcast(array: Array, *shape: int) -> Array:
+    """Return an array broadcast to a shape, in the same way."""
+    return np.broadcast_to(array, shape)
 
 
 def _has_type_and_axes(array: Array, dtype: np.dtype[Any], axes: int) -> bool:
@@ -115,6 +134,15 @@ def _has_type_and_axes(array: Array, dtype: np.dtype[Any], axes: int) -> bool:
 def _length_along(array: Array, axis: int) -> int:
     length: int = array.shape[axis]
     return length
+
+
+def constant_by(function: Callable[..., Array], *arguments: Any) -> Constant:
+    """Return the array that a function makes of its arguments, known only later if one of them is.
+
+    The function depends on nothing but its arguments, and gives what nobody writes to.
+    """
+    made = derived(function, *arguments)
+    return FreeArray.of(made) if isinstance(made, Derived) else Constant(made)
 
 
 class FreeNumbers(FreeArray):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -17,12 +17,12 @@ from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_t
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes
-from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present
+from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
 from dmlcpu.onnx.rules.residual_normalization import vector
 from dmlcpu.onnx.rules.scaled_product import times
-from dmlcpu.onnx.values import Constant, Value
+from dmlcpu.onnx.values import Array, Constant, Value, constant_by
 
 __all__ = ["RULES"]
 
@@ -41,12 +41,18 @@ class _Shape:
         batch: Images of queries, keys and values.
         queries, keys: How many of each there are; of values there are as many as of keys.
         heads: Among which the elements of each are divided.
+        past: How many of the keys were there before, in front of the others.
     """
 
     batch: int
     queries: int
     keys: int
     heads: int
+    past: int = 0
+
+    def after(self, past: Sequence[Value]) -> _Shape:
+        """Return the shape with keys and values in front."""
+        return replace(self, keys=past[0].shape[2] + self.keys, past=past[0].shape[2]) if past else self
 
 
 def _scale(node: Node, size: int) -> np.float32:
@@ -69,7 +75,7 @@ def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value
     if elements.dtype != np.int32:
         raise NotNative(f"a mask of type {elements.dtype}")
     batch, keys, is_merged = shape.batch, shape.keys, node.operator != "MultiHeadAttention"
-    places = Constant(np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys))
+    places = constant_by(_row_of_places, keys)
     if elements.shape == (batch,):
         shown = compared(lowering, "Less", places, lowering.reshaped(elements, (batch, 1, 1, 1)))
     elif elements.shape == (2 * batch,) and is_merged:
@@ -98,39 +104,90 @@ def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | No
         if not is_repeated or bias.shape[2:] != wanted[2:]:
             raise NotNative(f"a bias of shape {bias.shape} for scores of shape {wanted}")
     is_ordered = bool(node.attributes.get("unidirectional", 0)) and shape.queries > 1
-    if is_ordered and shape.keys != shape.queries:
+    if is_ordered and shape.keys != shape.past + shape.queries:
         raise NotNative(f"an order of {shape.queries} queries among {shape.keys} keys")
     addend = None if mask is None else _hidden(lowering, node, mask, shape)
     if is_ordered:
-        later = np.arange(shape.keys) > np.arange(shape.queries)[:, None]
-        hidden = Constant(np.where(later, _LOWEST, np.float32(0)).astype(np.float32)[None, None])
+        hidden = constant_by(_later_ones, shape.queries, shape.past)
         addend = hidden if addend is None else on_floats(lowering, _MINIMUM, addend, hidden)
     if bias is None or addend is None:
         return bias if addend is None else addend
     return on_floats(lowering, _ADD, bias, addend)
 
 
+def _row_of_places(keys: int) -> Array:
+    return np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys)
+
+
+def _later_ones(queries: int, past: int) -> Array:
+    """Return what hides from each query the keys behind its own."""
+    later = np.arange(past + queries) > past + np.arange(queries)[:, None]
+    hidden: Array = np.where(later, _LOWEST, np.float32(0)).astype(np.float32)
+    return hidden[None, None]
+
+
 def _attended(
-    lowering: Lowering, queries: Value, keys: Value, values: Value, shape: _Shape, addend: Value | None
-) -> Value:
-    """Return the values of all heads, each a mean by the softmax of its scores; queries come scaled."""
-    heads = []
-    for value, order in ((queries, (0, 2, 1, 3)), (keys, (0, 2, 3, 1)), (values, (0, 2, 1, 3))):
-        *rows, elements = value.shape
-        parts = (*rows, shape.heads, elements // shape.heads)
-        heads.append(transposed(lowering, reshaped(lowering, computed_floats(lowering, value), parts), order))
-    scores = float_product(lowering, heads[0], heads[1])
+    lowering: Lowering, parts: Sequence[Value], shape: _Shape, addend: Value | None, past: Sequence[Value]
+) -> list[Value]:
+    """Return the values of all heads, each a mean by the softmax of its scores, and keys and values, head by head.
+
+    Args:
+        lowering: Where operators are added.
+        parts: Queries, scaled, keys and values, all heads side by side.
+        shape: What attention is of.
+        addend: What is added to the scores.
+        past: Keys and values in front of these, head by head; or nothing.
+    """
+    queries, keys, values = (_in_heads(lowering, part, shape.heads) for part in parts)
+    if past:
+        keys, values = (
+            join(lowering, [computed(lowering, part) for part in pair], 2)
+            for pair in zip(past, (keys, values), strict=True)
+        )
+    scores = float_product(lowering, queries, transposed(lowering, keys, (0, 1, 3, 2)))
     if addend is not None:
         scores = on_floats(lowering, _ADD, scores, addend)
     shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
-    taken = transposed(lowering, float_product(lowering, shares, heads[2]), (0, 2, 1, 3))
-    return reshaped(lowering, taken, (shape.batch, shape.queries, values.shape[-1]))
+    taken = transposed(lowering, float_product(lowering, shares, values), (0, 2, 1, 3))
+    return [reshaped(lowering, taken, (shape.batch, shape.queries, parts[2].shape[-1])), keys, values]
+
+
+def _in_heads(lowering: Lowering, value: Value, heads: int) -> Value:
+    """Return rows of all heads side by side head by head: {N, heads, rows, elements}."""
+    *rows, elements = value.shape
+    parts = (*rows, heads, elements // heads)
+    return transposed(lowering, reshaped(lowering, computed_floats(lowering, value), parts), (0, 2, 1, 3))
+
+
+def _past(lowering: Lowering, past: Value | None, shape: _Shape, sizes: Sequence[int]) -> list[Value]:
+    """Return the keys and values that came before, head by head, of a tensor of both; nothing where there are none.
+
+    Raises:
+        NotNative: They are of another shape.
+    """
+    if past is None or (len(past.shape) == 5 and past.shape[3] == 0):
+        return []
+    head = (shape.batch, shape.heads, past.shape[3] if len(past.shape) == 5 else 0, sizes[0] // shape.heads)
+    if past.shape != (2, *head) or sizes[2] != sizes[0]:
+        raise NotNative(f"a past of shape {past.shape} for {shape.batch} times {shape.heads} heads")
+    return [
+        reshaped(lowering, sliced(lowering, past, (which, 0, 0, 0, 0), (1,) * 5, (1, *head)), head) for which in (0, 1)
+    ]
+
+
+def _with_present(lowering: Lowering, node: Node, results: Sequence[Value]) -> list[Value]:
+    """Return attention, and where the node wants them keys and values in one tensor."""
+    attended, *pair = results
+    if not any(node.outputs[1:]):
+        return [attended]
+    parts = [computed(lowering, reshaped(lowering, part, (1, *part.shape))) for part in pair]
+    return written(node, [attended, join(lowering, parts, 0)])
 
 
 def _refuse(node: Node, inputs: Sequence[Value | None], unknown: Sequence[int]) -> None:
-    """Raise NotNative where a node has what makes more of it than attention among tokens that are all given."""
-    if any(index < len(inputs) and inputs[index] is not None for index in unknown) or any(node.outputs[1:]):
-        raise NotNative("what was attended to before, or is later")
+    """Raise NotNative where a node has what makes more of it than attention among tokens and those before them."""
+    if any(index < len(inputs) and inputs[index] is not None for index in unknown):
+        raise NotNative("a past in a buffer for all that is to come")
     for name in ("do_rotary", "past_present_share_buffer"):
         if node.attributes.get(name, 0):
             raise NotNative(name)
@@ -161,14 +218,11 @@ def _divided(node: Node, rows: Sequence[int], matrix: Sequence[int]) -> tuple[_S
     return shape, sizes
 
 
-def _of_product(
-    lowering: Lowering, node: Node, product: Product, shape: _Shape, sizes: Sequence[int], addend: Value | None
-) -> Value:
-    """Return attention of a projection that is a product of codes, bias included."""
-    scale = _scale(node, sizes[0] // shape.heads)
+def _of_product(lowering: Lowering, node: Node, product: Product, sizes: Sequence[int], heads: int) -> list[Value]:
+    """Return queries, scaled, keys and values of a projection that is a product of codes, bias included."""
+    scale = _scale(node, sizes[0] // heads)
     scaled = product.scaled(np.repeat(np.array([scale, 1, 1], np.float32), sizes))
-    queries, keys, values = _side_by_side(lowering, scaled.computed(), sizes)
-    return _attended(lowering, queries, keys, values, shape, addend)
+    return _side_by_side(lowering, scaled.computed(), sizes)
 
 
 def _side_by_side(lowering: Lowering, rows: Value, sizes: Sequence[int]) -> list[Value]:
@@ -183,46 +237,54 @@ def _side_by_side(lowering: Lowering, rows: Value, sizes: Sequence[int]) -> list
 
 def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Attention: a projection to queries, keys and values, and attention among these."""
-    x, weights, bias, mask, _, addend = (*inputs, *(None,) * 6)[:6]
-    _refuse(node, inputs, (4, 6))
+    x, weights, bias, mask, before, addend = (*inputs, *(None,) * 6)[:6]
+    _refuse(node, inputs, (6,))
     rows, matrix = present(x), present(weights)
     shape, sizes = _divided(node, rows.shape, matrix.shape)
+    past = _past(lowering, before, shape, sizes)
+    shape = shape.after(past)
     own = None if bias is None else vector(bias, sum(sizes), "the bias")
     total = _addend(lowering, node, mask, addend, shape)
     product = product_of_codes(lowering, rows, matrix)
     if product is not None:
-        return [_of_product(lowering, node, product.with_bias(own), shape, sizes, total)]
-    projected = float_product(lowering, rows, matrix)
-    if own is not None:
-        projected = on_floats(lowering, _ADD, projected, Constant(own))
-    queries, keys, values = _side_by_side(lowering, projected, sizes)
-    queries = times(lowering, queries, _scale(node, sizes[0] // shape.heads))
-    return [_attended(lowering, queries, keys, values, shape, total)]
+        parts = _of_product(lowering, node, product.with_bias(own), sizes, shape.heads)
+    else:
+        projected = float_product(lowering, rows, matrix)
+        if own is not None:
+            projected = on_floats(lowering, _ADD, projected, Constant(own))
+        parts = _side_by_side(lowering, projected, sizes)
+        parts[0] = times(lowering, parts[0], _scale(node, sizes[0] // shape.heads))
+    return _with_present(lowering, node, _attended(lowering, parts, shape, total, past))
 
 
 def quantized_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """QAttention: the same, its projection a product of codes."""
-    x, weights, bias, x_scale, scale, mask, x_point, point = (*inputs, *(None,) * 8)[:8]
-    _refuse(node, inputs, (8,))
+    x, weights, bias, x_scale, scale, mask, x_point, point, before = (*inputs, *(None,) * 9)[:9]
+    _refuse(node, inputs, ())
     shape, sizes = _divided(node, present(x).shape, present(weights).shape)
+    past = _past(lowering, before, shape, sizes)
+    shape = shape.after(past)
     own = vector(bias, sum(sizes), "the bias")
     a, b = factors(lowering, [x, present(x_scale), x_point, weights, present(scale), point])
-    product = Product(lowering, a, b, own)
-    return [_of_product(lowering, node, product, shape, sizes, _addend(lowering, node, mask, None, shape))]
+    total = _addend(lowering, node, mask, None, shape)
+    parts = _of_product(lowering, node, Product(lowering, a, b, own), sizes, shape.heads)
+    return _with_present(lowering, node, _attended(lowering, parts, shape, total, past))
 
 
 def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """MultiHeadAttention: of queries, keys and values that are projected already, but for their bias."""
-    query, key, value, bias, mask, addend = (*inputs, *(None,) * 6)[:6]
-    _refuse(node, inputs, (6, 7, 8, 9))
+    query, key, value, bias, mask, addend, *before = (*inputs, *(None,) * 8)[:8]
+    _refuse(node, inputs, (8, 9))
     parts = [present(part) for part in (query, key, value)]
     if any(len(part.shape) != 3 for part in parts):
         raise NotNative("queries, keys or values that are packed")
     (batch, queries, _), (_, keys, _) = parts[0].shape, parts[1].shape
-    if {part.shape[:2] for part in parts[1:]} != {(batch, keys)}:
+    if parts[1].shape[0] != batch or parts[2].shape[:2] != (batch, keys):
         raise NotNative(f"queries, keys and values of shapes {[part.shape for part in parts]}")
     shape, sizes = _Shape(batch, queries, keys, int(node.attributes["num_heads"])), [part.shape[-1] for part in parts]
     _check_sizes(sizes, sum(sizes), shape.heads)
+    past = _pair_of_past(before, shape, sizes)
+    shape = shape.after(past)
     own = None if bias is None else vector(bias, sum(sizes), "the bias")
     total = _addend(lowering, node, mask, addend, shape)
     is_read_once = lowering.is_read_once(node.inputs[0])
@@ -235,7 +297,23 @@ def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value 
         parts[0] = parts[0].scaled(scale.reshape(1))
     else:
         parts[0] = times(lowering, parts[0], scale)
-    return [_attended(lowering, parts[0], parts[1], parts[2], shape, total)]
+    return written(node, _attended(lowering, parts, shape, total, past))
+
+
+def _pair_of_past(pair: Sequence[Value | None], shape: _Shape, sizes: Sequence[int]) -> list[Value]:
+    """Return the keys and values that came before, head by head; nothing where there are none.
+
+    Raises:
+        NotNative: They are of other shapes, or one of them is absent.
+    """
+    given = [value for value in pair if value is not None]
+    if not given or (len(given) == 2 and all(len(value.shape) == 4 and value.shape[2] == 0 for value in given)):
+        return []
+    past = given[0].shape[2] if len(given[0].shape) == 4 else 0
+    wanted = [(shape.batch, shape.heads, past, size // shape.heads) for size in sizes[1:]]
+    if [value.shape for value in given] != wanted:
+        raise NotNative(f"a past of shapes {[value.shape for value in given]}")
+    return given
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -73,10 +73,9 @@ def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     """Where: of floats that are no codes computed at once."""
     condition, a, b = (present(value) for value in inputs)
     if isinstance(condition, Constant) and condition.dtype == np.bool_:
-        known = condition.derived if isinstance(condition, FreeArray) else condition.array
-        holds_everywhere = decided_by(_holds_everywhere, known)
+        holds_everywhere = decided_by(_holds_everywhere, condition.source)
         chosen, other = (a, b) if holds_everywhere else (b, a)
-        is_settled = holds_everywhere or not decided_by(_holds_somewhere, known)
+        is_settled = holds_everywhere or not decided_by(_holds_somewhere, condition.source)
         if is_settled and broadcast_shapes(condition.shape, other.shape, chosen.shape) == chosen.shape:
             return [chosen]
     mask = lowering.elements(condition)

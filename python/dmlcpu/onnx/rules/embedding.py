@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.operands import compared, computed, constant, present
 from dmlcpu.onnx.rules.quantization import dequantize_linear
 from dmlcpu.onnx.rules.reduction import sum_of_integers
 from dmlcpu.onnx.rules.residual_normalization import vector
-from dmlcpu.onnx.values import Constant, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by
 
 __all__ = ["RULES"]
 
@@ -98,10 +98,14 @@ def _summed(lowering: Lowering, node: Node, embedding: _Embedding) -> Value:
 def _count(lowering: Lowering, mask: Value | None, shape: tuple[int, ...]) -> Value:
     """Return how many tokens of each row count; 0 without a mask."""
     if mask is None:
-        return Constant(np.zeros(shape[:1], np.int32))
+        return constant_by(_zeros, *shape[:1])
     counts = compared(lowering, "Equal", _numbers(lowering, mask), Constant(np.ones((), np.int32)))
     whole = lowering.emit("CAST", [counts], np.int32, counts.shape)
     return lowering.reshaped(sum_of_integers(lowering, whole, 1), shape[:1])
+
+
+def _zeros(count: int) -> Array:
+    return np.zeros(count, np.int32)
 
 
 def _normalized(lowering: Lowering, node: Node, embedding: _Embedding) -> Sequence[Value]:

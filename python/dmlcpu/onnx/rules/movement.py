@@ -26,6 +26,9 @@ from dmlcpu.onnx.values import (
     Table,
     Tensor,
     Value,
+    array_broadcast,
+    array_in_shape,
+    constant_by,
 )
 
 __all__ = [
@@ -42,6 +45,7 @@ __all__ = [
 ]
 
 Move = Callable[[Tensor], Tensor]
+MoveArray = Callable[..., Array]
 
 INT64: Final = np.dtype(np.int64)
 
@@ -67,18 +71,42 @@ class Moved(Deferred):
 
 
 def moved(
-    lowering: Lowering, value: Value, shape: Sequence[int], move: Move, move_array: Callable[[Array], Array]
+    lowering: Lowering, value: Value, shape: Sequence[int], move: Move, move_array: MoveArray, *lengths: int
 ) -> Value:
-    """Return a value with its elements moved, as a tensor is and as an array is."""
+    """Return a value with its elements moved.
+
+    Args:
+        lowering: Where operators are added.
+        value: Any.
+        shape: Of the result.
+        move: Moves the elements of a tensor.
+        move_array: Moves those of an array; it is given the lengths that it depends on.
+        lengths: All of those that may be known only later.
+    """
     if isinstance(value, Table):
         return replace(value, codes=move(value.codes))
     if isinstance(value, Deferred):
         return Moved(lowering, value, tuple(shape), move)
     if isinstance(value, Dequantized):
-        if value.scale.size == 1:
-            return replace(value, held=move_array(value.codes))
-        return Constant(move_array(value.floats()))
-    return Constant(move_array(value.array)) if isinstance(value, Constant) else move(value)
+        of_codes = value.scale.size == 1
+        held = value.held if of_codes else value.elements()
+        constant = constant_by(move_array, held.source if isinstance(held, FreeArray) else held, *lengths)
+        if not of_codes:
+            return constant
+        return replace(value, held=constant if isinstance(constant, FreeArray) else constant.array)
+    return constant_by(move_array, value.source, *lengths) if isinstance(value, Constant) else move(value)
+
+
+def _every(array: Array, *limits: int) -> Array:
+    """Return every step-th element of each axis from a start on: limits are all starts, all steps, and the shape."""
+    rank = array.ndim
+    starts, steps, shape = limits[:rank], limits[rank : 2 * rank], limits[2 * rank :]
+    return array[
+        tuple(
+            slice(start, start + (length - 1) * step + 1, step)
+            for start, step, length in zip(starts, steps, shape, strict=True)
+        )
+    ]
 
 
 def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
@@ -94,9 +122,7 @@ def reshaped(lowering: Lowering, value: Value, shape: Sequence[int]) -> Value:
         axis = _axis_after_reshape(value.shape, value.axis, lengths)
         if axis is not None:
             return replace(value, held=value.codes.reshape(lengths), axis=axis)
-    return moved(
-        lowering, value, lengths, lambda tensor: lowering.reshaped(tensor, lengths), lambda a: a.reshape(lengths)
-    )
+    return moved(lowering, value, lengths, lambda tensor: lowering.reshaped(tensor, lengths), array_in_shape, *lengths)
 
 
 def _axis_after_reshape(before: Sequence[int], axis: int, after: Sequence[int]) -> int | None:
@@ -208,15 +234,11 @@ def sliced(
     if 0 in shape:
         raise NotNative("an empty slice")
     attributes = {"starts": tuple(starts), "steps": tuple(steps)}
-    places = tuple(
-        slice(start, start + (length - 1) * step + 1, step)
-        for start, step, length in zip(starts, steps, shape, strict=True)
-    )
 
     def move(tensor: Tensor) -> Tensor:
         return lowering.emit("SLICE", [tensor], tensor.dtype, shape, attributes)
 
-    return moved(lowering, value, shape, move, lambda array: array[places])
+    return moved(lowering, value, shape, move, _every, *starts, *steps, *shape)
 
 
 def shape_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -256,9 +278,7 @@ def expand(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 
 def expanded(lowering: Lowering, value: Value, shape: tuple[int, ...]) -> Value:
     """Return a value with its axes of length 1, and those before the first, repeated."""
-    return moved(
-        lowering, value, shape, lambda tensor: lowering.expanded(tensor, shape), lambda a: np.broadcast_to(a, shape)
-    )
+    return moved(lowering, value, shape, lambda tensor: lowering.expanded(tensor, shape), array_broadcast, *shape)
 
 
 class Joined(Deferred):

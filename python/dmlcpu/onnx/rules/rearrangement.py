@@ -28,11 +28,11 @@ def _rearranged(
         turned = lowering.emit("TRANSPOSE", [parts], tensor.dtype, between, {"permutation": order})
         return lowering.reshaped(turned, lengths)
 
-    def move_array(array: Array) -> Array:
-        turned: Array = array.reshape(tuple(split)).transpose(order).reshape(lengths)
+    def move_array(array: Array, *given: int) -> Array:
+        turned: Array = array.reshape(given[: len(order)]).transpose(order).reshape(given[len(order) :])
         return turned
 
-    return moved(lowering, value, lengths, move, move_array)
+    return moved(lowering, value, lengths, move, move_array, *split, *lengths)
 
 
 def _image(node: Node, value: Value) -> tuple[int, int, int, int, int]:
@@ -85,7 +85,7 @@ def tile(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     def move(tensor: Tensor) -> Tensor:
         return lowering.reshaped(lowering.expanded(lowering.reshaped(tensor, ones), blocks), shape)
 
-    return [moved(lowering, value, shape, move, lambda array: np.tile(array, repeats))]
+    return [moved(lowering, value, shape, move, lambda array, *counts: np.tile(array, counts), *repeats)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

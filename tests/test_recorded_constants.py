@@ -1,0 +1,227 @@
+"""Constants that follow from the lengths of inputs, such as masks and places: computed again, not planned anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import pytest
+
+import dmlcpu
+from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.planning import lowered_whole
+from dmlcpu.onnx.templates import PlanTemplate
+from onnx_models import Builder, assert_like_onnxruntime
+from template_checks import assert_templates_follow_the_rules
+
+POINT: Final = np.uint8(128)
+
+
+def coded(builder: Builder, value: str) -> str:
+    return builder.dequantized(builder.quantized(value, 0.05, POINT), 0.05, POINT)
+
+
+def causal_bias(builder: Builder, tokens: str) -> str:
+    """0 up to the diagonal, a large negative number behind it."""
+    places = builder.node("Range", [np.array(0), tokens, np.array(1)])
+    rows, columns = (builder.node("Unsqueeze", [places, np.array([axis])]) for axis in (1, 0))
+    later = builder.node("Not", [builder.node("LessOrEqual", [columns, rows])])
+    bias: str = builder.node("Where", [later, np.float32(-1e4), np.float32(0)])
+    return bias
+
+
+def triangular_bias(builder: Builder, tokens: str) -> str:
+    """The same, as the upper triangle of a square."""
+    side = builder.node("Unsqueeze", [tokens, np.array([0])])
+    square = builder.node("Concat", [side, side], axis=0)
+    lowest = builder.node("ConstantOfShape", [square], value=onnx.numpy_helper.from_array(np.float32([-1e4])))
+    bias: str = builder.node("Trilu", [lowest, np.array(1)], upper=1)
+    return bias
+
+
+def relative_bias(builder: Builder, tokens: str) -> str:
+    """A number for each distance, looked up in a table."""
+    places = builder.node("Range", [np.array(0), tokens, np.array(1)])
+    rows, columns = (builder.node("Unsqueeze", [places, np.array([axis])]) for axis in (1, 0))
+    distances = builder.node("Max", [builder.node("Sub", [columns, rows]), np.int64(-4)])
+    indices = builder.node("Add", [builder.node("Min", [distances, np.int64(4)]), np.int64(4)])
+    bias: str = builder.node("Gather", [np.linspace(-1, 1, 9, dtype=np.float32), indices])
+    return bias
+
+
+def counted_bias(builder: Builder, tokens: str) -> str:
+    """Places counted, which onnx's evaluator does."""
+    side = builder.node("Unsqueeze", [tokens, np.array([0])])
+    ones = builder.node("Expand", [np.ones(1, np.float32), side])
+    counts = builder.node("CumSum", [ones, np.array(0)])
+    bias: str = builder.node("Mul", [counts, builder.node("Unsqueeze", [counts, np.array([1])])])
+    return bias
+
+
+def dequantized_bias(builder: Builder, tokens: str) -> str:
+    """Rows of a constant's codes, and these quantized anew."""
+    codes = np.random.default_rng(5).integers(0, 256, (64, 1), np.uint8)
+    places = builder.node("Range", [np.array(0), tokens, np.array(1)])
+    rows = builder.node("Gather", [builder.dequantized(codes, 0.02, POINT), places])
+    bias: str = builder.dequantized(builder.quantized(rows, 0.05, POINT), 0.05, POINT)
+    return bias
+
+
+BIASES: Final = [causal_bias, triangular_bias, relative_bias, counted_bias, dequantized_bias]
+SCORES: Final = [{"x": (count, tokens, tokens)} for count in (2, 3) for tokens in (2, 5, 9, 33)]
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+@pytest.mark.parametrize("bias", BIASES)
+def test_constants_as_long_as_an_input(bias: Callable[[Builder, str], str], quantized: bool) -> None:
+    """One template for all lengths: the constants follow from them."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("batch", "tokens", "tokens")))
+    tokens = builder.node("Gather", [builder.node("Shape", [x]), np.array(1)])
+    total = builder.node("Add", [x, bias(builder, tokens)])
+    builder.output(coded(builder, total) if quantized else builder.node("Softmax", [total], axis=-1), "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, SCORES, 1)
+    feeds = {"x": np.random.default_rng(6).normal(size=(2, 5, 5)).astype(np.float32)}
+    assert_like_onnxruntime(model, feeds)
+
+
+def test_a_row_as_long_as_an_input() -> None:
+    """Of floats it is no number for each channel of codes."""
+    builder = Builder()
+    x = builder.node("Exp", [builder.input("float32", ("batch", "tokens"))])
+    tokens = builder.node("Gather", [builder.node("Shape", [x]), np.array(1)])
+    places = builder.node("Cast", [builder.node("Range", [np.array(0), tokens, np.array(1)])], to=1)
+    builder.output(builder.node("Mul", [builder.node("Add", [places, x]), places]), "float32")
+    assert_templates_follow_the_rules(builder.build(), [{"x": (2, tokens)} for tokens in (2, 5, 9, 33)], 1)
+
+
+def test_places_in_an_image() -> None:
+    """As detectors add them to boxes: a column and a row for each place, joined to what is computed."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("batch", 2, "height", "width")))
+    shape = builder.node("Shape", [x])
+    height, width = (builder.node("Gather", [shape, np.array(axis)]) for axis in (2, 3))
+    zero, one = np.float32(0), np.float32(1)
+    rows, columns = (
+        builder.node("Range", [zero, builder.node("Cast", [length], to=1), one]) for length in (height, width)
+    )
+    sides = builder.node("Slice", [shape, np.array([2]), np.array([4])])
+    rows = builder.node("Expand", [builder.node("Unsqueeze", [rows, np.array([1])]), sides])
+    columns = builder.node("Expand", [columns, sides])
+    places = builder.node(
+        "Concat", [builder.node("Unsqueeze", [value, np.array([0, 1])]) for value in (columns, rows)], axis=1
+    )
+    builder.output(builder.node("Mul", [builder.node("Add", [x, places]), np.float32(8)]), "float32")
+    model = builder.build()
+    shapes = [{"x": (count, 2, height, width)} for count in (2, 3) for height, width in ((2, 3), (5, 5), (16, 9))]
+    assert_templates_follow_the_rules(model, shapes, 1)
+    assert_like_onnxruntime(model, {"x": np.random.default_rng(7).normal(size=(2, 2, 4, 6)).astype(np.float32)})
+
+
+def test_places_in_an_image_as_codes() -> None:
+    """Sums and joins of constant codes: operators, since nothing computes them beforehand."""
+    builder = Builder()
+    x = builder.quantized(builder.input("float32", ("batch", 2, "width")), 0.5, POINT)
+    width = builder.node("Gather", [builder.node("Shape", [x]), np.array(2)])
+    zero, one = np.float32(0), np.float32(1)
+    places = builder.node("Range", [zero, builder.node("Cast", [width], to=1), one])
+    codes = builder.quantized(places, 0.5, np.uint8(0))
+    parameters = [np.float32(0.5), np.uint8(0)]
+    middles = builder.node(
+        "com.microsoft.QLinearAdd",
+        [codes, *parameters, np.array([1], np.uint8), *parameters, *parameters],
+    )
+    rows = [builder.node("Unsqueeze", [value, np.array([0, 1])]) for value in (codes, middles)]
+    both = builder.node(
+        "com.microsoft.QLinearConcat",
+        [*parameters, rows[0], *parameters, rows[1], *parameters],
+        axis=1,
+    )
+    own = [np.float32(0.5), POINT]
+    total = builder.node("com.microsoft.QLinearAdd", [x, *own, both, *parameters, *own])
+    builder.output(builder.dequantized(total, *own), "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, [{"x": (2, 2, width)} for width in (2, 5, 9, 33)], 1)
+    assert_like_onnxruntime(model, {"x": np.linspace(-9, 9, 20, dtype=np.float32).reshape(2, 2, 5)})
+
+
+def decoder() -> bytes:
+    """Attention of new tokens to those before and to themselves, whose keys it returns with the others."""
+    builder = Builder()
+    random = np.random.default_rng(8)
+    tokens = builder.input("float32", ("batch", "tokens", 16), "tokens")
+    past = builder.input("float32", ("batch", "past", 16), "past")
+
+    def dense(value: str) -> str:
+        weights = random.integers(-128, 128, (16, 16), np.int8)
+        result: str = builder.node("MatMul", [coded(builder, value), builder.dequantized(weights, 0.01, np.int8(0))])
+        return result
+
+    keys = builder.node("Concat", [past, dense(tokens)], axis=1)
+    scores = builder.node("MatMul", [dense(tokens), builder.node("Transpose", [keys], perm=[0, 2, 1])])
+    count, all_count = (
+        builder.node("Gather", [builder.node("Shape", [value]), np.array(1)]) for value in (tokens, keys)
+    )
+    before = builder.node("Sub", [all_count, count])
+    places = builder.node("Range", [before, all_count, np.array(1)])
+    columns = builder.node("Range", [np.array(0), all_count, np.array(1)])
+    seen = builder.node("LessOrEqual", [columns, builder.node("Unsqueeze", [places, np.array([1])])])
+    scores = builder.node("Add", [scores, builder.node("Where", [seen, np.float32(0), np.float32(-1e4)])])
+    states = builder.node("MatMul", [builder.node("Softmax", [scores], axis=-1), keys])
+    builder.output(dense(states), "float32", ("batch", "tokens", 16))
+    builder.output(keys, "float32", ("batch", "all", 16))
+    return builder.build()
+
+
+def test_a_decoder() -> None:
+    """Token by token, each with one more before it, from none on; then the same for another text."""
+    model = decoder()
+    shapes = [{"tokens": (1, 1, 16), "past": (1, past, 16)} for past in (2, 3, 9, 40)]
+    assert_templates_follow_the_rules(model, shapes, 1)
+    session = dmlcpu.InferenceSession(model)
+    random = np.random.default_rng(9)
+    for prompt in (5, 3):
+        past = np.zeros((1, 0, 16), np.float32)
+        for count in (prompt, *(1,) * 12):
+            feeds = {"tokens": random.normal(size=(1, count, 16)).astype(np.float32), "past": past}
+            ours = session.run(None, feeds)
+            for result, expected in zip(ours, dmlcpu.InferenceSession(model).run(None, feeds), strict=True):
+                np.testing.assert_array_equal(result, expected)
+            past = ours[1]
+    assert {partition.provider for shape in shapes for partition in session.partitions(shape)} == {"dmlcpu"}
+    assert_like_onnxruntime(model, feeds)
+
+
+@pytest.mark.parametrize("lengths", [(0, 3), (2, 0, 3), (0, 4, 0)])
+def test_nothing_joined_to_something(lengths: tuple[int, ...]) -> None:
+    builder = Builder()
+    parts = [builder.input("float32", (2, length, 3), f"x{place}") for place, length in enumerate(lengths)]
+    joined = builder.node("Concat", parts, axis=1)
+    builder.output(builder.dequantized(builder.quantized(joined, 0.05, POINT), 0.05, POINT), "float32")
+    feeds = {
+        f"x{place}": np.linspace(-1, 1, 6 * length, dtype=np.float32).reshape(2, length, 3)
+        for place, length in enumerate(lengths)
+    }
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+def test_constants_too_large_to_be_computed_beforehand() -> None:
+    """A template tells nothing of lengths for which the rules leave them to onnxruntime."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("batch", "tokens")))
+    tokens = builder.node("Gather", [builder.node("Shape", [x]), np.array(1)])
+    bias = relative_bias(builder, tokens)
+    builder.output(builder.node("Add", [x, builder.node("ReduceMax", [bias])]), "float32")
+    model, device = load_model(builder.build()), dmlcpu.Device(num_threads=1)
+
+    def arrays(tokens: int) -> dict[str, Any]:
+        return {"x": (np.dtype(np.float32), (2, tokens))}
+
+    template = PlanTemplate.of(model, arrays(8), device)
+    assert template is not None
+    assert template.replay(model, arrays(8)) is not None
+    assert template.replay(model, arrays(1 << 16)) is None
+    assert lowered_whole(model, arrays(1 << 16), device) is None
