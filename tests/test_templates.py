@@ -239,10 +239,11 @@ def test_slices_of_a_free_axis(start: int, end: int, step: int) -> None:
     assert_templates_follow_the_rules(sliced(start, end, step), shapes, 1)
 
 
-def test_a_look_up_along_a_free_axis() -> None:
-    """Such as of the first token's states."""
+@pytest.mark.parametrize("indices", [0, -1, [-1], [1, 0, 1]], ids=str)
+def test_a_look_up_along_a_free_axis(indices: Any) -> None:
+    """Such as of the first token's states, or the last one's."""
     builder = Builder()
     x = coded(builder, builder.input("float32", ("batch", "tokens", 8)))
-    builder.output(builder.node("Gather", [x, np.int64(0)], axis=1), "float32")
+    builder.output(builder.node("Gather", [x, np.int64(indices)], axis=1), "float32")
     shapes = [{"x": (count, tokens, 8)} for count in (2, 3) for tokens in (2, 5, 9)]
     assert_templates_follow_the_rules(builder.build(), shapes, 1)

@@ -157,12 +157,10 @@ def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 
 
 def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
-    if isinstance(indices, FreeArray):
-        if isinstance(value, Dequantized):
-            return _taken_of_constants(lowering, value, axis, indices)
-        places: Any = derived(_places, indices.derived, value.shape[axis])
-    else:
-        places = _places(indices, value.shape[axis])
+    if isinstance(indices, FreeArray) and isinstance(value, Dequantized):
+        return _taken_of_constants(lowering, value, axis, indices)
+    source = indices.source if isinstance(indices, FreeArray) else indices
+    places: Any = derived(_places, source, value.shape[axis])
     view = _view(lowering, value, axis, places, indices.shape)
     if view is not None:
         return view
@@ -197,7 +195,7 @@ def _places(indices: Array, length: int) -> Array:
     if indices.min() < -length or indices.max() >= length:
         raise NotNative("indices out of range")
     places = indices.astype(np.int64)
-    return np.where(places < 0, places + int(length), places) if indices.min() < 0 else places
+    return np.where(places < 0, places + length, places) if indices.min() < 0 else places
 
 
 @dataclass(frozen=True)
