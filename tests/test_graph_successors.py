@@ -58,6 +58,68 @@ def test_successors_compute_what_graphs_by_themselves_do(devices: Devices, rando
             assert latest.binding_properties == alone.binding_properties
 
 
+U8, ONE, NONE = TensorDataType.UINT8, np.ones(1, np.float32), np.zeros(1, np.uint8)
+WINDOW = {
+    "strides": (1, 1),
+    "dilations": (1, 1),
+    "start_padding": (1, 1),
+    "end_padding": (1, 1),
+    "output_padding": (0, 0),
+    "group_count": (1,),
+}
+
+
+def operator_graph(operator: str, record: Record, weights: Any) -> NativeGraph:
+    """An operator of weights, its other input as long as is known later."""
+    length = record.free(3)
+    graph = NativeGraph()
+    scale, point, small = graph.add_array(ONE), graph.add_array(NONE), graph.add_array(ONE * np.float32(0.01))
+    constant = graph.add_array(weights)
+    if operator == "FLOAT_PRODUCT":
+        inputs: list[int | None] = [graph.add_input("x", FreeDesc(FLOAT32, (length, 8))), constant]
+        desc = FreeDesc(FLOAT32, (length, 40))
+    elif operator == "QUANTIZED_LINEAR_MATRIX_MULTIPLY":
+        x = graph.add_input("x", FreeDesc(U8, (1, 1, length, 8)))
+        inputs, desc = [x, scale, point, constant, small, point, scale, point], FreeDesc(U8, (1, 1, length, 40))
+    else:
+        x = graph.add_input("x", FreeDesc(U8, (1, 8, length, 5)))
+        inputs = [x, scale, point, constant, small, point, None, scale, point]
+        desc = FreeDesc(U8, (1, 40, length, 5))
+    [y] = graph.add_node(operator, inputs, [desc], WINDOW if operator.endswith("CONVOLUTION") else {}, "product")
+    graph.mark_output(y, "output_0", desc)
+    return graph
+
+
+SHAPES = {
+    "FLOAT_PRODUCT": (8, 40),
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": (1, 1, 8, 40),
+    "QUANTIZED_LINEAR_CONVOLUTION": (40, 8, 3, 3),
+}
+
+
+@pytest.mark.parametrize("operator", SHAPES)
+def test_packed_weights_are_taken_from_other_lengths(operator: str, devices: Devices, random_numbers: Rng) -> None:
+    """Those given with another length are others here, which shows whose are read."""
+    dtype = np.float32 if operator == "FLOAT_PRODUCT" else np.uint8
+    weights, others = (random_numbers.integers(0, 256, SHAPES[operator]).astype(dtype) for _ in range(2))
+    for label, device in devices.items():
+        record = Record()
+        graph = operator_graph(operator, record, weights)
+        latest: _core.BoundGraph | None = None
+        for length in (3, 7, 1, 33):
+            replay = record.again([length])
+            assert replay is not None
+            known = graph.at(replay)
+            x = random_numbers.integers(0, 256, known.desc(known.names.index("x")).sizes).astype(dtype)
+            graph_of_length = known.native()
+            mine = bound(graph_of_length, latest, device.isa)
+            given = [array if array is not weights or latest is None else others for array in known.arrays().values()]
+            mine.initialize(given)
+            expected = CompiledGraph(device, known).dispatch(x=x)
+            np.testing.assert_array_equal(mine.dispatch({"x": x}), expected, label)
+            latest = mine
+
+
 def bound(graph: _core.Graph, predecessor: _core.BoundGraph | None = None, isa: str = "scalar") -> _core.BoundGraph:
     def not_called(*_: Any) -> Any:
         raise AssertionError

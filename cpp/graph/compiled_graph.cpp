@@ -103,16 +103,21 @@ class CompiledGraph::Reuse {
     }
   }
 
-  // The operator of a desc that owns constants as they are in the graph; null if there is none.
-  std::shared_ptr<CompiledOperator> find(const Operator& wanted, const OperatorDesc& desc) {
+  // Gives an operator of a desc the one of the same desc, if there is one that owns the same constants; else that one
+  // as one like it.
+  void find(Operator& wanted, const OperatorDesc& desc) {
     const auto found = std::find_if(operators_.begin() + next_, operators_.end(), [&](const Operator* other) {
       return other->name == wanted.name && other->type == wanted.type;
     });
-    if (found == operators_.end()) return nullptr;
+    if (found == operators_.end()) return;
     next_ = found - operators_.begin() + 1;
-    const bool is_same = (*found)->owned == wanted.owned && (*found)->compiled->desc() == desc &&
-                         std::ranges::none_of(wanted.owned, [&](const Address& a) { return (*changed_)[a.value]; });
-    return is_same ? (*found)->compiled : nullptr;
+    const Operator& other = **found;
+    for (const Address& address : wanted.owned) {
+      wanted.same[address.tensor] =
+          !(*changed_)[address.value] && std::ranges::find(other.owned, address) != other.owned.end();
+    }
+    wanted.initialized = wanted.same.count() == wanted.owned.size() && other.compiled->desc() == desc;
+    (wanted.initialized ? wanted.compiled : wanted.like) = other.compiled;
   }
 
  private:
@@ -155,7 +160,8 @@ void CompiledGraph::compile_steps(const Graph& graph, const PlacedGraph& placed,
 
 CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedGraph& placed, const GraphStep& step,
                                                const MemoryPlan& memory, Reuse& reuse) const {
-  Operator compiled{.type = step.type, .name = step.name, .compiled = nullptr, .bound = {}, .owned = {}};
+  Operator compiled{
+      .type = step.type, .name = step.name, .compiled = nullptr, .bound = {}, .owned = {}, .like = nullptr, .same = {}};
   OperatorDesc desc{.type = step.type, .tensors = {}, .attributes = step.attributes};
   for (std::size_t i = 0; i < step.tensors.size(); ++i) {
     desc.tensors.emplace_back();
@@ -169,8 +175,7 @@ CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedG
     (desc.tensors[i]->owned ? compiled.owned : compiled.bound)
         .push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
   }
-  compiled.compiled = reuse.find(compiled, desc);
-  compiled.initialized = compiled.compiled != nullptr;
+  reuse.find(compiled, desc);
   if (compiled.initialized) return compiled;
   try {
     compiled.compiled = compile_operator(std::move(desc), target_);
@@ -180,15 +185,16 @@ CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedG
   return compiled;
 }
 
-void CompiledGraph::initialize(const Operator& of_step, const Pointers& constants, SharedBuffers* shared) {
+void CompiledGraph::initialize(Operator& of_step, const Pointers& constants, SharedBuffers* shared) {
   if (of_step.owned.empty() || of_step.initialized) return;
-  of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared);
+  of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared, of_step.like.get(), of_step.same);
+  of_step.like.reset();
 }
 
 void CompiledGraph::initialize(const Pointers& constants, SharedBuffers* shared) {
-  for (const Step& step : steps_) {
+  for (Step& step : steps_) {
     initialize(step.first, constants, shared);
-    for (const Operator& stage : step.stages) initialize(stage, constants, shared);
+    for (Operator& stage : step.stages) initialize(stage, constants, shared);
   }
 }
 

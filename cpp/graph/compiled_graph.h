@@ -75,7 +75,9 @@ class CompiledGraph {
     std::string type, name;
     std::shared_ptr<CompiledOperator> compiled;
     std::vector<Address> bound, owned;
-    bool initialized = false;  // in a predecessor
+    bool initialized = false;                // in a predecessor
+    std::shared_ptr<CompiledOperator> like;  // one there, until initialize,
+    CompiledOperator::Tensors same;          // and what it owns that is the same
   };
   struct Step {
     Operator first;
@@ -90,7 +92,7 @@ class CompiledGraph {
   void compile_steps(const Graph& graph, const PlacedGraph& placed, Reuse& reuse);
   Operator compile(const Graph& graph, const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
                    Reuse& reuse) const;
-  static void initialize(const Operator& of_step, const Pointers& constants, SharedBuffers* shared);
+  static void initialize(Operator& of_step, const Pointers& constants, SharedBuffers* shared);
   static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
 
   ExecutionTarget target_;

@@ -67,13 +67,30 @@ bool CompiledOperator::all_owned(std::span<const std::size_t> tensors) const {
   });
 }
 
-void CompiledOperator::initialize(const TensorPointers& owned, SharedBuffers* shared) {
+std::vector<std::size_t> CompiledOperator::packing(std::size_t) const { return {0}; }
+
+bool CompiledOperator::packs_as(const CompiledOperator& other, std::size_t tensor) const {
+  if (desc_.type != other.desc_.type || target_ != other.target_ || tensor >= other.desc_.tensors.size() ||
+      desc_.tensors[tensor] != other.desc_.tensors[tensor]) {
+    return false;
+  }
+  const std::vector<std::size_t> numbers = packing(tensor);
+  return !numbers.empty() && numbers == other.packing(tensor);
+}
+
+void CompiledOperator::initialize(const TensorPointers& owned, SharedBuffers* shared, const CompiledOperator* like,
+                                  Tensors same) {
   const DefaultFloatEnvironment environment;
   std::array<std::shared_ptr<const AlignedBuffer>, kMaxTensors> kept;
   TensorPointers pointers{};
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     const std::optional<TensorLayout>& layout = desc_.tensors[i];
     if (!layout || !layout->owned) continue;
+    if (like != nullptr && same[i] && packs_as(*like, i)) {
+      kept[i] = like->owned_[i];
+      pointers[i] = like->owned_pointers_[i];
+      continue;
+    }
     std::optional<AlignedBuffer> packed = pack_owned(i, owned[i]);
     if (!packed) {
       packed.emplace(layout->span_bytes());

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -77,9 +78,12 @@ class CompiledOperator {
 
   const OperatorDesc& desc() const { return desc_; }
 
-  // Copies (or packs) the owned tensors; what is large is kept in shared buffers, if there are any. Not concurrent with
-  // anything else. After an exception nothing has changed.
-  void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr);
+  // Copies (or packs) the owned tensors; what is large is kept in shared buffers, if there are any. Of an operator like
+  // this one, which has been initialized, it takes what that one has packed in the same way of the same tensors. Not
+  // concurrent with anything else. After an exception nothing has changed.
+  using Tensors = std::bitset<kMaxTensors>;
+  void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr, const CompiledOperator* like = nullptr,
+                  Tensors same = {});
 
   // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written, and
   // std::out_of_range, when some is, where a bound index is out of range.
@@ -105,6 +109,10 @@ class CompiledOperator {
   // plain copy. dispatch() then passes a pointer to what was kept.
   virtual std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const;
   virtual std::size_t packed_owned_size(std::size_t tensor) const;
+  // How an owned tensor is packed, in numbers: operators of one type and target make the same bytes of the same
+  // elements where these numbers and the tensor's layout are the same. None where more counts. Who overrides
+  // pack_owned() tells here how it packs; a plain copy depends on nothing else.
+  virtual std::vector<std::size_t> packing(std::size_t tensor) const;
 
   // What owned tensors fix of every dispatch: prepared_size() bytes that prepare_owned() fills once, after all owned
   // tensors have been packed. Both see owned tensors alone: for the others the pointers are null.
@@ -121,6 +129,7 @@ class CompiledOperator {
 
  private:
   TensorPointers with_owned(const TensorPointers& bound) const;
+  bool packs_as(const CompiledOperator& other, std::size_t tensor) const;
 
   OperatorDesc desc_;
   ExecutionTarget target_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "operators/convolution/convolution_geometry.h"
 #include "operators/operator.h"
@@ -52,6 +53,8 @@ class ConvolutionAlgorithm {
   virtual std::size_t packed_filter_size() const = 0;
   // flip is 0x80 for UINT8 filters, which become signed.
   virtual void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const = 0;
+  // See CompiledOperator::packing; of one algorithm alone.
+  virtual std::vector<std::size_t> packing() const { return {}; }
   // The sum of each output channel's filter codes, within the packed filter.
   virtual const std::int32_t* filter_sums(const std::uint8_t* packed) const = 0;
 

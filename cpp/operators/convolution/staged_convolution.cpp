@@ -39,6 +39,7 @@ class StagedConvolution final : public ConvolutionAlgorithm {
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
     algorithm_->pack_filter(filter, flip, packed);
   }
+  std::vector<std::size_t> packing() const override { return algorithm_->packing(); }
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return algorithm_->filter_sums(packed); }
   std::size_t arranged_size() const override { return algorithm_->arranged_size(); }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,

@@ -56,6 +56,11 @@ class FloatProduct final : public CompiledOperator {
     return tensor == kB ? as_size(geometry_.matrices() * matrix_floats()) * sizeof(float)
                         : CompiledOperator::packed_owned_size(tensor);
   }
+  std::vector<std::size_t> packing(std::size_t tensor) const override {
+    if (tensor != kB) return CompiledOperator::packing(tensor);
+    if (geometry_.matrices() != 1) return {};
+    return {as_size(geometry_.k), as_size(geometry_.n)};
+  }
 
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(temporary_size());

@@ -97,6 +97,10 @@ class MatrixMultiply final : public CompiledOperator {
     return tensor == numbers_.b ? product_.packed_size() : CompiledOperator::packed_owned_size(tensor);
   }
 
+  std::vector<std::size_t> packing(std::size_t tensor) const override {
+    return tensor == numbers_.b ? product_.packing() : CompiledOperator::packing(tensor);
+  }
+
   std::size_t prepared_size() const override { return prepares_once_ ? parameters_size_ : 0; }
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
     if (prepares_once_) prepare(owned, prepared);

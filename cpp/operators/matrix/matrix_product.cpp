@@ -167,6 +167,11 @@ void MatrixProduct::pack_panels(const CodeMatrix& b, std::int64_t first_panel, s
                   .sums = sums});
 }
 
+std::vector<std::size_t> MatrixProduct::packing() const {
+  if (geometry_.matrices() != 1) return {};
+  return {nr_, k_padded_, padded_columns_, packed_size_, desc_.b_flip};
+}
+
 void MatrixProduct::pack(const std::uint8_t* b, std::uint8_t* packed) const {
   const std::vector<std::uint8_t> ones(k_padded_, 1);
   for (std::int64_t matrix = 0; matrix < geometry_.matrices(); ++matrix) {

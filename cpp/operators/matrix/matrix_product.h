@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "operators/matrix/matrix_geometry.h"
 #include "operators/matrix/matrix_packing.h"
@@ -63,6 +64,8 @@ class MatrixProduct {
 
   // All matrices of b, packed.
   std::size_t packed_size() const { return packed_size_; }
+  // See CompiledOperator::packing. None of several matrices: their order follows from the other tensors as well.
+  std::vector<std::size_t> packing() const;
   void pack(const std::uint8_t* b, std::uint8_t* packed) const;
 
   // Bytes of scratch memory that run() works in, 64-byte aligned.

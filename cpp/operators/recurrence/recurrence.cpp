@@ -119,6 +119,10 @@ class Recurrence final : public CompiledOperator {
   std::size_t packed_owned_size(std::size_t tensor) const override {
     return tensor == kRecurrence ? product_->packed_size() : CompiledOperator::packed_owned_size(tensor);
   }
+  std::vector<std::size_t> packing(std::size_t tensor) const override {
+    if (tensor == kRecurrence) return {};
+    return CompiledOperator::packing(tensor);
+  }
   std::size_t prepared_size() const override { return product_->prepared_size(); }
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
     const auto layout_of = [&](std::size_t tensor) {
