@@ -6,6 +6,7 @@ them. What such a network computes means nothing; how long it takes, and whether
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -102,13 +103,17 @@ class Builder:
         """Return the model, whose output is this value, the last node's."""
         self._nodes[-1].output[0] = "output"
         assert output == f"{self._nodes[-1].name}_output"
-        graph = helper.make_graph(
-            self._nodes,
+        return self.finished(
             name,
             [helper.make_tensor_value_info("input", TensorProto.FLOAT, ("N", 3, 224, 224))],
             [helper.make_tensor_value_info("output", TensorProto.FLOAT, ("N", 1000))],
-            self._constants,
         )
+
+    def finished(
+        self, name: str, inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto]
+    ) -> onnx.ModelProto:
+        """Return the model of these inputs and outputs."""
+        graph = helper.make_graph(self._nodes, name, inputs, outputs, self._constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
         onnx.checker.check_model(model)
         return model

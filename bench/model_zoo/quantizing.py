@@ -55,7 +55,13 @@ def prepared(model: onnx.ModelProto, shape: Sequence[int]) -> onnx.ModelProto:
 
 
 def quantized(model: onnx.ModelProto, form: str, batches: Sequence[NDArray[np.float32]]) -> onnx.ModelProto:
-    """Return a prepared network in a quantized form; its ranges are those that these inputs lead to."""
+    """Return a prepared network in a quantized form.
+
+    Args:
+        model: In floats; of one input, unless its activations are quantized as they come.
+        form: A name of ``FORMS``.
+        batches: Inputs whose ranges the quantized form has; of no use where activations are quantized as they come.
+    """
     from onnxruntime.quantization import (
         CalibrationDataReader,
         QuantFormat,
@@ -64,7 +70,7 @@ def quantized(model: onnx.ModelProto, form: str, batches: Sequence[NDArray[np.fl
         quantize_static,
     )
 
-    [name] = [value.name for value in model.graph.input]
+    name = model.graph.input[0].name
 
     class Reader(CalibrationDataReader):  # type: ignore[misc] # the package has no types
         def __init__(self) -> None:
