@@ -32,6 +32,8 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Div float32": ("Div", [FLOATS, FACTORS], {}),
     **{name: (name, [BOOLS, BOOLS[1]], {}) for name in ("And", "Or", "Xor")},
     "Not": ("Not", [BOOLS], {}),
+    "Not of one": ("Not", [np.array(True)], {}),
+    "Slice of one": ("Slice", [np.array(3), np.zeros(0, np.int64), np.zeros(0, np.int64)], {}),
     **{name: (name, [np.abs(FLOATS)], {}) for name in ("Sqrt", "Exp", "Log", "Sin", "Cos")},
     "Where": ("Where", [BOOLS, INTEGERS[:, :1], OTHERS], {}),
     "Where of floats": ("Where", [BOOLS[0], FLOATS, FACTORS], {}),
@@ -114,6 +116,15 @@ def test_the_evaluator_is_asked(case: str) -> None:
     operator, arrays, attributes = NOT_COMPUTED[case]
     node = load_model(model_of(operator, arrays, attributes).SerializeToString()).nodes[0]
     assert by_numpy(node, arrays) is None
+
+
+@pytest.mark.parametrize("index", [5, -3, (1 << 63) - 1])
+def test_indices_that_the_evaluator_takes_for_others(index: int) -> None:
+    """It counts them round and round the axis, step by step: without an end, for large ones."""
+    arrays = [FLOATS[0], np.array([index, 0, 0])] if index != -3 else [FLOATS[:1, :2], np.array([[index]])]
+    node = load_model(model_of("GatherElements", arrays, {"axis": 0}).SerializeToString()).nodes[0]
+    with pytest.raises(NotNative, match="out of range"):
+        by_numpy(node, arrays)
 
 
 def test_a_length_that_the_evaluator_takes_for_an_unknown_one() -> None:

@@ -208,6 +208,38 @@ def test_nothing_joined_to_something(lengths: tuple[int, ...]) -> None:
     assert_like_onnxruntime(builder.build(), feeds)
 
 
+def test_indices_in_other_shapes() -> None:
+    """The same six indices, in as many rows as the input has: their bytes alone do not tell."""
+    builder = Builder()
+    x = builder.input("float32", ("batch", 8))
+    count = builder.node("Gather", [builder.node("Shape", [x]), np.array([0])])
+    shape = builder.node("Concat", [count, np.array([-1])], axis=0)
+    indices = builder.node("Reshape", [np.array([5, 1, 4, 0, 7, 2]), shape])
+    builder.output(builder.node("Gather", [x, indices], axis=1), "float32")
+    assert_templates_follow_the_rules(builder.build(), [{"x": (count, 8)} for count in (1, 2, 3, 6)], 4)
+
+
+def test_a_condition_without_axes() -> None:
+    builder = Builder()
+    x = builder.input("float32", ("batch", 3))
+    count = builder.node("Gather", [builder.node("Shape", [x]), np.array(0)])
+    is_other = builder.node("Not", [builder.node("Equal", [count, np.array(5)])])
+    builder.output(builder.node("Mul", [x, builder.node("Cast", [is_other], to=1)]), "float32")
+    builder.output(is_other, "bool")
+    for length in (2, 5):
+        assert_like_onnxruntime(builder.build(), {"x": np.ones((length, 3), np.float32)})
+
+
+def test_inference_that_would_end_the_process() -> None:
+    """An EyeLike of what onnx knows nothing of."""
+    builder = Builder()
+    x = builder.input("float32", ("batch", 3))
+    unknown = builder.node("com.microsoft.Unknown", [x])
+    builder.output(builder.node("EyeLike", [unknown], dtype=1), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.ones((2, 3), np.float32)})
+
+
 def test_constants_too_large_to_be_computed_beforehand() -> None:
     """A template tells nothing of lengths for which the rules leave them to onnxruntime."""
     builder = Builder()

@@ -70,8 +70,9 @@ class Derived:
 
 
 def _are_same(a: Any, b: Any) -> bool:
-    """Return whether two numbers have the same bits: 0 is not -0, and what is no number may be the same."""
-    return np.asarray(a).tobytes() == np.asarray(b).tobytes()
+    """Return whether numbers or arrays are the same to the last bit: 0 is not -0, and what is no number may be."""
+    left, right = np.asarray(a), np.asarray(b)
+    return (left.dtype, left.shape) == (right.dtype, right.shape) and left.tobytes() == right.tobytes()
 
 
 def _computed(function: Callable[..., Any]) -> Any:

@@ -39,9 +39,10 @@ def by_numpy(node: Node, arrays: Sequence[Array]) -> Array | None:
     if function is None or not (node.operator in _OF_ANY_TYPE or all(_is_plain(array.dtype) for array in arrays)):
         return None
     try:
-        return function(node, arrays)
+        result = function(node, arrays)
     except (ArithmeticError, LookupError, TypeError, ValueError):
         return None
+    return None if result is None else np.asarray(result)  # of arrays without axes numpy makes numbers
 
 
 def _is_plain(dtype: np.dtype[Any]) -> bool:
@@ -111,17 +112,25 @@ def _gather(node: Node, arrays: Sequence[Array]) -> Array | None:
     axis = node.attributes.get("axis", 0)
     if indices.dtype.kind != "i" or indices.size * array.size // array.shape[axis] > _MOST_ELEMENTS:
         return None
-    return np.asarray(np.take(array, indices, axis))
+    taken: Array = np.take(array, indices, axis)
+    return taken
 
 
 def _gather_elements(node: Node, arrays: Sequence[Array]) -> Array | None:
-    """Return what indices name, of an array that may be longer than they are: the evaluator takes no other."""
+    """Return what indices name, of an array that may be longer than they are.
+
+    Raises:
+        NotNative: They name nothing. The evaluator would count them round and round the axis, one step after the other.
+    """
     array, indices = arrays
     axis = range(indices.ndim)[node.attributes.get("axis", 0)]
     ends = [None if place == axis else length for place, length in enumerate(indices.shape)]
     part = array[tuple(slice(end) for end in ends)]
     is_long_enough = all(end in (None, length) for end, length in zip(ends, part.shape, strict=True))
-    return np.take_along_axis(part, indices, axis) if is_long_enough else None
+    length = array.shape[axis]
+    if not is_long_enough or (indices.size and not -length <= indices.min() <= indices.max() < length):
+        raise NotNative("indices out of range")
+    return np.take_along_axis(part, indices, axis)
 
 
 def _range(node: Node, arrays: Sequence[Array]) -> Array | None:
@@ -166,24 +175,24 @@ def _where(node: Node, arrays: Sequence[Array]) -> Array | None:
     return np.where(condition, a, b) if _is_small(np.broadcast_shapes(condition.shape, a.shape, b.shape)) else None
 
 
-def _of_two(function: Callable[..., Any], kinds: str) -> _Function:
+def _of_two(function: Callable[..., Array], kinds: str) -> _Function:
     """Return a function of two arrays of one type, of one of these kinds, broadcast to each other."""
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         a, b = arrays
         if a.dtype != b.dtype or a.dtype.kind not in kinds or not _is_small(np.broadcast_shapes(a.shape, b.shape)):
             return None
-        return np.asarray(function(a, b))
+        return function(a, b)
 
     return compute
 
 
-def _of_one(function: Callable[..., Any]) -> _Function:
+def _of_one(function: Callable[..., Array]) -> _Function:
     """Return a function of floats."""
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         [array] = arrays
-        return np.asarray(function(array)) if array.dtype in _FLOATS and array.size <= _MOST_ELEMENTS else None
+        return function(array) if array.dtype in _FLOATS and array.size <= _MOST_ELEMENTS else None
 
     return compute
 

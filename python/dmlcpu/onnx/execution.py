@@ -9,13 +9,12 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 import numpy as np
-import onnx
 from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
-from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.extraction import ArrayType, inferred
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.model import Node, has_quantized_nodes
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Plan
@@ -136,7 +135,7 @@ def _reference(part: ForeignPart, refusal: str) -> tuple[str, Any]:
     if any(map(_says_too_much, part.nodes)):
         raise InvalidModelError(refusal)
     try:
-        onnx.shape_inference.infer_shapes(part.model, check_type=True, strict_mode=True)
+        inferred(part.model, check_type=True, strict_mode=True)
         return "onnx.reference", ReferenceEvaluator(part.model)
     except Exception as error:  # whatever the checker or an operator without a reference raises
         raise InvalidModelError(f"{refusal} ({error})") from None

@@ -11,7 +11,7 @@ import onnx
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.values import Array, Tensor, Value
 
-__all__ = ["ArrayType", "described", "extracted", "lacking", "shape_of"]
+__all__ = ["ArrayType", "described", "extracted", "inferred", "lacking", "shape_of"]
 
 ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
 """Type and shape of an array."""
@@ -112,10 +112,26 @@ def _with_subgraphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]
 def described(model: onnx.ModelProto) -> dict[str, tuple[np.dtype[Any] | None, tuple[int, ...] | None]]:
     """Return what shape inference tells of the types and shapes of a model's values, without computing any of them."""
     try:
-        inferred = onnx.shape_inference.infer_shapes(model)
+        told = inferred(model)
     except Exception:  # inference is a help: a run tells the shapes, and what is wrong
-        inferred = model
-    return {value.name: _described(value) for value in (*inferred.graph.value_info, *inferred.graph.output)}
+        told = model
+    return {value.name: _described(value) for value in (*told.graph.value_info, *told.graph.output)}
+
+
+def inferred(model: onnx.ModelProto, **options: bool) -> onnx.ModelProto:
+    """Return a model with what shape inference tells of it; as it is where that would end the process.
+
+    Args:
+        model: A model.
+        options: Of onnx's function, whose exceptions are raised.
+    """
+    given = {value.name for value in (*model.graph.input, *model.graph.initializer)}
+    # It reads the type of what an EyeLike is given before it looks whether there is one.
+    if any(
+        node.op_type == "EyeLike" and not given.issuperset(node.input) for node in _with_subgraphs(model.graph.node)
+    ):
+        return model
+    return onnx.shape_inference.infer_shapes(model, **options)
 
 
 def _described(value: onnx.ValueInfoProto) -> tuple[np.dtype[Any] | None, tuple[int, ...] | None]:

@@ -135,6 +135,8 @@ def _task(node: Node, *arrays: Array) -> _Task:
     """
     if (result := by_numpy(node, arrays)) is not None:
         return _Task(result.nbytes, [result])
+    if node.operator == "GatherElements":  # the evaluator counts indices round and round the axis, step by step
+        raise NotNative("no indices, or of no numbers")
     named = dict(zip(filter(None, node.inputs), arrays, strict=True))
     factor = _ELEMENT_COST if node.operator in _ELEMENTS else 1
     cost = factor * sum(array.nbytes for array in named.values())

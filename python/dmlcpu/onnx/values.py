@@ -101,8 +101,6 @@ class FreeArray(Constant):
     def array(self) -> Array:
         """The array, to which the lengths are bound: one array, whoever asks."""
         if self._bound is None:
-            for length in self.shape:
-                int(length)
             object.__setattr__(self, "_bound", self.derived.bound)
         assert self._bound is not None
         return self._bound
