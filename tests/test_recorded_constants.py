@@ -230,6 +230,20 @@ def test_a_condition_without_axes() -> None:
         assert_like_onnxruntime(builder.build(), {"x": np.ones((length, 3), np.float32)})
 
 
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+def test_codes_without_axes(operator: str) -> None:
+    builder = Builder()
+    x = builder.input("float32", ("batch", 3))
+    width = builder.node("Cast", [builder.node("Gather", [builder.node("Shape", [x]), np.array(-1)])], to=1)
+    codes = builder.quantized(width, 1.0, POINT)
+    parameters = [np.float32(0.5), POINT]
+    operands = [codes, *parameters, codes, *parameters, *parameters]
+    builder.output(builder.node(f"com.microsoft.QLinear{operator}", operands), "uint8")
+    builder.output(codes, "uint8")
+    builder.output(builder.node("Neg", [x]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.ones((2, 3), np.float32)})
+
+
 def test_inference_that_would_end_the_process() -> None:
     """An EyeLike of what onnx knows nothing of."""
     builder = Builder()

@@ -343,8 +343,8 @@ def broadcast_to(array: Array | FreeArray, shape: Sequence[int]) -> Array | Free
 def quantize(floats: Array, parameters: Parameters) -> Array:
     """Return the codes of an array of floats."""
     scale, zero_point = _scalar_parameters(parameters)
-    array = np.ascontiguousarray(floats, np.float32)
-    return np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(array.shape)
+    array = np.ascontiguousarray(floats, np.float32)  # which has an axis, where the floats have none
+    return np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(floats.shape)
 
 
 Rule: TypeAlias = Callable[[Lowering, Node, Sequence[Value | None]], Sequence[Value]]
