@@ -253,3 +253,10 @@ def test_bounds_before_codes_of_any_scale(
     value = builder.node(bounds, [value, *([np.float32(-0.5), np.float32(0.75)] if bounds == "Clip" else [])])
     builder.output(builder.quantized(value, scale, np.uint8(100)), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 6, 5))})
+
+
+def test_axes_that_are_named_twice(random_numbers: np.random.Generator) -> None:
+    builder = Builder(18)
+    x = builder.input("float32", (3, 4))
+    builder.output(builder.node("ReduceMean", [x, np.array([-1, 1, 1])], keepdims=0), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.normal(size=(3, 4)).astype(np.float32)})

@@ -40,7 +40,7 @@ def by_numpy(node: Node, arrays: Sequence[Array]) -> Array | None:
         return None
     try:
         result = function(node, arrays)
-    except (ArithmeticError, LookupError, TypeError, ValueError):
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError):  # of more axes than numpy has, too
         return None
     return None if result is None else np.asarray(result)  # of arrays without axes numpy makes numbers
 

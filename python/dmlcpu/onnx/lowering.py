@@ -344,7 +344,8 @@ def quantize(floats: Array, parameters: Parameters) -> Array:
     """Return the codes of an array of floats."""
     scale, zero_point = _scalar_parameters(parameters)
     array = np.ascontiguousarray(floats, np.float32)  # which has an axis, where the floats have none
-    return np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(floats.shape)
+    codes: Array = np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(floats.shape)
+    return codes
 
 
 Rule: TypeAlias = Callable[[Lowering, Node, Sequence[Value | None]], Sequence[Value]]

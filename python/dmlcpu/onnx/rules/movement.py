@@ -154,7 +154,7 @@ def flatten(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
 
 
 def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...] | None:
-    """Return the axes of an attribute, or of the second input, in ascending order; None if they are not given."""
+    """Return the axes of an attribute or the second input, each once, in ascending order; None if none are given."""
     given = node.attributes.get("axes")
     if given is None and len(inputs) > 1 and inputs[1] is not None:
         given = integers(inputs[1], "the axes")
@@ -162,7 +162,7 @@ def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int,
         return None
     if any(not -rank <= axis < rank for axis in given):
         raise NotNative(f"axes {given} of {rank}")
-    return tuple(sorted(axis % rank for axis in given))
+    return tuple(sorted({axis % rank for axis in given}))
 
 
 def squeeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
