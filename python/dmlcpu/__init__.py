@@ -159,7 +159,7 @@ def __getattr__(name: str) -> _Any:
     except ModuleNotFoundError as error:
         from dmlcpu.onnx.absent import absent_session
 
-        return absent_session(error.name)
+        return absent_session(error.name and error.name.partition(".")[0])  # not onnx.reference
     return InferenceSession
 
 
