@@ -82,6 +82,7 @@ def _assert_right(template: PlanTemplate, model: Model, arrays: Mapping[str, Arr
 
 
 def _assert_same(ours: NativeGraph, expected: NativeGraph) -> None:
+    assert [type(value) for value in ours.rows()[0]] == [type(value) for value in expected.rows()[0]]
     for value, other in zip(ours.rows()[0], expected.rows()[0], strict=True):
         if isinstance(value, np.ndarray):
             assert (value.dtype, value.shape, value.strides) == (other.dtype, other.shape, other.strides)

@@ -244,6 +244,52 @@ def test_codes_without_axes(operator: str) -> None:
     assert_like_onnxruntime(builder.build(), {"x": np.ones((2, 3), np.float32)})
 
 
+def test_large_numbers_of_a_shape_as_floats() -> None:
+    """They are rounded once, whoever computes them."""
+    builder = Builder()
+    x = builder.input("float32", ("batch",))
+    large = builder.node("Add", [builder.node("Shape", [x]), np.array([(1 << 60) + (1 << 36) - 4])])
+    builder.output(builder.node("Add", [x, builder.node("Cast", [large], to=1)]), "float32")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for length in (2, 3, 5, 7, 11):
+        feeds = {"x": np.zeros(length, np.float32)}
+        [expected] = dmlcpu.InferenceSession(model).run(None, feeds)
+        np.testing.assert_array_equal(session.run(None, feeds)[0], expected)
+
+
+@pytest.mark.parametrize("what", ["length", "axes", "types"])
+def test_arithmetic_of_shapes_that_is_not_valid(what: str) -> None:
+    """It is refused for each shape, not for the first one alone."""
+    builder = Builder(11)
+    x = builder.input("int64", ("batch",))
+    shape = builder.node("Shape", [x])
+    if what == "length":
+        made = builder.node("Reshape", [shape, np.array([-2])])
+    elif what == "axes":
+        made = builder.node("Unsqueeze", [shape])
+    else:
+        is_five = builder.node("Equal", [shape, np.float32([5])])
+        made = builder.node("Where", [is_five, shape, np.array([9])])
+    builder.output(builder.node("Concat", [x, made], axis=0), "int64")
+    session = dmlcpu.InferenceSession(builder.build())
+    for length in (2, 3, 4, 5):
+        with pytest.raises(dmlcpu.InvalidModelError):
+            session.run(None, {"x": np.zeros(length, np.int64)})
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_no_axes_squeezed_are_all(is_constant: bool) -> None:
+    builder = Builder(11)
+    x = builder.input("float32", (1, 3))
+    given = np.float32([[1, 2, 3]]) if is_constant else x
+    squeezed = builder.node("Squeeze", [given])
+    builder.nodes[-1].attribute.append(onnx.AttributeProto(name="axes", type=onnx.AttributeProto.INTS))
+    builder.output(builder.node("Add", [squeezed, x]), "float32")
+    builder.output(squeezed, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.ones((1, 3), np.float32)})
+
+
 def test_inference_that_would_end_the_process() -> None:
     """An EyeLike of what onnx knows nothing of."""
     builder = Builder()

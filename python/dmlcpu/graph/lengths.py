@@ -262,7 +262,8 @@ class Record:
                     values[place] = value
                 elif value is not decision:
                     return None
-        except (ArithmeticError, LookupError, TypeError, ValueError):  # of lengths that a function does not take
+        except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError):
+            # Of lengths that a function does not take.
             return None
         return Replay(values)
 

@@ -73,8 +73,7 @@ def _axes(node: Node, arrays: Sequence[Array]) -> tuple[int, ...] | None:
     """Return the axes of an attribute, or of the second input where an operator of its version has one."""
     if len(arrays) > 1:
         return tuple(arrays[1].tolist())
-    axes = node.attributes.get("axes")
-    return None if axes is None else tuple(axes)
+    return tuple(node.attributes.get("axes", ())) or None
 
 
 def _unsqueeze(node: Node, arrays: Sequence[Array]) -> Array | None:

@@ -100,9 +100,10 @@ class Folding:
         self._left -= known
         if isinstance(cost, Derived):
             self._later += cost
+            self.decide()  # before it is computed
 
     def decide(self) -> None:
-        """Decide that there was enough for all nodes: what is spent only grows, so there was for each."""
+        """Decide that there was enough for all nodes so far: what is spent only grows, so there was for each."""
         if isinstance(self._later, Derived):
             decided_by(operator.le, self._later, self._left + self._later.value)
 

@@ -43,7 +43,7 @@ def computed_with_shapes(node: Node, inputs: Sequence[Value | None]) -> Constant
     constants = [value for value in inputs if isinstance(value, Constant)]
     if rule is None or node.domain != "" or None in inputs:
         return None
-    if not all(map(_has_entries, constants[1:] if node.operator == "Where" else constants)):
+    if not all(map(_is_entrywise, constants[1:] if node.operator == "Where" else constants)):
         return None
     try:
         return rule(node, constants)
@@ -51,7 +51,7 @@ def computed_with_shapes(node: Node, inputs: Sequence[Value | None]) -> Constant
         return None
 
 
-def _has_entries(value: Constant) -> bool:
+def _is_entrywise(value: Constant) -> bool:
     """Return whether a constant may be a shape, or is computed with some."""
     if isinstance(value, FreeArray) and not isinstance(value, FreeNumbers):
         return False
@@ -84,8 +84,9 @@ def _gather(node: Node, operands: Sequence[Constant]) -> Constant:
     return _of(np.asarray(taken, object), operands[0].dtype)  # numpy gives a single one without an array
 
 
-def _unsqueeze(node: Node, operands: Sequence[Constant]) -> Constant:
-    return _of(np.expand_dims(operands[0].entries, _axes(node, operands) or ()), operands[0].dtype)
+def _unsqueeze(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    axes = _axes(node, operands)
+    return _of(np.expand_dims(operands[0].entries, axes), operands[0].dtype) if axes else None
 
 
 def _squeeze(node: Node, operands: Sequence[Constant]) -> Constant:
@@ -94,10 +95,14 @@ def _squeeze(node: Node, operands: Sequence[Constant]) -> Constant:
 
 def _reshape(node: Node, operands: Sequence[Constant]) -> Constant | None:
     shape = _known(operands[1]).tolist()
-    return None if 0 in shape else _of(operands[0].entries.reshape(shape), operands[0].dtype)
+    return (
+        None if 0 in shape or min(shape, default=0) < -1 else _of(operands[0].entries.reshape(shape), operands[0].dtype)
+    )
 
 
-def _concat(node: Node, operands: Sequence[Constant]) -> Constant:
+def _concat(node: Node, operands: Sequence[Constant]) -> Constant | None:
+    if len({operand.dtype for operand in operands}) != 1:
+        return None
     joined = np.concatenate([operand.entries for operand in operands], node.attributes["axis"])
     return _of(joined, operands[0].dtype)
 
@@ -147,7 +152,12 @@ def _each(function: Callable[..., Any], operands: Sequence[Constant], dtype: np.
 
 def _in_float32(function: Callable[..., Any], *operands: Any) -> Any:
     """Return what a function makes of operands rounded to FLOAT32, rounded as well."""
-    return np.float32(function(*map(np.float32, operands)))
+    return np.float32(function(*map(_rounded_once, operands)))
+
+
+def _rounded_once(number: Any) -> Any:
+    """Return a number in FLOAT32; of Python's integers numpy makes double precision first."""
+    return np.int64(number).astype(np.float32) if isinstance(number, int) else np.float32(number)
 
 
 def _quotient(a: int, b: int) -> int:
@@ -181,8 +191,10 @@ def _rounded(node: Node, operands: Sequence[Constant]) -> Constant | None:
     return _each(function, operands, _FLOAT) if operands[0].dtype == _FLOAT else None
 
 
-def _equal(node: Node, operands: Sequence[Constant]) -> Constant:
+def _equal(node: Node, operands: Sequence[Constant]) -> Constant | None:
     """Return which entries are equal: decided."""
+    if operands[0].dtype != operands[1].dtype:
+        return None
     a, b = np.broadcast_arrays(*(operand.entries for operand in operands))
     pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), strict=True)
     decisions = [bool(decided_by(operator.eq, left, right)) for left, right in pairs]

@@ -168,7 +168,7 @@ def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int,
 def squeeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Squeeze."""
     value = present(inputs[0])
-    axes = axes_of(node, inputs, len(value.shape))
+    axes = axes_of(node, inputs, len(value.shape)) if node.attributes.get("axes") != () else None
     kept = [length for axis, length in enumerate(value.shape) if not (length == 1 if axes is None else axis in axes)]
     return [reshaped(lowering, value, kept)]
 
