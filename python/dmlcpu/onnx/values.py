@@ -34,6 +34,7 @@ __all__ = [
     "array_broadcast",
     "array_in_shape",
     "constant_by",
+    "source_of",
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -113,6 +114,11 @@ class FreeArray(Constant):
     def reshape(self, shape: Sequence[int]) -> FreeArray:
         """Return the array in another shape, as numpy's method does."""
         return FreeArray(derived(array_in_shape, self.derived, *shape), self.dtype, shape)
+
+
+def source_of(array: Array | FreeArray) -> Array | Derived:
+    """Return what is given to a function of an array that may be known only later."""
+    return array.source if isinstance(array, FreeArray) else array
 
 
 def array_in_shape(array: Array, *shape: int) -> Array:

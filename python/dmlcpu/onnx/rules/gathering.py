@@ -15,7 +15,7 @@ from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resizing import Taps, resampled
-from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
 
 __all__ = ["RULES", "gathered", "looked_up"]
 
@@ -159,8 +159,7 @@ def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
     if isinstance(indices, FreeArray) and isinstance(value, Dequantized):
         return _taken_of_constants(lowering, value, axis, indices)
-    source = indices.source if isinstance(indices, FreeArray) else indices
-    places: Any = derived(_places, source, value.shape[axis])
+    places: Any = derived(_places, source_of(indices), value.shape[axis])
     view = _view(lowering, value, axis, places, indices.shape)
     if view is not None:
         return view

@@ -29,6 +29,7 @@ from dmlcpu.onnx.values import (
     array_broadcast,
     array_in_shape,
     constant_by,
+    source_of,
 )
 
 __all__ = [
@@ -90,7 +91,7 @@ def moved(
     if isinstance(value, Dequantized):
         of_codes = value.scale.size == 1
         held = value.held if of_codes else value.elements()
-        constant = constant_by(move_array, held.source if isinstance(held, FreeArray) else held, *lengths)
+        constant = constant_by(move_array, source_of(held), *lengths)
         if not of_codes:
             return constant
         return replace(value, held=constant if isinstance(constant, FreeArray) else constant.array)
