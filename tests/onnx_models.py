@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 import dmlcpu
 from template_checks import assert_traced_like_lowered
 
-__all__ = ["Builder", "assert_like_onnxruntime", "codes", "results_of_onnxruntime"]
+__all__ = ["POINT", "Builder", "assert_like_onnxruntime", "coded", "codes", "results_of_onnxruntime"]
 
 Array = NDArray[Any]
 
@@ -66,6 +66,14 @@ class Builder:
     def build(self) -> bytes:
         serialized: bytes = self.proto().SerializeToString()
         return serialized
+
+
+POINT: Final = np.uint8(128)
+
+
+def coded(builder: Builder, value: str) -> str:
+    """Floats as codes with this zero point stand for them."""
+    return builder.dequantized(builder.quantized(value, 0.05, POINT), 0.05, POINT)
 
 
 def codes(rng: np.random.Generator, dtype: DTypeLike, shape: Sequence[int]) -> Array:

@@ -13,14 +13,8 @@ import dmlcpu
 from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.planning import lowered_whole
 from dmlcpu.onnx.templates import PlanTemplate
-from onnx_models import Builder, assert_like_onnxruntime
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
 from template_checks import assert_templates_follow_the_rules
-
-POINT: Final = np.uint8(128)
-
-
-def coded(builder: Builder, value: str) -> str:
-    return builder.dequantized(builder.quantized(value, 0.05, POINT), 0.05, POINT)
 
 
 def causal_bias(builder: Builder, tokens: str) -> str:

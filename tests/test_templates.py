@@ -11,12 +11,11 @@ import pytest
 
 import dmlcpu
 import fused_encoders
-from onnx_models import Builder, assert_like_onnxruntime
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
 from template_checks import assert_templates_follow_the_rules
 from text_encoders import quantized_encoder
 
 MODELS: Final = Path(__file__).parent / "data" / "models"
-POINT: Final = np.uint8(128)
 
 
 def with_free_batch(name: str) -> bytes:
@@ -25,10 +24,6 @@ def with_free_batch(name: str) -> bytes:
         value.type.tensor_type.shape.dim[0].dim_param = "batch"
     del model.graph.value_info[:]
     return bytes(model.SerializeToString())
-
-
-def coded(builder: Builder, value: str) -> str:
-    return builder.dequantized(builder.quantized(value, 0.05, POINT), 0.05, POINT)
 
 
 def detector(mode: str, spelled: str) -> bytes:
