@@ -132,6 +132,7 @@ inline void transpose_groups(__m256i (&column_x32)[8]) noexcept {
   }
 }
 
+// Columns far apart are many short streams, which no prefetcher of a processor follows.
 void gather_groups(const GroupBlock& block) noexcept {
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
   std::size_t column = 0;
@@ -142,7 +143,9 @@ void gather_groups(const GroupBlock& block) noexcept {
     for (; k + 32 <= block.k; k += 32) {
       __m256i column_x32[8];
       for (std::size_t i = 0; i < 8; ++i) {
-        column_x32[i] = _mm256_xor_si256(load(codes + i * block.column_stride + k), flip_u8x32);
+        const std::uint8_t* source = codes + i * block.column_stride + k;
+        _mm_prefetch(reinterpret_cast<const char*>(source) + 16 * block.column_stride, _MM_HINT_T0);
+        column_x32[i] = _mm256_xor_si256(load(source), flip_u8x32);
       }
       transpose_groups(column_x32);
       for (std::size_t g = 0; g < 8; ++g) store(output + (k / 4 + g) * block.group_stride, column_x32[g]);
