@@ -182,3 +182,53 @@ def test_biases_of_integers(random_numbers: np.random.Generator) -> None:
     builder.output(builder.node("Mul", [builder.node("Cast", [biased], to=1), scale]), "float32")
     feeds = {"scale": np.array(0.0173, np.float32), "x": codes(random_numbers, "uint8", (1, 3, 9, 9))}
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+QUERIES: Final = 2 * 3 * 8
+KEYS: Final = 2 * 40 * 8
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "read_again", "multiplied"),
+    [
+        (None, None, False, []),
+        (None, 1.0, False, []),
+        (1.0, None, False, []),
+        (0.125, None, False, [QUERIES]),  # it is the smaller one's already
+        (None, 0.3, False, [QUERIES]),
+        (0.3, -3.5, False, [QUERIES]),
+        (None, 0.3, True, [QUERIES, KEYS]),
+        (None, 1e30, False, [KEYS]),  # a's elements would become too large
+    ],
+)
+def test_factors_of_the_larger_operand(
+    random_numbers: np.random.Generator,
+    of_a: float | None,
+    of_b: float | None,
+    read_again: bool,
+    multiplied: list[int],
+) -> None:
+    """Keys that are multiplied by a number are not: the queries, which are fewer, are."""
+    builder = Builder()
+    operands = [builder.input("float32", (2, 3, 8), "a"), builder.input("float32", (2, 40, 8), "b")]
+    operands[1] = builder.node("Transpose", [operands[1]], perm=[0, 2, 1])
+    for index, factor in enumerate((of_a, of_b)):
+        if factor is not None:
+            operands[index] = builder.node("Mul", [operands[index], builder.constant(np.float32(factor))])
+    builder.output(builder.node("MatMul", operands), "float32")
+    if read_again:
+        builder.output(operands[1], "float32")
+    feeds = {
+        name: random_numbers.standard_normal(shape, np.float32) for name, shape in (("a", (2, 3, 8)), ("b", (2, 40, 8)))
+    }
+    session = dmlcpu.InferenceSession(builder.build())
+    expected = (
+        (of_a or 1) * feeds["a"].astype(np.float64) @ ((of_b or 1) * feeds["b"].astype(np.float64).swapaxes(1, 2))
+    )
+    product, *others = session.run(None, feeds)
+    np.testing.assert_allclose(product, expected, 1e-5, 1e-5 * np.abs(expected).max())
+    if read_again:
+        np.testing.assert_array_equal(others[0], feeds["b"].swapaxes(1, 2) * np.float32(of_b))
+    [part] = session.partitions()
+    sizes = [step.size for step in part.steps if step.type == "ELEMENT_WISE_BINARY"]
+    assert sorted(sizes) == [12 * count for count in multiplied]  # bytes of two operands and the product

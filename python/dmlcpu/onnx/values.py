@@ -333,6 +333,10 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
             self._computed = self.floats()
         return self._computed
 
+    def as_multiple(self) -> tuple[Value, np.float32]:
+        """Return what this is a number of times, and the number; itself, once, unless it is known to be more."""
+        return self, np.float32(1)
+
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Return what a node makes of this value and others, where it is not computed when the node is met either.
 

@@ -16,12 +16,11 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.model import Node
 from dmlcpu.onnx.rules.arithmetic import plus
-from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes
+from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
 from dmlcpu.onnx.rules.residual_normalization import vector
-from dmlcpu.onnx.rules.scaled_product import times
 from dmlcpu.onnx.values import Array, Constant, Value, constant_by
 
 __all__ = ["RULES"]

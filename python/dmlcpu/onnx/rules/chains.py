@@ -69,6 +69,10 @@ class Step(Deferred):
             [self._result] = self._rule(self._lowering, self._node, self._inputs)
         return self._result
 
+    def as_multiple(self) -> tuple[Value, np.float32]:
+        """Return x and the factor of a product that has not been computed for what else reads it."""
+        return (self.x, self.number) if self.kind == "product" and self._result is None else super().as_multiple()
+
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Go on to the next step, or to the function."""
         follow = None if node.domain else _FOLLOWING.get((self.kind, node.operator))
@@ -184,7 +188,7 @@ _FOLLOWING: Final[Mapping[tuple[str, str], Callable[[Step, Node, Sequence[Value 
 
 
 def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Mul and Div; by a number they may begin a GELU."""
+    """Mul and Div; by a number they may begin a GELU, by 1 they are nothing."""
     if len(inputs) == 2:
         for x, other, kind in ((inputs[0], inputs[1], ""), (inputs[1], inputs[0], "product")):
             number = _number(other)
@@ -195,6 +199,8 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
                 continue  # a scale, or axes more than x has
             kind = kind or ("quotient" if node.operator == "Div" else "product")
             if kind == "quotient" or node.operator == "Mul":
+                if number == 1:
+                    return [x]
                 return [Step(lowering, binary, node, inputs, kind, x, number)]
     return binary(lowering, node, inputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -16,9 +17,12 @@ from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Factor", "Product", "factors", "float_product", "matmul", "product_of_codes"]
+__all__ = ["RULES", "Factor", "Product", "factors", "float_product", "matmul", "product_of_codes", "times"]
 
 _MULTIPLY: Final = 2  # its number among the functions of two floats
+# Factors between these go from one operand to the other, and make neither of usual size overflow or vanish.
+_LEAST_FACTOR: Final = 2.0**-32
+_LARGEST_FACTOR: Final = 2.0**32
 
 
 class Factor:
@@ -194,7 +198,36 @@ def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     """MatMul: of codes where both operands are quantized, else of floats."""
     a, b = present(inputs[0]), present(inputs[1])
     product = product_of_codes(lowering, a, b)
-    return [float_product(lowering, a, b) if product is None else product]
+    return [float_product(lowering, *_scaled_once(lowering, a, b)) if product is None else product]
+
+
+def _scaled_once(lowering: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
+    """Return operands of a product of floats, of which the larger one is no multiple: its factor is the other's.
+
+    Attention is written with a factor for queries and one for keys, of which there are many.
+    """
+    operands = [a, b]
+    smaller = min(range(2), key=lambda index: math.prod(operands[index].shape))
+    x, factor = _multiple(operands[1 - smaller])
+    if factor != 1:
+        y, factor_of_y = _multiple(operands[smaller])
+        operands[1 - smaller], operands[smaller] = x, times(lowering, y, factor * factor_of_y)
+    return operands[0], operands[1]
+
+
+def _multiple(value: Value) -> tuple[Value, np.float32]:
+    """Return what a value is a number of times, and the number: 1 where there is none, or it is not to be moved."""
+    x, number = value.as_multiple() if isinstance(value, Deferred) else (value, np.float32(1))
+    return (x, number) if _LEAST_FACTOR <= abs(number) <= _LARGEST_FACTOR else (value, np.float32(1))
+
+
+def times(lowering: Lowering, value: Value, number: np.float32) -> Value:
+    """Return floats times a number."""
+    if number == 1:
+        return value
+    if isinstance(value, Constant | Dequantized):
+        return Constant(constant(value, "a factor") * number)
+    return on_floats(lowering, _MULTIPLY, value, Constant(number.reshape(())))
 
 
 def float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:

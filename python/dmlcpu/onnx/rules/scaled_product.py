@@ -10,23 +10,12 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.model import Node
-from dmlcpu.onnx.rules.matrix_multiply import float_product, product_of_codes
+from dmlcpu.onnx.rules.matrix_multiply import float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement import transposed
-from dmlcpu.onnx.rules.operands import constant, on_floats, present
-from dmlcpu.onnx.values import Constant, Dequantized, Value
+from dmlcpu.onnx.rules.operands import present
+from dmlcpu.onnx.values import Value
 
-__all__ = ["RULES", "times"]
-
-_MULTIPLY: Final = 2  # its number among the functions of two floats
-
-
-def times(lowering: Lowering, value: Value, number: np.float32) -> Value:
-    """Return floats times a number."""
-    if number == 1:
-        return value
-    if isinstance(value, Constant | Dequantized):
-        return Constant(constant(value, "a factor") * number)
-    return on_floats(lowering, _MULTIPLY, value, Constant(number.reshape(())))
+__all__ = ["RULES"]
 
 
 def fused_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
