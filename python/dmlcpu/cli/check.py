@@ -23,8 +23,8 @@ from dmlcpu.cli.tables import Column, print_table
 from dmlcpu.errors import DmlError
 
 if TYPE_CHECKING:
+    from dmlcpu.onnx.descriptions import Partition
     from dmlcpu.onnx.model import Model as LoadedModel
-    from dmlcpu.onnx.session import Partition
 
 __all__ = ["command"]
 
@@ -64,7 +64,8 @@ def command(
     differences in the whole model is shown last.
     """
     onnxruntime = needed_module("onnxruntime", "onnxruntime", "check compares with onnxruntime")
-    from dmlcpu.onnx.model import has_quantized_nodes, load_model
+    from dmlcpu.onnx.model import load_model
+    from dmlcpu.onnx.nodes import has_quantized_nodes
 
     loaded = load_model(model)
     if not has_quantized_nodes(loaded.nodes):

@@ -15,7 +15,7 @@ from dmlcpu.cli.options import Isa, Shapes, Threads
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.session import NodeArg, Partition
+    from dmlcpu.onnx.descriptions import NodeArg, Partition
 
 __all__ = ["command"]
 
@@ -57,8 +57,8 @@ def command(
 
 def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
     """Return inputs, outputs and partitions of a model that cannot be run for want of onnxruntime."""
+    from dmlcpu.onnx.descriptions import node_arg, partition_of
     from dmlcpu.onnx.model import load_model
-    from dmlcpu.onnx.session import node_arg, partition_of
 
     loaded, parts = load_model(model), error.plan.parts if error.plan is not None else ()
     partitions = [partition_of("dmlcpu" if hasattr(part, "graph") else "not installed", part) for part in parts]

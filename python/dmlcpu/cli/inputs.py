@@ -14,7 +14,8 @@ from dmlcpu.cli.images import PixelScaling, read_image
 from dmlcpu.errors import BindingError, DmlError
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.session import InferenceSession, NodeArg
+    from dmlcpu.onnx.descriptions import NodeArg
+    from dmlcpu.onnx.session import InferenceSession
 
 __all__ = ["fixed_shapes", "opened_session", "random_array", "random_feeds", "read_feeds", "require_all"]
 

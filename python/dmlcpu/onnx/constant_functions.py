@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.onnx.lowering import NotNative
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array
 
 __all__ = ["by_numpy"]

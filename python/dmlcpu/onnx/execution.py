@@ -16,7 +16,7 @@ from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.extraction import ArrayType, inferred
 from dmlcpu.onnx.lowering import as_bytes
-from dmlcpu.onnx.model import Node, has_quantized_nodes
+from dmlcpu.onnx.nodes import Node, has_quantized_nodes
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Tensor, Value
 
 __all__ = ["ArrayType", "described", "extracted", "inferred", "lacking", "shape_of"]

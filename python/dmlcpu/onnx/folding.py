@@ -21,7 +21,7 @@ from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.constant_functions import by_numpy
 from dmlcpu.onnx.extraction import described, shape_of
 from dmlcpu.onnx.lowering import NotNative
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 

@@ -18,7 +18,7 @@ from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.element_wise import quantize_linear
 from dmlcpu.graph.lengths import Derived, FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import Attributes, NativeGraph
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import (
     Array,
     Constant,

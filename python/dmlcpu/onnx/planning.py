@@ -22,7 +22,8 @@ from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType, extracted, lacking
 from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
-from dmlcpu.onnx.model import Model, Node
+from dmlcpu.onnx.model import Model
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.operands import CODE_TYPES

@@ -10,7 +10,7 @@ import onnx
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Tensor
 
 __all__ = ["ForeignPart", "NativePart", "Part", "Plan", "WholeGraph"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from os import PathLike, fspath
 from threading import Lock
 from typing import Any
@@ -14,15 +13,15 @@ from weakref import WeakSet
 import numpy as np
 
 from dmlcpu import _core
-from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, DmlError, InvalidModelError
-from dmlcpu.graph.compiled_graph import CompiledGraph, Step
+from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
+from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
 from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import checked_feeds, conflicting_lengths, is_fixed, output_indices
-from dmlcpu.onnx.model import Model, ValueInfo, load_model
+from dmlcpu.onnx.model import Model, load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
@@ -32,62 +31,10 @@ from dmlcpu.onnx.options import (
 )
 from dmlcpu.onnx.plan_cache import PlanCache, PlanKey
 from dmlcpu.onnx.planning import make_plan
-from dmlcpu.onnx.plans import ForeignPart, NativePart
 from dmlcpu.onnx.templates import Templates
 from dmlcpu.onnx.values import Array
 
-__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "Partition", "node_arg", "partition_of"]
-
-_TYPE_NAMES = {"float32": "float", "float64": "double", "bool": "bool", "object": "string", "str": "string"}
-
-
-@dataclass(frozen=True, slots=True)
-class NodeArg:
-    """An input or output of a model, as onnxruntime describes it.
-
-    Attributes:
-        name: Its name.
-        shape: Lengths, names of free lengths, or None.
-        type: Such as ``"tensor(uint8)"``.
-    """
-
-    name: str
-    shape: list[int | str | None]
-    type: str
-
-
-@dataclass(frozen=True, slots=True)
-class ModelMetadata:
-    """What a model says of itself; onnxruntime's names."""
-
-    producer_name: str
-    graph_name: str
-    domain: str
-    description: str
-    graph_description: str
-    version: int
-    custom_metadata_map: Mapping[str, str] = field(hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """Nodes that run together.
-
-    Attributes:
-        provider: Who runs them: ``"dmlcpu"``, ``"onnxruntime"``, or where neither can ``"onnx.reference"``.
-        nodes: Their names.
-        reasons: Of what dmlcpu does not run, why no kernel does, by name.
-        description: Of what runs natively, the steps that the nodes became.
-        steps: The same, one by one.
-        binding_properties: The memory that they use besides inputs and outputs; None of what onnxruntime runs.
-    """
-
-    provider: str
-    nodes: tuple[str, ...]
-    reasons: Mapping[str, str] = field(hash=False)
-    description: str = field(repr=False)
-    steps: tuple[Step, ...] = field(default=(), repr=False)
-    binding_properties: BindingProperties | None = None
+__all__ = ["InferenceSession"]
 
 
 class InferenceSession:
@@ -127,7 +74,7 @@ class InferenceSession:
         self._given_device = device
         self._device = _device_of(self._options) if device is None else device
         model = load_model(self._source, with_weights=False)
-        self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, _metadata(model)
+        self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
         self._names = [output.name for output in model.outputs]
         self._model: Model | None = model
         self._templates: Templates | None = Templates(model, self._device)
@@ -367,33 +314,5 @@ def _device_of(options: SessionOptions) -> Device:
         raise ValueError(f"{error}, or 0 for all processors" if count else str(error)) from None
 
 
-def _metadata(model: Model) -> ModelMetadata:
-    proto = model.proto
-    return ModelMetadata(
-        proto.producer_name,
-        proto.graph.name,
-        proto.domain,
-        proto.doc_string,
-        proto.graph.doc_string,
-        proto.model_version,
-        {entry.key: entry.value for entry in proto.metadata_props},
-    )
-
-
 def _reopened(source: Any, options: Any, providers: Any, device: Any) -> InferenceSession:
     return InferenceSession(source, options, providers, device=device)
-
-
-def node_arg(value: ValueInfo) -> NodeArg:
-    """Return a value of a model as onnxruntime describes it."""
-    name = value.dtype.name
-    return NodeArg(value.name, list(value.shape or ()), f"tensor({_TYPE_NAMES.get(name, name)})")
-
-
-def partition_of(provider: str, part: NativePart | ForeignPart) -> Partition:
-    """Return what there is to tell of a part that a provider runs."""
-    nodes = tuple(node.name for node in part.nodes)
-    if isinstance(part, ForeignPart):
-        return Partition(provider, nodes, part.reasons, "")
-    graph = part.graph
-    return Partition(provider, nodes, {}, graph.describe(), graph.steps, graph.binding_properties)

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Constant, FreeArray, FreeNumbers, Value
 
 __all__ = ["computed_with_shapes", "numbers"]

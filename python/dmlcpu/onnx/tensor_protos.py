@@ -8,9 +8,10 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.values import Array
 
-__all__ = ["array_of", "has_external_data"]
+__all__ = ["array_of", "constant_of", "has_external_data"]
 
 # Types whose elements ``raw_data`` holds as they lie in memory, and the field that may hold them instead, with the type
 # of its numbers.
@@ -82,3 +83,17 @@ def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Ten
             yield from attribute.tensors
             for graph in (attribute.g, *attribute.graphs):
                 yield from _tensors_of(graph)
+
+
+def constant_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
+    """Return the array of an initializer, as ``array_of``.
+
+    Raises:
+        InvalidModelError: It is malformed; the message names it.
+    """
+    if tensor.dims and min(tensor.dims) < 0:
+        raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {list(tensor.dims)}")
+    try:
+        return array_of(tensor, raw_data)
+    except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
+        raise InvalidModelError(f"initializer {tensor.name!r}: {error}") from None

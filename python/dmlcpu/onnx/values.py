@@ -17,7 +17,7 @@ import numpy as np
 from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.model import Node
+    from dmlcpu.onnx.nodes import Node
 
 __all__ = [
     "Array",

@@ -11,7 +11,7 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, quantize
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import (
     CODE_TYPES,
     compared,

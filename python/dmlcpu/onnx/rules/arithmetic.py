@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import FLOAT_FUNCTIONS, evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, on_integers, parameters_of, present

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed

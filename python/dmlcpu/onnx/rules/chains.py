@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.gelu import gelu_by_error_function

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import broadcast, compared, computed, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 

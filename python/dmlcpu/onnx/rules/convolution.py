@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import FLOAT_FUNCTIONS, table_only
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import on_floats, present

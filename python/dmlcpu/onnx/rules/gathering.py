@@ -11,7 +11,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resizing import Taps, resampled

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import table_only
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.normalization import computed_floats

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
 from dmlcpu.onnx.rules.matrix_multiply import float_product
 from dmlcpu.onnx.rules.movement import transposed

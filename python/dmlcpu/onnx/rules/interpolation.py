@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value

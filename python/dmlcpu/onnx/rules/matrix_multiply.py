@@ -11,7 +11,7 @@ import onnx
 
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized

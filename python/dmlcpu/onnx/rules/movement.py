@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
 from dmlcpu.onnx.shape_arithmetic import numbers
 from dmlcpu.onnx.values import (

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.reduction import reduce_max
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, broadcast_to
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window, window_of
 from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last

@@ -12,7 +12,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Operand, Table, Tensor, Value
 

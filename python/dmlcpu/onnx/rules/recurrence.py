@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, float_product
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present, written

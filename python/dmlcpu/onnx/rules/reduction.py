@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import binary, plus
 from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats
 from dmlcpu.onnx.rules.operands import constant, on_floats, present

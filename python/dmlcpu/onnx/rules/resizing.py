@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.interpolation import Axis, interpolation, multiplied
 from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats

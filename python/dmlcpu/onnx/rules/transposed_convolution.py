@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias, scaled_sums
 from dmlcpu.onnx.rules.operands import CODE_TYPES, present
 from dmlcpu.onnx.values import Array, Deferred, Dequantized, Parameters, Table, Tensor, Value

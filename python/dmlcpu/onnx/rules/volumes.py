@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.model import Node
+from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import (
     Filter,
     QuantizedConvolution,
