@@ -206,11 +206,12 @@ def _scaled_once(lowering: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
 
     Attention is written with a factor for queries and one for keys, of which there are many.
     """
-    operands = [a, b]
+    operands, multiples = [a, b], [_multiple(a), _multiple(b)]
+    if all(factor == 1 for _, factor in multiples):
+        return a, b
     smaller = min(range(2), key=lambda index: math.prod(operands[index].shape))
-    x, factor = _multiple(operands[1 - smaller])
+    (x, factor), (y, factor_of_y) = multiples[1 - smaller], multiples[smaller]
     if factor != 1:
-        y, factor_of_y = _multiple(operands[smaller])
         operands[1 - smaller], operands[smaller] = x, times(lowering, y, factor * factor_of_y)
     return operands[0], operands[1]
 
