@@ -115,9 +115,7 @@ def placement(session: dmlcpu.InferenceSession, model: bytes) -> Placement:
     foreign: Counter[str] = Counter()
     for partition in partitions:
         foreign.update(f"{operators[node]}: {reason}" for node, reason in partition.reasons.items())
-    graphs = [
-        part.graph for part in session._plan(session._arrays_of_the_model()).plan.parts if isinstance(part, NativePart)
-    ]
+    graphs = [part.graph for part in session._planned({}, {}).plan.parts if isinstance(part, NativePart)]
     sizes = [graph.binding_properties for graph in graphs]
     return Placement(
         native_nodes=len(loaded.nodes) - foreign.total(),

@@ -99,7 +99,30 @@ def layers() -> Builder:
     return builder
 
 
-BUILT: Final[Mapping[str, Callable[[], Builder]]] = {"small": small, "layers": layers}
+def branches() -> Builder:
+    """Branches, one within the other, of conditions that are fed, follow from a shape, and are computed."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, 3)), 0.1, np.uint8(3))
+    condition = builder.node("Not", [builder.input("bool", (1,), "use")])
+    computed = builder.node("Greater", [builder.node("ReduceSum", [x], keepdims=0), np.float32(0)])
+
+    def branch(prefix: str, *within: onnx.GraphProto) -> onnx.GraphProto:
+        inner = Builder(prefix=prefix)
+        y = inner.node("Mul", [inner.dequantized(inner.quantized(x, 0.1, np.int8(1)), 0.1, np.int8(1)), np.float32(2)])
+        if within:
+            length = inner.node("Gather", [inner.node("Shape", [y]), np.int64(0)])
+            chosen = inner.node("Equal", [length, np.int64(2)]) if prefix == "a" else computed
+            y = inner.node("Add", [y, inner.node("If", [chosen], then_branch=within[0], else_branch=within[1])])
+        inner.output(y, "float32")
+        return inner.graph()
+
+    graphs = branch("a", branch("aa"), branch("ab")), branch("b", branch("ba"), branch("bb"))
+    y = builder.node("If", [condition], then_branch=graphs[0], else_branch=graphs[1])
+    builder.output(builder.quantized(y, 1, np.int8(1)), "int8")
+    return builder
+
+
+BUILT: Final[Mapping[str, Callable[[], Builder]]] = {"small": small, "layers": layers, "branches": branches}
 
 
 @functools.cache
@@ -161,8 +184,19 @@ def any_of(data: st.DataObject, entries: Any) -> Any:
     return entries[data.draw(st.integers(0, len(entries) - 1))] if len(entries) else None
 
 
+def any_graph(data: st.DataObject, model: onnx.ModelProto) -> onnx.GraphProto:
+    """The model's own, or a branch."""
+    graphs = [model.graph]
+    for graph in graphs:  # grows while it is walked
+        graphs += [a.g for node in graph.node for a in node.attribute if a.type == onnx.AttributeProto.GRAPH]
+    return any_of(data, graphs)
+
+
 def change_attribute(data: st.DataObject, model: onnx.ModelProto) -> None:
-    node = any_of(data, [node for node in model.graph.node if node.attribute])
+    graph = any_graph(data, model)
+    node = any_of(data, [node for node in graph.node if node.attribute])
+    if node is None:
+        return
     attribute = any_of(data, node.attribute)
     value = data.draw(st.one_of(ABSURD, st.lists(ABSURD, max_size=6), st.floats(), st.binary(max_size=3)))
     name = attribute.name
@@ -172,15 +206,17 @@ def change_attribute(data: st.DataObject, model: onnx.ModelProto) -> None:
 
 
 def change_input(data: st.DataObject, model: onnx.ModelProto) -> None:
-    node = any_of(data, model.graph.node)
-    names = [tensor.name for tensor in model.graph.initializer] + ["x", "", "nothing"]
-    names += [name for other in model.graph.node for name in other.output]  # later ones make cycles
+    graph = any_graph(data, model)
+    node = any_of(data, graph.node)
+    names = [tensor.name for tensor in graph.initializer] + ["x", "", "nothing"]
+    names += [name for other in graph.node for name in other.output]  # later ones make cycles
     if node.input:
         node.input[data.draw(st.integers(0, len(node.input) - 1))] = any_of(data, names)
 
 
 def drop_or_add_input(data: st.DataObject, model: onnx.ModelProto) -> None:
-    node = any_of(data, model.graph.node)
+    graph = any_graph(data, model)
+    node = any_of(data, graph.node)
     if data.draw(st.booleans()) and node.input:
         node.input.pop()
     else:
@@ -188,9 +224,10 @@ def drop_or_add_input(data: st.DataObject, model: onnx.ModelProto) -> None:
 
 
 def change_operator(data: st.DataObject, model: onnx.ModelProto) -> None:
+    graph = any_graph(data, model)
     from dmlcpu.onnx.rules import RULES
 
-    node = any_of(data, model.graph.node)
+    node = any_of(data, graph.node)
     node.domain, node.op_type = data.draw(
         st.sampled_from([*sorted(RULES), ("", "GridSample"), ("", "Nothing"), ("x", "y")])
     )
@@ -198,7 +235,8 @@ def change_operator(data: st.DataObject, model: onnx.ModelProto) -> None:
 
 def change_constant(data: st.DataObject, model: onnx.ModelProto) -> None:
     """Another shape, type or numbers; large arrays are not made, only asked for."""
-    tensor = any_of(data, model.graph.initializer)
+    graph = any_graph(data, model)
+    tensor = any_of(data, graph.initializer)
     array = onnx.numpy_helper.to_array(tensor)
     kind = data.draw(st.sampled_from(["shape", "type", "numbers", "claim"]))
     if kind == "shape":
@@ -229,12 +267,13 @@ def change_declared(data: st.DataObject, model: onnx.ModelProto) -> None:
 
 
 def change_nodes(data: st.DataObject, model: onnx.ModelProto) -> None:
-    node = any_of(data, model.graph.node)
+    graph = any_graph(data, model)
+    node = any_of(data, graph.node)
     kind = data.draw(st.sampled_from(["drop", "repeat", "output", "rename"]))
     if kind == "drop":
-        model.graph.node.remove(node)
+        graph.node.remove(node)
     elif kind == "repeat":
-        model.graph.node.add().CopyFrom(node)
+        graph.node.add().CopyFrom(node)
     elif kind == "output":
         del node.output[:]
     else:

@@ -19,10 +19,10 @@ Array = NDArray[Any]
 
 
 class Builder:
-    """A model under construction; methods return names of values."""
+    """A model under construction, or with a prefix for its names a branch of one; methods return names of values."""
 
-    def __init__(self, opset: int = 17) -> None:
-        self.opset = opset
+    def __init__(self, opset: int = 17, prefix: str = "") -> None:
+        self.opset, self.prefix = opset, prefix
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: list[onnx.ValueInfoProto] = []
         self.outputs: list[onnx.ValueInfoProto] = []
@@ -34,7 +34,7 @@ class Builder:
         return name
 
     def constant(self, array: Any, name: str = "") -> str:
-        name = name or f"constant{len(self.initializers)}"
+        name = name or f"{self.prefix}constant{len(self.initializers)}"
         self.initializers.append(onnx.numpy_helper.from_array(np.asarray(array), name))
         return name
 
@@ -42,7 +42,7 @@ class Builder:
         """Arrays among the inputs become initializers; an operator of com.microsoft is named so."""
         domain, _, operator = operator.rpartition(".")
         names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
-        outputs = [f"value{len(self.nodes)}_{index}" for index in range(count)]
+        outputs = [f"{self.prefix}value{len(self.nodes)}_{index}" for index in range(count)]
         self.nodes.append(onnx.helper.make_node(operator, names, outputs, domain=domain, **attributes))
         return outputs[0] if count == 1 else outputs
 
@@ -58,10 +58,12 @@ class Builder:
         element = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self.outputs.append(onnx.helper.make_tensor_value_info(value, element, shape))
 
+    def graph(self) -> onnx.GraphProto:
+        return onnx.helper.make_graph(self.nodes, "model", self.inputs, self.outputs, self.initializers)
+
     def proto(self) -> onnx.ModelProto:
-        graph = onnx.helper.make_graph(self.nodes, "model", self.inputs, self.outputs, self.initializers)
         imports = [onnx.helper.make_opsetid("", self.opset), onnx.helper.make_opsetid("com.microsoft", 1)]
-        return onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+        return onnx.helper.make_model(self.graph(), opset_imports=imports, ir_version=8)
 
     def build(self) -> bytes:
         serialized: bytes = self.proto().SerializeToString()

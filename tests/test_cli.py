@@ -28,6 +28,7 @@ from command_line import (
     succeeded,
 )
 from dmlcpu.cli.images import PixelScaling, read_image
+from onnx_models import Builder
 
 
 def test_version() -> None:
@@ -119,6 +120,50 @@ def test_info_tells_steps_and_memory() -> None:
         assert sum(line.split()[1:3] == [step.type, step.name] for line in told.splitlines()) == 1
     assert "input0  1,50,10,1  tensor(float)" in told
     assert "blocks: " in succeeded("info", KEYWORDS, "--plans")
+
+
+def with_branches(folder: Path) -> Path:
+    """Three times x, or its absolute value."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, 3)), 0.1, np.uint8(3))
+    use = builder.input("bool", (1,), "use")
+    graphs = []
+    for name, operator, operands in (("a", "Mul", [x, np.float32(3)]), ("b", "Abs", [x])):
+        inner = Builder(prefix=name)
+        inner.output(inner.node(operator, operands), "float32")
+        graphs.append(inner.graph())
+    y = builder.node("If", [use], then_branch=graphs[0], else_branch=graphs[1])
+    builder.output(builder.quantized(y, 0.3, np.uint8(9)), "uint8")
+    path = folder / "branches.onnx"
+    path.write_bytes(builder.build())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "operator"), [([], "Abs"), (["--value", "0"], "Abs"), (["--value", "use=1"], "Mul")]
+)
+def test_branches_that_an_input_chooses(tmp_path: Path, options: list[str], operator: str) -> None:
+    model = with_branches(tmp_path)
+    told = succeeded("info", model, *options)
+    [partition] = dmlcpu.InferenceSession(model).partitions(values={"use": operator == "Mul"})
+    assert any(f"/{operator}_" in node for node in partition.nodes)
+    assert f" {len(partition.nodes)} " in told
+    assert "onnxruntime" in succeeded("bench", model, *options, "--peers", "onnxruntime", "--duration", 0)
+    assert "2 of 2" not in succeeded("check", model)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("use=yes", "--value use=yes: expected a number, 0 or 1 of a condition"),
+        ("x=1", "--value x=1: expected NAME=..., with a name of use"),
+        ("use=7", "values: got 7 for input 'use', expected one bool"),
+    ],
+)
+def test_values_that_choose_no_branch(tmp_path: Path, option: str, message: str) -> None:
+    assert failed("info", with_branches(tmp_path), "--value", option) == f"dmlcpu: {message}"
+    no_branch = f"--value {option}: no input of the model decides which branch of an If runs"
+    assert failed("info", KEYWORDS, "--value", option) == f"dmlcpu: {no_branch}"
 
 
 def test_info_tells_why_a_node_has_no_kernel(tmp_path: Path) -> None:

@@ -120,8 +120,8 @@ def test_a_session_gives_the_results_of_a_new_one(random_numbers: np.random.Gene
         [ours] = session.run(None, {"x": x})
         [expected] = dmlcpu.InferenceSession(model).run(None, {"x": x})
         np.testing.assert_array_equal(ours, expected)
-    assert session._templates is not None
-    assert sorted(template.uses for template in session._templates._templates) == [3, 8]
+    assert session._variants is not None
+    assert sorted(template.uses for template in session._variants.whole.templates._templates) == [3, 8]
 
 
 def shape_arithmetic() -> bytes:
@@ -187,8 +187,8 @@ def test_unusual_shapes_do_not_end_it() -> None:
     session = dmlcpu.InferenceSession(builder.build())
     for count in (1, 0, 0, *range(2, 30)):
         assert session.run(None, {"x": np.zeros((count, 3), np.float32)})[0].shape == (count, 3)
-    assert session._templates is not None
-    [template] = session._templates._templates
+    assert session._variants is not None
+    [template] = session._variants.whole.templates._templates
     assert template.uses > 10
 
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.failures import one_line
-from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_feeds
-from dmlcpu.cli.options import Isa, Model, Seed, Shapes, Threads
+from dmlcpu.cli.inputs import chosen_values, fixed_shapes, opened_session, random_feeds
+from dmlcpu.cli.options import Isa, Model, Seed, Shapes, Threads, Values
 from dmlcpu.cli.peers import PEERS, Runtime
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.tables import Column, print_table
@@ -56,6 +56,7 @@ def command(
     duration: Annotated[float, typer.Option(help="seconds for each runtime", min=0.0)] = 3.0,
     isa: Isa = "",
     shapes: Shapes = None,
+    values: Values = None,
     seed: Seed = 0,
     json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
 ) -> None:
@@ -64,6 +65,8 @@ def command(
     session = opened_session(model, isa, threads)
     generator = np.random.default_rng(seed)
     feeds = random_feeds(session.get_inputs(), fixed_shapes(session.get_inputs(), shapes, batch), generator)
+    for name, value in chosen_values(session, values).items():
+        feeds[name] = np.full_like(feeds[name], value)
     device = session.device
     ours = Runtime("dmlcpu", dmlcpu.__version__, lambda: session.run(None, feeds))
     expected = ours.run()

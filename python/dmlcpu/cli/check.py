@@ -86,7 +86,9 @@ def command(
         rows = list(progress.track(compared, len(groups), description="operators"))
     names = [value.name for value in session.get_outputs()]
     expected = _session(onnxruntime, loaded.proto).run(names, feeds)
-    providers = _providers(session.partitions({name: array.shape for name, array in feeds.items()}))
+    shapes_of_feeds = {name: array.shape for name, array in feeds.items()}
+    decisions = {name: feeds[name] for name in session.deciding_inputs}
+    providers = _providers(session.partitions(shapes_of_feeds, decisions))
     whole = [
         _Row(name, "the whole model", providers, difference(ours, theirs, name))
         for name, ours, theirs in zip(names, results, expected, strict=True)

@@ -10,8 +10,8 @@ import typer
 
 import dmlcpu
 from dmlcpu.cli.failures import one_line
-from dmlcpu.cli.inputs import chosen_device, fixed_shapes, opened_session
-from dmlcpu.cli.options import Isa, Shapes, Threads
+from dmlcpu.cli.inputs import chosen_device, chosen_values, fixed_shapes, opened_session
+from dmlcpu.cli.options import Isa, Shapes, Threads, Values
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = ["command"]
 def command(
     model: Annotated[Path | None, typer.Argument(help="an ONNX file; none to describe the machine")] = None,
     shapes: Shapes = None,
+    values: Values = None,
     threads: Threads = 0,
     isa: Isa = "",
     plans: Annotated[bool, typer.Option("--plans", help="all that was chosen for each step")] = False,
@@ -37,7 +38,8 @@ def command(
         return
     try:
         session = opened_session(model, isa, threads)
-        partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes))
+        chosen = chosen_values(session, values)
+        partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes), chosen)
         inputs, outputs, device = session.get_inputs(), session.get_outputs(), session.device
     except dmlcpu.MissingRuntimeError as error:
         inputs, outputs, partitions = _planned(model, error)

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.descriptions import NodeArg
     from dmlcpu.onnx.session import InferenceSession
 
-__all__ = ["fixed_shapes", "opened_session", "random_array", "random_feeds", "read_feeds", "require_all"]
+__all__ = [
+    "chosen_values",
+    "fixed_shapes",
+    "opened_session",
+    "random_array",
+    "random_feeds",
+    "read_feeds",
+    "require_all",
+]
 
 _DTYPES = {"float": "float32", "double": "float64"}
 
@@ -67,6 +75,26 @@ def fixed_shapes(inputs: Sequence[NodeArg], given: Sequence[str] | None, batch: 
     if batch != 1 and all(shape[:1] != (batch,) for shape in shapes.values()):
         raise DmlError(f"--batch {batch}: no input of the model has a free first length")
     return shapes
+
+
+def chosen_values(session: InferenceSession, given: Sequence[str] | None) -> dict[str, int]:
+    """Return what ``--value`` says of inputs that decide which branches run.
+
+    Raises:
+        BindingError: It is said of another input.
+        DmlError: An option cannot be read.
+    """
+    inputs = [value for value in session.get_inputs() if value.name in session.deciding_inputs]
+    values = {}
+    for option in given or ():
+        if not inputs:
+            raise BindingError(f"--value {option}: no input of the model decides which branch of an If runs")
+        name, text = _named(option, inputs, "--value")
+        try:
+            values[name] = int(text)
+        except ValueError:
+            raise DmlError(f"--value {option}: expected a number, 0 or 1 of a condition") from None
+    return values
 
 
 def _named(option: str, inputs: Sequence[NodeArg], kind: str) -> tuple[str, str]:

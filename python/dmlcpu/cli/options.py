@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["Files", "Inputs", "Isa", "Mean", "Model", "Scale", "Seed", "Shapes", "Std", "Threads"]
+__all__ = ["Files", "Inputs", "Isa", "Mean", "Model", "Scale", "Seed", "Shapes", "Std", "Threads", "Values"]
 
 Model: TypeAlias = Annotated[Path, typer.Argument(help="an ONNX file", show_default=False)]
 Files: TypeAlias = Annotated[
@@ -19,6 +19,9 @@ Inputs: TypeAlias = Annotated[
 ]
 Shapes: TypeAlias = Annotated[
     list[str] | None, typer.Option("--shape", help="NAME=1,3,224,224, of an input with free lengths; they are 1 else")
+]
+Values: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--value", help="NAME=1, of an input that decides which branch of an If runs")
 ]
 Threads: TypeAlias = Annotated[int, typer.Option(help="threads of a run; by default all processors", min=0, max=1024)]
 Isa: TypeAlias = Annotated[str, typer.Option(help="instruction set; by default the best")]

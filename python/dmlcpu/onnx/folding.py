@@ -25,7 +25,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 
-__all__ = ["Folding", "propagated"]
+__all__ = ["Folding", "is_computed_beforehand", "propagated"]
 
 # Operators that are numpy's in the reference evaluator.
 _ARRAYS: Final = frozenset(
@@ -55,6 +55,11 @@ _GRANTED_TIMES: Final = 16
 _LONGEST_SHAPE: Final = 1 << 10
 
 
+def is_computed_beforehand(operator: str) -> bool:
+    """Return whether nodes of one of ONNX's own operators are computed here, if they are not too large."""
+    return operator in _ARRAYS or operator in _ELEMENTS
+
+
 class Folding:
     """What a plan may still spend on nodes of constants.
 
@@ -72,7 +77,7 @@ class Folding:
         Raises:
             NotNative: There is no telling, or it is too much.
         """
-        if node.domain != "" or node.operator not in _ARRAYS | _ELEMENTS:
+        if node.domain != "" or not is_computed_beforehand(node.operator):
             raise NotNative("no operator that is computed beforehand")
         if (with_shapes := computed_with_shapes(node, inputs)) is not None:
             return [with_shapes]

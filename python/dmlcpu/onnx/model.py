@@ -13,6 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.branches import Branches
 from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data
@@ -51,6 +52,7 @@ class Model:
         outputs: What a run returns.
         nodes: In an order in which they can run.
         constants: The initializers, by name.
+        branches: Of its If nodes, as far as they have been read.
     """
 
     proto: onnx.ModelProto
@@ -58,6 +60,7 @@ class Model:
     outputs: tuple[ValueInfo, ...]
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array] = field(repr=False)
+    branches: Branches = field(repr=False)
 
 
 def load_model(model: str | PathLike[str] | bytes, with_weights: bool = True) -> Model:
@@ -108,7 +111,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weigh
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
     outputs = tuple(_output_info(value) for value in proto.graph.output)
     nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, [value.name for value in outputs])
-    return Model(proto, inputs, outputs, nodes, constants)
+    return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes))
 
 
 def _output_info(value: onnx.ValueInfoProto) -> ValueInfo:

@@ -203,7 +203,16 @@ def _captured(graph: onnx.GraphProto) -> Iterator[str]:
     yield from (value.name for value in graph.output if value.name not in inside)
 
 
+# Parts of the names of quantized operators, and of those that lead to codes or from them.
+_QUANTIZED: Final = ("Quantize", "QLinear", "QGemm", "QAttention", "Integer")
+
+
 def has_quantized_nodes(nodes: Iterable[Node]) -> bool:
-    """Return whether some node is a quantized operator, or leads to codes or from them."""
-    words = ("Quantize", "QLinear", "QGemm", "QAttention", "Integer")
-    return any(word in node.operator for node in nodes for word in words)
+    """Return whether some node, or one within it, is a quantized operator, or leads to codes or from them."""
+    return any(_is_quantized(node.proto) for node in nodes)
+
+
+def _is_quantized(node: onnx.NodeProto) -> bool:
+    if any(word in node.op_type for word in _QUANTIZED):
+        return True
+    return any(_is_quantized(inner) for graph in graphs_within(node.attribute) for inner in graph.node)

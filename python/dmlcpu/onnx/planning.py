@@ -7,6 +7,8 @@ array.
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Final
@@ -18,6 +20,7 @@ from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType, extracted, lacking
 from dmlcpu.onnx.folding import Folding, propagated
@@ -122,7 +125,7 @@ class _Planner:
         foreign: Collection[str],
     ) -> None:
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
-        self._writers = {name: node.name for node in model.nodes for name in node.outputs}
+        self._writers: dict[str, str] = {}
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
         self._native_nodes: list[list[Node]] = [[]]
         self._foreign: list[ForeignPart | None] = []  # after each native graph
@@ -130,9 +133,7 @@ class _Planner:
         for value in model.inputs:
             self._values[value.name] = Tensor(-1, -1, value.name, *arrays[value.name])
         self._readers: dict[str, int] = {}
-        for node in model.nodes:
-            for name in node.reads:
-                self._readers[name] = self._readers.get(name, 0) + 1
+        self._meet(model.nodes)
         for output in model.outputs:
             self._readers[output.name] = self._readers.get(output.name, 0) + 1
         self._lowering = Lowering(device, self._readers)
@@ -185,11 +186,23 @@ class _Planner:
             self._lowering.exports.setdefault(tensor.partition, {})[tensor.name] = tensor
         return tensor.name
 
+    def _meet(self, nodes: Sequence[Node]) -> None:
+        """Take note of who writes values, and of how many nodes read them."""
+        for node in nodes:
+            self._writers.update((name, node.name) for name in node.outputs)
+            for name in node.reads:
+                self._readers[name] = self._readers.get(name, 0) + 1
+
     def _lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
         """Lower what can be lowered; return the others, and why, of those whose inputs are all there."""
         rest: list[Node] = []
         reasons: dict[str, str] = {}
-        for node in nodes:
+        waiting = deque(nodes)
+        while waiting:
+            node = waiting.popleft()
+            if (node.domain, node.operator) == ("", "If") and (branch := self._branch(node)) is not None:
+                waiting.extendleft(reversed(branch))
+                continue
             if not all(map(self._values.__contains__, node.reads)):
                 rest.append(node)
                 continue
@@ -205,6 +218,18 @@ class _Planner:
             self._values.update(zip(filter(None, node.outputs), results, strict=False))
             self._native_nodes[-1].append(node)
         return rest, reasons
+
+    def _branch(self, node: Node) -> Sequence[Node] | None:
+        """Return the nodes that an If stands for; None if its condition is not known."""
+        condition = self._values.get(node.inputs[0]) if node.inputs else None
+        if not isinstance(condition, Constant) or condition.dtype != np.bool_ or math.prod(condition.shape) != 1:
+            return None
+        branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
+        for name in node.reads:  # those of the branch do, in its place
+            self._readers[name] -= 1
+        self._meet(branch.nodes)
+        self._values.update((name, Constant(array)) for name, array in branch.constants.items())
+        return branch.nodes
 
     def _results(self, node: Node) -> Sequence[Value]:
         inputs = [self._values[name] if name else None for name in node.inputs]
@@ -356,6 +381,10 @@ class _Planner:
         for number, tensor in enumerate(exports):
             graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
         return graph.reaching(graph.outputs)[0], exports
+
+
+def _is_true(condition: Array) -> bool:
+    return bool(condition.reshape(()))
 
 
 def _type_of(number: Any) -> np.dtype[Any] | None:

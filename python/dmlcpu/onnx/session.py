@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fspath
 from threading import Lock
@@ -21,7 +21,7 @@ from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata
 from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import checked_feeds, conflicting_lengths, is_fixed, output_indices
-from dmlcpu.onnx.model import Model, load_model
+from dmlcpu.onnx.model import ValueInfo, load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
@@ -31,8 +31,8 @@ from dmlcpu.onnx.options import (
 )
 from dmlcpu.onnx.plan_cache import PlanCache, PlanKey
 from dmlcpu.onnx.planning import make_plan
-from dmlcpu.onnx.templates import Templates
 from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.variants import Variant, Variants
 
 __all__ = ["InferenceSession"]
 
@@ -54,8 +54,8 @@ class InferenceSession:
     Raises:
         InvalidModelError: It is no ONNX model, or one whose parts do not fit together.
         TypeError: The options are none.
-        DmlError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes are free,
-            and so is what is wrong with nodes (InvalidModelError).
+        DmlError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes are free, or
+            an input decides which branch of an If runs, and so is what is wrong with nodes (InvalidModelError).
         OSError: The file cannot be read.
     """
 
@@ -76,15 +76,15 @@ class InferenceSession:
         model = load_model(self._source, with_weights=False)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
         self._names = [output.name for output in model.outputs]
-        self._model: Model | None = model
-        self._templates: Templates | None = Templates(model, self._device)
+        variants = Variants(model, self._device)
+        self._variants: Variants | None = variants
         self._plans = PlanCache()
         self._latest: CompiledGraph | None = None  # of the plan that ran last
         self._begin_process()
         _sessions.add(self)
-        self._fixed = all(is_fixed(value.shape) for value in self._inputs)
-        if self._fixed and not self._plan(self._arrays_of_the_model()).plan.unknown:
-            self._model = self._templates = None  # the one plan has what it needs
+        self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not variants.deciding
+        if self._fixed and not self._plan(variants.whole, _arrays(self._inputs, {})).plan.unknown:
+            self._variants = None  # the one plan has what it needs
 
     def _begin_process(self) -> None:
         """Take locks and threads of this process's own."""
@@ -134,6 +134,14 @@ class InferenceSession:
         """Where native graphs run."""
         return self._device
 
+    @property
+    def deciding_inputs(self) -> tuple[str, ...]:
+        """Names of the inputs of one element that decide which branches of If nodes run.
+
+        A model has a plan of its own for each of their values, up to a number of these.
+        """
+        return () if self._variants is None else self._variants.deciding
+
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Array]:
@@ -161,7 +169,7 @@ class InferenceSession:
         feeds = checked_feeds(self._inputs, self._read_constants, input_feed)
         indices = output_indices(self._names, output_names)
         plan, values = self._run(feeds)
-        self._latest = plan.graph
+        self._latest = plan.graph  # None where an input decides on branches: it is fed, and no graph's
         return plan.outputs(values, feeds, indices)
 
     def _chosen(self, outputs: list[Array], output_names: Sequence[str] | None) -> list[Array]:
@@ -193,20 +201,32 @@ class InferenceSession:
 
         return self._executor.submit(work)
 
-    def partitions(self, shapes: Mapping[str, Sequence[int]] | None = None) -> list[Partition]:
+    def partitions(
+        self, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
+    ) -> list[Partition]:
         """Return who runs which nodes.
 
         Args:
             shapes: Of inputs whose shapes the model leaves free; by default free lengths are 1.
+            values: Of ``deciding_inputs``; by default 0.
 
         Raises:
             BindingError: The model says otherwise of an input, or has none of a name.
         """
-        executable = self._plan(self._arrays_of_the_model(shapes))
+        executable = self._planned(shapes or {}, values or {})
         return [
             partition_of(provider, part)
             for provider, part in zip(executable.providers, executable.plan.parts, strict=True)
         ]
+
+    def _planned(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> ExecutablePlan:
+        _check_names("shapes", shapes, [value.name for value in self._inputs])
+        deciding = self.deciding_inputs
+        _check_names("values", values, deciding)
+        given = {value.name: _filled(value, values) for value in self._inputs if value.name in deciding}
+        variant = self._variant(given)
+        inputs = self._inputs if variant is None else variant.model.inputs
+        return self._plan(variant, _arrays(inputs, shapes))
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -226,13 +246,15 @@ class InferenceSession:
     def _run(
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
     ) -> tuple[ExecutablePlan, dict[str, Array]]:
-        arrays = {value.name: (value.dtype, feeds[value.name].shape) for value in self._inputs}
+        variant = self._variant(feeds)
+        inputs = self._inputs if variant is None else variant.model.inputs
+        arrays = {value.name: (value.dtype, feeds[value.name].shape) for value in inputs}
         try:
-            plan = self._plan(arrays)
+            plan = self._plan(variant, arrays)
             values = plan.run(feeds, profile)
             while plan.plan.unknown:
                 arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-                plan = self._plan(arrays)
+                plan = self._plan(variant, arrays)
                 values = plan.run(values, profile, resumed=True)
         except InvalidModelError as error:
             conflict = conflicting_lengths(self._inputs, {name: feed.shape for name, feed in feeds.items()})
@@ -241,46 +263,38 @@ class InferenceSession:
             raise BindingError(f"{conflict}: {error}") from None
         return plan, values
 
-    def _plan(self, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
-        key = tuple(arrays.items())
-        return self._plans.used(self._plans.get(key) or self._made_plan(key, arrays))
+    def _variant(self, feeds: Mapping[str, Array]) -> Variant | None:
+        """Return the model where inputs that decide are as they are fed; None of a model that has its one plan."""
+        variants = self._variants
+        if variants is None or not variants.deciding:
+            return None if variants is None else variants.whole
+        with self._lock:
+            return variants.of(feeds)
 
-    def _made_plan(self, key: PlanKey, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+    def _plan(self, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+        key = (() if variant is None else variant.values, *arrays.items())
+        return self._plans.used(self._plans.get(key) or self._made_plan(key, variant, arrays))
+
+    def _made_plan(self, key: PlanKey, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         with self._lock:
             if key not in self._plans:
-                # Of a model without free shapes there is one key.
-                assert self._model is not None
-                assert self._templates is not None
+                assert variant is not None  # of a model without free shapes there is one key
                 # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
                 shared = None if self._fixed and not self._plans else self._shared
                 # Shapes that a run tells are of values that are no inputs.
-                plan = self._templates.plan(arrays, shared) if len(arrays) == len(self._inputs) else None
+                is_first = len(arrays) == len(variant.model.inputs)
+                plan = variant.templates.plan(arrays, shared) if is_first else None
                 if plan is None:
-                    plan = make_plan(self._model, arrays, self._device, shared)
+                    plan = make_plan(variant.model, arrays, self._device, shared)
                 executable = ExecutablePlan(plan, arrays, self._device.num_threads)
                 self._plans.keep(key, executable)
             return self._plans[key]
 
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""
-        model = self._model
-        return (load_model(self._source, with_weights=False) if model is None else model).constants
-
-    def _arrays_of_the_model(self, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, ArrayType]:
-        arrays = {}
-        for name in shapes or {}:
-            if name not in (names := [value.name for value in self._inputs]):
-                raise BindingError(f"shapes: got input {name!r}, expected one of {', '.join(names)}", name)
-        for value in self._inputs:
-            free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
-            shape = tuple((shapes or {}).get(value.name, free))
-            said = shape if value.shape is None else value.shape
-            if len(shape) != len(said) or any(
-                isinstance(length, int) and length != given for length, given in zip(said, shape, strict=True)
-            ):
-                raise BindingError(f"input {value.name!r}: got shape {shape}, expected {said}", value.name)
-            arrays[value.name] = (value.dtype, shape)
-        return arrays
+        variants = self._variants
+        model = load_model(self._source, with_weights=False) if variants is None else variants.whole.model
+        return model.constants
 
 
 _sessions: WeakSet[InferenceSession] = WeakSet()
@@ -294,6 +308,36 @@ def _begin_process() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_process)
+
+
+def _check_names(argument: str, given: Iterable[str], expected: Collection[str]) -> None:
+    for name in given:
+        if name not in expected:
+            raise BindingError(f"{argument}: got input {name!r}, expected one of {', '.join(expected) or 'none'}", name)
+
+
+def _filled(value: ValueInfo, values: Mapping[str, Any]) -> Array:
+    """Return an input of one element with its value, by default 0."""
+    given = np.asarray(values.get(value.name, 0))
+    if given.size != 1 or given.astype(value.dtype).item() != given.item():
+        got = repr(given.item()) if given.size == 1 else f"{given.dtype} of shape {given.shape}"
+        raise BindingError(f"values: got {got} for input {value.name!r}, expected one {value.dtype}", value.name)
+    return given.astype(value.dtype).reshape([1] * len(value.shape or ()))
+
+
+def _arrays(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> dict[str, ArrayType]:
+    """Return types and shapes of inputs, where the model leaves these free the given ones, or lengths of 1."""
+    arrays = {}
+    for value in inputs:
+        free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
+        shape = tuple(shapes.get(value.name, free))
+        said = shape if value.shape is None else value.shape
+        if len(shape) != len(said) or any(
+            isinstance(length, int) and length != given for length, given in zip(said, shape, strict=True)
+        ):
+            raise BindingError(f"input {value.name!r}: got shape {shape}, expected {said}", value.name)
+        arrays[value.name] = (value.dtype, shape)
+    return arrays
 
 
 def _checked_source(source: Any) -> str | bytes:

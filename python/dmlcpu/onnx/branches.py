@@ -1,0 +1,129 @@
+"""The branches of If nodes, as nodes in the place of the If.
+
+Which branch runs is often known when a model is planned, since the condition follows from shapes, or from what an input
+of one element is. Then the nodes of that branch are nodes of the model like any others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import onnx
+
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.nodes import Node, graphs_within, node_of, ordered
+from dmlcpu.onnx.tensor_protos import constant_of
+from dmlcpu.onnx.values import Array
+
+__all__ = ["Branch", "Branches"]
+
+_NAMES: Final[Mapping[bool, str]] = {True: "then_branch", False: "else_branch"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Branch:
+    """What an If node stands for, once its condition is known.
+
+    Attributes:
+        nodes: In an order in which they can run. They write the If's outputs; the names of all that is between are
+            nothing else's.
+        constants: The initializers, by name.
+    """
+
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+
+
+class Branches:
+    """The branches of a model's If nodes, and of those within them; each is read when it is first asked for.
+
+    Args:
+        versions: Of the operators that the model imports, by domain.
+        nodes: The model's own.
+    """
+
+    def __init__(self, versions: Mapping[str, int], nodes: Iterable[Node]) -> None:
+        self._versions = versions
+        self._nodes: set[str] = set()
+        self._values: set[str] = set()
+        for node in nodes:
+            self._nodes.add(node.name)
+            self._values.update(node.reads, node.outputs)
+        self._read: dict[tuple[str, bool], Branch] = {}
+
+    def of(self, node: Node, condition: bool) -> Branch:
+        """Return the branch that runs.
+
+        Args:
+            node: An If.
+            condition: Which way it goes.
+
+        Raises:
+            InvalidModelError: The branch is none, or its nodes do not fit together.
+        """
+        key = node.name, condition
+        if key not in self._read:
+            self._read[key] = self._branch(node, condition)
+        return self._read[key]
+
+    def _branch(self, node: Node, condition: bool) -> Branch:
+        graph = node.attributes.get(_NAMES[condition])
+        if not isinstance(graph, onnx.GraphProto) or graph.input or graph.sparse_initializer:
+            raise InvalidModelError(f"node {node}: it has no {_NAMES[condition]} that can run")
+        if len(graph.output) != len(node.outputs):
+            wrong = f"its {_NAMES[condition]} has {len(graph.output)} outputs, and it has {len(node.outputs)}"
+            raise InvalidModelError(f"node {node}: {wrong}")
+        written = {name for inner in graph.node for name in inner.output if name}
+        results = _results(graph, node.outputs, written)
+        initializers = {tensor.name: constant_of(tensor) for tensor in graph.initializer}
+        names = {name: results.get(name) or self._own_name(node, name) for name in (*written, *initializers)}
+        protos = [_renamed(inner, names) for inner in graph.node]
+        for output, name in zip(graph.output, node.outputs, strict=True):
+            if name and results.get(output.name) != name:  # a value from outside, an initializer, or one written before
+                protos.append(onnx.helper.make_node("Identity", [names.get(output.name, output.name)], [name]))
+        for index, proto in enumerate(protos):
+            proto.name = f"{node.name}/{proto.name or f'{proto.op_type}_{index}'}"
+        nodes = [node_of(index, proto, self._versions, self._nodes) for index, proto in enumerate(protos)]
+        constants = {names[name]: array for name, array in initializers.items()}
+        return Branch(ordered(nodes, {*node.reads, *constants}, filter(None, node.outputs)), constants)
+
+    def _own_name(self, node: Node, name: str) -> str:
+        own = f"{node.name}/{name}"
+        while own in self._values:
+            own += "'"
+        self._values.add(own)
+        return own
+
+
+def _results(graph: onnx.GraphProto, outputs: Sequence[str], written: set[str]) -> dict[str, str]:
+    """Return the names that an If's outputs have in its branch, where nodes of the branch write them."""
+    results: dict[str, str] = {}
+    for output, name in zip(graph.output, outputs, strict=True):
+        if name and output.name in written:
+            results.setdefault(output.name, name)
+    return results
+
+
+def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
+    """Return a node whose values, and those that graphs within it take from outside, have other names."""
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    _rename(copy, names)
+    return copy
+
+
+def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+    for values in (node.input, node.output):
+        for index, name in enumerate(values):
+            if name in names:
+                values[index] = names[name]
+    for graph in graphs_within(node.attribute):
+        own = {value.name for value in (*graph.input, *graph.initializer)}
+        own.update(name for inner in graph.node for name in inner.output)
+        outer = {name: new for name, new in names.items() if name not in own}
+        for inner in graph.node:
+            _rename(inner, outer)
+        for output in graph.output:
+            output.name = outer.get(output.name, output.name)

@@ -1,0 +1,68 @@
+"""Inputs of one element that decide which branch of an If runs, such as whether there is a past."""
+
+from __future__ import annotations
+
+import math
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import onnx
+
+from dmlcpu.onnx.folding import is_computed_beforehand
+from dmlcpu.onnx.model import Model, ValueInfo
+from dmlcpu.onnx.nodes import graphs_within
+
+__all__ = ["deciding_inputs"]
+
+# A condition that follows from more inputs is taken for one that follows from what a run computes.
+_MOST_SOURCES: Final = 4
+_Sources = frozenset[str] | None
+"""The inputs of one element that a value follows from, with constants and shapes; None if from more than these."""
+_OF_SHAPES: Final = frozenset({"Shape", "Size"})
+
+
+def deciding_inputs(model: Model) -> tuple[str, ...]:
+    """Return the inputs that conditions of If nodes follow from, where nothing else that a run is fed counts."""
+    sources: dict[str, _Sources] = dict.fromkeys(model.constants, frozenset())
+    sources.update((value.name, frozenset({value.name}) if _may_decide(value) else None) for value in model.inputs)
+    found: set[str] = set()
+    _follow((node.proto for node in model.nodes), ChainMap(sources), found)
+    return tuple(value.name for value in model.inputs if value.name in found)
+
+
+def _may_decide(value: ValueInfo) -> bool:
+    if value.dtype.kind not in "biu" or value.shape is None:
+        return False
+    return math.prod(length if isinstance(length, int) else 0 for length in value.shape) == 1
+
+
+def _follow(nodes: Iterable[onnx.NodeProto], sources: ChainMap[str, _Sources], found: set[str]) -> None:
+    """Find out what the values that nodes write follow from, and add what conditions among them do."""
+    for node in nodes:
+        of_node = _sources_of(node, sources)
+        sources.update((name, of_node) for name in node.output)
+        if node.op_type != "If" or node.domain not in ("", "ai.onnx"):
+            continue
+        found |= sources.get(node.input[0] if node.input else "") or frozenset()
+        for graph in graphs_within(node.attribute):
+            constants: dict[str, _Sources] = dict.fromkeys((tensor.name for tensor in graph.initializer), frozenset())
+            _follow(graph.node, sources.new_child(constants), found)
+
+
+def _sources_of(node: onnx.NodeProto, sources: Mapping[str, _Sources]) -> _Sources:
+    if node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type in _OF_SHAPES:
+        return frozenset()
+    if not is_computed_beforehand(node.op_type):
+        return None
+    union: frozenset[str] = frozenset()
+    for name in filter(None, node.input):
+        of_input = sources.get(name)
+        if of_input is None:
+            return None
+        union |= of_input
+        if len(union) > _MOST_SOURCES:
+            return None
+    return union
