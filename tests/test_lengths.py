@@ -74,6 +74,57 @@ def test_a_length_computed_twice_is_one() -> None:
     assert (length + 1).place != (1 + length).place
 
 
+@given(st.lists(st.tuples(lengths, lengths, lengths), min_size=2, max_size=8))
+def test_what_depends_on_a_length_that_changed_is_computed_again(given_lengths: list[tuple[int, ...]]) -> None:
+    """One time after the other, from whatever came before, of which some is another record's."""
+    record = Record()
+    a, b, c = map(record.free, given_lengths[0])
+
+    def computed(a: int, b: int, c: int) -> list[int]:
+        return [a + 1, a * b, (a * b) // 3 + c, length_by(max, a, b, c), c - 4]
+
+    results = computed(a, b, c)
+    decisions = [a < 30, a + b < 60, bool((b + c) % 7), c != 13]
+    for given_now in given_lengths:
+        now = [given_now[0] < 30, given_now[0] + given_now[1] < 60, bool(sum(given_now[1:]) % 7), given_now[2] != 13]
+        replay = record.again(given_now)
+        assert (replay is not None) == (now == decisions)
+        if replay is not None:
+            assert [replay.of(result) for result in results] == computed(*given_now)
+
+
+def test_what_is_recorded_after_a_replay_is_computed_as_well() -> None:
+    record = Record()
+    a, b = record.free(2), record.free(3)
+    assert record.again([5, 3]) is not None
+    later: Any = derived(operator.mul, a, b)
+    for lengths_now in ([5, 3], [5, 4], [2, 4]):
+        replay = record.again(lengths_now)
+        assert replay is not None
+        assert replay.of(later) == math.prod(lengths_now)
+
+
+def test_what_is_not_needed_is_forgotten_and_decisions_are_not() -> None:
+    record, calls = Record(), []
+
+    def counted(length: int) -> int:
+        calls.append(length)
+        return length + 1
+
+    a, b = record.free(2), record.free(3)
+    needed, other = derived(counted, a), derived(counted, b)
+    assert decided_by(operator.lt, derived(counted, other), 9)
+    derived(counted, needed)
+    record.keep([needed])
+    calls.clear()
+    replay = record.again([4, 3])
+    assert replay is not None
+    assert (replay.of(needed), calls) == (5, [4])
+    assert record.again([4, 6]) is not None
+    assert calls == [4, 6, 7]
+    assert record.again([4, 7]) is None
+
+
 def test_what_a_function_makes_is_derived() -> None:
     record = Record()
     indices = derived(np.arange, record.free(3))

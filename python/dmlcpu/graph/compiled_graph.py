@@ -61,7 +61,7 @@ class CompiledGraph(CompiledOperator):
             predecessor: One that the same graph became for other lengths; what is the same is taken from there.
         """
         self._device, self._shared = device, shared
-        bound = [v for v, kind in enumerate(graph.kinds) if kind is ValueKind.INPUT or kind is ValueKind.OUTPUT]
+        bound = graph.bound()
         constants = graph.arrays()
         later = [value for value, array in constants.items() if array is None]
         tensors = tuple(

@@ -17,7 +17,7 @@ then one for this value alone. So whatever is done with a length, the worst is a
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -34,6 +34,7 @@ __all__ = [
     "broadcast_shapes",
     "decided_by",
     "derived",
+    "derived_among",
     "is_free",
     "length_by",
 ]
@@ -183,6 +184,10 @@ def _plain(number: Any) -> Any:
     return int(number) if isinstance(number, np.integer) else number
 
 
+# Of free lengths that change together: those of a text's next token, of another batch, of another text.
+_MOST_SETS: Final = 8
+
+
 class Record:
     """What is computed of free lengths and decided by them.
 
@@ -195,6 +200,8 @@ class Record:
         self._free: list[int] = []
         self._operations: list[_Operation] = []
         self._places: dict[tuple[Any, ...], int] = {}
+        self._latest = self.values  # of the lengths that everything was computed for last, all decided as here
+        self._following: dict[frozenset[int], Sequence[_Operation]] = {}  # operations by the free places they depend on
 
     def free(self, value: int) -> int:
         """Return a length that may be another when the record is computed again."""
@@ -226,6 +233,8 @@ class Record:
         if known is None:
             value = function(*[self.values[place] for place in places])
             known = self._places[key] = len(self.values)
+            self._latest = self.values
+            self._following.clear()
             self.values.append(value)
             left, right = places if len(places) == 2 else (None, places)
             self._operations.append((known, function, left, right, value if decides else None))
@@ -243,17 +252,29 @@ class Record:
             self.values.append(argument)
         return self._places[argument,]
 
+    def keep(self, needed: Iterable[Derived]) -> None:
+        """Forget what neither decides nor leads to these values; nothing is recorded any more."""
+        places = {value.place for value in needed}
+        kept: list[_Operation] = []
+        for operation in reversed(self._operations):
+            place, _, left, right, decision = operation
+            if decision is not None or place in places:
+                kept.append(operation)
+                places.update(right if left is None else (left, right))
+        self._operations = kept[::-1]
+
     def again(self, free: Sequence[int]) -> Replay | None:
         """Compute everything again for other free lengths; None where something is decided otherwise.
 
         Args:
             free: In the order in which they were made.
         """
-        values = [*self.values]
+        values = [*self._latest]
+        changed = frozenset(place for place, value in zip(self._free, free, strict=True) if values[place] != value)
         for place, value in zip(self._free, free, strict=True):
             values[place] = value
         try:
-            for place, function, left, right, decision in self._operations:
+            for place, function, left, right, decision in self._operations_on(changed):
                 if left is not None:
                     value = function(values[left], values[right])
                 else:
@@ -265,7 +286,24 @@ class Record:
         except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError):
             # Of lengths that a function does not take.
             return None
+        self._latest = values
         return Replay(values)
+
+    def _operations_on(self, changed: frozenset[int]) -> Sequence[_Operation]:
+        """Return what depends on some free lengths; the rest comes to what it came to with the others of the latest."""
+        operations = self._following.get(changed)
+        if operations is None:
+            places = set(changed)
+            operations = []
+            for operation in self._operations:
+                place, _, left, right, _ = operation
+                if not places.isdisjoint(right if left is None else (left, right)):
+                    places.add(place)
+                    operations.append(operation)
+            if len(self._following) == _MOST_SETS:
+                self._following.clear()
+            self._following[changed] = operations
+        return operations
 
 
 class Replay:
@@ -294,6 +332,13 @@ class FreeDesc:
 def is_free(shape: Iterable[Any]) -> bool:
     """Return whether a length among others is known only later."""
     return Length in map(type, shape)
+
+
+def derived_among(entries: Iterable[Any] | Derived) -> Iterator[Derived]:
+    """Yield what is known only later: entries, or all of them together."""
+    yield from (
+        entry for entry in ([entries] if isinstance(entries, Derived) else entries) if isinstance(entry, Derived)
+    )
 
 
 def derived(function: Callable[..., Any], *arguments: Any) -> Any:

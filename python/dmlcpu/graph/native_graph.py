@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.enums import TensorDataType
-from dmlcpu.graph.lengths import Derived, FreeDesc, Replay, is_free
+from dmlcpu.graph.lengths import Derived, FreeDesc, Replay, derived_among, is_free
 from dmlcpu.tensor import TensorDesc, data_type_of
 
 __all__ = ["Attributes", "NativeGraph", "ValueKind"]
@@ -80,6 +80,7 @@ class NativeGraph:
         self._free: _FreeParts | None = None
         self._first: _core.Graph | None = None  # what the native module has of it, for some lengths
         self._changes: _Changes | None = None  # of what ``at`` returned
+        self._bound: list[int] | None = None  # of what ``at`` is called on
 
     def copy(self) -> NativeGraph:
         """Return a graph that goes on from here by itself."""
@@ -208,7 +209,8 @@ class NativeGraph:
     def at(self, replay: Replay) -> NativeGraph:
         """Return the graph for the lengths that a replay tells: all of them are known there.
 
-        Once it has been called nothing is added any more: what is the same for all lengths is not looked at again.
+        Once it, or ``derived``, has been called nothing is added any more: what is the same for all lengths is not
+        looked at again.
         """
         free = self._free = self._free or self._free_parts()
         graph = self.copy()
@@ -227,6 +229,14 @@ class NativeGraph:
             attributes[place] = {**node.attributes, **{name: _known(entry, replay) for name, entry in entries.items()}}
             graph._nodes[place] = node._replace(attributes=attributes[place])
         return graph
+
+    def derived(self) -> Iterator[Derived]:
+        """Yield what ``at`` asks a replay for."""
+        free = self._free = self._free or self._free_parts()
+        yield from (array for _, array in free.constants)
+        entries = [entry for _, named in free.nodes for entry in named.values()]
+        for group in (*(desc.sizes for _, desc in free.descs), *entries):
+            yield from derived_among(group)
 
     def _free_parts(self) -> _FreeParts:
         free_attributes = [
@@ -252,6 +262,14 @@ class NativeGraph:
         if changes is not None:
             changes.origin._first = native
         return native
+
+    def bound(self) -> list[int]:
+        """Return the values that are bound at each dispatch."""
+        if self._changes is None:
+            return [v for v, kind in enumerate(self.kinds) if kind is ValueKind.INPUT or kind is ValueKind.OUTPUT]
+        origin = self._changes.origin
+        bound = origin._bound = origin._bound or origin.bound()
+        return bound
 
     def arrays(self) -> dict[int, _Array | None]:
         """Return the constants, all of which are known; None for those that are given later, under their names."""

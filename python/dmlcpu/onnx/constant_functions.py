@@ -132,6 +132,19 @@ def _gather_elements(node: Node, arrays: Sequence[Array]) -> Array | None:
     return np.take_along_axis(part, indices, axis)
 
 
+def _scatter_nd(node: Node, arrays: Sequence[Array]) -> Array | None:
+    array, indices, updates = arrays
+    depth = indices.shape[-1]
+    shape = (*indices.shape[:-1], *array.shape[depth:])
+    if node.attributes.get("reduction", b"none") != b"none" or updates.shape != shape or indices.dtype.kind != "i":
+        return None
+    if updates.dtype != array.dtype or not all(map(_is_small, (array.shape, indices.shape, shape))):
+        return None
+    written: Array = array.copy()
+    written[tuple(np.moveaxis(indices, -1, 0))] = updates  # of an index that is there twice the last one counts
+    return written
+
+
 def _range(node: Node, arrays: Sequence[Array]) -> Array | None:
     start, end, step = (array.item() for array in arrays)
     if arrays[0].dtype.kind != "i" or len({array.dtype for array in arrays}) != 1:
@@ -186,19 +199,15 @@ def _of_two(function: Callable[..., Array], kinds: str) -> _Function:
     return compute
 
 
-def _of_one(function: Callable[..., Array]) -> _Function:
-    """Return a function of floats."""
+def _of_one(function: Callable[..., Array], kinds: str = "f") -> _Function:
+    """Return a function of floats, or of arrays of other kinds."""
 
     def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
         [array] = arrays
-        return function(array) if array.dtype in _FLOATS and array.size <= _MOST_ELEMENTS else None
+        is_taken = array.dtype.kind in kinds and (array.dtype.kind != "f" or array.dtype in _FLOATS)
+        return function(array) if is_taken and array.size <= _MOST_ELEMENTS else None
 
     return compute
-
-
-def _not(node: Node, arrays: Sequence[Array]) -> Array | None:
-    [array] = arrays
-    return np.logical_not(array) if array.dtype == np.bool_ and array.size <= _MOST_ELEMENTS else None
 
 
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
@@ -211,6 +220,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "Slice": _slice,
     "Gather": _gather,
     "GatherElements": _gather_elements,
+    "ScatterND": _scatter_nd,
     "Range": _range,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,
@@ -231,7 +241,9 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "And": _of_two(np.logical_and, "b"),
     "Or": _of_two(np.logical_or, "b"),
     "Xor": _of_two(np.logical_xor, "b"),
-    "Not": _not,
+    "Not": _of_one(np.logical_not, "b"),
+    "Neg": _of_one(np.negative, "if"),
+    "Abs": _of_one(np.abs, "iuf"),
     "Sqrt": _of_one(np.sqrt),
     "Exp": _of_one(np.exp),
     "Log": _of_one(np.log),

@@ -8,6 +8,7 @@ gives the very graph that the rules would give.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.lengths import Record, Replay
+from dmlcpu.graph.lengths import Record, Replay, derived_among
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Model, ValueInfo
@@ -66,7 +67,10 @@ class PlanTemplate:
             whole = lowered_whole(model, free, device)
         except (AssertionError, *MALFORMED):
             return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
-        return None if whole is None else cls(record, shapes, whole)
+        if whole is None:
+            return None
+        record.keep(chain(whole.graph.derived(), *(derived_among(tensor.shape) for tensor in whole.exports)))
+        return cls(record, shapes, whole)
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
         """Compute lengths again for other shapes of the inputs; None if the rules would decide otherwise."""
