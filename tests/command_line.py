@@ -118,7 +118,7 @@ def partly_quantized(path: Path) -> Path:
 
 def in_floats(path: Path) -> Path:
     """A model of ten nodes in floating point."""
-    nodes = [helper.make_node("Sin", [f"v{index}"], [f"v{index + 1}"], f"sin{index}") for index in range(10)]
+    nodes = [helper.make_node("Tan", [f"v{index}"], [f"v{index + 1}"], f"tan{index}") for index in range(10)]
     return saved(
         made_model(nodes, {"v0": (TensorProto.FLOAT, [4])}, {"v10": (TensorProto.FLOAT, [4])}), path / "floats.onnx"
     )

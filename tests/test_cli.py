@@ -178,7 +178,7 @@ def test_a_model_in_floats_without_onnxruntime(tmp_path: Path, monkeypatch: pyte
     model = in_floats(tmp_path)
     message = (
         "the model has no quantized nodes: nodes have no kernel, and onnxruntime, which could run them, is not "
-        "installed (pip install onnxruntime): Sin (sin0): "
+        "installed (pip install onnxruntime): Tan (tan0): "
     )
     with pytest.raises(dmlcpu.DmlError) as raised:
         dmlcpu.InferenceSession(model)

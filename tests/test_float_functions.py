@@ -25,7 +25,7 @@ from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 Devices = Mapping[str, dmlcpu.Device]
 Tensors = dict[str, "StridedTensor | None"]
 
-SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION, LOGARITHM = 1, 2, 3, 6, 13
+SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION, LOGARITHM, SINE, COSINE = 1, 2, 3, 6, 13, 19, 20
 
 
 def bits_of(value: float) -> int:
@@ -82,6 +82,8 @@ def test_unary_of_all_magnitudes(devices: Devices, random_numbers: np.random.Gen
     anything = random_numbers.integers(0, 2**32, 100_001, np.uint32).view(np.float32)
     near = random_numbers.uniform(-110, 110, 30_000).astype(np.float32)
     edges = np.float32([0.625, 0.9375, 4, 88.72284, 87.33655, 89, 103.97208, 104, 0, 1, 0.5, 1.5, 2.5, 2**22, 2**23])
+    # Where quarter turns begin and end, and where angles are reduced otherwise.
+    edges = np.append(edges, np.float32([*np.arange(1, 12) * np.pi / 4, 2**17, 2**18, 3.4e38, 1e-45]))
     steps = (edges.view(np.uint32)[:, None] + np.arange(-20, 21, dtype=np.int64)).astype(np.uint32).view(np.float32)
     x = packed(np.concatenate([anything, near, steps.reshape(-1), -steps.reshape(-1)]))
     assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), function)
@@ -119,6 +121,12 @@ def exact_sigmoid(x: float) -> float:
         (SIGMOID, exact_sigmoid, 104, 2.5),
         (TANH, math.tanh, 12, 1.5),
         (ERROR_FUNCTION, math.erf, 5, 1.25),
+        (SINE, math.sin, 7, 1.6),
+        (COSINE, math.cos, 7, 1.6),
+        (SINE, math.sin, 2.0**17, 1.6),
+        (COSINE, math.cos, 2.0**17, 1.6),
+        (SINE, math.sin, 3e38, 1.6),
+        (COSINE, math.cos, 3e38, 1.6),
     ],
 )
 def test_transcendentals_are_accurate(

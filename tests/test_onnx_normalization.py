@@ -211,6 +211,17 @@ def test_logarithms(random_numbers: np.random.Generator) -> None:
     assert_like_onnxruntime(builder.build(), {"x": np.exp(random_numbers.normal(0, 9, (3, 50))).astype(np.float32)})
 
 
+@pytest.mark.parametrize("operator", ["Sin", "Cos"])
+def test_waves(random_numbers: np.random.Generator, operator: str) -> None:
+    """As of positions times frequencies, and of anything else."""
+    builder = Builder()
+    builder.output(builder.node(operator, [builder.input("float32", (3, 50))]), "float32")
+    angles = random_numbers.uniform(0, 4096, (3, 50)).astype(np.float32)
+    angles[2] = random_numbers.integers(0, 2**32, 50, np.uint32).view(np.float32)
+    angles[2, ~np.isfinite(angles[2])] = -3.5
+    assert_like_onnxruntime(builder.build(), {"x": angles})
+
+
 def test_a_norm_of_constants(random_numbers: np.random.Generator) -> None:
     builder = Builder()
     rows, weight = (random_numbers.normal(0, 1, shape).astype(np.float32) for shape in ((5, 8), 8))

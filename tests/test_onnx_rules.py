@@ -36,6 +36,7 @@ def resizes() -> list[Case]:
 UNARY: Final = (
     *(Case(name, IMAGE) for name in ("Relu", "Abs", "Neg", "Identity", "Sqrt", "HardSwish", "HardSigmoid", "Sign")),
     *(Case(name, IMAGE, most=1) for name in ("Sigmoid", "Tanh", "Exp", "Erf", "Softplus", "Elu", "Selu", "Log")),
+    *(Case(name, IMAGE, most=1) for name in ("Sin", "Cos")),
     Case("Gelu", IMAGE, most=1, opset=20),
     Case("Mish", IMAGE, most=1, opset=18),
     Case("LeakyRelu", IMAGE, alpha=0.3),

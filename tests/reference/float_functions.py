@@ -8,7 +8,17 @@ import numpy as np
 
 from reference.arithmetic import FloatArray, fused_multiply_add
 
-__all__ = ["BINARY", "UNARY", "error_function", "exponential", "hyperbolic_tangent", "logarithm", "logistic"]
+__all__ = [
+    "BINARY",
+    "UNARY",
+    "cosine",
+    "error_function",
+    "exponential",
+    "hyperbolic_tangent",
+    "logarithm",
+    "logistic",
+    "sine",
+]
 
 # Adding it and taking it away rounds a float below 2^22 to an integer, half to even.
 ROUND_TO_INTEGER = np.float32(1.5 * 2**23)
@@ -41,6 +51,14 @@ LOGARITHM = (
     *("-0x1.38b576p-4", "0x1.055b7p-3", "-0x1.0d8546p-3", "0x1.22da1cp-3"),
     *("-0x1.547244p-3", "0x1.99a008p-3", "-0x1.000226p-2", "0x1.555554p-2"),
 )
+
+# From here on angles are reduced by integers.
+FAR = np.float32(2**17)
+# pi / 2 in three parts, and 2 / pi.
+RIGHT_ANGLE = tuple(float.fromhex(text) for text in ("0x1.921fb6p+0", "-0x1.777a5cp-25", "-0x1.ee59dap-50"))
+TURNS = np.float32(float.fromhex("0x1.45f306p-1"))
+SINE = ("-0x1.994e42p-13", "0x1.11076p-7", "-0x1.555546p-3")
+COSINE = ("0x1.9a01f4p-16", "-0x1.6c0c8ap-10", "0x1.55554ap-5")
 
 
 def polynomial(x: FloatArray, coefficients: tuple[str, ...]) -> FloatArray:
@@ -98,6 +116,61 @@ def logarithm(x: FloatArray) -> FloatArray:
     return result.astype(np.float32)
 
 
+def inverse_arctangent(number: int, scale: int) -> int:
+    """arctan(1 / number) in units of 1 / scale, rounded down term by term."""
+    total, power, divisor = 0, scale // number, 1
+    while power:
+        total += power // divisor * (1 if divisor % 4 == 1 else -1)
+        power, divisor = power // number**2, divisor + 2
+    return total
+
+
+# 2 / pi by Machin's formula, its first 224 bits.
+TURN_BITS = (2 << 600) // (4 * (4 * inverse_arctangent(5, 1 << 376) - inverse_arctangent(239, 1 << 376)))
+
+
+def turned_far(size: float) -> tuple[np.float32, np.float32]:
+    """The angle and the quarter turns modulo 4 of a large number, of 96 bits of 2 / pi."""
+    bits = int(np.float32(size).view(np.uint32))
+    significand, place = bits & 0x7FFFFF | 0x800000, (bits >> 23) - 120
+    turned = significand * (TURN_BITS >> (160 - place) & (1 << 96) - 1) >> 32 & (1 << 64) - 1
+    nearest = (turned + (1 << 61) & (1 << 64) - 1) >> 62
+    rest = turned - (nearest << 62)
+    rest -= (1 << 64) if rest >= 1 << 63 else 0
+    return np.float32(float(rest) * float.fromhex("0x1.921fb54442d18p-62")), np.float32(nearest)
+
+
+@np.errstate(all="ignore")
+def turned(size: FloatArray) -> tuple[FloatArray, FloatArray]:
+    whole = fused_multiply_add(size, TURNS, ROUND_TO_INTEGER) - ROUND_TO_INTEGER
+    angle = size
+    for part in RIGHT_ANGLE:
+        angle = fused_multiply_add(whole, np.float32(-part), angle)
+    quarters = whole - np.float32(4) * np.floor(whole * np.float32(0.25))
+    for index in np.argwhere((size >= FAR) & (size < np.inf)):
+        angle[tuple(index)], quarters[tuple(index)] = turned_far(size[tuple(index)])
+    return angle, quarters
+
+
+@np.errstate(all="ignore")
+def sine_after(angle: FloatArray, quarters: FloatArray) -> FloatArray:
+    square = angle * angle
+    sines = fused_multiply_add(angle * square, polynomial(square, SINE), angle)
+    near_1 = fused_multiply_add(square, np.float32(-0.5), np.float32(1))
+    cosines = fused_multiply_add(square * square, polynomial(square, COSINE), near_1)
+    values = np.where(np.isin(quarters, (1, 3)), cosines, sines)
+    return np.where(np.isin(quarters, (2, 3)), -values, values)
+
+
+def sine(x: FloatArray) -> FloatArray:
+    return np.copysign(np.float32(1), x) * sine_after(*turned(np.abs(x)))
+
+
+def cosine(x: FloatArray) -> FloatArray:
+    angle, quarters = turned(np.abs(x))
+    return sine_after(angle, (quarters + np.float32(1)) % np.float32(4))
+
+
 def clip(x: FloatArray, lowest: FloatArray, highest: FloatArray) -> FloatArray:
     raised = np.where(x < lowest, lowest, x)
     return np.where(raised > highest, highest, raised)
@@ -132,4 +205,6 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: np.floor(x),
     lambda x, alpha, beta: np.ceil(x),
     lambda x, alpha, beta: np.rint(x),
+    lambda x, alpha, beta: sine(x),
+    lambda x, alpha, beta: cosine(x),
 )

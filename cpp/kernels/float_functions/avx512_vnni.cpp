@@ -16,6 +16,8 @@ namespace {
 // after the lanes
 #include "kernels/lanes/functions.inl.h"
 // after the functions
+#include "kernels/lanes/turns.inl.h"
+// after both
 #include "kernels/float_functions/runs.inl.h"
 
 }  // namespace

@@ -16,8 +16,9 @@
 //            sigmoid, tanh, exponential, error_function, logarithm
 //                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
 //                          lanes/functions.inl.h, where their errors stand
+//            sine, cosine  of lanes/turns.inl.h
 //
-// float32, each operation rounded once, none fused but in the last five and in the same of gelu, gated and tanh_gelu.
+// float32, each operation rounded once, none fused but in the last seven and in the same of gelu, gated and tanh_gelu.
 // NaN gives NaN everywhere. Zeros are equal: of a +0 and a -0, maximum and minimum take b.
 //
 // Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
@@ -54,9 +55,11 @@ enum class FloatUnary : std::uint8_t {
   tanh_gelu,
   floor,
   ceil,
-  round
+  round,
+  sine,
+  cosine
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 19;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 21;
 
 struct FloatBinaryRun {
   const float* a;

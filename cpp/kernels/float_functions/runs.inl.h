@@ -1,5 +1,5 @@
 // The runs of float_functions.h, in the lanes of an instruction set.
-// Included, after lanes/functions.inl.h, inside the unnamed namespace of a kernel file.
+// Included, after lanes/functions.inl.h and lanes/turns.inl.h, inside the unnamed namespace of a kernel file.
 
 struct Add {
   static Floats of(Floats a, Floats b) noexcept { return a + b; }
@@ -87,6 +87,13 @@ struct Round {
   static Floats of(Floats x, Floats, Floats) noexcept { return rounded(x); }
 };
 
+struct Sine {
+  static Floats of(Floats x, Floats, Floats) noexcept { return sine(x); }
+};
+struct Cosine {
+  static Floats of(Floats x, Floats, Floats) noexcept { return cosine(x); }
+};
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -131,7 +138,9 @@ void binary_run(const FloatBinaryRun& run) noexcept {
 constexpr FloatFunctionKernels kRuns = {
     .binary = {binary_run<Add>, binary_run<Subtract>, binary_run<Multiply>, binary_run<Divide>, binary_run<Maximum>,
                binary_run<Minimum>},
-    .unary = {unary_run<Relu>, unary_run<Sigmoid>, unary_run<Tanh>, unary_run<Exponential>, unary_run<SquareRoot>,
-              unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>, unary_run<Clip>,
-              unary_run<LeakyRelu>, unary_run<Identity>, unary_run<Negate>, unary_run<Gelu>, unary_run<Logarithm>,
-              unary_run<Gated>, unary_run<TanhGelu>, unary_run<Floor>, unary_run<Ceil>, unary_run<Round>}};
+    .unary = {unary_run<Relu>,       unary_run<Sigmoid>,    unary_run<Tanh>,          unary_run<Exponential>,
+              unary_run<SquareRoot>, unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>,
+              unary_run<Clip>,       unary_run<LeakyRelu>,  unary_run<Identity>,      unary_run<Negate>,
+              unary_run<Gelu>,       unary_run<Logarithm>,  unary_run<Gated>,         unary_run<TanhGelu>,
+              unary_run<Floor>,      unary_run<Ceil>,       unary_run<Round>,         unary_run<Sine>,
+              unary_run<Cosine>}};

@@ -34,6 +34,8 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"floor", false, false},
     {"ceil", false, false},
     {"round", false, false},
+    {"sine", false, false},
+    {"cosine", false, false},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

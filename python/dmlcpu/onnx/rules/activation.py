@@ -143,6 +143,8 @@ FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
     "Floor": (16, {}),
     "Ceil": (17, {}),
     "Round": (18, {}),
+    "Sin": (19, {}),
+    "Cos": (20, {}),
 }
 
 
@@ -268,11 +270,9 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     return [lowering.emit("CAST", [tensor], dtype, tensor.shape)]
 
 
-_TABLES = ("Cos", "Sin", "ThresholdedRelu")
-
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): element_wise for name in (*FLOAT_FUNCTIONS, "Clip")},
-    **{("", name): table_only for name in _TABLES},
+    ("", "ThresholdedRelu"): table_only,
     ("", "PRelu"): prelu,
     ("", "HardSwish"): hard_swish,
     ("", "Identity"): identity,

@@ -1,0 +1,83 @@
+// Sine and cosine of float32: the quarter turns of an angle and what is left of it, then a polynomial. Fixed sequences
+// of operations as in functions.inl.h, behind which it is included, inside the unnamed namespace of a kernel file.
+//
+// Errors, in units in the last place of the exact value rounded to float32: < 1.6 below kFar, < 1.6 beyond.
+
+// |x| = quarters * pi/2 + angle, with |angle| <= pi/4 but for rounding, and quarters reduced modulo 4.
+struct Turn {
+  Floats angle, quarters;
+};
+
+// From here on quarters * pi/2 has more bits than three parts of pi/2 tell.
+constexpr float kFar = 0x1p17f;
+
+// One size, finite and at least kFar: m * 2^e quarters of 2/pi each, modulo 4. Of the bits of 2/pi those before the
+// place e - 2 make multiples of 4, and 96 from there are enough: they leave 2^-62 of a quarter, and no float32 is
+// nearer than 2^-31 to a multiple of pi/2.
+inline void turn_far(float size, float& angle, float& quarters) noexcept {
+  // 32 zeros, then 2/pi: the bit of 2^-1 is at place 32.
+  constexpr std::uint32_t kBits[] = {0,           0xa2f9836eU, 0x4e441529U, 0xfc2757d1U,
+                                     0xf534ddc0U, 0xdb629599U, 0x3c439041U, 0xfe5163abU};
+  std::uint32_t bits;
+  std::memcpy(&bits, &size, sizeof(bits));
+  const std::uint64_t m = (bits & 0x7fffffU) | 0x800000U;
+  const std::uint32_t place = (bits >> 23) - 150U + 30U;  // e = exponent - 150 is at least -6, at most 104
+  const std::uint32_t word = place / 32, shift = place % 32;
+  std::uint64_t window[3];
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const std::uint64_t both = std::uint64_t{kBits[word + i]} << 32 | kBits[word + i + 1];
+    window[i] = both << shift >> 32;
+  }
+  const std::uint64_t low = m * window[2], middle = m * window[1] + (low >> 32), high = m * window[0] + (middle >> 32);
+  const std::uint64_t turned = high << 32 | (middle & 0xffffffffU);  // in 2^-62 of a quarter, modulo 4
+  const std::uint64_t nearest = (turned + (std::uint64_t{1} << 61)) >> 62;
+  const auto rest = static_cast<std::int64_t>(turned - (nearest << 62));
+  quarters = static_cast<float>(nearest);
+  angle = static_cast<float>(static_cast<double>(rest) * 0x1.921fb54442d18p-62);
+}
+
+// Below kFar pi/2 is taken away in three parts. With less than 2^17 quarters the first difference is exact: it is below
+// 1 and a multiple of 2^-23. What is infinite, or no number, has an angle that is none.
+inline Turn turn_of(Floats size) noexcept {
+  const Floats n = fused(size, spread(0x1.45f306p-1f), spread(0x1.8p23f)) - spread(0x1.8p23f);
+  const Floats near_angle = fused(n, spread(-0x1.921fb6p+0f), size);
+  Turn turn;
+  turn.angle = fused(n, spread(0x1.ee59dap-50f), fused(n, spread(0x1.777a5cp-25f), near_angle));
+  turn.quarters = n - spread(4.0f) * rounded_down(n * spread(0.25f));
+  if (largest(select(is_nan(size), spread(0.0f), size)) >= kFar) {
+    float sizes[kLanes], angles[kLanes], quarters[kLanes];
+    store(sizes, size);
+    store(angles, turn.angle);
+    store(quarters, turn.quarters);
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      if (sizes[i] >= kFar && sizes[i] < __builtin_inff()) turn_far(sizes[i], angles[i], quarters[i]);
+    }
+    turn.angle = load(angles);
+    turn.quarters = load(quarters);
+  }
+  return turn;
+}
+
+// The sine after a number of quarter turns, 0 to 4: r + r^3 p(r^2), then 1 - r^2 / 2 + r^4 q(r^2), then both negative.
+inline Floats sine_after(Floats angle, Floats quarters) noexcept {
+  constexpr float kSine[] = {-0x1.994e42p-13f, 0x1.11076p-7f, -0x1.555546p-3f};
+  constexpr float kCosine[] = {0x1.9a01f4p-16f, -0x1.6c0c8ap-10f, 0x1.55554ap-5f};
+  const Floats square = angle * angle;
+  const Floats sine = fused(angle * square, polynomial(square, kSine), angle);
+  const Floats cosine = fused(square * square, polynomial(square, kCosine), fused(square, spread(-0.5f), spread(1.0f)));
+  const Floats half = select(less(quarters, spread(2.0f)), quarters, quarters - spread(2.0f));
+  const Floats upper = select(less(spread(0.5f), half), cosine, sine);
+  return select(less(spread(1.5f), quarters), negated(upper), upper);
+}
+
+inline Floats sine(Floats x) noexcept {
+  const Turn turn = turn_of(magnitude(x));
+  return with_sign_of(spread(1.0f), x) * sine_after(turn.angle, turn.quarters);
+}
+
+// A quarter turn ahead of the sine.
+inline Floats cosine(Floats x) noexcept {
+  const Turn turn = turn_of(magnitude(x));
+  const Floats ahead = turn.quarters + spread(1.0f);
+  return sine_after(turn.angle, select(less(ahead, spread(4.0f)), ahead, ahead - spread(4.0f)));
+}
