@@ -106,7 +106,7 @@ def test_if_of_long_runs(devices: Devices, random_numbers: np.random.Generator, 
 @st.composite
 def summations(draw: st.DrawFn) -> OperatorCase:
     sizes = draw(tensor_sizes())
-    data_type = draw(st.sampled_from(INTEGERS))
+    data_type = draw(st.sampled_from((*INTEGERS, "FLOAT32")))
     tensors = {
         "input_tensor": draw(input_tensors(data_type, sizes, fills(data_type))),
         "output_tensor": draw(output_tensors(data_type, sizes)),
@@ -134,7 +134,7 @@ def test_cumulative_summation_of_several_tasks(devices: Devices, random_numbers:
 
 
 @pytest.mark.parametrize("operator", ["ARGMAX", "ARGMIN"])
-@given(st.sampled_from(("UINT8", "INT8", "FLOAT32")), st.integers(0, 1), st.data())
+@given(st.sampled_from(("UINT8", "INT8", "INT32", "INT64", "FLOAT32")), st.integers(0, 1), st.data())
 def test_places_of_extremes(
     devices: Devices, operator: str, data_type: str, direction: int, data: st.DataObject
 ) -> None:
@@ -198,7 +198,8 @@ SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
         ("ELEMENT_WISE_IF", [tensor("UINT8"), tensor("INT32"), tensor("INT32"), tensor("INT64")], {}),
         ("ELEMENT_WISE_IF", [tensor("UINT8", (3, 1)), tensor("INT32"), tensor("INT32"), tensor("INT32")], {}),
         ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT32")], SUM),
-        ("CUMULATIVE_SUMMATION", [tensor("FLOAT32"), tensor("FLOAT32")], SUM),
+        ("CUMULATIVE_SUMMATION", [tensor("FLOAT32"), tensor("INT32")], SUM),
+        ("CUMULATIVE_SUMMATION", [tensor("FLOAT16"), tensor("FLOAT16")], SUM),
         ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64", (4, 5))], SUM),
         ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis": [2]}),
         ("CUMULATIVE_SUMMATION", [tensor("INT64"), tensor("INT64")], {**SUM, "axis_direction": [2]}),
@@ -206,7 +207,7 @@ SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
         ("ARGMAX", [tensor("UINT8"), tensor("INT64", (3, 1))], {"axis": [2], "axis_direction": [0]}),
         ("ARGMAX", [tensor("UINT8"), tensor("INT64", (2, 1))], {"axis": [1], "axis_direction": [0]}),
         ("ARGMAX", [tensor("UINT8"), tensor("INT64", (3,))], {"axis": [1], "axis_direction": [0]}),
-        ("ARGMAX", [tensor("INT64"), tensor("INT64", (3, 1))], {"axis": [1], "axis_direction": [0]}),
+        ("ARGMAX", [tensor("UINT32"), tensor("INT64", (3, 1))], {"axis": [1], "axis_direction": [0]}),
         ("ARGMIN", [tensor("UINT8"), tensor("INT32", (3, 1))], {"axis": [1], "axis_direction": [0]}),
         ("CAST", [tensor("INT64"), tensor("INT64")], {}),
         ("CAST", [tensor("INT64"), tensor("UINT8")], {}),

@@ -266,7 +266,7 @@ def test_casts(random_numbers: np.random.Generator, source: str, target: int) ->
     assert len(steps_of(builder)) == 1
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
 @pytest.mark.parametrize("options", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}], ids=str)
 @pytest.mark.parametrize("axis", [0, -1])
 def test_cumulative_sums(
@@ -280,18 +280,19 @@ def test_cumulative_sums(
 
 @pytest.mark.parametrize("operator", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("options", [{}, {"keepdims": 0}, {"select_last_index": 1}], ids=str)
-@pytest.mark.parametrize("form", ["floats", "codes", "falling"])
+@pytest.mark.parametrize("form", ["floats", "int32", "int64", "codes", "falling"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_places_of_extremes(
     random_numbers: np.random.Generator, operator: str, options: Mapping[str, int], form: str, axis: int
 ) -> None:
     """Of codes, where they have the floats' order: with a scale below 0 they have not."""
     builder = Builder()
-    x = builder.input("float32" if form == "floats" else "uint8", (3, 5, 7))
+    dtype = {"floats": "float32", "int32": "int32", "int64": "int64"}.get(form, "uint8")
+    x = builder.input(dtype, (3, 5, 7))
     feed = random_numbers.integers(0, 9, (3, 5, 7))
-    value = x if form == "floats" else builder.dequantized(x, -0.1 if form == "falling" else 0.1, np.uint8(3))
+    value = x if dtype != "uint8" else builder.dequantized(x, -0.1 if form == "falling" else 0.1, np.uint8(3))
     builder.output(builder.node(operator, [value], axis=axis, **options), "int64")
-    feeds = {"x": feed.astype("float32" if form == "floats" else "uint8")}
+    feeds = {"x": feed.astype(dtype)}
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
     steps = steps_of(builder)
     assert ("ELEMENT_WISE_DEQUANTIZE_LINEAR" in steps) == (form == "falling")

@@ -1,4 +1,4 @@
-"""CUMULATIVE_SUMMATION: sums of integers along an axis, which wrap."""
+"""CUMULATIVE_SUMMATION: sums along an axis; of integers they wrap, of floats each is rounded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def cumulative_summation(
 ) -> NDArray[Any]:
     """Direction 1 is from the end; an exclusive sum is without its own element."""
     values = np.flip(input, axis[0]) if axis_direction[0] else input
-    sums = np.cumsum(values, axis[0], dtype=output_data_type)
+    with np.errstate(all="ignore"):
+        sums = np.cumsum(values, axis[0], dtype=output_data_type)
     if has_exclusive_sum[0]:
-        sums = sums - values
+        first = np.zeros_like(np.take(sums, [0], axis[0]))
+        sums = np.concatenate([first, np.take(sums, range(sums.shape[axis[0]] - 1), axis[0])], axis[0])
     return np.flip(sums, axis[0]) if axis_direction[0] else sums

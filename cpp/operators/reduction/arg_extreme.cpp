@@ -1,7 +1,7 @@
-// ARGMAX and ARGMIN: tensors input (8-bit codes or FLOAT32), output (INT64), of equal sizes but for the axis, along
-// which the output has length 1; attributes axis, axis_direction (of equal elements 0: the first, 1: the last counts).
-// The output is the place of the largest or smallest element along the axis. A NaN is neither, unless it is met first.
-// Of graphs alone.
+// ARGMAX and ARGMIN: tensors input (8-bit codes, FLOAT32, INT32 or INT64), output (INT64), of equal sizes but for the
+// axis, along which the output has length 1; attributes axis, axis_direction (of equal elements 0: the first, 1: the
+// last counts). The output is the place of the largest or smallest element along the axis. A NaN is neither, unless it
+// is met first. Of graphs alone.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -47,6 +47,10 @@ class ArgExtreme final : public CompiledOperator {
         return find<std::uint8_t>(tensors);
       case DataType::int8:
         return find<std::int8_t>(tensors);
+      case DataType::int32:
+        return find<std::int32_t>(tensors);
+      case DataType::int64:
+        return find<std::int64_t>(tensors);
       default:
         return find<float>(tensors);
     }

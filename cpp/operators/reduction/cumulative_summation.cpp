@@ -1,7 +1,7 @@
-// CUMULATIVE_SUMMATION: tensors input, output, of equal sizes, INT32 or INT64; attributes axis, axis_direction (1: from
-// the end to the beginning), has_exclusive_sum (1: an element is not part of its own sum). Sums wrap. Of graphs alone.
+// CUMULATIVE_SUMMATION: tensors input, output, of equal sizes, INT32, INT64 or FLOAT32; attributes axis, axis_direction
+// (1: from the end to the beginning), has_exclusive_sum (1: an element is not part of its own sum). Sums of integers
+// wrap, of floats begin with 0 and round one after the other. Of graphs alone.
 #include <stdexcept>
-#include <type_traits>
 
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
@@ -34,7 +34,14 @@ class CumulativeSummation final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    desc().tensor(kInput).type == DataType::int64 ? sum<std::int64_t>(tensors) : sum<std::int32_t>(tensors);
+    switch (desc().tensor(kInput).type) {
+      case DataType::int64:
+        return sum<std::int64_t, std::uint64_t>(tensors);
+      case DataType::int32:
+        return sum<std::int32_t, std::uint32_t>(tensors);
+      default:
+        return sum<float, float>(tensors);
+    }
   }
 
  private:
@@ -46,7 +53,7 @@ class CumulativeSummation final : public CompiledOperator {
     return StridedRuns(std::array<const TensorLayout*, 2>{&output, &input});
   }
 
-  template <class Element>
+  template <class Element, class Sum>
   void sum(const TensorPointers& tensors) const {
     const std::size_t length = as_size(desc().tensor(kInput).sizes[axis_]), rows = rows_.count() * rows_.length();
     const std::size_t rows_of_task = std::max<std::size_t>(StridedRuns::kElementsPerTask / length, 1);
@@ -54,20 +61,19 @@ class CumulativeSummation final : public CompiledOperator {
       for (std::size_t row = task * rows_of_task; row < std::min((task + 1) * rows_of_task, rows); ++row) {
         const StridedRuns::Offsets offsets = rows_.offsets(row / rows_.length());
         const auto place = static_cast<std::int64_t>(row % rows_.length());
-        sum_row(static_cast<const Element*>(tensors[kInput]) + offsets[1] + place * rows_.stride(1),
-                static_cast<Element*>(tensors[kOutput]) + offsets[0] + place * rows_.stride(0), length);
+        sum_row<Element, Sum>(static_cast<const Element*>(tensors[kInput]) + offsets[1] + place * rows_.stride(1),
+                              static_cast<Element*>(tensors[kOutput]) + offsets[0] + place * rows_.stride(0), length);
       }
     });
   }
 
-  template <class Element>
+  template <class Element, class Sum>
   void sum_row(const Element* input, Element* output, std::size_t length) const noexcept {
-    std::make_unsigned_t<Element> total = 0;
+    Sum total = 0;
     for (std::size_t i = 0; i < length; ++i) {
       const auto place = static_cast<std::int64_t>(backwards_ ? length - 1 - i : i);
-      const auto value =
-          static_cast<std::make_unsigned_t<Element>>(input[place * desc().tensor(kInput).strides[axis_]]);
-      const auto through = total + value;
+      const auto value = static_cast<Sum>(input[place * desc().tensor(kInput).strides[axis_]]);
+      const Sum through = i == 0 ? value : total + value;
       output[place * desc().tensor(kOutput).strides[axis_]] = static_cast<Element>(exclusive_ ? total : through);
       total = through;
     }

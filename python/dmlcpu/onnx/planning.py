@@ -236,9 +236,14 @@ class _Planner:
         rule = RULES.get((node.domain, node.operator))
         constant = all(value is None or isinstance(value, Constant) for value in inputs)
         foldable = constant and node.domain == "" and {*node.reads} <= {*node.inputs}  # no subgraph takes more
+        is_lowered = rule is not None and node.name not in self._never_lowered
         if foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
-            return self._folding(node, inputs)
-        if rule is None or node.name in self._never_lowered:
+            try:
+                return self._folding(node, inputs)
+            except NotNative:  # each run can compute it, such as an image of positions that is resized
+                if not is_lowered:
+                    raise
+        if rule is None or not is_lowered:
             raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
         if len(inputs) == 0:
             raise NotNative("no inputs")

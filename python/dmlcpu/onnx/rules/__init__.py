@@ -33,6 +33,7 @@ from dmlcpu.onnx.rules import (
     residual_normalization,
     resizing,
     scaled_product,
+    scattering,
     transposed_blocks,
     volumes,
 )
@@ -53,6 +54,7 @@ _MODULES = (
     movement,
     rearrangement,
     gathering,
+    scattering,
     conditions,
     padding,
     pooling,

@@ -17,7 +17,7 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, cons
 from dmlcpu.onnx.rules.resizing import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
 
-__all__ = ["RULES", "gathered", "looked_up"]
+__all__ = ["RULES", "gathered", "gathered_by_constants", "looked_up"]
 
 # Up to this many slices are joined; more indices than they cover are taken one by one.
 _MOST_SLICES: Final = 16
@@ -153,10 +153,15 @@ def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if not isinstance(places, Constant | Dequantized):
         return [looked_up(lowering, value, axis, computed(lowering, places))]
     indices = places if isinstance(places, FreeArray) else constant(places, "the indices")
-    return [_gathered_by_constants(lowering, value, axis, indices)]
+    return [gathered_by_constants(lowering, value, axis, indices)]
 
 
-def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
+def gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
+    """Return what constant indices name in place of an axis, as a view where it is one.
+
+    Raises:
+        NotNative: They are no indices of the axis.
+    """
     if isinstance(indices, FreeArray) and isinstance(value, Dequantized):
         return _taken_of_constants(lowering, value, axis, indices)
     places: Any = derived(_places, source_of(indices), value.shape[axis])
@@ -178,7 +183,7 @@ def _taken_of_constants(lowering: Lowering, value: Dequantized, axis: int, indic
 
 
 def _array_gathered(lowering: Lowering, array: Array, axis: int, indices: Array) -> Array:
-    part = _gathered_by_constants(lowering, Constant(array), axis, indices)
+    part = gathered_by_constants(lowering, Constant(array), axis, indices)
     assert isinstance(part, Constant)
     return part.array
 
@@ -276,7 +281,7 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     places = np.where(indices < 0, indices + lengths, indices)
     steps = [math.prod(lengths[place + 1 :].tolist()) for place in range(lengths.size)]
     rows = reshaped(lowering, value, (math.prod(lengths.tolist()), *value.shape[lengths.size :]))
-    return [_gathered_by_constants(lowering, rows, 0, (places * np.array(steps, np.int64)).sum(-1))]
+    return [gathered_by_constants(lowering, rows, 0, (places * np.array(steps, np.int64)).sum(-1))]
 
 
 def gather_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,11 +11,24 @@ import numpy as np
 import onnx
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
+from dmlcpu.graph.lengths import Derived, derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
-from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Operand, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Dequantized,
+    FreeArray,
+    Operand,
+    Table,
+    Tensor,
+    Value,
+    constant_by,
+    source_of,
+)
 
 __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 
@@ -150,10 +164,26 @@ def dynamically_quantized(lowering: Lowering, value: Value) -> list[Tensor]:
     return lowering.emit_several("DYNAMIC_QUANTIZE_LINEAR", [floats], outputs)
 
 
+def _dynamic_codes(floats: Array) -> tuple[Array, Array, Array]:
+    """Return the codes of constant floats by their range, their scale and their zero point.
+
+    Raises:
+        NotNative: They are of another type.
+    """
+    if floats.dtype != np.float32 or not floats.size:
+        raise NotNative(f"{floats.size} elements of type {floats.dtype}")
+    codes, scale, zero_point = dynamic_linear(np.ascontiguousarray(floats))
+    return codes.reshape(floats.shape), scale.reshape(()), zero_point.reshape(())
+
+
 def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Codes, scale and zero point, all computed."""
-    [value] = inputs
-    codes, scale, zero_point = dynamically_quantized(lowering, present(value))
+    """Codes, scale and zero point, all computed; of constants constants."""
+    value = present(inputs[0])
+    if isinstance(value, Constant | Dequantized):
+        floats = value.elements() if isinstance(value, Dequantized) else value.source
+        made = derived(_dynamic_codes, floats if isinstance(floats, Derived) else source_of(floats))
+        return [constant_by(operator.getitem, made, place) for place in range(3)]
+    codes, scale, zero_point = dynamically_quantized(lowering, value)
     return written(node, [codes, lowering.reshaped(scale, ()), lowering.reshaped(zero_point, ())])
 
 

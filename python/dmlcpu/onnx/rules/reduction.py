@@ -185,7 +185,7 @@ def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         "axis": (axis % rank,),
         "axis_direction": (int(bool(node.attributes.get("select_last_index", 0))),),
     }
-    if tensor.dtype not in (*CODE_TYPES, np.dtype(np.float32)):
+    if tensor.dtype not in (*CODE_TYPES, *INTEGER_TYPES, np.dtype(np.float32)):
         raise NotNative(f"the places of elements of type {tensor.dtype}")
     places = lowering.emit(node.operator.upper(), [tensor], np.int64, shape, attributes)
     kept = node.attributes.get("keepdims", 1)
@@ -193,11 +193,11 @@ def arg_extreme(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
 
 
 def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """CumSum of integers along a constant axis."""
+    """CumSum along a constant axis."""
     tensor = computed(lowering, present(inputs[0]))
     [axis] = integers(inputs[1], "the axis")
     rank = len(tensor.shape)
-    if tensor.dtype not in INTEGER_TYPES or not -rank <= axis < rank:
+    if tensor.dtype not in (*INTEGER_TYPES, np.dtype(np.float32)) or not -rank <= axis < rank:
         raise NotNative(f"sums of elements of type {tensor.dtype} along axis {axis} of {rank}")
     attributes = {
         "axis": (axis % rank,),
