@@ -326,6 +326,33 @@ def test_constants_that_are_dequantized(random_numbers: np.random.Generator, ope
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
 
 
+@pytest.mark.parametrize("form", ["codes", "floats", "int64"])
+def test_slices_of_nothing(random_numbers: np.random.Generator, form: str) -> None:
+    """As of the part of each head that is not turned, where all of it is: joined to others it is nothing."""
+    builder = Builder()
+    x = builder.input({"codes": "uint8", "floats": "float32"}.get(form, "int64"), (2, 3, 8))
+    feed = random_numbers.integers(0, 99, (2, 3, 8))
+    value = builder.dequantized(x, SCALE, POINTS["uint8"]) if form == "codes" else x
+    dtype = "int64" if form == "int64" else "float32"
+    rest = builder.node("Slice", [value, ints(8), ints(1 << 40), ints(2)])
+    kept = builder.node("Slice", [value, ints(-5), ints(4), ints(2), ints(-1)])
+    for result in (builder.node("Concat", [value, rest, kept], axis=-1), rest, builder.node("Neg", [rest])):
+        builder.output(result, dtype)
+    feeds = {"x": feed.astype({"codes": "uint8", "floats": "float32"}.get(form, "int64"))}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_padding_of_integers(random_numbers: np.random.Generator, dtype: str) -> None:
+    """Numbers that no float32 is, too."""
+    builder = Builder()
+    x = builder.input(dtype, (3, 5))
+    fill = np.array(2**30 + 1, dtype)
+    builder.output(builder.node("Pad", [x, ints(1, 0, 0, 2), fill]), dtype)
+    builder.output(builder.node("Pad", [x, ints(0, -2, 1, 3)]), dtype)
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.integers(-9, 9, (3, 5)).astype(dtype)}, equal=True)
+
+
 WINDOW: Final[Mapping[str, Sequence[int]]] = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
 CHANNELS_LAST: Final[Mapping[str, Mapping[str, Any]]] = {
     "NhwcMaxPool": WINDOW,

@@ -12,7 +12,7 @@ import numpy as np
 from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement import expanded, join, moved, nothing, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resizing import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
@@ -82,15 +82,12 @@ def gathered(lowering: Lowering, value: Value, places: Mapping[int, Sequence[int
         lowering: Where views and operators are added.
         value: Any.
         places: By axis, the indices within it of the elements of the result.
-
-    Raises:
-        NotNative: There are none.
     """
     shape = list(value.shape)
     for axis, chosen in places.items():
         shape[axis] = len(chosen)
     if 0 in shape:
-        raise NotNative("an empty slice")
+        return nothing(value, shape)
     slices = {axis: _progressions(chosen) for axis, chosen in places.items()}
 
     def move(tensor: Tensor) -> Tensor:

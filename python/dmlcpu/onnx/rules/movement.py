@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -224,16 +224,22 @@ def with_channels_last(rule: Rule) -> Rule:
     return lower
 
 
+def nothing(value: Value, shape: Sequence[int]) -> Constant:
+    """Return an array without elements, of the type that a value's floats, or other elements, have."""
+    dtype = FLOAT32 if isinstance(value, Table | Dequantized) else value.dtype
+    return constant_by(_zeros, dtype, *shape)
+
+
+def _zeros(dtype: np.dtype[Any], *shape: int) -> Array:
+    return np.zeros(shape, dtype)
+
+
 def sliced(
     lowering: Lowering, value: Value, starts: Sequence[int], steps: Sequence[int], shape: Sequence[int]
 ) -> Value:
-    """Return every step-th element of each axis from a start on, as many as the shape says.
-
-    Raises:
-        NotNative: There is none.
-    """
+    """Return every step-th element of each axis from a start on, as many as the shape says; of none a constant."""
     if 0 in shape:
-        raise NotNative("an empty slice")
+        return nothing(value, shape)
     attributes = {"starts": tuple(starts), "steps": tuple(steps)}
 
     def move(tensor: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to, quanti
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.movement import join, sliced
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, integers, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, constant, integers, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Margins", "padded"]
@@ -37,9 +37,9 @@ class Margins:
 
 
 class Padded(Deferred):
-    """Floats with others of one value around them."""
+    """Floats, or integers, with others of one value around them."""
 
-    def __init__(self, lowering: Lowering, source: Value, margins: Margins, fill: np.float32) -> None:
+    def __init__(self, lowering: Lowering, source: Value, margins: Margins, fill: Any) -> None:
         self._lowering, self._source, self._margins, self._fill = lowering, source, margins, fill
         self.shape = margins.around(source.shape)
 
@@ -50,7 +50,7 @@ class Padded(Deferred):
         return _padded(self._lowering, codes, self._margins, quantize(np.array([self._fill]), parameters)[0])
 
     def floats(self) -> Tensor:
-        """Join the floats with constants."""
+        """Join what is padded with constants."""
         tensor = self._lowering.floats(self._source)
         assert isinstance(tensor, Tensor)
         for axis, (before, behind) in enumerate(zip(self._margins.start, self._margins.end, strict=True)):
@@ -145,6 +145,8 @@ def padded(lowering: Lowering, value: Value, margins: Margins, fill: Any) -> Val
             return replace(value, codes=_padded(lowering, value.codes, margins, code[0]))
     if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         return _padded(lowering, value, margins, np.asarray(fill).astype(value.dtype)[()])
+    if isinstance(value, Tensor) and value.dtype in INTEGER_TYPES:
+        return Padded(lowering, value, margins, fill).floats()
     if isinstance(value, Tensor) and value.dtype != np.float32:
         raise NotNative(f"padding of elements of type {value.dtype}")
     return Padded(lowering, value, margins, np.float32(fill))
