@@ -116,7 +116,13 @@ def _slice(node: Node, operands: Sequence[Constant]) -> Constant | None:
         return None
     start, end, axis, step = [numbers[0] for numbers in given] + [0, 1][len(given) - 2 :]
     entries = operands[0].entries
-    return _of(entries[start:end:step], operands[0].dtype) if entries.ndim == 1 and axis in (0, -1) else None
+    index = [slice(None)] * entries.ndim
+    index[axis] = slice(start, end, step)
+    return _of(entries[tuple(index)], operands[0].dtype)
+
+
+def _transpose(node: Node, operands: Sequence[Constant]) -> Constant:
+    return _of(operands[0].entries.transpose(node.attributes.get("perm")), operands[0].dtype)
 
 
 def _cast(node: Node, operands: Sequence[Constant]) -> Constant | None:
@@ -174,13 +180,14 @@ _FUNCTIONS: Final[Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]]] =
     "Max": (max, np.maximum),
     "Min": (min, np.minimum),
     "Neg": (operator.neg, np.negative),
+    "Mod": (operator.mod, np.mod),
 }
 """Of integers, and of FLOAT32."""
 
 
 def _function(node: Node, operands: Sequence[Constant]) -> Constant | None:
     dtypes = {operand.dtype for operand in operands}
-    if len(dtypes) != 1:
+    if len(dtypes) != 1 or node.attributes.get("fmod", 0):
         return None
     [dtype] = dtypes
     return _each(_FUNCTIONS[node.operator][dtype == _FLOAT], operands, dtype)
@@ -234,6 +241,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "Reshape": _reshape,
     "Concat": _concat,
     "Slice": _slice,
+    "Transpose": _transpose,
     "Cast": _cast,
     "Identity": lambda node, operands: operands[0],
     **dict.fromkeys(_FUNCTIONS, _function),

@@ -196,15 +196,18 @@ def _channel_affine(lowering: Lowering, operator: str, a: Value, b: Value) -> Va
     along = channel_constant(a, b) or number_for_channels(a, b)
     if along is None or operator not in ("Add", "Sub", "Mul", "Div"):
         return None
-    axis, numbers = along
-    ones, zeros = np.ones_like(numbers), np.zeros_like(numbers)
-    factor = {"Mul": numbers, "Div": ones / numbers}.get(operator, ones)
-    addend = {"Add": numbers, "Sub": -numbers}.get(operator, zeros)
+    axis, known = along
+
+    def factor_and_addend() -> tuple[Array, Array]:
+        numbers = known()
+        ones, zeros = np.ones_like(numbers), np.zeros_like(numbers)
+        factor = {"Mul": numbers, "Div": ones / numbers}.get(operator, ones)
+        return factor, {"Add": numbers, "Sub": -numbers}.get(operator, zeros)
 
     def floats() -> Tensor:
         return on_floats(lowering, _FUNCTIONS[operator][0], a, b)
 
-    return channel_affine(lowering, a, axis, factor, addend, floats)
+    return channel_affine(lowering, a, axis, factor_and_addend, floats)
 
 
 class Multiple(Deferred):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,11 @@ _STRAIGHT: Final = 2.0**-20
 _POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
 
 
+ChannelNumbers: TypeAlias = Callable[[], tuple[Array, Array]]
+"""Returns a factor and an addend for each channel. It is called only where codes are wanted, since it may bind lengths
+that these follow from."""
+
+
 class ChannelAffine(Deferred):
     """A function of codes, ``code * slope + intercept``, with numbers of their own for each channel.
 
@@ -38,18 +43,27 @@ class ChannelAffine(Deferred):
         lowering: Lowering,
         codes: Tensor,
         axis: int,
-        slope: Array,
-        intercept: Array,
+        line: ChannelNumbers,
         floats: Callable[[], Tensor],
     ) -> None:
+        """Keep what it is a function of.
+
+        Args:
+            lowering: Where operators are added.
+            codes: The codes.
+            axis: Of the channels.
+            line: Returns slopes and intercepts.
+            floats: Computes it in floating point.
+        """
         self._lowering, self._floats = lowering, floats
-        self.codes, self.axis, self.slope, self.intercept = codes, axis, slope, intercept
+        self.codes, self.axis, self.line = codes, axis, line
         self.shape = codes.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the convolution."""
-        scale = (self.slope / _FACTOR).astype(np.float32)
-        bias = np.rint(self.intercept / scale.astype(np.float64))
+        slope, intercept = self.line()
+        scale = (slope / _FACTOR).astype(np.float32)
+        bias = np.rint(intercept / scale.astype(np.float64))
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**30)):  # nor NaN
             return self._lowering.quantized_tensor(self.floats(), parameters)
         channels = scale.size
@@ -116,7 +130,7 @@ def _line(value: Value) -> tuple[Tensor, float, float] | None:
 
 
 def channel_affine(
-    lowering: Lowering, value: Value, axis: int, factor: Array, addend: Array, floats: Callable[[], Tensor]
+    lowering: Lowering, value: Value, axis: int, numbers: ChannelNumbers, floats: Callable[[], Tensor]
 ) -> Deferred | None:
     """Return a value times a factor plus an addend for each index of an axis.
 
@@ -126,25 +140,35 @@ def channel_affine(
         lowering: Where operators are added.
         value: Any.
         axis: Of the value.
-        factor, addend: 1-D along the axis.
+        numbers: Returns the factors and the addends, 1-D along the axis.
         floats: Computes the same in floating point.
     """
     source = value.source if isinstance(value, ScaledConvolution) else value
     if isinstance(source, QuantizedConvolution) and axis == 1:
-        scaled = source.scaled(factor, addend)
+        scaled = source.scaled(*numbers())
         return None if scaled is None else ScaledConvolution(scaled, floats)
     if isinstance(value, ChannelAffine) and value.axis == axis:
-        slope, intercept = value.slope * factor, value.intercept * factor + addend
-        return ChannelAffine(lowering, value.codes, axis, slope, intercept, floats)
+        return ChannelAffine(lowering, value.codes, axis, _followed(value.line, numbers), floats)
     line = _line(value)
     if line is None:
         return None
-    codes, slope_of_all, intercept_of_all = line
-    return ChannelAffine(lowering, codes, axis, slope_of_all * factor, intercept_of_all * factor + addend, floats)
+    codes, slope, intercept = line
+    of_all = np.float64(slope), np.float64(intercept)
+    return ChannelAffine(lowering, codes, axis, _followed(lambda: of_all, numbers), floats)
 
 
-def channel_constant(value: Value, numbers: Value) -> tuple[int, Array] | None:
-    """Return the axis along which a constant changes when it is broadcast to a value, and its floats along it.
+def _followed(line: Callable[[], tuple[Any, Any]], numbers: ChannelNumbers) -> ChannelNumbers:
+    """Return slopes and intercepts of a line, times factors, plus addends."""
+
+    def composed() -> tuple[Array, Array]:
+        (slope, intercept), (factor, addend) = line(), numbers()
+        return slope * factor, intercept * factor + addend
+
+    return composed
+
+
+def channel_constant(value: Value, numbers: Value) -> tuple[int, Callable[[], Array]] | None:
+    """Return the axis along which a constant changes when it is broadcast to a value, and what tells its floats.
 
     None if the value is none of those that ``channel_affine`` takes.
     """
@@ -156,11 +180,16 @@ def channel_constant(value: Value, numbers: Value) -> tuple[int, Array] | None:
     axes = [axis for axis, length in enumerate(lengths) if length > 1]
     if len(axes) != 1 or lengths[axes[0]] != value.shape[axes[0]]:
         return None
-    floats = numbers.array if isinstance(numbers, Constant) else numbers.floats()
-    return (axes[0], floats.reshape(-1).astype(np.float64)) if floats.dtype == np.float32 else None
+    if isinstance(numbers, Constant) and numbers.dtype != np.float32:
+        return None
+
+    def floats() -> Array:
+        return constant(numbers, "a number for each channel").reshape(-1).astype(np.float64)
+
+    return axes[0], floats
 
 
-def number_for_channels(value: Value, number: Value) -> tuple[int, Array] | None:
+def number_for_channels(value: Value, number: Value) -> tuple[int, Callable[[], Array]] | None:
     """Return a constant of one element as one for each channel of what a convolution computes.
 
     Functions of codes are tables of any number.
@@ -169,11 +198,12 @@ def number_for_channels(value: Value, number: Value) -> tuple[int, Array] | None
         return None
     if not isinstance(number, Constant | Dequantized) or math.prod(number.shape) != 1 or len(number.shape) > 4:
         return None
-    floats = number.array if isinstance(number, Constant) else number.floats()
     axis = value.axis if isinstance(value, ChannelAffine) else 1
-    if floats.dtype != np.float32 or len(broadcast_shapes(value.shape, number.shape)) != len(value.shape):
+    if isinstance(number, Constant) and number.dtype != np.float32:
         return None
-    return axis, np.full(value.shape[axis], floats.reshape(()), np.float64)
+    if len(broadcast_shapes(value.shape, number.shape)) != len(value.shape):
+        return None
+    return axis, lambda: np.full(value.shape[axis], constant(number, "a number").reshape(()), np.float64)
 
 
 def batch_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -195,7 +225,7 @@ def batch_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value |
         product = on_floats(lowering, 2, value, Constant(factor.astype(np.float32).reshape(along)))
         return on_floats(lowering, 0, product, Constant(addend.astype(np.float32).reshape(along)))
 
-    result = channel_affine(lowering, value, 1, factor, addend, floats)
+    result = channel_affine(lowering, value, 1, lambda: (factor, addend), floats)
     return [floats() if result is None else result]
 
 

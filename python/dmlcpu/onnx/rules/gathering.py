@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -23,10 +24,10 @@ __all__ = ["RULES", "gathered", "gathered_by_constants", "looked_up"]
 _MOST_SLICES: Final = 16
 
 
-def _progressions(places: Sequence[int]) -> list[tuple[int, int, int]]:
+def _progressions(places: Array) -> list[tuple[int, int, int]]:
     """Return indices as slices, one after the other: start, step of 1 or more, length."""
     found: list[tuple[int, int, int]] = []
-    for place in places:
+    for place in places.tolist():
         if found:
             start, step, length = found[-1]
             if length == 1 and place > start:
@@ -37,6 +38,26 @@ def _progressions(places: Sequence[int]) -> list[tuple[int, int, int]]:
                 continue
         found.append((place, 1, 1))
     return found
+
+
+def _count_of_slices(slices: Sequence[object]) -> int:
+    return min(len(slices), _MOST_SLICES + 1)
+
+
+def _entry(slices: Sequence[Sequence[int]], index: int, place: int) -> int:
+    return slices[index][place]
+
+
+def _slices(places: Array | Derived) -> list[tuple[int, int, int]] | None:
+    """Return indices as a few slices; None if they are many."""
+    found = derived(_progressions, places)
+    count = int(length_by(_count_of_slices, found))  # decided
+    if count > _MOST_SLICES:
+        return None
+    return [
+        (length_by(_entry, found, index, 0), length_by(_entry, found, index, 1), length_by(_entry, found, index, 2))
+        for index in range(count)
+    ]
 
 
 def _joined_slices(lowering: Lowering, tensor: Tensor, axis: int, slices: Sequence[tuple[int, int, int]]) -> Tensor:
@@ -75,44 +96,48 @@ def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[in
     return lowering.reshaped(taken, shape)
 
 
-def gathered(lowering: Lowering, value: Value, places: Mapping[int, Sequence[int]]) -> Value:
+def gathered(lowering: Lowering, value: Value, places: Mapping[int, Array | Derived]) -> Value:
     """Return a value with other elements along some axes.
 
     Args:
         lowering: Where views and operators are added.
         value: Any.
-        places: By axis, the indices within it of the elements of the result.
+        places: By axis, the indices within it of the elements of the result, 1-D.
     """
     shape = list(value.shape)
     for axis, chosen in places.items():
-        shape[axis] = len(chosen)
+        shape[axis] = length_by(len, chosen)
     if 0 in shape:
         return nothing(value, shape)
-    slices = {axis: _progressions(chosen) for axis, chosen in places.items()}
 
     def move(tensor: Tensor) -> Tensor:
         for axis, chosen in places.items():
-            if len(slices[axis]) <= _MOST_SLICES:
-                tensor = _joined_slices(lowering, tensor, axis, slices[axis])
+            slices = _slices(chosen)
+            if slices is not None:
+                tensor = _joined_slices(lowering, tensor, axis, slices)
             elif tensor.dtype in CODE_TYPES:
-                tensor = _looked_up(lowering, tensor, axis, chosen)
+                known = chosen.bound if isinstance(chosen, Derived) else chosen
+                tensor = _looked_up(lowering, tensor, axis, known.tolist())
             else:
-                tensor = _taken(lowering, tensor, axis, np.array(chosen, np.int64))
+                indices = FreeArray.of(chosen) if isinstance(chosen, Derived) else chosen
+                tensor = _taken(lowering, tensor, axis, indices)
         return tensor
 
-    def move_array(array: Array) -> Array:
-        for axis, chosen in places.items():
-            array = np.take(array, chosen, axis)
-        return array
-
-    return moved(lowering, value, shape, move, move_array)
+    return moved(lowering, value, shape, move, _along_axes, *chain.from_iterable(places.items()))
 
 
-def _taken(lowering: Lowering, elements: Tensor | Array, axis: int, indices: Tensor | Array) -> Tensor:
+def _along_axes(array: Array, *axes_and_places: Any) -> Array:
+    """Return what indices name along axes, each before its indices."""
+    for axis, chosen in zip(axes_and_places[::2], axes_and_places[1::2], strict=True):
+        array = np.take(array, chosen, axis)
+    return array
+
+
+def _taken(lowering: Lowering, elements: Tensor | Array, axis: int, indices: Tensor | Array | FreeArray) -> Tensor:
     """Add what indices name in place of an axis; they may be computed, and are checked at each run."""
     shape = (*elements.shape[:axis], *indices.shape, *elements.shape[axis + 1 :])
     count = math.prod(indices.shape)
-    flat = lowering.reshaped(indices, (count,)) if isinstance(indices, Tensor) else indices.reshape(count)
+    flat = lowering.reshaped(indices, (count,)) if isinstance(indices, Tensor) else indices.reshape((count,))
     long = (*elements.shape[:axis], count, *elements.shape[axis + 1 :])
     result = lowering.emit("GATHER", [elements, flat], elements.dtype, long, {"axis": (axis,)})
     return lowering.reshaped(result, shape)
@@ -165,9 +190,8 @@ def gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: 
     view = _view(lowering, value, axis, places, indices.shape)
     if view is not None:
         return view
-    known: Array = places.bound if isinstance(places, Derived) else places
-    part = gathered(lowering, value, {axis: known.reshape(-1).tolist()})
-    return reshaped(lowering, part, (*value.shape[:axis], *known.shape, *value.shape[axis + 1 :]))
+    part = gathered(lowering, value, {axis: derived(np.ravel, places)})
+    return reshaped(lowering, part, (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :]))
 
 
 def _taken_of_constants(lowering: Lowering, value: Dequantized, axis: int, indices: FreeArray) -> Value:
@@ -283,7 +307,7 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
 
 def gather_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """GatherElements."""
-    elements, indices = (lowering.floats(present(value)) for value in inputs)
+    elements, indices = (lowering.elements(present(value)) for value in inputs)
     rank = len(elements.shape)
     axis = int(node.attributes.get("axis", 0))
     if indices.dtype not in INTEGER_TYPES or not -rank <= axis < rank:
@@ -305,11 +329,11 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         axes = range(len(starts)) if given_axes is None else integers(given_axes, "the axes")
         steps = (1,) * len(starts) if given_steps is None else integers(given_steps, "the steps")
     begin, stride, shape = [0] * rank, [1] * rank, list(value.shape)
-    backwards: dict[int, Sequence[int]] = {}
+    backwards: dict[int, Array | Derived] = {}
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         length = value.shape[axis]
         if step < 0:
-            backwards[axis % rank] = range(*slice(start, end, step).indices(length))
+            backwards[axis % rank] = np.arange(*slice(start, end, step).indices(length))
         else:
             first, last = (min(max(place + length if place < 0 else place, 0), length) for place in (start, end))
             begin[axis], stride[axis], shape[axis] = first, step, max(-(-(last - first) // step), 0)

@@ -72,7 +72,7 @@ class Moved(Deferred):
 
 
 def moved(
-    lowering: Lowering, value: Value, shape: Sequence[int], move: Move, move_array: MoveArray, *lengths: int
+    lowering: Lowering, value: Value, shape: Sequence[int], move: Move, move_array: MoveArray, *lengths: Any
 ) -> Value:
     """Return a value with its elements moved.
 
@@ -82,7 +82,7 @@ def moved(
         shape: Of the result.
         move: Moves the elements of a tensor.
         move_array: Moves those of an array; it is given the lengths that it depends on.
-        lengths: All of those that may be known only later.
+        lengths: All of those, or other arguments, that may be known only later.
     """
     if isinstance(value, Table):
         return replace(value, codes=move(value.codes))

@@ -73,7 +73,7 @@ def _padded(lowering: Lowering, codes: Tensor, margins: Margins, code: Any) -> T
     return lowering.emit("PADDING", [codes], codes.dtype, margins.around(codes.shape), attributes)
 
 
-def _source_places(mode: bytes, length: int, start: int, end: int) -> Sequence[int]:
+def _source_places(mode: bytes, length: int, start: int, end: int) -> Array:
     """Return where the elements of a padded axis come from; binds its length."""
     length = int(length)
     if length + start + end > _MOST_PLACES:
@@ -88,7 +88,7 @@ def _source_places(mode: bytes, length: int, start: int, end: int) -> Sequence[i
         places = np.abs((places + length - 1) % period - (length - 1)) if length > 1 else np.zeros_like(places)
     else:
         raise NotNative(f"padding of the kind {mode.decode(errors='replace')}")
-    return [int(place) for place in places]
+    return places
 
 
 def _amounts(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[list[int], list[int], Any]:
