@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from importlib.util import find_spec
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx
@@ -24,41 +23,24 @@ from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType, extracted, lacking
 from dmlcpu.onnx.folding import Folding, propagated
+from dmlcpu.onnx.foreign_nodes import ANCHORS, is_anchor, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
 from dmlcpu.onnx.rules import RULES
-from dmlcpu.onnx.rules.operands import CODE_TYPES
-from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value
 
 __all__ = ["MALFORMED", "lowered_whole", "make_plan"]
 
-# Where nodes that follow a foreign one in floating point end: here codes begin.
-_ANCHORS: Final = frozenset(
-    {
-        "QuantizeLinear",
-        "DequantizeLinear",
-        "DynamicQuantizeLinear",
-        "ConvInteger",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "DynamicQuantizeMatMul",
-        "DynamicQuantizeLSTM",
-    }
-)
 # Of constants, too, rules tell: these keep codes and their scales, a shape may be known only later, and of the last one
 # nothing is computed beforehand.
-_BY_RULES: Final = _ANCHORS | {"Shape", "Size", "LayerNormalization"}
+_BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
-# What the slow path computes where there is no onnxruntime: ONNX's quantized operators, on types without a kernel.
-_QUANTIZED: Final = frozenset(
-    {"QuantizeLinear", "DequantizeLinear", "QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger"}
 )
 
 
@@ -77,7 +59,11 @@ def lowered_whole(model: Model, arrays: Mapping[str, ArrayType], device: Device)
 
 
 def make_plan(
-    model: Model, arrays: Mapping[str, ArrayType], device: Device, shared: _core.SharedBuffers | None
+    model: Model,
+    arrays: Mapping[str, ArrayType],
+    device: Device,
+    shared: _core.SharedBuffers | None,
+    leaves_rest: bool = False,
 ) -> Plan:
     """Plan a model.
 
@@ -86,6 +72,8 @@ def make_plan(
         arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
         device: Where native graphs run.
         shared: What plans of the model pack of its constants; None to keep it apart.
+        leaves_rest: Whether what follows values whose shapes only a run tells is left to the other runtime, which they
+            come from. Else the plan ends there.
 
     Raises:
         InvalidModelError: Nodes are given what they cannot take.
@@ -95,7 +83,7 @@ def make_plan(
         try:
             # Constants of a model may be infinite or no numbers, and what rules compute of them then is so, too.
             with np.errstate(all="ignore"):
-                plan = _Planner(model, arrays, device, shared, foreign).plan()
+                plan = _Planner(model, arrays, device, shared, foreign, leaves_rest).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
@@ -123,7 +111,9 @@ class _Planner:
         device: Device,
         shared: _core.SharedBuffers | None,
         foreign: Collection[str],
+        leaves_rest: bool = False,
     ) -> None:
+        self._leaves_rest = leaves_rest
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers: dict[str, str] = {}
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
@@ -275,11 +265,11 @@ class _Planner:
         for node in nodes:
             known = all(name in self._values or name in made for name in node.reads)
             follows = any(name in made for name in node.reads)
-            wanted = known and (node.name in reasons or (follows and not self._is_anchor(node)))
+            wanted = known and (node.name in reasons or (follows and not is_anchor(node, self._values)))
             if wanted and not taken:
-                by_reference = self._is_for_the_reference(node)
+                by_reference = is_for_the_reference(node, self._values)
             # Of the reference's nodes none follows another: the types of what they make are not known yet.
-            if wanted and self._is_for_the_reference(node) == by_reference and not (by_reference and follows):
+            if wanted and is_for_the_reference(node, self._values) == by_reference and not (by_reference and follows):
                 taken.append(node)
                 made.update(filter(None, node.outputs))
             else:
@@ -287,27 +277,10 @@ class _Planner:
         if not taken:
             node = nodes[0]
             raise InvalidModelError(f"node {node}: it cannot be planned")
-        return rest, self._add_foreign(taken, rest, reasons, by_reference)
-
-    def _is_anchor(self, node: Node) -> bool:
-        """Return whether codes begin or end here, of a type that operators take."""
-        if node.operator in ("QuantizeLinear", "DequantizeLinear") and len(node.inputs) > 2:
-            point = self._values.get(node.inputs[2])
-            if isinstance(point, Constant) and point.array.dtype not in CODE_TYPES:
-                return False
-        return node.operator in _ANCHORS or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
-
-    def _is_for_the_reference(self, node: Node) -> bool:
-        """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
-        if node.domain == "" and node.operator in _QUANTIZED and find_spec("onnxruntime") is None:
-            return True
-        values = [self._values[name] for name in node.reads if name in self._values]
-        types = [value.dtype if isinstance(value, Tensor) else None for value in values]
-        if node.operator in _QUANTIZED:
-            types += [value.array.dtype for value in values if isinstance(value, Constant)]
-        named = (node.attributes.get(name, 0) for name in ("to", "dtype", "output_dtype"))
-        types += [_type_of(number) for number in named]
-        return any(dtype is not None and dtype.type.__module__ != "numpy" for dtype in types)
+        unknown = self._add_foreign(taken, rest, reasons, by_reference)
+        part = self._foreign[-1]
+        assert part is not None
+        return (rest if len(part.nodes) == len(taken) else []), unknown
 
     def _add_foreign(
         self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool
@@ -330,16 +303,26 @@ class _Planner:
                 self._exported(value)
                 inputs[name] = value
         model = extracted(self._model.proto, taken, inputs, constants, outputs)
+        unknown = self._learn(model, taken, outputs)
+        if unknown and rest and self._leaves_rest and not by_reference:
+            return self._add_foreign([*self._dequantizing(rest), *taken, *rest], [], reasons, by_reference)
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         # The part's own names of its inputs are the model's; it is fed under the names of tensors.
         names = tuple(tensor.name for tensor in inputs.values())
         self._foreign.append(ForeignPart(tuple(taken), by_reference, told, model, names, outputs))
-        unknown = self._learn(model, taken, outputs)
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
         return unknown if rest else ()
+
+    def _dequantizing(self, readers: Sequence[Node]) -> list[Node]:
+        """Return the nodes that dequantize constants, such as weights, which other nodes read.
+
+        They have been met, but with them the other runtime computes in codes.
+        """
+        wanted = {name for node in readers for name in node.reads if isinstance(self._values.get(name), Dequantized)}
+        return [node for nodes in self._native_nodes for node in nodes if not wanted.isdisjoint(node.outputs)]
 
     def _learn(self, model: onnx.ModelProto, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
@@ -390,11 +373,3 @@ class _Planner:
 
 def _is_true(condition: Array) -> bool:
     return bool(condition.reshape(()))
-
-
-def _type_of(number: Any) -> np.dtype[Any] | None:
-    """Return the type that an attribute names; None if it names none."""
-    try:
-        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
-    except (KeyError, TypeError, ValueError):
-        return None

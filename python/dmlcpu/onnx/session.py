@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fspath
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 from weakref import WeakSet
 
 import numpy as np
@@ -35,6 +35,9 @@ from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.variants import Variant, Variants
 
 __all__ = ["InferenceSession"]
+
+# Of a model whose shapes a run tells so many continuations are planned.
+_MOST_CONTINUED: Final = 8
 
 
 class InferenceSession:
@@ -79,6 +82,8 @@ class InferenceSession:
         variants = Variants(model, self._device)
         self._variants: Variants | None = variants
         self._plans = PlanCache()
+        self._continued = 0  # plans that were made for shapes which a run told
+        self._leaves_rest = False
         self._latest: CompiledGraph | None = None  # of the plan that ran last
         self._begin_process()
         _sessions.add(self)
@@ -285,10 +290,18 @@ class InferenceSession:
                 is_first = len(arrays) == len(variant.model.inputs)
                 plan = variant.templates.plan(arrays, shared) if is_first else None
                 if plan is None:
-                    plan = make_plan(variant.model, arrays, self._device, shared)
+                    plan = make_plan(variant.model, arrays, self._device, shared, self._leaves_rest)
                 executable = ExecutablePlan(plan, arrays, self._device.num_threads)
+                if not is_first:
+                    self._continue_elsewhere()
                 self._plans.keep(key, executable)
             return self._plans[key]
+
+    def _continue_elsewhere(self) -> None:
+        """Leave what follows shapes that each run tells otherwise to onnxruntime, which plans nothing for them."""
+        self._continued += 1
+        if self._continued == _MOST_CONTINUED:
+            self._leaves_rest, self._plans = True, PlanCache()
 
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""

@@ -1,0 +1,64 @@
+"""Where nodes that another runtime takes end, and which of the other runtimes takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.operands import CODE_TYPES
+from dmlcpu.onnx.values import Constant, Tensor, Value
+
+__all__ = ["ANCHORS", "is_anchor", "is_for_the_reference"]
+
+# Where nodes that follow a foreign one in floating point end: here codes begin.
+ANCHORS: Final = frozenset(
+    {
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "DynamicQuantizeLinear",
+        "ConvInteger",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "DynamicQuantizeMatMul",
+        "DynamicQuantizeLSTM",
+    }
+)
+# What the slow path computes where there is no onnxruntime: ONNX's quantized operators, on types without a kernel.
+_QUANTIZED: Final = frozenset(
+    {"QuantizeLinear", "DequantizeLinear", "QLinearMatMul", "QLinearConv", "MatMulInteger", "ConvInteger"}
+)
+
+
+def is_anchor(node: Node, values: Mapping[str, Value]) -> bool:
+    """Return whether codes begin or end here, of a type that operators take."""
+    if node.operator in ("QuantizeLinear", "DequantizeLinear") and len(node.inputs) > 2:
+        point = values.get(node.inputs[2])
+        if isinstance(point, Constant) and point.array.dtype not in CODE_TYPES:
+            return False
+    return node.operator in ANCHORS or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
+
+
+def is_for_the_reference(node: Node, values: Mapping[str, Value]) -> bool:
+    """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
+    if node.domain == "" and node.operator in _QUANTIZED and find_spec("onnxruntime") is None:
+        return True
+    given = [values[name] for name in node.reads if name in values]
+    types = [value.dtype if isinstance(value, Tensor) else None for value in given]
+    if node.operator in _QUANTIZED:
+        types += [value.array.dtype for value in given if isinstance(value, Constant)]
+    named = (node.attributes.get(name, 0) for name in ("to", "dtype", "output_dtype"))
+    types += [_type_of(number) for number in named]
+    return any(dtype is not None and dtype.type.__module__ != "numpy" for dtype in types)
+
+
+def _type_of(number: Any) -> np.dtype[Any] | None:
+    """Return the type that an attribute names; None if it names none."""
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
+    except (KeyError, TypeError, ValueError):
+        return None
