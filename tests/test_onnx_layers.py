@@ -342,6 +342,30 @@ def test_slices_of_nothing(random_numbers: np.random.Generator, form: str) -> No
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
 
 
+@pytest.mark.parametrize("form", ["floats", "QDQ", "QOperator"])
+@pytest.mark.parametrize("past", [0, 3])
+def test_pasts_that_may_be_empty(random_numbers: np.random.Generator, form: str, past: int) -> None:
+    """What a decoder's prompt has of the past is a constant without elements, in codes too."""
+    builder = Builder()
+    values = [builder.input("float32", (1, "past", 8), "past"), builder.input("float32", (1, 2, 8), "new")]
+    points = [np.uint8(128), np.uint8(100)]
+    if form != "floats":
+        values = [builder.quantized(value, 0.05, point) for value, point in zip(values, points, strict=True)]
+    if form == "QOperator":
+        operands: list[Any] = [np.float32(0.05), points[0]]
+        for value, point in zip(values, points, strict=True):
+            operands += [value, np.float32(0.05), point]
+        joined = builder.dequantized(builder.node("com.microsoft.QLinearConcat", operands, axis=1), 0.05, points[0])
+    else:
+        if form == "QDQ":
+            values = [builder.dequantized(value, 0.05, point) for value, point in zip(values, points, strict=True)]
+        joined = builder.node("Concat", values, axis=1)
+    builder.output(joined, "float32")
+    builder.output(builder.node("MatMul", [joined, np.ones((8, 3), np.float32)]), "float32")
+    feeds = {"past": random_numbers.normal(size=(1, past, 8)), "new": random_numbers.normal(size=(1, 2, 8))}
+    assert_like_onnxruntime(builder.build(), {name: array.astype(np.float32) for name, array in feeds.items()}, 0.051)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_padding_of_integers(random_numbers: np.random.Generator, dtype: str) -> None:
     """Numbers that no float32 is, too."""

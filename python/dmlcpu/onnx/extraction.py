@@ -35,7 +35,7 @@ def lacking(node: Node, values: Mapping[str, Value]) -> str | None:
     if _ends_onnxruntime(node.proto):
         return "bias"
     value = values.get(node.inputs[0]) if node.inputs and node.operator in _RECURRENT else None
-    return "steps or sequences" if isinstance(value, Tensor) and 0 in value.shape else None
+    return "steps or sequences" if value is not None and 0 in value.shape else None
 
 
 def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:

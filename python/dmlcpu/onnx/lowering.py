@@ -342,6 +342,8 @@ def broadcast_to(array: Array | FreeArray, shape: Sequence[int]) -> Array | Free
 
 def quantize(floats: Array, parameters: Parameters) -> Array:
     """Return the codes of an array of floats."""
+    if not floats.size:
+        return np.zeros(floats.shape, parameters.dtype)
     scale, zero_point = _scalar_parameters(parameters)
     array = np.ascontiguousarray(floats, np.float32)  # which has an axis, where the floats have none
     codes: Array = np.asarray(quantize_linear(array.reshape(-1), scale, zero_point)).reshape(floats.shape)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -29,7 +29,7 @@ from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
 from dmlcpu.onnx.rules import RULES
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value, without_elements
 
 __all__ = ["MALFORMED", "lowered_whole", "make_plan"]
 
@@ -38,6 +38,8 @@ __all__ = ["MALFORMED", "lowered_whole", "make_plan"]
 _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+# Beside a length of 0 others have numpy arrays up to here, where bytes are still counted.
+_LARGEST_OF_NOTHING: Final = 1 << 48
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -121,7 +123,7 @@ class _Planner:
         self._foreign: list[ForeignPart | None] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
-            self._values[value.name] = Tensor(-1, -1, value.name, *arrays[value.name])
+            self._values[value.name] = _fed(value.name, *arrays[value.name])
         self._readers: dict[str, int] = {}
         self._meet(model.nodes)
         for output in model.outputs:
@@ -369,6 +371,13 @@ class _Planner:
         for number, tensor in enumerate(exports):
             graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
         return graph.reaching(graph.outputs)[0], exports
+
+
+def _fed(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
+    """Return what an input is; without elements, as what a decoder's prompt has of the past, a constant."""
+    if 0 in shape and math.prod(length for length in shape if length != 0) <= _LARGEST_OF_NOTHING:
+        return without_elements(dtype, shape)
+    return Tensor(-1, -1, name, dtype, shape)
 
 
 def _is_true(condition: Array) -> bool:

@@ -30,6 +30,7 @@ from dmlcpu.onnx.values import (
     array_in_shape,
     constant_by,
     source_of,
+    without_elements,
 )
 
 __all__ = [
@@ -226,12 +227,7 @@ def with_channels_last(rule: Rule) -> Rule:
 
 def nothing(value: Value, shape: Sequence[int]) -> Constant:
     """Return an array without elements, of the type that a value's floats, or other elements, have."""
-    dtype = FLOAT32 if isinstance(value, Table | Dequantized) else value.dtype
-    return constant_by(_zeros, dtype, *shape)
-
-
-def _zeros(dtype: np.dtype[Any], *shape: int) -> Array:
-    return np.zeros(shape, dtype)
+    return without_elements(FLOAT32 if isinstance(value, Table | Dequantized) else value.dtype, shape)
 
 
 def sliced(
@@ -355,7 +351,11 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         if not isinstance(codes, Tensor):
             raise NotNative("parts that are no codes")
         parts.append(lowering.recoded(Table(codes, parameters_of(scale, zero_point, codes.dtype)), parameters))
-    return [join(lowering, parts, int(node.attributes["axis"]) % len(parts[0].shape))]
+    axis = int(node.attributes["axis"]) % len(parts[0].shape)
+    parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
+    if len(parts) > 1:
+        return [join(lowering, parts, axis)]
+    return [Constant(part) if isinstance(part, np.ndarray) else part for part in parts]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
