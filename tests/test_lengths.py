@@ -104,6 +104,30 @@ def test_what_is_recorded_after_a_replay_is_computed_as_well() -> None:
         assert replay.of(later) == math.prod(lengths_now)
 
 
+def test_a_length_that_is_added_after_a_replay() -> None:
+    record = Record()
+    a = record.free(2)
+    doubled: Any = a * 2
+    assert record.again([5]) is not None
+    b = record.free(3)
+    total: Any = doubled + b
+    for lengths_now in ([5, 3], [4, 7]):
+        replay = record.again(lengths_now)
+        assert replay is not None
+        assert replay.of(total) == 2 * lengths_now[0] + lengths_now[1]
+
+
+def test_more_sets_of_lengths_than_are_remembered() -> None:
+    record = Record()
+    free = [record.free(length) for length in range(4)]
+    total: Any = sum(free[1:], free[0])
+    for bits in range(32):
+        lengths_now = [length + (bits >> place & 1) for place, length in enumerate(range(4))]
+        replay = record.again(lengths_now)
+        assert replay is not None
+        assert replay.of(total) == sum(lengths_now)
+
+
 def test_what_is_not_needed_is_forgotten_and_decisions_are_not() -> None:
     record, calls = Record(), []
 

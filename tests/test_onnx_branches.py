@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import numpy as np
@@ -206,7 +208,7 @@ def test_more_values_than_plans_are_made_for(random_numbers: np.random.Generator
     [
         ({"x": 1}, r"values: got input 'x', expected one of use"),
         ({"use": 2}, r"values: got 2 for input 'use', expected one bool"),
-        ({"use": [True, False]}, r"values: got bool of shape \(2,\) for input 'use', expected one bool"),
+        ({"use": [True, False]}, r"values: got \[True, False\] for input 'use', expected one bool"),
         ({"use": "yes"}, r"values: got 'yes' for input 'use', expected one bool"),
     ],
 )
@@ -217,6 +219,118 @@ def test_values_that_no_input_has(values: dict[str, Any], match: str) -> None:
     builder.output(conditional(builder, use, branch("a", other), branch("b", other)), "float32")
     with pytest.raises(dmlcpu.BindingError, match=match):
         dmlcpu.InferenceSession(builder.build()).partitions(values=values)
+
+
+def choosing(then: onnx.GraphProto, count: int = 1, shape: Sequence[int] = SHAPE) -> Builder:
+    """A model of one If, whose other branch has the absolute value for all outputs; only the first one is wanted."""
+    builder = Builder()
+    builder.input("float32", shape)
+    use = builder.input("bool", (), "use")
+    other = branch("other", *[lambda inner: str(inner.node("Abs", ["x"]))] * count)
+    results = builder.node("If", [use], count, then_branch=then, else_branch=other)
+    builder.output(results if count == 1 else results[0], "float32")
+    return builder
+
+
+def assert_both_ways(model: bytes, x: Array) -> dmlcpu.InferenceSession:
+    session = dmlcpu.InferenceSession(model)
+    for value in (True, False):
+        feeds = {"x": x, "use": np.array(value)}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            np.testing.assert_array_equal(ours, expected)
+    return session
+
+
+def test_what_decides_has_to_be_fed(random_numbers: np.random.Generator) -> None:
+    session = assert_both_ways(choosing(branch("a", scaled("x", 2))).build(), floats(random_numbers))
+    with pytest.raises(dmlcpu.BindingError, match="got no input 'use'"):
+        session.run(None, {"x": floats(random_numbers)})
+
+
+def test_results_that_nobody_reads(random_numbers: np.random.Generator) -> None:
+    """Of a node without a kernel: onnxruntime makes no part without results."""
+    then = branch("a", scaled("x", 2), lambda inner: str(inner.node("Tan", ["x"])))
+    session = assert_both_ways(choosing(then, 2).build(), floats(random_numbers))
+    assert {part.provider for part in session.partitions(values={"use": 1})} == {"dmlcpu"}
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_names_that_graphs_within_have_too(random_numbers: np.random.Generator, known: bool) -> None:
+    """A branch within writes a value of the very name that the outer If's result has."""
+    inner = Builder(prefix="a")
+    v = inner.node("Abs", ["x"])
+    total = inner.node("ReduceSum", ["x"], keepdims=0)
+    condition = inner.constant(np.array(True)) if known else inner.node("Greater", [total, np.float32(-1e9)])
+    deep = Builder(prefix="deep")
+    deep.nodes.append(onnx.helper.make_node("Mul", [v, deep.constant(np.float32(2))], ["value0_0"]))
+    deep.output("value0_0", "float32")
+    w = inner.node("If", [condition], then_branch=deep.graph(), else_branch=deep.graph())
+    for value in (v, w):
+        inner.output(value, "float32")
+    builder = choosing(inner.graph(), 2)
+    builder.output("value0_1", "float32")
+    assert_both_ways(builder.build(), floats(random_numbers))
+
+
+def test_names_that_inputs_have_too(random_numbers: np.random.Generator) -> None:
+    builder = choosing(branch("a", scaled("x", 2)))
+    name = builder.input("float32", (2,), "If_0/avalue0_0")
+    builder.output(builder.node("Neg", [name]), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    feeds = {"x": floats(random_numbers), "use": np.array(True), name: np.float32([1, 2])}
+    np.testing.assert_array_equal(session.run(None, feeds)[1], [-1, -2])
+
+
+def test_initializers_that_are_listed_as_inputs(random_numbers: np.random.Generator) -> None:
+    then = branch("a", scaled("x", 2))
+    for tensor in then.initializer:
+        then.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    assert_both_ways(choosing(then).build(), floats(random_numbers))
+
+
+def test_refusals_are_remembered() -> None:
+    then = branch("a", scaled("x", 2))
+    cyclic(then)
+    session = dmlcpu.InferenceSession(choosing(then).build())
+    messages = set()
+    for _ in range(3):
+        with pytest.raises(dmlcpu.InvalidModelError) as raised:
+            session.run(None, {"x": np.zeros(SHAPE, np.float32), "use": np.array(True)})
+        messages.add(str(raised.value))
+    assert len(messages) == 1
+
+
+def test_looking_at_partitions_is_no_run(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
+    condition = builder.node("Less", [number, np.int64([5])])
+    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for position in range(12):
+        assert {part.provider for part in session.partitions(values={"position": position})} == {"dmlcpu"}
+
+
+@pytest.mark.parametrize("value", ["yes", 2**70, None, [[1], [2, 3]], np.nan, 1.5, 1j])
+def test_values_that_are_no_whole_numbers(value: Any) -> None:
+    builder = Builder()
+    x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
+    condition = builder.node("Less", [number, np.int64([5])])
+    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
+    with pytest.raises(dmlcpu.BindingError, match="for input 'position', expected one int64"):
+        dmlcpu.InferenceSession(builder.build()).partitions(values={"position": value})
+
+
+def test_threads_that_choose_differently(random_numbers: np.random.Generator) -> None:
+    model, x = choosing(branch("a", scaled("x", 2))).build(), floats(random_numbers)
+    session = pickle.loads(pickle.dumps(dmlcpu.InferenceSession(model)))
+    feeds = [{"x": x, "use": np.array(value)} for value in (True, False)]
+    expected = [results_of_onnxruntime(model, each)[0] for each in feeds]
+
+    def work(index: int) -> bool:
+        return all(np.array_equal(session.run(None, feeds[index])[0], expected[index]) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as executor:
+        assert all(executor.map(work, [0, 1, 1, 0]))
 
 
 def empty(graph: onnx.GraphProto) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of, small_convolution
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
 FLOATS: Final = np.random.default_rng(11)
@@ -340,6 +340,39 @@ def test_slices_of_nothing(random_numbers: np.random.Generator, form: str) -> No
         builder.output(result, dtype)
     feeds = {"x": feed.astype({"codes": "uint8", "floats": "float32"}.get(form, "int64"))}
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+@pytest.mark.parametrize("start", [-3, -9, 1, 9])
+@pytest.mark.parametrize("constant", [False, True])
+def test_slices_backwards_from_beyond_the_ends(start: int, constant: bool) -> None:
+    """From before the first element they begin there, as ONNX has it; in numpy they are empty."""
+    builder, x = Builder(), np.arange(6, dtype=np.float32).reshape(3, 2)
+    value = builder.constant(x) if constant else builder.input("float32", ("n", 2))
+    first = builder.node("Slice", [value, ints(start), ints(-9), ints(1), ints(-1)])
+    builder.output(builder.node("Neg", [first]), "float32")
+    if constant:
+        builder.output(builder.node("Neg", [builder.input("float32", ("n", 2))]), "float32")
+    model = builder.build()
+    assert_like_onnxruntime(model, {"x": x}, equal=True)
+    session = dmlcpu.InferenceSession(model)
+    for rows in (9, 3, 6, 4, 5):
+        feeds = {"x": np.ones((rows, 2), np.float32)}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            np.testing.assert_array_equal(ours, expected)
+
+
+@pytest.mark.parametrize("operator", ["Pad", "Concat"])
+def test_sums_of_codes_beside_others(random_numbers: np.random.Generator, operator: str) -> None:
+    """INT32 that no node has computed yet stays INT32."""
+    builder = Builder()
+    x = builder.input("uint8", (3, 4))
+    weights = random_numbers.integers(-9, 9, (4, 5), np.int8)
+    sums = [builder.node("MatMulInteger", [x, weights]) for _ in range(2)]
+    operands = [sums[0], ints(1, 0, 0, 2), np.array(2**30 + 1, np.int32)] if operator == "Pad" else sums
+    moved = builder.node(operator, operands, **({} if operator == "Pad" else {"axis": 0}))
+    builder.output(moved, "int32")
+    builder.output(builder.node("Mul", [builder.node("Cast", [moved], to=1), np.float32(0.5)]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (3, 4))}, equal=True)
 
 
 @pytest.mark.parametrize("form", ["floats", "QDQ", "QOperator"])

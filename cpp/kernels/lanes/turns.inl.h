@@ -1,14 +1,15 @@
 // Sine and cosine of float32: the quarter turns of an angle and what is left of it, then a polynomial. Fixed sequences
 // of operations as in functions.inl.h, behind which it is included, inside the unnamed namespace of a kernel file.
 //
-// Errors, in units in the last place of the exact value rounded to float32: < 1.6 below kFar, < 1.6 beyond.
+// Errors, in units in the last place of the exact value rounded to float32: < 1.6.
 
-// |x| = quarters * pi/2 + angle, with |angle| <= pi/4 but for rounding, and quarters reduced modulo 4.
+// |x| = quarters * pi/2 + angle, with |angle| < 1.01 * pi/4, and quarters reduced modulo 4.
 struct Turn {
   Floats angle, quarters;
 };
 
-// From here on quarters * pi/2 has more bits than three parts of pi/2 tell.
+// From here on 2/pi in float32 does not tell the nearest quarter well enough: angles would leave what the polynomials
+// are for.
 constexpr float kFar = 0x1p17f;
 
 // One size, finite and at least kFar: m * 2^e quarters of 2/pi each, modulo 4. Of the bits of 2/pi those before the
@@ -37,7 +38,7 @@ inline void turn_far(float size, float& angle, float& quarters) noexcept {
 }
 
 // Below kFar pi/2 is taken away in three parts. With less than 2^17 quarters the first difference is exact: it is below
-// 1 and a multiple of 2^-23. What is infinite, or no number, has an angle that is none.
+// 1 and a multiple of 2^-24, or nothing is taken away. What is infinite, or no number, has an angle that is none.
 inline Turn turn_of(Floats size) noexcept {
   const Floats n = fused(size, spread(0x1.45f306p-1f), spread(0x1.8p23f)) - spread(0x1.8p23f);
   const Floats near_angle = fused(n, spread(-0x1.921fb6p+0f), size);
@@ -58,7 +59,7 @@ inline Turn turn_of(Floats size) noexcept {
   return turn;
 }
 
-// The sine after a number of quarter turns, 0 to 4: r + r^3 p(r^2), then 1 - r^2 / 2 + r^4 q(r^2), then both negative.
+// The sine after a number of quarter turns, 0 to 3: r + r^3 p(r^2), then 1 - r^2 / 2 + r^4 q(r^2), then both negative.
 inline Floats sine_after(Floats angle, Floats quarters) noexcept {
   constexpr float kSine[] = {-0x1.994e42p-13f, 0x1.11076p-7f, -0x1.555546p-3f};
   constexpr float kCosine[] = {0x1.9a01f4p-16f, -0x1.6c0c8ap-10f, 0x1.55554ap-5f};

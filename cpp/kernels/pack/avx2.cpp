@@ -132,7 +132,6 @@ inline void transpose_groups(__m256i (&column_x32)[8]) noexcept {
   }
 }
 
-// Columns far apart are many short streams, which no prefetcher of a processor follows.
 void gather_groups(const GroupBlock& block) noexcept {
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
   std::size_t column = 0;
@@ -144,6 +143,7 @@ void gather_groups(const GroupBlock& block) noexcept {
       __m256i column_x32[8];
       for (std::size_t i = 0; i < 8; ++i) {
         const std::uint8_t* source = codes + i * block.column_stride + k;
+        // Columns far apart are many short streams, of which the next pieces are fetched here.
         _mm_prefetch(reinterpret_cast<const char*>(source) + 16 * block.column_stride, _MM_HINT_T0);
         column_x32[i] = _mm256_xor_si256(load(source), flip_u8x32);
       }

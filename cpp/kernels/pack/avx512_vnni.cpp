@@ -132,7 +132,6 @@ inline void transpose_groups(__m512i (&column_x64)[16]) noexcept {
   }
 }
 
-// Columns far apart are many short streams, which no prefetcher of a processor follows.
 void gather_groups(const GroupBlock& block) noexcept {
   const __m512i flip_u8x64 = _mm512_set1_epi8(static_cast<char>(block.flip));
   for (std::size_t column = 0; column < block.count; column += 16) {
@@ -146,6 +145,7 @@ void gather_groups(const GroupBlock& block) noexcept {
       for (std::size_t i = 0; i < 16; ++i) {
         const bool inside = i < columns;
         const std::uint8_t* source = codes + (inside ? i : 0) * block.column_stride + k;
+        // Columns far apart are many short streams, of which the next pieces are fetched here.
         _mm_prefetch(reinterpret_cast<const char*>(source) + 16 * block.column_stride, _MM_HINT_T0);
         column_x64[i] = _mm512_maskz_loadu_epi8(inside ? load_mask : 0, source);
         column_x64[i] = _mm512_xor_si512(column_x64[i], _mm512_maskz_mov_epi8(load_mask, flip_u8x64));

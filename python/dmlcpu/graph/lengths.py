@@ -200,13 +200,15 @@ class Record:
         self._free: list[int] = []
         self._operations: list[_Operation] = []
         self._places: dict[tuple[Any, ...], int] = {}
-        self._latest = self.values  # of the lengths that everything was computed for last, all decided as here
+        # Of the lengths that everything was computed for last, all decided as here; arrays among them stay with it.
+        self._latest = self.values
         self._following: dict[frozenset[int], Sequence[_Operation]] = {}  # operations by the free places they depend on
 
     def free(self, value: int) -> int:
         """Return a length that may be another when the record is computed again."""
         self._free.append(len(self.values))
         self.values.append(value)
+        self._begin_anew()
         return cast(int, Length(self, self._free[-1]))
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> int:
@@ -233,8 +235,7 @@ class Record:
         if known is None:
             value = function(*[self.values[place] for place in places])
             known = self._places[key] = len(self.values)
-            self._latest = self.values
-            self._following.clear()
+            self._begin_anew()
             self.values.append(value)
             left, right = places if len(places) == 2 else (None, places)
             self._operations.append((known, function, left, right, value if decides else None))
@@ -252,8 +253,13 @@ class Record:
             self.values.append(argument)
         return self._places[argument,]
 
+    def _begin_anew(self) -> None:
+        """Compute everything at the next replay, since there is more of it."""
+        self._latest = self.values
+        self._following.clear()
+
     def keep(self, needed: Iterable[Derived]) -> None:
-        """Forget what neither decides nor leads to these values; nothing is recorded any more."""
+        """Forget what neither decides nor leads to these values; nothing must be recorded any more."""
         places = {value.place for value in needed}
         kept: list[_Operation] = []
         for operation in reversed(self._operations):
@@ -262,6 +268,7 @@ class Record:
                 kept.append(operation)
                 places.update(right if left is None else (left, right))
         self._operations = kept[::-1]
+        self._following.clear()
 
     def again(self, free: Sequence[int]) -> Replay | None:
         """Compute everything again for other free lengths; None where something is decided otherwise.

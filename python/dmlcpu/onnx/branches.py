@@ -6,7 +6,7 @@ of one element is. Then the nodes of that branch are nodes of the model like any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,16 +42,18 @@ class Branches:
     Args:
         versions: Of the operators that the model imports, by domain.
         nodes: The model's own.
+        values: The names of its inputs, outputs and constants.
     """
 
-    def __init__(self, versions: Mapping[str, int], nodes: Iterable[Node]) -> None:
+    def __init__(self, versions: Mapping[str, int], nodes: Iterable[Node], values: Iterable[str]) -> None:
         self._versions = versions
         self._nodes: set[str] = set()
-        self._values: set[str] = set()
+        self._values = set(values)
         for node in nodes:
             self._nodes.add(node.name)
             self._values.update(node.reads, node.outputs)
-        self._read: dict[tuple[str, bool], Branch] = {}
+            self._values.update(name for graph in graphs_within(node.proto.attribute) for name in _names_in(graph))
+        self._read: dict[tuple[str, bool], Branch | InvalidModelError] = {}
 
     def of(self, node: Node, condition: bool) -> Branch:
         """Return the branch that runs.
@@ -65,19 +67,27 @@ class Branches:
         """
         key = node.name, condition
         if key not in self._read:
-            self._read[key] = self._branch(node, condition)
-        return self._read[key]
+            try:
+                self._read[key] = self._branch(node, condition)
+            except InvalidModelError as error:
+                self._read[key] = error
+        branch = self._read[key]
+        if isinstance(branch, InvalidModelError):
+            raise branch
+        return branch
 
     def _branch(self, node: Node, condition: bool) -> Branch:
         graph = node.attributes.get(_NAMES[condition])
-        if not isinstance(graph, onnx.GraphProto) or graph.input or graph.sparse_initializer:
-            raise InvalidModelError(f"node {node}: it has no {_NAMES[condition]} that can run")
+        if not isinstance(graph, onnx.GraphProto):
+            raise InvalidModelError(f"node {node}: it has no {_NAMES[condition]}")
         if len(graph.output) != len(node.outputs):
             wrong = f"its {_NAMES[condition]} has {len(graph.output)} outputs, and it has {len(node.outputs)}"
             raise InvalidModelError(f"node {node}: {wrong}")
         written = {name for inner in graph.node for name in inner.output if name}
-        results = _results(graph, node.outputs, written)
         initializers = {tensor.name: constant_of(tensor) for tensor in graph.initializer}
+        if fed := [value.name for value in graph.input if value.name not in initializers]:
+            raise InvalidModelError(f"node {node}: its {_NAMES[condition]} has inputs, {', '.join(fed)}")
+        results = _names_of_results(graph, node.outputs, written)
         names = {name: results.get(name) or self._own_name(node, name) for name in (*written, *initializers)}
         protos = [_renamed(inner, names) for inner in graph.node]
         for output, name in zip(graph.output, node.outputs, strict=True):
@@ -97,13 +107,23 @@ class Branches:
         return own
 
 
-def _results(graph: onnx.GraphProto, outputs: Sequence[str], written: set[str]) -> dict[str, str]:
-    """Return the names that an If's outputs have in its branch, where nodes of the branch write them."""
+def _names_of_results(graph: onnx.GraphProto, outputs: Sequence[str], written: set[str]) -> dict[str, str]:
+    """Return the names of an If's outputs for what nodes of its branch write, but for those that graphs within use."""
+    used = {name for node in graph.node for inner in graphs_within(node.attribute) for name in _names_in(inner)}
     results: dict[str, str] = {}
     for output, name in zip(graph.output, outputs, strict=True):
-        if name and output.name in written:
+        if name and output.name in written and name not in used:
             results.setdefault(output.name, name)
     return results
+
+
+def _names_in(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names of values in a graph, and in those within it."""
+    yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
+    for node in graph.node:
+        yield from (*node.input, *node.output)
+        for inner in graphs_within(node.attribute):
+            yield from _names_in(inner)
 
 
 def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
@@ -122,7 +142,8 @@ def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
     for graph in graphs_within(node.attribute):
         own = {value.name for value in (*graph.input, *graph.initializer)}
         own.update(name for inner in graph.node for name in inner.output)
-        outer = {name: new for name, new in names.items() if name not in own}
+        shadows = not own.isdisjoint(names)
+        outer = {name: new for name, new in names.items() if name not in own} if shadows else names
         for inner in graph.node:
             _rename(inner, outer)
         for output in graph.output:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array
 
@@ -95,6 +95,11 @@ def _concat(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 
 def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return a slice.
+
+    Raises:
+        NotFolded: It goes backwards from before the first element, which the evaluator takes for nothing.
+    """
     if node.version < 10 or not 3 <= len(arrays) == len(node.inputs):
         return None
     array, starts, ends, *given = arrays
@@ -102,6 +107,8 @@ def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
     steps = given[1].tolist() if len(given) > 1 else [1] * starts.size
     slices = [slice(None)] * array.ndim
     for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
+        if step < 0 and start < -array.shape[axis]:
+            raise NotFolded("a slice backwards from before the first element")
         slices[axis] = slice(start, end, step)
     return array[tuple(slices)]
 

@@ -16,7 +16,7 @@ from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.extraction import ArrayType, inferred
 from dmlcpu.onnx.lowering import as_bytes
-from dmlcpu.onnx.nodes import Node, has_quantized_nodes
+from dmlcpu.onnx.nodes import Node, graphs_within, has_quantized_nodes
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Plan
 from dmlcpu.onnx.values import Array
 
@@ -124,10 +124,21 @@ def foreign_runner(part: ForeignPart, num_threads: int) -> tuple[str, Any]:
     options.log_severity_level = 4  # what is wrong is raised
     serialized = part.model.SerializeToString()
     try:
-        session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=_disabled(part)
+        )
     except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
         return _reference(part, f"nodes {nodes}: {error}")
     return "onnxruntime", session
+
+
+def _disabled(part: ForeignPart) -> list[str]:
+    """Return the optimizers of onnxruntime that a part does not get.
+
+    Of branches within branches whose conditions are constants its folding ends the process, or leaves out results.
+    """
+    holds_graphs = any(True for node in part.nodes for _ in graphs_within(node.proto.attribute))
+    return ["ConstantFolding"] if holds_graphs else []
 
 
 def _reference(part: ForeignPart, refusal: str) -> tuple[str, Any]:

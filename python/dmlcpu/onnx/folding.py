@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
 from dmlcpu.onnx.constant_functions import by_numpy
 from dmlcpu.onnx.extraction import described, shape_of
-from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
@@ -46,6 +46,8 @@ _ELEMENTS: Final = frozenset({"Erf", "GatherElements", "Scatter", "ScatterElemen
 _ELEMENT_COST: Final = 1 << 10
 # Operators whose results may be of any size, whatever they read.
 _GROWING: Final = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Tile"})
+# Operators, by what their names begin with, of which the evaluator has another result for nothing than runtimes have.
+_REDUCING: Final = ("Arg", "Mean", "Reduce", "Split")
 # The results of a node have no more bytes than this.
 _LARGEST: Final = 1 << 26
 # A plan reads and writes so many bytes in all, and as often what the model brings: a second's work, about.
@@ -78,10 +80,12 @@ class Folding:
             NotNative: There is no telling, or it is too much.
         """
         if node.domain != "" or not is_computed_beforehand(node.operator):
-            raise NotNative("no operator that is computed beforehand")
+            raise NotFolded("no operator that is computed beforehand")
         if (with_shapes := computed_with_shapes(node, inputs)) is not None:
             return [with_shapes]
         constants = [value for value in inputs if isinstance(value, Constant)]
+        if node.operator.startswith(_REDUCING) and any(0 in value.shape for value in constants[:1]):
+            raise NotNative("nothing to reduce, of which runtimes say otherwise")
         if node.operator == "Identity" and len(constants) == 1:
             return constants
         arrays = [value.source for value in constants]
@@ -101,7 +105,7 @@ class Folding:
         known: int = cost.value if isinstance(cost, Derived) else cost
         if known > self._left:
             self._later = int(self._later)
-            raise NotNative("it is too much to be computed beforehand")
+            raise NotFolded("it is too much to be computed beforehand")
         self._left -= known
         if isinstance(cost, Derived):
             self._later += cost
@@ -149,12 +153,12 @@ def _task(node: Node, *arrays: Array) -> _Task:
     model, fed = _model_of(node, named)
     sizes = [_bytes(dtype, shape) for dtype, shape in described(model).values()]
     if node.operator in _GROWING and None in sizes:
-        raise NotNative("there is no telling the size of its result")
+        raise NotFolded("there is no telling the size of its result")
     if node.operator == "MatMul":
         factor = max(array.shape[-1] for array in arrays if array.ndim)
     size = sum(size or 0 for size in sizes)
     if size > _LARGEST:
-        raise NotNative("its result is too large to be computed beforehand")
+        raise NotFolded("its result is too large to be computed beforehand")
     return _Task(cost + factor * size, (), model, fed)
 
 

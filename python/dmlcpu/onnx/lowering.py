@@ -34,7 +34,7 @@ from dmlcpu.onnx.values import (
 )
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "NotNative", "Rule", "as_bytes", "broadcast_to"]
+__all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_to"]
 
 FLOAT32 = np.dtype(np.float32)
 # Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
@@ -48,6 +48,10 @@ _MOST_ELEMENTS = 1 << 48
 
 class NotNative(Exception):  # not an error: another runtime takes the node
     """No kernel does what a node asks for; the message tells what."""
+
+
+class NotFolded(NotNative):
+    """Constants are not computed beforehand, though there is nothing wrong with them: each run may compute them."""
 
 
 class Lowering:

@@ -16,11 +16,11 @@ _MOST: Final = 512
 _MOST_BYTES: Final = 1 << 27
 
 PlanKey: TypeAlias = tuple[Any, ...]
-"""The names of inputs with their types and shapes."""
+"""What inputs that decide on branches are, and the names of the others with their types and shapes."""
 
 
 class PlanCache(dict[PlanKey, ExecutablePlan]):
-    """Plans by the shapes that they are for."""
+    """Plans by what they are for."""
 
     def __init__(self) -> None:
         super().__init__()

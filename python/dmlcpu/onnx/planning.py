@@ -24,7 +24,7 @@ from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType, extracted, lacking
 from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.foreign_nodes import ANCHORS, is_anchor, is_for_the_reference
-from dmlcpu.onnx.lowering import Lowering, NotNative, desc_of
+from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
@@ -232,7 +232,7 @@ class _Planner:
         if foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
             try:
                 return self._folding(node, inputs)
-            except NotNative:  # each run can compute it, such as an image of positions that is resized
+            except NotFolded:  # each run can compute it, such as an image of positions that is resized
                 if not is_lowered:
                     raise
         if rule is None or not is_lowered:
@@ -279,21 +279,22 @@ class _Planner:
         if not taken:
             node = nodes[0]
             raise InvalidModelError(f"node {node}: it cannot be planned")
-        unknown = self._add_foreign(taken, rest, reasons, by_reference)
-        part = self._foreign[-1]
-        assert part is not None
-        return (rest if len(part.nodes) == len(taken) else []), unknown
+        return self._add_foreign(taken, rest, reasons, by_reference)
 
     def _add_foreign(
-        self, taken: Sequence[Node], rest: Sequence[Node], reasons: Mapping[str, str], by_reference: bool
-    ) -> tuple[str, ...]:
+        self, nodes: Sequence[Node], rest: list[Node], reasons: Mapping[str, str], by_reference: bool
+    ) -> tuple[list[Node], tuple[str, ...]]:
+        """Add a part of nodes, if anything reads what they write; return what ``_take_foreign`` does."""
+        read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
+        taken = _reaching(nodes, read_later)
+        if not taken:
+            return rest, ()
         for node in taken:
             if (missing := lacking(node, self._values)) is not None:
                 reason = reasons.get(node.name, "it follows a node without a kernel")
                 wrong = f"it has no {missing}, without which onnxruntime cannot run it"
                 raise InvalidModelError(f"node {node}: {wrong} ({reason})")
         made = {name for node in taken for name in node.outputs if name}
-        read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
         constants: dict[str, Array] = {}
         inputs: dict[str, Tensor] = {}
@@ -316,7 +317,7 @@ class _Planner:
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
-        return unknown if rest else ()
+        return rest, unknown if rest else ()
 
     def _dequantizing(self, readers: Sequence[Node]) -> list[Node]:
         """Return the nodes that dequantize constants, such as weights, which other nodes read.
@@ -371,6 +372,17 @@ class _Planner:
         for number, tensor in enumerate(exports):
             graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
         return graph.reaching(graph.outputs)[0], exports
+
+
+def _reaching(nodes: Sequence[Node], wanted: Collection[str]) -> list[Node]:
+    """Return the nodes that lead to values, of nodes in an order in which they can run."""
+    needed = set(wanted)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            kept.append(node)
+            needed.update(node.reads)
+    return kept[::-1]
 
 
 def _fed(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:

@@ -143,7 +143,7 @@ class InferenceSession:
     def deciding_inputs(self) -> tuple[str, ...]:
         """Names of the inputs of one element that decide which branches of If nodes run.
 
-        A model has a plan of its own for each of their values, up to a number of these.
+        A model has plans of its own for each combination of their values, the first eight.
         """
         return () if self._variants is None else self._variants.deciding
 
@@ -174,7 +174,7 @@ class InferenceSession:
         feeds = checked_feeds(self._inputs, self._read_constants, input_feed)
         indices = output_indices(self._names, output_names)
         plan, values = self._run(feeds)
-        self._latest = plan.graph  # None where an input decides on branches: it is fed, and no graph's
+        self._latest = None if self.deciding_inputs else plan.graph  # which takes no input that decides
         return plan.outputs(values, feeds, indices)
 
     def _chosen(self, outputs: list[Array], output_names: Sequence[str] | None) -> list[Array]:
@@ -229,7 +229,7 @@ class InferenceSession:
         deciding = self.deciding_inputs
         _check_names("values", values, deciding)
         given = {value.name: _filled(value, values) for value in self._inputs if value.name in deciding}
-        variant = self._variant(given)
+        variant = self._variant(given, runs=False)
         inputs = self._inputs if variant is None else variant.model.inputs
         return self._plan(variant, _arrays(inputs, shapes))
 
@@ -268,13 +268,13 @@ class InferenceSession:
             raise BindingError(f"{conflict}: {error}") from None
         return plan, values
 
-    def _variant(self, feeds: Mapping[str, Array]) -> Variant | None:
+    def _variant(self, feeds: Mapping[str, Array], runs: bool = True) -> Variant | None:
         """Return the model where inputs that decide are as they are fed; None of a model that has its one plan."""
         variants = self._variants
         if variants is None or not variants.deciding:
             return None if variants is None else variants.whole
         with self._lock:
-            return variants.of(feeds)
+            return variants.of(feeds, runs)
 
     def _plan(self, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         key = (() if variant is None else variant.values, *arrays.items())
@@ -331,11 +331,16 @@ def _check_names(argument: str, given: Iterable[str], expected: Collection[str])
 
 def _filled(value: ValueInfo, values: Mapping[str, Any]) -> Array:
     """Return an input of one element with its value, by default 0."""
-    given = np.asarray(values.get(value.name, 0))
-    if given.size != 1 or given.astype(value.dtype).item() != given.item():
-        got = repr(given.item()) if given.size == 1 else f"{given.dtype} of shape {given.shape}"
-        raise BindingError(f"values: got {got} for input {value.name!r}, expected one {value.dtype}", value.name)
-    return given.astype(value.dtype).reshape([1] * len(value.shape or ()))
+    given = values.get(value.name, 0)
+    try:
+        number = np.asarray(given).reshape(()).item()
+        if isinstance(number, bool | int):
+            array: Array = np.full([1] * len(value.shape or ()), number, value.dtype)
+            if array.item() == number:
+                return array
+    except (ArithmeticError, TypeError, ValueError):  # not one number, or one that the type has not
+        pass
+    raise BindingError(f"values: got {given!r} for input {value.name!r}, expected one {value.dtype}", value.name)
 
 
 def _arrays(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> dict[str, ArrayType]:

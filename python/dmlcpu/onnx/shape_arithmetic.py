@@ -116,6 +116,8 @@ def _slice(node: Node, operands: Sequence[Constant]) -> Constant | None:
         return None
     start, end, axis, step = [numbers[0] for numbers in given] + [0, 1][len(given) - 2 :]
     entries = operands[0].entries
+    if step < 0 and start < -entries.shape[axis]:
+        return None
     index = [slice(None)] * entries.ndim
     index[axis] = slice(start, end, step)
     return _of(entries[tuple(index)], operands[0].dtype)

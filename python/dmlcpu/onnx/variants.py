@@ -16,7 +16,7 @@ from dmlcpu.onnx.values import Array
 
 __all__ = ["Variant", "Variants"]
 
-# For more values of the inputs than these, such as a counter's, other runtimes choose the branches.
+# Combinations of values that are met first; for others, such as a counter's, onnxruntime chooses the branches.
 _MOST: Final = 8
 
 
@@ -25,7 +25,7 @@ class Variant:
     """A model with inputs that are constants.
 
     Attributes:
-        values: What these are.
+        values: What these are; empty of the model as it is.
         model: The model, whose inputs the others are.
         templates: Of its plans.
     """
@@ -49,14 +49,22 @@ class Variants:
         self._device = device
         self._variants: dict[tuple[bytes, ...], Variant] = {}
 
-    def of(self, feeds: Mapping[str, Array]) -> Variant:
-        """Return the variant for what is fed; after many others the model as it is."""
+    def of(self, feeds: Mapping[str, Array], runs: bool = True) -> Variant:
+        """Return the variant for what is fed, or of many other values the model as it is.
+
+        Args:
+            feeds: The inputs that decide, at least.
+            runs: Whether it is kept for the next run.
+        """
         values = tuple(feeds[name].tobytes() for name in self.deciding)
-        if values not in self._variants:
-            if len(self._variants) == _MOST:
-                return self.whole
-            self._variants[values] = self._made(values, feeds)
-        return self._variants[values]
+        if values in self._variants:
+            return self._variants[values]
+        if len(self._variants) == _MOST:
+            return self.whole
+        made = self._made(values, feeds)
+        if runs:
+            self._variants[values] = made
+        return made
 
     def _made(self, values: tuple[bytes, ...], feeds: Mapping[str, Array]) -> Variant:
         constants = {name: np.array(feeds[name]) for name in self.deciding}

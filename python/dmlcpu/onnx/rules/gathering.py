@@ -316,6 +316,16 @@ def gather_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     return [lowering.emit("GATHER_ELEMENTS", operands, elements.dtype, indices.shape, {"axis": (axis % rank,)})]
 
 
+def _places_backwards(start: int, end: int, step: int, length: int) -> Array:
+    """Return the places of a slice whose step is below 0.
+
+    As ONNX has it: what begins before the first element begins there, where in Python it is empty.
+    """
+    first = min(max(start + length if start < 0 else start, 0), length - 1)
+    last = min(max(end + length if end < 0 else end, -1), length - 1)
+    return np.arange(first, last, step)
+
+
 def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Slice."""
     value = present(inputs[0])
@@ -333,7 +343,7 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         length = value.shape[axis]
         if step < 0:
-            backwards[axis % rank] = np.arange(*slice(start, end, step).indices(length))
+            backwards[axis % rank] = derived(_places_backwards, start, end, step, length)
         else:
             first, last = (min(max(place + length if place < 0 else place, 0), length) for place in (start, end))
             begin[axis], stride[axis], shape[axis] = first, step, max(-(-(last - first) // step), 0)

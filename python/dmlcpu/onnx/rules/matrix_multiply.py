@@ -211,7 +211,7 @@ def _scaled_once(lowering: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
         return a, b
     smaller = min(range(2), key=lambda index: math.prod(operands[index].shape))
     (x, factor), (y, factor_of_y) = multiples[1 - smaller], multiples[smaller]
-    if factor != 1:
+    if factor != 1 and _LEAST_FACTOR <= abs(factor * factor_of_y) <= _LARGEST_FACTOR:
         operands[1 - smaller], operands[smaller] = x, times(lowering, y, factor * factor_of_y)
     return operands[0], operands[1]
 

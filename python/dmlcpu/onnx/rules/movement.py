@@ -290,6 +290,8 @@ class Joined(Deferred):
     def __init__(self, lowering: Lowering, parts: Sequence[Value], axis: int, shape: tuple[int, ...]) -> None:
         self._lowering, self._parts, self._axis = lowering, parts, axis
         self.shape = shape
+        typed = [part.dtype for part in parts if isinstance(part, Tensor | Constant | Deferred)]
+        self.dtype = typed[0] if typed else FLOAT32
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Bring all parts to the same parameters, and join their codes."""

@@ -42,6 +42,7 @@ class Padded(Deferred):
     def __init__(self, lowering: Lowering, source: Value, margins: Margins, fill: Any) -> None:
         self._lowering, self._source, self._margins, self._fill = lowering, source, margins, fill
         self.shape = margins.around(source.shape)
+        self.dtype = source.dtype if isinstance(source, Tensor | Deferred) else np.dtype(np.float32)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Pad the codes with that of the value."""
@@ -145,7 +146,7 @@ def padded(lowering: Lowering, value: Value, margins: Margins, fill: Any) -> Val
             return replace(value, codes=_padded(lowering, value.codes, margins, code[0]))
     if isinstance(value, Tensor) and value.dtype in CODE_TYPES:
         return _padded(lowering, value, margins, np.asarray(fill).astype(value.dtype)[()])
-    if isinstance(value, Tensor) and value.dtype in INTEGER_TYPES:
+    if isinstance(value, Tensor | Deferred) and value.dtype in INTEGER_TYPES:
         return Padded(lowering, value, margins, fill).floats()
     if isinstance(value, Tensor) and value.dtype != np.float32:
         raise NotNative(f"padding of elements of type {value.dtype}")

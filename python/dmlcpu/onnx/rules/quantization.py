@@ -13,7 +13,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
-from dmlcpu.graph.lengths import Derived, derived
+from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
@@ -180,9 +180,9 @@ def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Val
     """Codes, scale and zero point, all computed; of constants constants."""
     value = present(inputs[0])
     if isinstance(value, Constant | Dequantized):
-        floats = value.elements() if isinstance(value, Dequantized) else value.source
-        made = derived(_dynamic_codes, floats if isinstance(floats, Derived) else source_of(floats))
-        return [constant_by(operator.getitem, made, place) for place in range(3)]
+        source = source_of(value.elements()) if isinstance(value, Dequantized) else value.source
+        made = derived(_dynamic_codes, source)
+        return written(node, [constant_by(operator.getitem, made, place) for place in range(3)])
     codes, scale, zero_point = dynamically_quantized(lowering, value)
     return written(node, [codes, lowering.reshaped(scale, ()), lowering.reshaped(zero_point, ())])
 

@@ -35,9 +35,8 @@ def _places(indices: Array, *shape: int) -> Array:
     if math.prod(shape) + count > _MOST_ELEMENTS:
         raise NotNative("more elements than places are told of")
     places = np.arange(count, count + math.prod(shape)).reshape(shape)
-    places[tuple(np.moveaxis(indices, -1, 0))] = np.arange(count).reshape(
-        written
-    )  # the last of the same indices counts
+    # The last one of the same indices counts.
+    places[tuple(np.moveaxis(indices, -1, 0))] = np.arange(count).reshape(written)
     return places
 
 
