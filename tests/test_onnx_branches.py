@@ -376,6 +376,38 @@ def test_damaged_branches(damage: Callable[[onnx.GraphProto], None]) -> None:
         dmlcpu.InferenceSession(builder.build())
 
 
+def test_conditions_that_branches_make(random_numbers: np.random.Generator) -> None:
+    """What an If chooses may be another one's condition, and follows from what decided and from what was chosen."""
+    builder = Builder()
+    x = builder.input("float32", SHAPE)
+    first, second, third = (builder.input("bool", (), name) for name in ("first", "second", "third"))
+    graphs = []
+    for prefix, value in (("a", second), ("b", third)):
+        inner = Builder(prefix=prefix)
+        inner.output(inner.node("Not", [value]), "bool")
+        graphs.append(inner.graph())
+    condition = conditional(builder, first, *graphs)
+    builder.output(conditional(builder, condition, branch("c", scaled(x, 2)), branch("d", scaled(x, 3))), "float32")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    assert session.deciding_inputs == ("first", "second", "third")
+    for bits in range(8):
+        values = {name: bool(bits >> place & 1) for place, name in enumerate(session.deciding_inputs)}
+        feeds = {"x": floats(random_numbers), **{name: np.array(value) for name, value in values.items()}}
+        np.testing.assert_array_equal(session.run(None, feeds)[0], results_of_onnxruntime(model, feeds)[0])
+        assert {part.provider for part in session.partitions(values=values)} == {"dmlcpu"}
+
+
+def test_more_sources_than_are_followed() -> None:
+    builder = Builder()
+    x = builder.input("float32", SHAPE)
+    condition = builder.input("bool", (), "first")
+    for index in range(4):
+        condition = builder.node("And", [condition, builder.input("bool", (), f"other{index}")])
+    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
+    assert deciding_inputs(load_model(builder.build())) == ()
+
+
 def test_inputs_that_do_not_decide() -> None:
     """Of several elements, of a free shape, fractions, and what is only beside what a run computes."""
     builder = Builder()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import onnx
@@ -40,14 +40,25 @@ def _may_decide(value: ValueInfo) -> bool:
 def _follow(nodes: Iterable[onnx.NodeProto], sources: ChainMap[str, _Sources], found: set[str]) -> None:
     """Find out what the values that nodes write follow from, and add what conditions among them do."""
     for node in nodes:
-        of_node = _sources_of(node, sources)
-        sources.update((name, of_node) for name in node.output)
-        if node.op_type != "If" or node.domain not in ("", "ai.onnx"):
-            continue
-        found |= sources.get(node.input[0] if node.input else "") or frozenset()
-        for graph in graphs_within(node.attribute):
-            constants: dict[str, _Sources] = dict.fromkeys((tensor.name for tensor in graph.initializer), frozenset())
-            _follow(graph.node, sources.new_child(constants), found)
+        if node.op_type == "If" and node.domain in ("", "ai.onnx"):
+            sources.update(zip(node.output, _sources_of_branches(node, sources, found), strict=False))
+        else:
+            of_node = _sources_of(node, sources)
+            sources.update((name, of_node) for name in node.output)
+
+
+def _sources_of_branches(node: onnx.NodeProto, sources: ChainMap[str, _Sources], found: set[str]) -> Iterator[_Sources]:
+    """Yield what each output of an If follows from: the condition, and the branches' own outputs."""
+    of_condition = sources.get(node.input[0]) if node.input else None
+    found |= of_condition or frozenset()
+    branches: list[list[_Sources]] = []
+    for graph in graphs_within(node.attribute):
+        constants: dict[str, _Sources] = dict.fromkeys((tensor.name for tensor in graph.initializer), frozenset())
+        scope = sources.new_child(constants)
+        _follow(graph.node, scope, found)
+        branches.append([scope.get(output.name) for output in graph.output])
+    for of_outputs in zip(*branches, strict=False):
+        yield _union((of_condition, *of_outputs))
 
 
 def _sources_of(node: onnx.NodeProto, sources: Mapping[str, _Sources]) -> _Sources:
@@ -57,12 +68,16 @@ def _sources_of(node: onnx.NodeProto, sources: Mapping[str, _Sources]) -> _Sourc
         return frozenset()
     if not is_computed_beforehand(node.op_type):
         return None
+    return _union(sources.get(name) for name in filter(None, node.input))
+
+
+def _union(groups: Iterable[_Sources]) -> _Sources:
+    """Return the inputs of all groups; None if one is None, or they are too many."""
     union: frozenset[str] = frozenset()
-    for name in filter(None, node.input):
-        of_input = sources.get(name)
-        if of_input is None:
+    for group in groups:
+        if group is None:
             return None
-        union |= of_input
+        union |= group
         if len(union) > _MOST_SOURCES:
             return None
     return union
