@@ -25,14 +25,15 @@ Devices = Mapping[str, dmlcpu.Device]
 
 
 def assert_floats(devices: Devices, tensors: dict[str, StridedTensor], axis: int, epsilon: float) -> None:
+    """With the mean and without."""
     x, weight, bias, output = tensors.values()
-    values = layer_normalization(x.logical(), weight.buffer, bias.buffer, np.float32(epsilon), axis)
-    expected = expected_storage(output, values)
-    for label, device in devices.items():
-        result = run_native(device, "LAYER_NORMALIZATION", tensors, attributes_of("axis", axis, epsilon))[
-            "output_tensor"
-        ]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+    for uses_mean in (True, False):
+        values = layer_normalization(x.logical(), weight.buffer, bias.buffer, np.float32(epsilon), axis, uses_mean)
+        expected = expected_storage(output, values)
+        attributes = {**attributes_of("axis", axis, epsilon), "use_mean": [int(uses_mean)]}
+        for label, device in devices.items():
+            result = run_native(device, "LAYER_NORMALIZATION", tensors, attributes)["output_tensor"]
+            assert (found := difference(result, expected)) is None, f"{label}, {uses_mean}: {found}"
 
 
 def assert_codes(devices: Devices, tensors: Tensors, axis: int, epsilon: float) -> None:
@@ -193,7 +194,16 @@ def test_codes_refuse(devices: Devices, changed: Tensors) -> None:
         )
 
 
-@pytest.mark.parametrize("attributes", [{"axis": [1]}, {"epsilon": [0]}, {"axis": [1], "epsilon": [-1]}])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"axis": [1], "use_mean": [1]},
+        {"epsilon": [0], "use_mean": [1]},
+        {"axis": [1], "epsilon": [-1], "use_mean": [1]},
+        {"axis": [1], "epsilon": [0]},
+        {"axis": [1], "epsilon": [0], "use_mean": [2]},
+    ],
+)
 def test_attributes_are_required(devices: Devices, attributes: dict[str, list[int]]) -> None:
     one = packed(np.ones(5, np.float32))
     tensors = {

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, coded, codes
 
 Array = NDArray[Any]
 
@@ -81,6 +81,64 @@ def test_almost_norms(random_numbers: np.random.Generator, changed: str) -> None
     deviation = builder.node("Sqrt", [builder.node("Add", [variance, epsilon])])
     builder.output(builder.node("Div", [distances, deviation]), "float32")
     feeds = {"x": floats(random_numbers, SHAPE), "y": floats(random_numbers, SHAPE)}
+    assert_like_onnxruntime(builder.build(), feeds)
+    # What is no distance to its own mean is over the root of its mean square, if anything.
+    assert ("LAYER_NORMALIZATION" in steps_of(builder)) == (changed == "other x")
+
+
+def spelled_out_root_mean_square(builder: Builder, x: str, weight: Array, square: str, over: str) -> str:
+    """A normalization without the mean, as Llama and T5 have it; the last node but one is the quotient."""
+    squares = builder.node("Pow", [x, np.float32(2)]) if square == "Pow" else builder.node("Mul", [x, x])
+    mean = builder.node("ReduceMean", [squares], axes=[-1])
+    root = builder.node("Sqrt", [builder.node("Add", [mean, np.float32(1e-3)])])
+    if over == "x":
+        result = builder.node("Div", [x, root])
+    else:
+        inverse = builder.node("Div", [np.float32(1), root]) if over == "1" else builder.node("Reciprocal", [root])
+        result = builder.node("Mul", [inverse, x] if over == "1" else [x, inverse])
+    return str(builder.node("Mul", [weight, result]))
+
+
+@pytest.mark.parametrize("square", ["Pow", "Mul"])
+@pytest.mark.parametrize("over", ["x", "1", "reciprocal"])
+@pytest.mark.parametrize("form", ["floats", "computed", "codes"])
+def test_norms_without_the_mean(random_numbers: np.random.Generator, square: str, over: str, form: str) -> None:
+    builder = Builder()
+    x = builder.input("float32", SHAPE)
+    value = builder.node("Exp", [x]) if form == "computed" else coded(builder, x) if form == "codes" else x
+    weight = floats(random_numbers, SHAPE[-1:])
+    builder.output(spelled_out_root_mean_square(builder, value, weight, square, over), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+    if form != "codes":
+        assert steps_of(builder) == [*["ELEMENT_WISE_UNARY"] * (form == "computed"), "LAYER_NORMALIZATION"]
+
+
+@pytest.mark.parametrize("read", range(1, 7))
+def test_norms_without_the_mean_whose_steps_are_read(random_numbers: np.random.Generator, read: int) -> None:
+    builder = Builder()
+    x = builder.input("float32", SHAPE)
+    result = spelled_out_root_mean_square(builder, x, floats(random_numbers, SHAPE[-1:]), "Pow", "1")
+    builder.output(result, "float32")
+    builder.output(builder.nodes[read - 1].output[0], "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, SHAPE)})
+
+
+@pytest.mark.parametrize("changed", ["other x", "axis", "cube", "vector", "two over it", "root over x"])
+def test_almost_norms_without_the_mean(random_numbers: np.random.Generator, changed: str) -> None:
+    builder = Builder()
+    x, y = builder.input("float32", SHAPE), builder.input("float32", SHAPE, "y")
+    squares = builder.node("Pow", [x, np.float32(3 if changed == "cube" else 2)])
+    mean = builder.node("ReduceMean", [squares], axes=[1 if changed == "axis" else -1])
+    epsilon = np.full(SHAPE[-1], 900, np.float32) if changed == "vector" else np.float32(900)
+    root = builder.node("Sqrt", [builder.node("Add", [mean, epsilon])])
+    if changed == "root over x":
+        result = builder.node("Div", [root, x])
+    elif changed == "two over it":
+        result = builder.node("Mul", [x, builder.node("Div", [np.float32(2), root])])
+    else:
+        result = builder.node("Div", [y if changed == "other x" else x, root])
+    builder.output(result, "float32")
+    feeds = {"x": 1 + np.abs(floats(random_numbers, SHAPE)), "y": floats(random_numbers, SHAPE)}
     assert_like_onnxruntime(builder.build(), feeds)
     assert "LAYER_NORMALIZATION" not in steps_of(builder)
 

@@ -14,9 +14,10 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   for (float& value : weights) value = special ? check.number() : check.near_tie(0.01f);
   for (float& value : biases) value = check.near_tie(0.1f);
   const float epsilon = check.one_in(2) ? 1e-5f : 0.0f, length = static_cast<float>(count);
+  const bool uses_mean = check.one_in(2);
   float sums[16] = {}, squares[16] = {};
   for (std::size_t i = 0; i < count; ++i) sums[i % 16] += x[i];
-  const float mean = reference_folded(sums) / length;
+  const float mean = uses_mean ? reference_folded(sums) / length : 0.0f;
   for (std::size_t i = 0; i < count; ++i) squares[i % 16] = std::fma(x[i] - mean, x[i] - mean, squares[i % 16]);
   const float inverse = 1.0f / std::sqrt(reference_folded(squares) / length + epsilon);
   for (std::size_t i = 0; i < count; ++i) expected[i] = std::fma((x[i] - mean) * inverse, weights[i], biases[i]);
@@ -28,7 +29,8 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
                                            .count = count,
                                            .weight = weight.data(),
                                            .bias = bias.data(),
-                                           .epsilon = epsilon});
+                                           .epsilon = epsilon,
+                                           .uses_mean = uses_mean});
   check.equal_but_for_nans(output, expected);
 }
 

@@ -26,11 +26,11 @@ def row_squares(values: FloatArray) -> FloatArray:
 
 @np.errstate(all="ignore")
 def layer_normalization(
-    x: FloatArray, weight: FloatArray, bias: FloatArray, epsilon: np.float32, axis: int
+    x: FloatArray, weight: FloatArray, bias: FloatArray, epsilon: np.float32, axis: int, uses_mean: bool = True
 ) -> FloatArray:
     rows = np.moveaxis(x, axis, -1)
     length = np.float32(rows.shape[-1])
-    distances = rows - row_sums(rows) / length
+    distances = rows - row_sums(rows) / length if uses_mean else rows
     variances = row_squares(distances) / length
     normalized = distances * (np.float32(1) / np.sqrt(variances + epsilon))
     return np.moveaxis(fused_multiply_add(normalized, weight, bias), -1, axis)

@@ -18,7 +18,7 @@ void normalize_floats(const FloatNormalization& row) noexcept {
   const std::size_t count = row.count;
   Floats squares[kVectors];
   for (Floats& square : squares) square = spread(0.0f);
-  const float mean = row_mean(input, count);
+  const float mean = row.uses_mean ? row_mean(input, count) : 0.0f;
   const Floats means = spread(mean);
   for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
     const Floats distance = (lanes == kLanes ? load(input + i) : load_first(input + i, lanes, mean)) - means;

@@ -1,7 +1,7 @@
 // Layer normalization of one row: of floats (LAYER_NORMALIZATION), or of 8-bit codes (QUANTIZED_LAYER_NORMALIZATION);
 // and of groups of channels of pixels, whose codes are neighbours (QUANTIZED_GROUP_NORMALIZATION).
 //
-//   floats   m = s(x[i]) / n;  d[i] = x[i] - m;  v = s(d[i] * d[i]) / n;  r = 1 / sqrt(v + epsilon)
+//   floats   m = s(x[i]) / n, or 0;  d[i] = x[i] - m;  v = s(d[i] * d[i]) / n;  r = 1 / sqrt(v + epsilon)
 //            y[i] = fma(d[i] * r, weight[i], bias[i])
 //   s        terms added to partial sum i % 16 in ascending order of i, from 0, squares by fma; the 16 partial sums
 //            folded in halves: p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, and so on
@@ -34,6 +34,7 @@ struct FloatNormalization {
   const float* weight;
   const float* bias;
   float epsilon;
+  bool uses_mean;  // else m is 0
 };
 
 struct CodeNormalization {

@@ -1,5 +1,5 @@
-// LAYER_NORMALIZATION: tensors input, weight, bias, output, FLOAT32; attributes axis and epsilon, the bits of a
-// float32. Of graphs alone.
+// LAYER_NORMALIZATION: tensors input, weight, bias, output, FLOAT32; attributes axis, epsilon, the bits of a float32,
+// and use_mean (0: elements are taken as they are, and over the root of the mean of their squares). Of graphs alone.
 #include "operators/attributes.h"
 #include "operators/axis_rows.h"
 #include "operators/operator_table.h"
@@ -14,12 +14,14 @@ class LayerNormalization final : public CompiledOperator {
   LayerNormalization(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         rows_(desc(), kInput, kOutput, target().num_threads),
-        epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())) {
+        epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())),
+        uses_mean_(index_attribute(desc(), "use_mean", 2) == 1) {
     for (const Tensor tensor : {kWeight, kBias}) rows_.check_parameter(desc(), tensor);
   }
 
   std::string describe() const override {
-    return "algorithm: by rows mean, variance, affine\nkernel: layer_normalization\n" + rows_.describe();
+    return std::string("algorithm: by rows ") + (uses_mean_ ? "mean, variance" : "mean square") +
+           ", affine\nkernel: layer_normalization\n" + rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }
@@ -34,13 +36,15 @@ class LayerNormalization final : public CompiledOperator {
                                                                 .count = count,
                                                                 .weight = weight,
                                                                 .bias = bias,
-                                                                .epsilon = epsilon_});
+                                                                .epsilon = epsilon_,
+                                                                .uses_mean = uses_mean_});
               });
   }
 
  private:
   AxisRows rows_;
   float epsilon_;
+  bool uses_mean_;
 };
 
 }  // namespace

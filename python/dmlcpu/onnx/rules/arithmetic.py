@@ -334,7 +334,6 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): binary for name in _FUNCTIONS if name not in ("Mul", "Div")},
     ("", "Sum"): sum_or_mean,
     ("", "Mean"): sum_or_mean,
-    ("", "Pow"): power,
     ("com.microsoft", "QLinearAdd"): qlinear_binary,
     ("com.microsoft", "QLinearMul"): qlinear_binary,
 }

@@ -1,4 +1,4 @@
-"""Layer normalization and GELU where models spell them out, node by node, on floats.
+"""Layer normalization, with the mean or without, and GELU where models spell them out, node by node, on floats.
 
 Each node on the way is kept as a step, which says what it would be computed from. The last one is the function itself.
 A step that something else reads is computed as it is written.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.gelu import gelu_by_error_function
-from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats
+from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats, root_mean_square_normalization
 from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.rules.pooling import StackedSum
 from dmlcpu.onnx.rules.reduction import reduce_mean
@@ -99,6 +99,11 @@ class Step(Deferred):
         ones = np.ones(math.prod(self.shape[len(self.shape) - count :]), np.float32)
         return LayerNormalization(self._lowering, self.x, count, deviation.number, ones, np.zeros_like(ones))
 
+    def over_root(self) -> Value:
+        """Return x over the root of the mean of its squares, which this is, or its reciprocal."""
+        ones = np.ones(math.prod(self.x.shape[len(self.shape) - self.axes :]), np.float32)
+        return root_mean_square_normalization(self._lowering, self.x, self.axes, self.number, ones)
+
     def gelu(self, divisor: np.float32) -> Value:
         """Return the GELU of x."""
         return gelu_by_error_function(self._lowering, self.x, float(divisor))
@@ -172,6 +177,36 @@ def _half(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | Non
     return step.gelu(step.number) if _number(step.other(inputs)) == 0.5 else None
 
 
+def _mean_square(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    count = _trailing(node, inputs)
+    return None if count is None else step.next(mean, node, inputs, "mean square", count)
+
+
+def _mean_square_with_epsilon(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    number = _number(step.other(inputs))
+    return None if number is None else step.next(binary, node, inputs, "mean square sum", step.axes, number=number)
+
+
+def _root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.next(element_wise, node, inputs, "root", step.axes)
+
+
+def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    if inputs[1] is not step:
+        return None
+    if _same(inputs[0], step.x):
+        return step.over_root()
+    return step.next(binary, node, inputs, "inverse root", step.axes) if _number(inputs[0]) == 1 else None
+
+
+def _inverse_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.next(element_wise, node, inputs, "inverse root", step.axes)
+
+
+def _times_inverse_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.over_root() if _same(step.other(inputs), step.x) else None
+
+
 _FOLLOWING: Final[Mapping[tuple[str, str], Callable[[Step, Node, Sequence[Value | None]], Value | None]]] = {
     ("mean", "Sub"): _distances,
     ("distances", "Pow"): _squares,
@@ -180,6 +215,12 @@ _FOLLOWING: Final[Mapping[tuple[str, str], Callable[[Step, Node, Sequence[Value 
     ("variance", "Add"): _with_epsilon,
     ("sum", "Sqrt"): _deviation,
     ("distances", "Div"): _normalized,
+    ("square", "ReduceMean"): _mean_square,
+    ("mean square", "Add"): _mean_square_with_epsilon,
+    ("mean square sum", "Sqrt"): _root,
+    ("root", "Div"): _over_root,
+    ("root", "Reciprocal"): _inverse_root,
+    ("inverse root", "Mul"): _times_inverse_root,
     ("quotient", "Erf"): _erf,
     ("erf", "Add"): _erf_and_one,
     ("erf and 1", "Mul"): _times_x,
@@ -187,8 +228,28 @@ _FOLLOWING: Final[Mapping[tuple[str, str], Callable[[Step, Node, Sequence[Value 
 }
 
 
+def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Pow; a square may begin a normalization without the mean."""
+    x = inputs[0]
+    if _is_float_rows(x) and _number(inputs[1]) == 2:
+        return [Step(lowering, power, node, inputs, "square", x)]
+    return power(lowering, node, inputs)
+
+
+def _is_float_rows(value: Value | None) -> TypeGuard[Tensor | Deferred]:
+    return isinstance(value, Tensor | Deferred) and value.dtype == np.float32 and len(value.shape) > 0
+
+
 def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Mul and Div; by a number they may begin a GELU, by 1 they are nothing."""
+    """Mul and Div; by a number they may begin a GELU, by 1 they are nothing, and a square may begin a normalization."""
+    square = inputs[0]
+    if (
+        node.operator == "Mul"
+        and isinstance(square, Tensor | Deferred)
+        and square is inputs[1]
+        and square.dtype == np.float32
+    ):
+        return [Step(lowering, binary, node, inputs, "square", square)]
     if len(inputs) == 2:
         for x, other, kind in ((inputs[0], inputs[1], ""), (inputs[1], inputs[0], "product")):
             number = _number(other)
@@ -254,5 +315,6 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Mul"): scaled,
     ("", "Div"): scaled,
+    ("", "Pow"): squared,
     ("", "ReduceMean"): mean,
 }

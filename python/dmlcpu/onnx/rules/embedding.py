@@ -125,7 +125,8 @@ def _normalized(lowering: Lowering, node: Node, embedding: _Embedding) -> Sequen
     results: list[Value] = []
     for name, place in zip(node.outputs, range(3), strict=False):
         if name and place == 0:
-            results.append(LayerNormalization(lowering, total, 1, epsilon, *parameters))
+            weight, bias = parameters
+            results.append(LayerNormalization(lowering, total, 1, epsilon, weight, bias))
         elif name:
             results.append(_count(lowering, embedding.mask, embedding.words.shape) if place == 1 else total)
     return results

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, parameters_of, present
@@ -25,28 +26,38 @@ _MOST_CODES: Final = 1 << 23  # in a row that is normalized
 class LayerNormalization(Deferred):
     """The elements along the last axes less their mean, over their deviation, times a weight, plus a bias.
 
+    Without the mean they are over the root of the mean of their squares.
+
     Attributes:
         x: What is normalized.
         count: How many axes are, the last ones.
         epsilon: Added to the variance.
         weight, bias: FLOAT32, each an element for each place on those axes.
+        uses_mean: Whether it is with the mean.
     """
 
     def __init__(
-        self, lowering: Lowering, x: Value, count: int, epsilon: np.float32, weight: Array, bias: Array
+        self,
+        lowering: Lowering,
+        x: Value,
+        count: int,
+        epsilon: np.float32,
+        weight: Array,
+        bias: Array,
+        uses_mean: bool = True,
     ) -> None:
-        self._lowering = lowering
+        self._lowering, self.uses_mean = lowering, uses_mean
         self.x, self.count, self.epsilon, self.weight, self.bias = x, count, epsilon, weight, bias
         self.shape = x.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Add the normalization from codes to codes, or of floats."""
-        if not isinstance(self.x, Table) or self.x.parameters is None:
+        if not isinstance(self.x, Table) or self.x.parameters is None or not self.uses_mean:
             return self._lowering.quantized_tensor(self.computed(), parameters)
         scale, zero_point = self._lowering.pair(parameters)
         input_scale, _ = self._lowering.pair(self.x.parameters)
         operands: list[Operand] = [input_scale, self.weight / scale, self.bias / scale, zero_point]
-        return self._emitted("QUANTIZED_LAYER_NORMALIZATION", self.x.codes, operands, parameters.dtype)
+        return self._emitted("QUANTIZED_LAYER_NORMALIZATION", self.x.codes, operands, parameters.dtype, {})
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Take a constant weight, and then a constant bias, where this one has neither."""
@@ -58,24 +69,42 @@ class LayerNormalization(Deferred):
             return None
         array, weight = _along_axes(other, shape, 1), self.weight
         if node.operator == "Add":
-            return LayerNormalization(self._lowering, self.x, self.count, self.epsilon, weight, array)
+            return self._with(weight, array)
         if (weight != 1).any():
             return None
-        return LayerNormalization(self._lowering, self.x, self.count, self.epsilon, array, self.bias)
+        return self._with(array, self.bias)
+
+    def _with(self, weight: Array, bias: Array) -> LayerNormalization:
+        return LayerNormalization(self._lowering, self.x, self.count, self.epsilon, weight, bias, self.uses_mean)
 
     def floats(self) -> Tensor:
         """Add the normalization of floats."""
-        return self._emitted(
-            "LAYER_NORMALIZATION", computed_floats(self._lowering, self.x), [self.weight, self.bias], FLOAT32
-        )
+        x, mean = computed_floats(self._lowering, self.x), {"use_mean": (int(self.uses_mean),)}
+        return self._emitted("LAYER_NORMALIZATION", x, [self.weight, self.bias], FLOAT32, mean)
 
-    def _emitted(self, operator: str, x: Tensor, operands: Sequence[Operand], dtype: np.dtype[np.generic]) -> Tensor:
+    def _emitted(
+        self,
+        operator: str,
+        x: Tensor,
+        operands: Sequence[Operand],
+        dtype: np.dtype[np.generic],
+        attributes: Attributes,
+    ) -> Tensor:
         """Add an operator; the axes that are normalized are one to it."""
         outer = self.shape[: len(self.shape) - self.count]
         rows = self._lowering.reshaped(x, (*outer, self.weight.size))
-        attributes = {"axis": (len(outer),), "epsilon": (float_bits(self.epsilon),)}
-        result = self._lowering.emit(operator, [rows, *operands], dtype, rows.shape, attributes)
+        own = {"axis": (len(outer),), "epsilon": (float_bits(self.epsilon),), **attributes}
+        result = self._lowering.emit(operator, [rows, *operands], dtype, rows.shape, own)
         return self._lowering.reshaped(result, self.shape)
+
+
+def root_mean_square_normalization(
+    lowering: Lowering, x: Value, count: int, epsilon: np.float32, weight: Array
+) -> LayerNormalization:
+    """Return the elements along the last axes over the root of the mean of their squares, times a weight."""
+    # A bias of -0 changes no product, not even a zero's sign.
+    bias = np.full(weight.shape, -0.0, np.float32)
+    return LayerNormalization(lowering, x, count, epsilon, weight, bias, uses_mean=False)
 
 
 def computed_floats(lowering: Lowering, value: Value) -> Tensor:

@@ -9,19 +9,14 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import binary, plus
-from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats
-from dmlcpu.onnx.rules.operands import constant, on_floats, present
+from dmlcpu.onnx.rules.normalization import LayerNormalization, root_mean_square_normalization
+from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Value
 
 __all__ = ["RULES", "vector"]
-
-# Of the functions of two floats, and of one.
-_MULTIPLY: Final = 2
-_DIVIDE: Final = 3
-_SQUARE_ROOT: Final = 4
 
 
 def vector(value: Value | None, length: int, what: str) -> Array:
@@ -52,7 +47,7 @@ def skip_rms_normalization(lowering: Lowering, node: Node, inputs: Sequence[Valu
     factors = vector(weight, present(x).shape[-1], "the weight")
     total = _total(lowering, node, inputs, addend)
     epsilon = np.float32(node.attributes.get("epsilon", 1e-12))
-    return _with_total(node, _over_root_of_mean_square(lowering, total, epsilon, factors), total)
+    return _with_total(node, root_mean_square_normalization(lowering, total, 1, epsilon, factors), total)
 
 
 def _or_zeros(value: Value | None, length: int, what: str) -> Array:
@@ -83,22 +78,6 @@ def _with_total(node: Node, normalized: Value, total: Value) -> Sequence[Value]:
     return [value for value, name in zip(values, node.outputs, strict=False) if name and value is not None]
 
 
-def _over_root_of_mean_square(lowering: Lowering, value: Value, epsilon: np.float32, weight: Array) -> Value:
-    """Return elements over the root of the mean of their squares along the last axis, times a weight."""
-    x = computed_floats(lowering, value)
-    squares = on_floats(lowering, _MULTIPLY, x, x)
-    shape = (*x.shape[:-1], 1)
-    mean = lowering.emit("REDUCE_MEAN", [squares], FLOAT32, shape, {"axis": (len(shape) - 1,)})
-    root = lowering.emit(
-        "ELEMENT_WISE_UNARY",
-        [on_floats(lowering, 0, mean, Constant(epsilon.reshape(())))],
-        FLOAT32,
-        shape,
-        {"function": (_SQUARE_ROOT,)},
-    )
-    return on_floats(lowering, _MULTIPLY, on_floats(lowering, _DIVIDE, x, root), Constant(weight))
-
-
 def rms_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """RMSNormalization, and SimplifiedLayerNormalization, as onnxruntime calls it, along the last axis."""
     x = present(inputs[0])
@@ -108,7 +87,7 @@ def rms_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         raise NotNative("another axis than the last one")
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
     weight = vector(inputs[1], x.shape[-1], "the weight")
-    return [_over_root_of_mean_square(lowering, x, epsilon, weight)]
+    return [root_mean_square_normalization(lowering, x, 1, epsilon, weight)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
