@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -109,6 +109,10 @@ class Step(Deferred):
         return gelu_by_error_function(self._lowering, self.x, float(divisor))
 
 
+Following: TypeAlias = Callable[[Step, Node, Sequence[Value | None]], Value | None]
+"""Returns what a node makes of a step that it reads; None if that is no step."""
+
+
 def _same(a: Value | None, b: Value | None) -> bool:
     """Whether two values are one: models dequantize codes once for each node that reads them."""
     if isinstance(a, Table) and isinstance(b, Table):
@@ -136,18 +140,29 @@ def _squares(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | 
     return step.next(binary, node, inputs, "squares") if inputs[0] is inputs[1] else None
 
 
-def _variance(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    count = _trailing(node, inputs)
-    return None if count is None else step.next(mean, node, inputs, "variance", count)
+def _mean_as(kind: str) -> Following:
+    """Return what makes a mean over the last axes a step of a kind."""
+
+    def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        count = _trailing(node, inputs)
+        return None if count is None else step.next(mean, node, inputs, kind, count)
+
+    return follow
 
 
-def _with_epsilon(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    number = _number(step.other(inputs))
-    return None if number is None else step.next(binary, node, inputs, "sum", step.axes, number=number)
+def _with_epsilon_as(kind: str) -> Following:
+    """Return what makes a sum with a number, the epsilon, a step of a kind."""
+
+    def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        number = _number(step.other(inputs))
+        return None if number is None else step.next(binary, node, inputs, kind, step.axes, number=number)
+
+    return follow
 
 
-def _deviation(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.next(element_wise, node, inputs, "deviation", step.axes)
+def _function_as(kind: str) -> Following:
+    """Return what makes a function of each element a step of a kind."""
+    return lambda step, node, inputs: step.next(element_wise, node, inputs, kind, step.axes)
 
 
 def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -155,10 +170,6 @@ def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value
     if inputs[0] is not step or not isinstance(deviation, Step) or not step.is_beside(deviation, "deviation"):
         return None
     return step.normalized(deviation)
-
-
-def _erf(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.next(element_wise, node, inputs, "erf")
 
 
 def _erf_and_one(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -177,20 +188,6 @@ def _half(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | Non
     return step.gelu(step.number) if _number(step.other(inputs)) == 0.5 else None
 
 
-def _mean_square(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    count = _trailing(node, inputs)
-    return None if count is None else step.next(mean, node, inputs, "mean square", count)
-
-
-def _mean_square_with_epsilon(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    number = _number(step.other(inputs))
-    return None if number is None else step.next(binary, node, inputs, "mean square sum", step.axes, number=number)
-
-
-def _root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.next(element_wise, node, inputs, "root", step.axes)
-
-
 def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     if inputs[1] is not step:
         return None
@@ -199,29 +196,25 @@ def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value 
     return step.next(binary, node, inputs, "inverse root", step.axes) if _number(inputs[0]) == 1 else None
 
 
-def _inverse_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.next(element_wise, node, inputs, "inverse root", step.axes)
-
-
 def _times_inverse_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     return step.over_root() if _same(step.other(inputs), step.x) else None
 
 
-_FOLLOWING: Final[Mapping[tuple[str, str], Callable[[Step, Node, Sequence[Value | None]], Value | None]]] = {
+_FOLLOWING: Final[Mapping[tuple[str, str], Following]] = {
     ("mean", "Sub"): _distances,
     ("distances", "Pow"): _squares,
     ("distances", "Mul"): _squares,
-    ("squares", "ReduceMean"): _variance,
-    ("variance", "Add"): _with_epsilon,
-    ("sum", "Sqrt"): _deviation,
+    ("squares", "ReduceMean"): _mean_as("variance"),
+    ("variance", "Add"): _with_epsilon_as("sum"),
+    ("sum", "Sqrt"): _function_as("deviation"),
     ("distances", "Div"): _normalized,
-    ("square", "ReduceMean"): _mean_square,
-    ("mean square", "Add"): _mean_square_with_epsilon,
-    ("mean square sum", "Sqrt"): _root,
+    ("square", "ReduceMean"): _mean_as("mean square"),
+    ("mean square", "Add"): _with_epsilon_as("mean square sum"),
+    ("mean square sum", "Sqrt"): _function_as("root"),
     ("root", "Div"): _over_root,
-    ("root", "Reciprocal"): _inverse_root,
+    ("root", "Reciprocal"): _function_as("inverse root"),
     ("inverse root", "Mul"): _times_inverse_root,
-    ("quotient", "Erf"): _erf,
+    ("quotient", "Erf"): _function_as("erf"),
     ("erf", "Add"): _erf_and_one,
     ("erf and 1", "Mul"): _times_x,
     ("twice", "Mul"): _half,
