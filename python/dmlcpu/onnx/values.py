@@ -34,6 +34,7 @@ __all__ = [
     "array_broadcast",
     "array_in_shape",
     "constant_by",
+    "element_type",
     "source_of",
     "without_elements",
 ]
@@ -366,3 +367,8 @@ Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred
 
 Operand: TypeAlias = Tensor | Array | Constant | FreeArray | None
 """What an operator of a native graph reads; None where an optional tensor is absent."""
+
+
+def element_type(value: Value) -> np.dtype[Any]:
+    """Return the type of a value's elements: of what stands for floats the floats'."""
+    return np.dtype(np.float32) if isinstance(value, Table | Dequantized) else value.dtype

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
 from dmlcpu.onnx.shape_arithmetic import numbers
@@ -29,6 +29,7 @@ from dmlcpu.onnx.values import (
     array_broadcast,
     array_in_shape,
     constant_by,
+    element_type,
     source_of,
     without_elements,
 )
@@ -57,7 +58,7 @@ class Moved(Deferred):
 
     def __init__(self, lowering: Lowering, source: Deferred | Table, shape: tuple[int, ...], move: Move) -> None:
         self._lowering, self._source, self._move = lowering, source, move
-        self.shape, self.dtype = shape, source.dtype if isinstance(source, Deferred) else FLOAT32
+        self.shape, self.dtype = shape, element_type(source)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Move the codes."""
@@ -227,7 +228,7 @@ def with_channels_last(rule: Rule) -> Rule:
 
 def nothing(value: Value, shape: Sequence[int]) -> Constant:
     """Return an array without elements, of the type that a value's floats, or other elements, have."""
-    return without_elements(FLOAT32 if isinstance(value, Table | Dequantized) else value.dtype, shape)
+    return without_elements(element_type(value), shape)
 
 
 def sliced(
@@ -289,9 +290,7 @@ class Joined(Deferred):
 
     def __init__(self, lowering: Lowering, parts: Sequence[Value], axis: int, shape: tuple[int, ...]) -> None:
         self._lowering, self._parts, self._axis = lowering, parts, axis
-        self.shape = shape
-        typed = [part.dtype for part in parts if isinstance(part, Tensor | Constant | Deferred)]
-        self.dtype = typed[0] if typed else FLOAT32
+        self.shape, self.dtype = shape, element_type(parts[0])
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Bring all parts to the same parameters, and join their codes."""

@@ -14,7 +14,18 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.movement import join, sliced
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, constant, integers, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    FreeArray,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+    element_type,
+)
 
 __all__ = ["RULES", "Margins", "padded"]
 
@@ -42,7 +53,7 @@ class Padded(Deferred):
     def __init__(self, lowering: Lowering, source: Value, margins: Margins, fill: Any) -> None:
         self._lowering, self._source, self._margins, self._fill = lowering, source, margins, fill
         self.shape = margins.around(source.shape)
-        self.dtype = source.dtype if isinstance(source, Tensor | Deferred) else np.dtype(np.float32)
+        self.dtype = element_type(source)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Pad the codes with that of the value."""
