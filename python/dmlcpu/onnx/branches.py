@@ -6,8 +6,9 @@ of one element is. Then the nodes of that branch are nodes of the model like any
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import onnx
@@ -45,15 +46,25 @@ class Branches:
         values: The names of its inputs, outputs and constants.
     """
 
-    def __init__(self, versions: Mapping[str, int], nodes: Iterable[Node], values: Iterable[str]) -> None:
+    def __init__(self, versions: Mapping[str, int], nodes: Sequence[Node], values: Sequence[str]) -> None:
         self._versions = versions
-        self._nodes: set[str] = set()
-        self._values = set(values)
-        for node in nodes:
-            self._nodes.add(node.name)
-            self._values.update(node.reads, node.outputs)
-            self._values.update(name for graph in graphs_within(node.proto.attribute) for name in _names_in(graph))
+        self._given = nodes, values
         self._read: dict[tuple[str, bool], Branch | InvalidModelError] = {}
+
+    @cached_property
+    def _nodes(self) -> set[str]:
+        """The names of nodes; those of branches are added."""
+        return {node.name for node in self._given[0]}
+
+    @cached_property
+    def _values(self) -> set[str]:
+        """The names of values, in graphs within nodes too; those of branches are added."""
+        nodes, values = self._given
+        names = set(values)
+        for node in nodes:
+            names.update(node.reads, node.outputs)
+            names.update(name for graph in graphs_within(node.proto.attribute) for name in _names_in(graph))
+        return names
 
     def of(self, node: Node, condition: bool) -> Branch:
         """Return the branch that runs.

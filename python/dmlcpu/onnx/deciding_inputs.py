@@ -24,6 +24,8 @@ _OF_SHAPES: Final = frozenset({"Shape", "Size"})
 
 def deciding_inputs(model: Model) -> tuple[str, ...]:
     """Return the inputs that conditions of If nodes follow from, where nothing else that a run is fed counts."""
+    if not any((node.domain, node.operator) == ("", "If") for node in model.nodes):
+        return ()  # as of most models, of which nothing has to be followed
     sources: dict[str, _Sources] = dict.fromkeys(model.constants, frozenset())
     sources.update((value.name, frozenset({value.name}) if _may_decide(value) else None) for value in model.inputs)
     found: set[str] = set()
