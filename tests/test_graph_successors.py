@@ -10,8 +10,9 @@ import pytest
 import dmlcpu
 from dmlcpu import TensorDataType, TensorDesc, _core
 from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.lengths import FreeDesc, Record, derived
+from dmlcpu.graph.lengths import FreeDesc, derived
 from dmlcpu.graph.native_graph import NativeGraph, ValueKind
+from dmlcpu.graph.record import Record
 from sample_graphs import Devices, Rng
 
 FLOAT32 = TensorDataType.FLOAT32

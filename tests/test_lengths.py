@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dmlcpu.graph.lengths import Length, Record, broadcast_shapes, decided_by, derived, is_free, length_by
+from dmlcpu.graph.lengths import broadcast_shapes, decided_by, derived, is_free, length_by
+from dmlcpu.graph.record import Length, Record
 
 lengths = st.integers(1, 40)
 
@@ -72,6 +73,18 @@ def test_a_length_computed_twice_is_one() -> None:
     length: Any = record.free(9)
     assert (length + 1).place == (length + 1).place
     assert (length + 1).place != (1 + length).place
+
+
+def test_small_arrays_of_the_same_bytes_are_one() -> None:
+    record = Record()
+    length = record.free(3)
+    zeros = [np.zeros(1, np.float32), np.zeros(1, np.float32), -np.zeros(1, np.float32), np.zeros((1, 1), np.float32)]
+    others = [np.zeros(1, np.int32), np.array([b"0000"], dtype=object), np.zeros(99, np.float32)]
+    made = [derived(np.broadcast_to, array, length) for array in (*zeros[:3], others[0])]
+    assert made[0].place == made[1].place
+    assert len({value.place for value in made}) == 3
+    sizes = [length_by(lambda array, _: array.size, array, length) for array in (*zeros, *others, others[-1].copy())]
+    assert sizes == [1, 1, 1, 1, 1, 1, 99, 99]
 
 
 @given(st.lists(st.tuples(lengths, lengths, lengths), min_size=2, max_size=8))

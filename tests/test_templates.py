@@ -179,6 +179,24 @@ def test_inputs_of_any_rank() -> None:
         assert [result.shape for result in results] == [*shapes]
 
 
+def test_lengths_of_one_name() -> None:
+    """They are one length to a template that met them as one; those that are not, whatever the model says, are two."""
+    builder = Builder()
+    given = [builder.input("float32", ("batch", 3), name) for name in ("x", "y")]
+    both = builder.node("Concat", [coded(builder, builder.node("Sigmoid", [value])) for value in given], axis=0)
+    builder.output(both, "float32")
+    model = builder.build()
+    alike = [{"x": (count, 3), "y": (count, 3)} for count in (2, 3, 7)]
+    assert_templates_follow_the_rules(model, alike, 1)
+    others = [{"x": (count, 3), "y": (4, 3)} for count in (9, 3, 5, 4)]
+    assert_templates_follow_the_rules(model, [*alike, *others], 2)
+    session = dmlcpu.InferenceSession(model)
+    for shapes in (*alike, *others, *alike):
+        feeds = {name: np.full(shape, 0.3, np.float32) for name, shape in shapes.items()}
+        expected = dmlcpu.InferenceSession(model).run(None, feeds)
+        np.testing.assert_array_equal(session.run(None, feeds), expected)
+
+
 def test_unusual_shapes_do_not_end_it() -> None:
     """No template is made for an empty batch; later shapes get one."""
     builder = Builder()

@@ -10,7 +10,8 @@ import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.enums import TensorDataType
-from dmlcpu.graph.lengths import Derived, FreeDesc, Replay, derived_among, is_free
+from dmlcpu.graph.lengths import FreeDesc, derived_among, is_free
+from dmlcpu.graph.record import Derived, Replay
 from dmlcpu.tensor import TensorDesc, data_type_of
 
 __all__ = ["Attributes", "NativeGraph", "ValueKind"]
@@ -66,7 +67,7 @@ class NativeGraph:
     """A graph under construction. Values are numbers; their descs tell type, sizes and strides.
 
     Strides of intermediate values do not count, but for those that ``reinterpret`` reads and makes. Lengths, attributes
-    and constants may be known only later (``dmlcpu.graph.lengths``); ``at`` returns the graph for some of them.
+    and constants may be known only later (``dmlcpu.graph.record``); ``at`` returns the graph for some of them.
     """
 
     def __init__(self) -> None:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
+from dmlcpu.graph.lengths import decided_by, derived, length_by
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constant_functions import by_numpy
 from dmlcpu.onnx.extraction import described, shape_of
 from dmlcpu.onnx.lowering import NotFolded, NotNative
@@ -71,7 +72,7 @@ class Folding:
 
     def __init__(self, brought: int = 0, granted: int = _GRANTED) -> None:
         self._left = granted + _GRANTED_TIMES * brought
-        self._later: Any = 0  # of what has been spent, the part that follows from lengths that are known only later
+        self._later: list[Any] = []  # what has been spent that follows from lengths that are known only later
 
     def __call__(self, node: Node, inputs: Sequence[Value | None]) -> Sequence[Constant]:
         """Compute a node of constants; of those that are known only later, what follows from them.
@@ -90,51 +91,80 @@ class Folding:
             return constants
         arrays = [value.source for value in constants]
         try:
-            task = derived(_task, node, *arrays)
-            self._spend(length_by(_cost, task))
-            results = derived(_results, task)
+            computed = self._by_numpy(node, arrays)
+            return self._by_evaluator(node, arrays) if computed is None else [computed]
         except NotNative:
             for value in constants:
                 np.asarray(value.array)  # of other lengths it may be computed: these are bound
             raise
+
+    def _by_numpy(self, node: Node, arrays: Sequence[Array | Derived]) -> Constant | None:
+        known = by_numpy(node, [array.value if isinstance(array, Derived) else array for array in arrays])
+        if known is None:
+            return None
+        self._spend(known.nbytes)
+        made = derived(_as_decided, node, known.dtype, known.ndim, *arrays)
+        if not isinstance(made, Derived):
+            return Constant(known)
+        self._later.append(made)
+        return FreeArray.of_type(made, known.dtype, known.ndim)
+
+    def _by_evaluator(self, node: Node, arrays: Sequence[Array | Derived]) -> Sequence[Constant]:
+        task = derived(_task, node, *arrays)
+        self._spend(task.value.nbytes if isinstance(task, Derived) else task.nbytes)
+        if isinstance(task, Derived):
+            self._later.append(task)
+            self.decide()  # before it is computed
+        results = derived(_results, task)
         if not isinstance(results, Derived):
             return [Constant(array) for array in results]
         return [FreeArray.of(derived(operator.getitem, results, place)) for place in range(len(results.value))]
 
-    def _spend(self, cost: Any) -> None:
-        known: int = cost.value if isinstance(cost, Derived) else cost
-        if known > self._left:
-            self._later = int(self._later)
+    def _spend(self, cost: int) -> None:
+        if cost > self._left:
+            if self._later:
+                int(length_by(_total, *self._later))  # of other lengths it may be little enough: these are bound
+                self._later = []
             raise NotFolded("it is too much to be computed beforehand")
-        self._left -= known
-        if isinstance(cost, Derived):
-            self._later += cost
-            self.decide()  # before it is computed
+        self._left -= cost
 
     def decide(self) -> None:
         """Decide that there was enough for all nodes so far: what is spent only grows, so there was for each."""
-        if isinstance(self._later, Derived):
-            decided_by(operator.le, self._later, self._left + self._later.value)
+        if self._later:
+            total: Any = length_by(_total, *self._later)  # a length, as those that it follows from are
+            self._later = [total]
+            decided_by(operator.le, total, self._left + total.value)
+
+
+def _total(*spent: _Task | Array | int) -> int:
+    return sum(each if isinstance(each, int) else each.nbytes for each in spent)
+
+
+def _as_decided(node: Node, dtype: np.dtype[Any], axes: int, *arrays: Array) -> Array:
+    """Return what numpy makes of a node.
+
+    Raises:
+        ValueError: It is nothing, or not of this type and so many axes.
+    """
+    result = by_numpy(node, arrays)
+    if result is None or (result.dtype, result.ndim) != (dtype, axes):
+        raise ValueError(f"{node} decides otherwise")
+    return result
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A node to be computed, or one that has been.
+    """A node for the evaluator.
 
     Attributes:
-        cost: In bytes.
-        results: Of one that has been computed.
-        model, fed: Of another one.
+        nbytes: What it takes.
+        model: Of this node alone.
+        fed: To the model.
     """
 
-    cost: int
-    results: Sequence[Array] = ()
-    model: onnx.ModelProto | None = None
-    fed: Mapping[str, Array] = field(default_factory=dict)
-
-
-def _cost(task: _Task) -> int:
-    return task.cost
+    nbytes: int
+    model: onnx.ModelProto
+    fed: Mapping[str, Array]
 
 
 def _task(node: Node, *arrays: Array) -> _Task:
@@ -143,8 +173,6 @@ def _task(node: Node, *arrays: Array) -> _Task:
     Raises:
         NotNative: There is no telling how much, or it is too much.
     """
-    if (result := by_numpy(node, arrays)) is not None:
-        return _Task(result.nbytes, [result])
     if node.operator == "GatherElements":  # the evaluator counts indices round and round the axis, step by step
         raise NotNative("no indices, or of no numbers")
     named = dict(zip(filter(None, node.inputs), arrays, strict=True))
@@ -159,11 +187,23 @@ def _task(node: Node, *arrays: Array) -> _Task:
     size = sum(size or 0 for size in sizes)
     if size > _LARGEST:
         raise NotFolded("its result is too large to be computed beforehand")
-    return _Task(cost + factor * size, (), model, fed)
+    return _Task(cost + factor * size, model, fed)
 
 
 def _results(task: _Task) -> Sequence[Array]:
-    return task.results if task.model is None else _computed(task.model, task.fed)
+    """Return what the evaluator makes of a task.
+
+    Raises:
+        NotNative: It cannot, or it is no tensor.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            results: Any = ReferenceEvaluator(task.model).run(None, dict(task.fed))
+    except Exception as error:  # not every node is valid
+        raise NotNative(f"it cannot be computed beforehand ({error})") from None
+    if not all(isinstance(result, np.ndarray | np.generic) for result in results):
+        raise NotNative("its result is no tensor")
+    return [np.asarray(result) for result in results]
 
 
 def _model_of(node: Node, arrays: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
@@ -184,17 +224,6 @@ def _model_of(node: Node, arrays: Mapping[str, Array]) -> tuple[onnx.ModelProto,
         ],
     )
     return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.version)]), fed
-
-
-def _computed(model: onnx.ModelProto, fed: Mapping[str, Array]) -> Sequence[Array]:
-    try:
-        with np.errstate(all="ignore"):
-            results: Any = ReferenceEvaluator(model).run(None, dict(fed))
-    except Exception as error:  # not every node is valid
-        raise NotNative(f"it cannot be computed beforehand ({error})") from None
-    if not all(isinstance(result, np.ndarray | np.generic) for result in results):
-        raise NotNative("its result is no tensor")
-    return [np.asarray(result) for result in results]
 
 
 def _bytes(dtype: np.dtype[Any] | None, shape: Sequence[int] | None) -> int | None:

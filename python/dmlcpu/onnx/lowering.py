@@ -16,8 +16,9 @@ import numpy as np
 from dmlcpu.device import Device
 from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.element_wise import quantize_linear
-from dmlcpu.graph.lengths import Derived, FreeDesc, derived, is_free
+from dmlcpu.graph.lengths import FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import Attributes, NativeGraph
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import (
     Array,

@@ -1,6 +1,6 @@
 """What models compute with shapes that are known only later: Shape, Gather, Concat and their kin, entry by entry.
 
-The entries are lengths of a record (``dmlcpu.graph.lengths``), and the results are lengths of it, too.
+The entries are lengths of a record (``dmlcpu.graph.record``), and the results are lengths of it, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
+from dmlcpu.graph.lengths import decided_by, derived, length_by
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Constant, FreeArray, FreeNumbers, Value
 

@@ -1,7 +1,7 @@
 """Plans for other lengths of the inputs, without lowering the model anew.
 
 The rules lower a model for given shapes. Here they do so once for lengths that record what becomes of them
-(``dmlcpu.graph.lengths``); for the next shapes the record is computed again, which takes a fraction of the time, and
+(``dmlcpu.graph.record``); for the next shapes the record is computed again, which takes a fraction of the time, and
 gives the very graph that the rules would give.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.lengths import Record, Replay, derived_among
+from dmlcpu.graph.lengths import derived_among
+from dmlcpu.graph.record import Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Model, ValueInfo
@@ -32,6 +33,16 @@ _MOST_TEMPLATES: Final = 4
 _MOST_FRUITLESS: Final = 2
 
 
+class _FreeLength(NamedTuple):
+    """A length of inputs that may be another, one for all axes of one name that were as long at first."""
+
+    number: int
+    length: int  # of the record
+
+
+_Axis: TypeAlias = int | _FreeLength  # an int is the only length that it may have
+
+
 class PlanTemplate:
     """A model lowered to one graph, for all lengths for which its rules decide as they did.
 
@@ -40,8 +51,8 @@ class PlanTemplate:
         uses: How many plans have been made of it.
     """
 
-    def __init__(self, record: Record, shapes: Sequence[Sequence[int | None]], whole: WholeGraph) -> None:
-        self._record, self._shapes, self.whole = record, shapes, whole
+    def __init__(self, record: Record, axes: Sequence[Sequence[_Axis]], whole: WholeGraph) -> None:
+        self._record, self._axes, self.whole = record, axes, whole
         self._latest: CompiledGraph | None = None
         self.uses = 0
 
@@ -55,38 +66,44 @@ class PlanTemplate:
             device: Where graphs run.
         """
         record = Record()
-        shapes = [_known_lengths(value, len(arrays[value.name][1])) for value in model.inputs]
-        free: dict[str, ArrayType] = {}
-        for value, known in zip(model.inputs, shapes, strict=True):
+        free: dict[tuple[object, int], _FreeLength] = {}  # by name: layers whose caches are as long are computed once
+        axes: list[tuple[_Axis, ...]] = []
+        lengths: dict[str, ArrayType] = {}
+        for value in model.inputs:
             dtype, given = arrays[value.name]
-            lengths = (
-                record.free(length) if fixed is None else fixed for length, fixed in zip(given, known, strict=True)
-            )
-            free[value.name] = dtype, tuple(lengths)
+            of_input: list[_Axis] = []
+            for length, known in zip(given, _lengths_told(value, len(given)), strict=True):
+                if isinstance(known, int):
+                    of_input.append(known)
+                    continue
+                key = object() if known is None else known, length
+                if key not in free:
+                    free[key] = _FreeLength(len(free), record.free(length))
+                of_input.append(free[key])
+            axes.append(tuple(of_input))
+            lengths[value.name] = dtype, tuple(axis if isinstance(axis, int) else axis.length for axis in of_input)
         try:
-            whole = lowered_whole(model, free, device)
+            whole = lowered_whole(model, lengths, device)
         except (AssertionError, *MALFORMED):
             return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
         if whole is None:
             return None
         record.keep(chain(whole.graph.derived(), *(derived_among(tensor.shape) for tensor in whole.exports)))
-        return cls(record, shapes, whole)
+        return cls(record, axes, whole)
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
         """Compute lengths again for other shapes of the inputs; None if the rules would decide otherwise."""
-        free: list[int] = []
-        for value, known in zip(model.inputs, self._shapes, strict=True):
+        free: dict[int, int] = {}  # in the order of their numbers
+        for value, axes in zip(model.inputs, self._axes, strict=True):
             _, given = arrays[value.name]
-            if len(given) != len(known):  # the model leaves the rank free as well
+            if len(given) != len(axes):  # the model leaves the rank free as well
                 return None
-            for length, fixed in zip(given, known, strict=True):
-                if fixed is None:
-                    free.append(length)
-                elif length != fixed:
+            for length, axis in zip(given, axes, strict=True):
+                if length != (axis if isinstance(axis, int) else free.setdefault(axis.number, length)):
                     return None
         try:
             with np.errstate(all="ignore"):  # as where the model was lowered
-                return self._record.again(free)
+                return self._record.again([*free.values()])
         except (NotNative, InvalidModelError):
             return None
 
@@ -151,7 +168,6 @@ class Templates:
         return made
 
 
-def _known_lengths(value: ValueInfo, rank: int) -> tuple[int | None, ...]:
-    """Return the lengths that a model tells of an input; None where one is free."""
-    shape = (None,) * rank if value.shape is None else value.shape
-    return tuple(length if isinstance(length, int) else None for length in shape)
+def _lengths_told(value: ValueInfo, rank: int) -> tuple[int | str | None, ...]:
+    """Return what a model tells of the lengths of an input: a name, or None, where one is free."""
+    return (None,) * rank if value.shape is None else value.shape

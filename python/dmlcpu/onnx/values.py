@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
+from dmlcpu.graph.lengths import decided_by, derived, length_by
+from dmlcpu.graph.record import Derived
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.nodes import Node
@@ -98,7 +99,12 @@ class FreeArray(Constant):
         """Return an array of a record, its type and the number of its axes decided."""
         array: Array = derived.value
         decided_by(_has_type_and_axes, derived, array.dtype, array.ndim)
-        return cls(derived, array.dtype, [length_by(_length_along, derived, axis) for axis in range(array.ndim)])
+        return cls.of_type(derived, array.dtype, array.ndim)
+
+    @classmethod
+    def of_type(cls, derived: Derived, dtype: np.dtype[Any], axes: int) -> FreeArray:
+        """Return an array of a record that has this type and so many axes whatever the lengths are."""
+        return cls(derived, dtype, [length_by(_length_along, derived, axis) for axis in range(axes)])
 
     @property
     def array(self) -> Array:

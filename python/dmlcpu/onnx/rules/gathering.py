@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
+from dmlcpu.graph.lengths import decided_by, derived, length_by
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import expanded, join, moved, nothing, reshaped, sliced, transposed

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.graph.lengths import Derived
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import matmul

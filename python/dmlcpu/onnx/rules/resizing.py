@@ -9,8 +9,9 @@ from typing import Final, TypeAlias, cast
 
 import numpy as np
 
-from dmlcpu.graph.lengths import Derived, decided_by, derived, length_by
+from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.native_graph import Attributes
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.interpolation import Axis, interpolation, multiplied

@@ -1,0 +1,323 @@
+"""Lengths that are known only later: integers that record what is computed of them and what is decided by them.
+
+A graph that was put together for some lengths is put together for others by computing the record again, and is the
+graph that one would get by starting anew, as long as every decision falls as it did::
+
+    record = Record()
+    height = record.free(224)                  # an integer of 224, as far as anyone can tell
+    rows = (height + 2 - 3) // 2 + 1           # 112, and recorded
+    if rows > 100: ...                         # True, and recorded as a decision
+    record.again([320]).of(rows)               # 160
+    record.again([64])                         # None: 32 rows are not more than 100
+
+What the record does not follow, such as numpy's functions, asks a length for its value and so binds it: the record is
+then one for this value alone. So whatever is done with a length, the worst is a record of little use.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+__all__ = ["Derived", "Length", "Record", "Replay"]
+
+# Where the result goes, the function, the places of its arguments, and what it decided. Of two arguments, as most have,
+# each stands by itself: that takes half of the time of a list of them.
+_Operation = tuple[int, Callable[..., Any], int | None, Any, bool | None]
+
+
+class Derived:
+    """What a function makes of lengths, such as an array; a record computes it again for others.
+
+    Attributes:
+        record: Where it is an entry.
+        place: Its place there.
+    """
+
+    __slots__ = ("place", "record")
+
+    def __init__(self, record: Record, place: int) -> None:
+        self.record, self.place = record, place
+
+    @property
+    def value(self) -> Any:
+        """What it is for the lengths that the record began with; decides nothing."""
+        return self.record.values[self.place]
+
+    @property
+    def bound(self) -> Any:
+        """The same, and binds the record to it."""
+        value = self.value
+        self.record.decided(_are_same, self, value)
+        return value
+
+
+def _are_same(a: Any, b: Any) -> bool:
+    """Return whether numbers or arrays are the same to the last bit: 0 is not -0, and what is no number may be."""
+    left, right = np.asarray(a), np.asarray(b)
+    return (left.dtype, left.shape) == (right.dtype, right.shape) and left.tobytes() == right.tobytes()
+
+
+def _computed(function: Callable[..., Any]) -> Any:
+    """Return the two methods of an operator, for a length on the left and on the right."""
+
+    def left(self: Length, other: Any) -> Any:
+        if isinstance(other, _INTEGERS):
+            return self.record.length(function, self, _plain(other))
+        return function(int(self), other)
+
+    def right(self: Length, other: Any) -> Any:
+        if isinstance(other, _INTEGERS):
+            return self.record.length(function, _plain(other), self)
+        return function(other, int(self))
+
+    return left, right
+
+
+def _compared(function: Callable[[Any, Any], bool]) -> Any:
+    def compare(self: Length, other: Any) -> Any:
+        if isinstance(other, _INTEGERS):
+            return self.record.decided(function, self, _plain(other))
+        return function(int(self), other)
+
+    return compare
+
+
+class Length(Derived):
+    """An integer of a record. It is none to ``isinstance``: what takes nothing but an int would not be recorded.
+
+    To the type checker lengths are ``int``, as most are.
+    """
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy's numbers leave arithmetic to the methods below, which bind
+
+    __add__, __radd__ = _computed(operator.add)
+    __sub__, __rsub__ = _computed(operator.sub)
+    __mul__, __rmul__ = _computed(operator.mul)
+    __floordiv__, __rfloordiv__ = _computed(operator.floordiv)
+    __mod__, __rmod__ = _computed(operator.mod)
+
+    __eq__ = _compared(operator.eq)
+    __ne__ = _compared(operator.ne)
+    __lt__ = _compared(operator.lt)
+    __le__ = _compared(operator.le)
+    __gt__ = _compared(operator.gt)
+    __ge__ = _compared(operator.ge)
+
+    def __neg__(self) -> Any:
+        """Return the negative length, recorded."""
+        return self.record.length(operator.neg, self)
+
+    def __pos__(self) -> Any:
+        """Return the length."""
+        return self
+
+    def __abs__(self) -> Any:
+        """Return the length without its sign, recorded."""
+        return self.record.length(abs, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        """Return quotient and rest, recorded."""
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        """Return quotient and rest, recorded."""
+        return other // self, other % self
+
+    def __bool__(self) -> bool:
+        """Decide whether it is 0."""
+        return self.record.decided(operator.ne, self, 0)
+
+    def __index__(self) -> int:
+        """Return the value, and bind the length to it."""
+        value: int = self.value
+        self.record.decided(operator.eq, self, value)
+        return value
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        """Return the value, and bind the length to it."""
+        return float(int(self))
+
+    def __truediv__(self, other: Any) -> Any:
+        """Return the quotient, and bind the length."""
+        return int(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        """Return the quotient, and bind the length."""
+        return other / int(self)
+
+    def __hash__(self) -> int:
+        """Return the value's hash, and bind the length: what equals it is looked up by it."""
+        return hash(int(self))
+
+    def __repr__(self) -> str:
+        """Return the value's, and bind the length: a name may be made of it."""
+        return repr(int(self))
+
+
+_INTEGERS: Final = (int, np.integer, Length)
+
+
+def _plain(number: Any) -> Any:
+    """Return a number of numpy's as Python's, any other as it is."""
+    return int(number) if isinstance(number, np.integer) else number
+
+
+_LARGEST_KEY: Final = 64  # bytes
+
+
+def _constant_key(constant: Any) -> tuple[Any, ...]:
+    """Return what a record, which keeps a constant, has entered it under; layers have small arrays of their own."""
+    if type(constant) is int:
+        return (constant,)
+    if type(constant) is np.ndarray and constant.nbytes <= _LARGEST_KEY and not constant.dtype.hasobject:
+        return constant.dtype, constant.shape, constant.tobytes()
+    return "is", id(constant)
+
+
+# Of free lengths that change together: those of a text's next token, of another batch, of another text.
+_MOST_SETS: Final = 8
+
+
+class Record:
+    """What is computed of free lengths and decided by them.
+
+    Attributes:
+        values: Of all entries, for the lengths that the record began with. Constants are entries, too.
+    """
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._free: list[int] = []
+        self._operations: list[_Operation] = []
+        self._places: dict[tuple[Any, ...], int] = {}
+        # Of the lengths that everything was computed for last, all decided as here; arrays among them stay with it.
+        self._latest = self.values
+        self._following: dict[frozenset[int], Sequence[_Operation]] = {}  # operations by the free places they depend on
+
+    def free(self, value: int) -> int:
+        """Return a length that may be another when the record is computed again."""
+        self._free.append(len(self.values))
+        self.values.append(value)
+        self._begin_anew()
+        return cast(int, Length(self, self._free[-1]))
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> int:
+        """Return the place of what a function makes of lengths and constants.
+
+        The function depends on nothing but its arguments, and gives what nobody writes to.
+        """
+        return self._entered(function, arguments, decides=False)
+
+    def length(self, function: Callable[..., int], *arguments: Any) -> int:
+        """Return the length that a function makes of others."""
+        return cast(int, Length(self, self.call(function, *arguments)))
+
+    def decided(self, function: Callable[..., bool], *arguments: Any) -> bool:
+        """Return what a function says of lengths. A record is of use only to those of which it says the same."""
+        place = self._entered(function, arguments, decides=True)
+        decision: bool = self.values[place]
+        return decision
+
+    def _entered(self, function: Callable[..., Any], arguments: Sequence[Any], *, decides: bool) -> int:
+        places = tuple(map(self._place, arguments))
+        key = function, places, decides
+        known = self._places.get(key)
+        if known is None:
+            value = function(*[self.values[place] for place in places])
+            known = self._places[key] = len(self.values)
+            self._begin_anew()
+            self.values.append(value)
+            left, right = places if len(places) == 2 else (None, places)
+            self._operations.append((known, function, left, right, value if decides else None))
+        return known
+
+    def _place(self, argument: Any) -> int:
+        if isinstance(argument, Derived):
+            assert argument.record is self
+            return argument.place
+        key = _constant_key(argument)
+        if key not in self._places:
+            self._places[key] = len(self.values)
+            self.values.append(argument)
+        return self._places[key]
+
+    def _begin_anew(self) -> None:
+        """Compute everything at the next replay, since there is more of it."""
+        self._latest = self.values
+        self._following.clear()
+
+    def keep(self, needed: Iterable[Derived]) -> None:
+        """Forget what neither decides nor leads to these values; nothing must be recorded any more."""
+        places = {value.place for value in needed}
+        kept: list[_Operation] = []
+        for operation in reversed(self._operations):
+            place, _, left, right, decision = operation
+            if decision is not None or place in places:
+                kept.append(operation)
+                places.update(right if left is None else (left, right))
+        self._operations = kept[::-1]
+        self._following.clear()
+
+    def again(self, free: Sequence[int]) -> Replay | None:
+        """Compute everything again for other free lengths; None where something is decided otherwise.
+
+        Args:
+            free: In the order in which they were made.
+        """
+        values = [*self._latest]
+        changed = frozenset(place for place, value in zip(self._free, free, strict=True) if values[place] != value)
+        for place, value in zip(self._free, free, strict=True):
+            values[place] = value
+        try:
+            for place, function, left, right, decision in self._operations_on(changed):
+                if left is not None:
+                    value = function(values[left], values[right])
+                else:
+                    value = function(*[values[argument] for argument in right])
+                if decision is None:
+                    values[place] = value
+                elif value is not decision:
+                    return None
+        except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError):
+            # Of lengths that a function does not take.
+            return None
+        self._latest = values
+        return Replay(values)
+
+    def _operations_on(self, changed: frozenset[int]) -> Sequence[_Operation]:
+        """Return what depends on some free lengths; the rest comes to what it came to with the others of the latest."""
+        operations = self._following.get(changed)
+        if operations is None:
+            places = set(changed)
+            operations = []
+            for operation in self._operations:
+                place, _, left, right, _ = operation
+                if not places.isdisjoint(right if left is None else (left, right)):
+                    places.add(place)
+                    operations.append(operation)
+            if len(self._following) == _MOST_SETS:
+                self._following.clear()
+            self._following[changed] = operations
+        return operations
+
+
+class Replay:
+    """What a record comes to for some lengths."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self._values = values
+
+    def of(self, value: Any) -> Any:
+        """Return what a length or another entry is, and anything else as it is."""
+        return self._values[value.place] if isinstance(value, Derived) else value
+
+    def lengths(self, shape: Iterable[int]) -> tuple[int, ...]:
+        """Return a shape with all lengths known."""
+        return tuple(map(self.of, shape))
