@@ -10,8 +10,9 @@ import pytest
 import dmlcpu
 from dmlcpu import TensorDataType, TensorDesc, _core
 from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import FreeDesc, derived
-from dmlcpu.graph.native_graph import NativeGraph, ValueKind
+from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.graph.record import Record
 from sample_graphs import Devices, Rng
 
@@ -44,14 +45,12 @@ def test_successors_compute_what_graphs_by_themselves_do(devices: Devices, rando
     weights = random_numbers.normal(size=(8, 16)).astype(np.float32)
     for label, device in devices.items():
         record = Record()
-        graph = free_graph(record, weights)
-        latest = None
+        graph = FreeGraph(free_graph(record, weights))
         for rows in (3, 3, 5, 1, 40, 5):
             replay = record.again([rows])
             assert replay is not None
-            known = graph.at(replay)
-            latest = CompiledGraph(device, known, None, latest)
-            alone = CompiledGraph(device, graph.copy().at(replay))
+            latest = graph.compiled(replay, device)
+            alone = CompiledGraph(device, graph.at(replay))
             x, row = (random_numbers.normal(size=(count, 8)).astype(np.float32) for count in (rows, 1))
             for ours, expected in zip(latest.dispatch(x=x, row=row), alone.dispatch(x=x, row=row), strict=True):
                 np.testing.assert_array_equal(ours, expected, label)
@@ -75,8 +74,9 @@ def operator_graph(operator: str, record: Record, weights: Any) -> NativeGraph:
     length = record.free(3)
     graph = NativeGraph()
     scale, point, small = graph.add_array(ONE), graph.add_array(NONE), graph.add_array(ONE * np.float32(0.01))
-    constant = graph.add_array(weights)
-    if operator == "FLOAT_PRODUCT":
+    floats = operator == "FLOAT_PRODUCT"
+    constant = graph.add_constant(TensorDesc(FLOAT32 if floats else U8, weights.shape), weights)
+    if floats:
         inputs: list[int | None] = [graph.add_input("x", FreeDesc(FLOAT32, (length, 8))), constant]
         desc = FreeDesc(FLOAT32, (length, 40))
     elif operator == "QUANTIZED_LINEAR_MATRIX_MULTIPLY":
@@ -105,17 +105,15 @@ def test_packed_weights_are_taken_from_other_lengths(operator: str, devices: Dev
     weights, others = (random_numbers.integers(0, 256, SHAPES[operator]).astype(dtype) for _ in range(2))
     for label, device in devices.items():
         record = Record()
-        graph = operator_graph(operator, record, weights)
+        graph = FreeGraph(operator_graph(operator, record, weights))
         latest: _core.BoundGraph | None = None
         for length in (3, 7, 1, 33):
             replay = record.again([length])
             assert replay is not None
             known = graph.at(replay)
             x = random_numbers.integers(0, 256, known.desc(known.names.index("x")).sizes).astype(dtype)
-            graph_of_length = known.native()
-            mine = bound(graph_of_length, latest, device.isa)
-            given = [array if array is not weights or latest is None else others for array in known.arrays().values()]
-            mine.initialize(given)
+            mine = bound(graph.native(replay), latest, device.isa)
+            mine.initialize({value: weights if latest is None else others for value in known.arrays()})
             expected = CompiledGraph(device, known).dispatch(x=x)
             np.testing.assert_array_equal(mine.dispatch({"x": x}), expected, label)
             latest = mine
@@ -125,75 +123,119 @@ def bound(graph: _core.Graph, predecessor: _core.BoundGraph | None = None, isa: 
     def not_called(*_: Any) -> Any:
         raise AssertionError
 
-    return _core.bind_graph(graph, isa, 1, not_called, lambda *results: results, predecessor)
-
-
-def table_graph() -> NativeGraph:
-    """Two tables of codes, one after the other: values 0 and 1 are they, 2 is the input."""
-    graph = NativeGraph()
-    first, second = (graph.add_array(np.arange(256, dtype=np.uint8)) for _ in range(2))
-    desc = TensorDesc(TensorDataType.UINT8, (4,))
-    [once] = graph.add_node("CODE_TABLE", [graph.add_input("x", desc), first], [desc], name="once")
-    [twice] = graph.add_node("CODE_TABLE", [once, second], [desc], name="twice")
-    graph.mark_output(twice, "output_0", desc)
-    return graph
+    return _core.bind_graph(graph, isa, 1, not_called, lambda *results: results, None, predecessor)
 
 
 ENTRIES = np.arange(256, dtype=np.uint8)
 PLUS, TIMES, OTHER = ENTRIES + np.uint8(1), ENTRIES * np.uint8(2), ENTRIES ^ np.uint8(255)
 X = np.array([0, 7, 100, 255], np.uint8)
+CODES = TensorDesc(TensorDataType.UINT8, (4,))
 
 
-def result(graph: _core.BoundGraph) -> Any:
-    return graph.dispatch({"x": X})
+def tables() -> _core.Graph:
+    """Two tables of codes, one after the other: value 0 is the first, given later, and 1 the other; 2 is the input.
+
+    The sizes of all codes are free, and are length 0.
+    """
+    graph = NativeGraph()
+    first, second = graph.add_constant(TensorDesc(TensorDataType.UINT8, (256,)), None, "first"), graph.add_array(TIMES)
+    x = graph.add_input("x", CODES)
+    [once] = graph.add_node("CODE_TABLE", [x, first], [CODES], name="once")
+    [twice] = graph.add_node("CODE_TABLE", [once, second], [CODES], name="twice")
+    graph.mark_output(twice, "output_0", CODES)
+    return _core.new_graph(*graph.rows(), [(value, 0, 0) for value in (x, once, twice)])
+
+
+def initialized(graph: _core.BoundGraph, first: Any) -> _core.BoundGraph:
+    graph.initialize({0: first})
+    return graph
+
+
+def result(graph: _core.BoundGraph, x: Any = X) -> Any:
+    return graph.dispatch({"x": x})
 
 
 def test_operators_whose_constants_have_not_changed_are_not_initialized_again() -> None:
     """What is given for them then is what it was: here it is not, which shows that nobody reads it."""
-    first = _core.new_graph(*table_graph().rows())
-    before = bound(first)
-    before.initialize([PLUS, TIMES])
+    first = tables()
+    before = initialized(bound(first), PLUS)
     np.testing.assert_array_equal(result(before), TIMES[PLUS[X]])
-    after = bound(first.changed({1: OTHER}, {}), before)
-    after.initialize([OTHER, OTHER])
+    after = initialized(bound(first.changed([4], {1: OTHER}, {}), before), OTHER)
     np.testing.assert_array_equal(result(after), OTHER[PLUS[X]])
-    last = bound(first.changed({}, {}), after)  # of which nothing has changed, but of `after` the second constant had
-    last.initialize([OTHER, TIMES])
+    last = initialized(bound(first.changed([4], {}, {}), after), OTHER)  # of which the second constant is another again
     np.testing.assert_array_equal(result(last), TIMES[PLUS[X]])
+    longer = initialized(bound(first.changed([256], {}, {}), after), OTHER)  # is what it is packed as
+    np.testing.assert_array_equal(result(longer, ENTRIES), TIMES[PLUS])
 
 
 def test_what_cannot_be_a_predecessor_is_none() -> None:
     """Another graph, one that is not initialized, and one for another instruction set."""
-    first = _core.new_graph(*table_graph().rows())
-    other = bound(_core.new_graph(*table_graph().rows()))
-    elsewhere = [bound(first, isa=isa) for isa in dmlcpu.available_isas() if isa != "scalar"]
-    for graph in (other, *elsewhere):
-        graph.initialize([OTHER, OTHER])
-    for predecessor in (other, bound(first), *elsewhere):
-        graph = bound(first.changed({}, {}), predecessor)
-        graph.initialize([PLUS, TIMES])
+    first = tables()
+    elsewhere = [initialized(bound(first, isa=isa), OTHER) for isa in dmlcpu.available_isas() if isa != "scalar"]
+    for predecessor in (initialized(bound(tables()), OTHER), bound(first), *elsewhere):
+        graph = initialized(bound(first.changed([4], {}, {}), predecessor), PLUS)
         np.testing.assert_array_equal(result(graph), TIMES[PLUS[X]])
 
 
+def test_graphs_of_one_memory() -> None:
+    """One after the other takes the same block, whichever is larger; each by itself has the same results."""
+    first, shared = tables(), _core.new_shared_memory()
+
+    def not_called(*_: Any) -> Any:
+        raise AssertionError
+
+    graphs = [
+        _core.bind_graph(first.changed([size], {}, {}), "scalar", 1, not_called, tuple, shared)
+        for size in (1, 4096, 70, 100_000, 3)
+    ]
+    for graph in graphs:
+        graph.initialize({0: PLUS})
+    for graph, size in 3 * [*zip(graphs, (1, 4096, 70, 100_000, 3), strict=True)]:
+        x = np.resize(ENTRIES, size)
+        np.testing.assert_array_equal(result(graph, x), TIMES[PLUS[x]])
+
+
 def test_changes_of_what_is_not_there() -> None:
-    graph = _core.new_graph(*table_graph().rows())
+    graph = tables()
     with pytest.raises(IndexError):
-        graph.changed({99: PLUS}, {})
+        graph.changed([4], {99: PLUS}, {})
     with pytest.raises(IndexError):
-        graph.changed({}, {99: {}})
-    with pytest.raises(ValueError, match="another kind"):
-        graph.changed({2: PLUS}, {})
-    with pytest.raises(ValueError, match="another kind"):
-        graph.changed({0: (int(ValueKind.INPUT), "x", int(TensorDataType.UINT8), (4,), None)}, {})
-    with pytest.raises(ValueError, match="no kind"):
-        graph.changed({0: (9, "x", int(TensorDataType.UINT8), (4,), None)}, {})
+        graph.changed([4], {}, {99: {}})
+    for value in (0, 2):
+        with pytest.raises(ValueError, match="given by none"):
+            graph.changed([4], {value: PLUS}, {})
+    with pytest.raises(ValueError, match="too few lengths"):
+        graph.changed([], {}, {})
+    with pytest.raises(ValueError, match="overflow"):
+        bound(graph.changed([1 << 62], {}, {}))
+    for length in (0, -4):
+        with pytest.raises(ValueError, match="sizes"):
+            bound(graph.changed([length], {}, {}))
+
+
+@pytest.mark.parametrize("free", [(9, 0, 0), (2, 1, 0), (1, 0, 0)])
+def test_free_sizes_of_no_axes(free: tuple[int, int, int]) -> None:
+    """Of no value, of no axis of one, and of an array, whose sizes are its own."""
+    graph = NativeGraph()
+    graph.add_array(PLUS), graph.add_array(TIMES), graph.add_input("x", CODES)
+    with pytest.raises(ValueError, match="no axis"):
+        _core.new_graph(*graph.rows(), [free])
 
 
 def test_changes_that_do_not_fit() -> None:
     """They are found when the graph is bound, as those of any graph."""
-    graph = _core.new_graph(*table_graph().rows())
-    row = (int(ValueKind.INPUT), "x", int(TensorDataType.UINT8), (5,), None)
-    before = bound(graph)
-    before.initialize([PLUS, TIMES])
-    with pytest.raises(ValueError, match="once"):
-        bound(graph.changed({2: row}, {}), before)
+    first = tables()
+    before = initialized(bound(first), PLUS)
+    with pytest.raises(ValueError, match="twice"):
+        bound(first.changed([4], {1: ENTRIES[:5]}, {}), before)  # a table of five
+
+
+def test_a_constant_that_is_missing() -> None:
+    with pytest.raises(ValueError, match="an array for each constant"):
+        bound(tables()).initialize({})
+
+
+def test_graphs_are_initialized_once() -> None:
+    graph = initialized(bound(tables()), PLUS)
+    with pytest.raises(RuntimeError, match="already"):
+        graph.initialize({0: PLUS})

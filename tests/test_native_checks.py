@@ -128,7 +128,7 @@ def test_constants_of_graphs_lie_as_layouts_can_say() -> None:
     five = np.arange(10, dtype=np.float32)[::2]  # as long as the row that tells a value
     alone = np.ndarray((1, 2), np.float32, bytes(16), strides=(3, 8))  # the stride of an only index counts for nothing
     for array in (five, five.reshape(5, 1), np.array(1, np.float32), np.broadcast_to(five[:1], (7, 5)), alone):
-        bind_array(array).initialize([array])
+        bind_array(array).initialize({})
     for array in (five.astype(np.float64), five.astype(">f4"), five != 0, np.zeros(2, "V4")):
         with pytest.raises(ValueError, match="no data type"):
             bind_array(array)

@@ -173,13 +173,17 @@ TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
     std::copy(strides->begin(), strides->end(), layout.strides.begin());
     return layout;
   }
+  pack_strides(layout);
+  return layout;
+}
+
+void pack_strides(TensorLayout& layout) {
   std::int64_t stride = 1;
-  for (std::size_t axis = sizes.size(); axis-- > 0;) {
+  for (std::size_t axis = layout.rank; axis-- > 0;) {
     layout.strides[axis] = stride;
-    if (__builtin_mul_overflow(stride, sizes[axis], &stride))
+    if (__builtin_mul_overflow(stride, layout.sizes[axis], &stride))
       throw std::invalid_argument("the sizes of a tensor overflow");
   }
-  return layout;
 }
 
 TensorLayout tensor_layout(const py::array& array) {

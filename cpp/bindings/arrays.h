@@ -53,6 +53,9 @@ struct ArrayRule {
 TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
                            const std::optional<std::vector<std::int64_t>>& strides);
 
+// Gives a tensor the strides of a packed one. Throws std::invalid_argument for sizes that overflow.
+void pack_strides(TensorLayout& layout);
+
 // The layout of an array as it lies in memory; one without axes has one of length 1. Throws std::invalid_argument for
 // elements of another type or in another byte order, strides that are no whole elements going forward, and a rank above
 // 8.

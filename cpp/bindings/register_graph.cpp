@@ -1,6 +1,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -26,16 +27,18 @@ using DescribedRow =
     std::tuple<int, std::string, int, std::vector<std::int64_t>, std::optional<std::vector<std::int64_t>>>;
 using ValueRow = std::variant<py::array, DescribedRow>;
 // (type, name, inputs, outputs, attributes)
-using NodeRow = std::tuple<std::string, std::string, std::vector<std::optional<std::size_t>>, std::vector<std::size_t>,
-                           GraphAttributes>;
+using NodeRow = std::tuple<std::string, std::string, GraphNode::Inputs, GraphNode::Outputs, GraphAttributes>;
+// A size that another graph may have otherwise: (value, axis, which of the lengths it is).
+using FreeSize = std::tuple<std::size_t, std::size_t, std::size_t>;
 
-GraphValue graph_value(const ValueRow& row) {
-  if (const auto* array = std::get_if<py::array>(&row)) {
-    GraphValue value{.kind = ValueKind::constant, .layout = tensor_layout(*array)};
-    value.layout.owned = true;
-    return value;
-  }
-  const auto& [kind, name, type, sizes, strides] = std::get<DescribedRow>(row);
+GraphValue value_of(const py::array& array) {
+  GraphValue value{.kind = ValueKind::constant, .layout = tensor_layout(array)};
+  value.layout.owned = true;
+  return value;
+}
+
+GraphValue value_of(const DescribedRow& row) {
+  const auto& [kind, name, type, sizes, strides] = row;
   if (kind < 0 || kind > static_cast<int>(ValueKind::intermediate)) throw std::invalid_argument("no kind of value");
   GraphValue value{.kind = static_cast<ValueKind>(kind), .layout = tensor_layout(type, sizes, strides)};
   value.layout.owned = value.kind == ValueKind::constant;
@@ -64,73 +67,88 @@ class Lineage {
   std::vector<bool> changed_;
 };
 
-// A graph as it is given, of which others are made that differ in some values and attributes.
+// A graph as it is given, of which others are made that differ in some sizes, constants and attributes.
 class GivenGraph {
  public:
-  GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes) : lineage_(values.size()) {
-    for (const ValueRow& value : values) {
-      graph_.values.push_back(graph_value(value));
-      const auto* described = std::get_if<DescribedRow>(&value);
-      names_.push_back(described == nullptr ? std::string() : std::get<1>(*described));
+  GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free)
+      : names_(std::make_shared<std::vector<std::string>>()),
+        free_(std::make_shared<const std::vector<FreeSize>>(free)),
+        arrays_(values.size()),
+        lineage_(values.size()) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto* described = std::get_if<DescribedRow>(&values[i]);
+      if (described == nullptr) arrays_[i] = std::get<py::array>(values[i]);
+      graph_.values.push_back(std::visit([](const auto& row) { return value_of(row); }, values[i]));
+      names_->push_back(described == nullptr ? std::string() : std::get<1>(*described));
     }
-    for (NodeRow& node : nodes) {
-      auto& [type, name, inputs, outputs, attributes] = node;
-      graph_.nodes.push_back({.type = std::move(type),
-                              .name = std::move(name),
-                              .inputs = std::move(inputs),
-                              .outputs = std::move(outputs),
-                              .attributes = std::move(attributes)});
+    for (NodeRow& row : nodes)
+      graph_.nodes.push_back(std::make_shared<GraphNode>(std::make_from_tuple<GraphNode>(std::move(row))));
+    for (const auto& [value, axis, length] : free) {
+      if (value >= graph_.values.size() || axis >= graph_.values[value].layout.rank || arrays_[value]) {
+        throw std::invalid_argument("a free size of no axis of a value");
+      }
+      lengths_ = std::max(lengths_, length + 1);
     }
   }
 
-  // Values keep their kinds and names. Throws std::out_of_range for numbers of none, std::invalid_argument for another
-  // kind.
-  std::unique_ptr<GivenGraph> changed(const std::unordered_map<std::size_t, ValueRow>& values,
+  // Values with a free size are packed in the other graph. Throws std::out_of_range for numbers of none,
+  // std::invalid_argument for too few lengths, sizes that overflow, and arrays of what is given by none here.
+  std::unique_ptr<GivenGraph> changed(const std::vector<std::int64_t>& lengths,
+                                      const std::unordered_map<std::size_t, py::array>& arrays,
                                       std::unordered_map<std::size_t, GraphAttributes> attributes) const {
+    if (lengths.size() < lengths_) throw std::invalid_argument("too few lengths");
     auto other = std::make_unique<GivenGraph>(*this);
-    for (const auto& [number, row] : values) {
-      GraphValue value = graph_value(row);
-      if (value.kind != graph_.values.at(number).kind) throw std::invalid_argument("a value of another kind");
-      other->graph_.values[number] = value;
+    for (const auto& [number, axis, length] : *free_) {
+      other->graph_.values[number].layout.sizes[axis] = lengths[length];
       other->lineage_.change(number);
     }
-    for (auto& [number, entries] : attributes) other->graph_.nodes.at(number).attributes = std::move(entries);
+    for (const auto& [number, axis, length] : *free_) pack_strides(other->graph_.values[number].layout);
+    for (const auto& [number, array] : arrays) {
+      if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");
+      other->arrays_[number] = array;
+      other->graph_.values[number] = value_of(array);
+      other->lineage_.change(number);
+    }
+    for (auto& [number, entries] : attributes) {
+      const GraphNode& node = *graph_.nodes.at(number);
+      other->graph_.nodes[number] =
+          std::make_shared<GraphNode>(node.type, node.name, node.inputs, node.outputs, std::move(entries));
+    }
     return other;
   }
 
   const Graph& graph() const { return graph_; }
-  const std::string& name(std::size_t value) const { return names_[value]; }
+  const std::string& name(std::size_t value) const { return (*names_)[value]; }
+  // By value; none of those that were given by none.
+  const std::vector<py::object>& arrays() const { return arrays_; }
   const Lineage& lineage() const { return lineage_; }
 
  private:
   Graph graph_;
-  std::vector<std::string> names_;  // of what is bound, by value
+  std::shared_ptr<std::vector<std::string>> names_;  // of what is bound, by value
+  std::shared_ptr<const std::vector<FreeSize>> free_;
+  std::size_t lengths_ = 0;  // so many are needed
+  std::vector<py::object> arrays_;
   Lineage lineage_;
 };
 
 // A graph with its bindings: inputs and outputs by name. As with operators, arrays that fit as they are take a quick
-// path, and `resolve`, a Python callable (bindings) -> (tuple of arrays in the order of the values that are bound at a
-// dispatch, None for outputs left out; callable or None), converts the others or raises; the callable, if there is one,
-// brings converted outputs back when they are written.
+// path, and `resolve`, a Python callable (bindings, sizes of the values that are bound at a dispatch) -> (tuple of
+// arrays in the order of these values, None for outputs left out; callable or None), converts the others or raises; the
+// callable, if there is one, brings converted outputs back when they are written.
 class BoundGraph {
  public:
   BoundGraph(const GivenGraph& given, const std::string& isa, int num_threads, py::function resolve,
-             py::object result_type, const BoundGraph* predecessor)
-      : lineage_(given.lineage()), resolve_(std::move(resolve)), result_type_(std::move(result_type)) {
+             py::object result_type, std::shared_ptr<SharedMemory> shared, const BoundGraph* predecessor)
+      : lineage_(given.lineage()),
+        arrays_(given.arrays()),
+        resolve_(std::move(resolve)),
+        result_type_(std::move(result_type)) {
     const std::optional<Isa> row = isa_from_name(isa);
     if (!row || !unavailable_reason(*row).empty() || num_threads < 1) {
       throw std::invalid_argument("a graph needs an available instruction set and a thread");
     }
     const Graph& graph = given.graph();
-    check_graph(graph);
-    for (std::size_t i = 0; i < graph.values.size(); ++i) {
-      const GraphValue& value = graph.values[i];
-      if (value.kind == ValueKind::constant) constants_.push_back({i, py::str(), ArrayRule(value.layout)});
-      if (value.kind != ValueKind::input && value.kind != ValueKind::output) continue;
-      py::str name(given.name(i));
-      PyUnicode_InternInPlace(&name.ptr());
-      bound_.push_back({i, std::move(name), ArrayRule(value.layout)});
-    }
     const ExecutionTarget target{*row, num_threads};
     std::optional<Predecessor> other;
     if (predecessor != nullptr && predecessor->ready_.load(std::memory_order_acquire)) {
@@ -138,20 +156,34 @@ class BoundGraph {
         other.emplace(Predecessor{.graph = predecessor->graph(), .changed = std::move(*changed)});
       }
     }
-    graph_ = std::make_unique<CompiledGraph>(graph, target, other);
+    graph_ = std::make_unique<CompiledGraph>(graph, target, std::move(shared), other);
+    for (std::size_t i = 0; i < graph.values.size(); ++i) {
+      const GraphValue& value = graph.values[i];
+      if (value.kind == ValueKind::constant && !arrays_[i]) constants_.emplace(i, ArrayRule(value.layout));
+      if (value.kind != ValueKind::input && value.kind != ValueKind::output) continue;
+      py::str name(given.name(i));
+      PyUnicode_InternInPlace(&name.ptr());
+      bound_.push_back({i, std::move(name), ArrayRule(value.layout)});
+    }
   }
 
   const CompiledGraph& graph() const { return *graph_; }
 
-  // Arrays of the constants, in the order of the values; called once, before the first dispatch.
-  void initialize(const std::vector<py::array>& constants, SharedBuffers* shared) {
-    if (constants.size() != constants_.size()) throw std::invalid_argument("an array for each constant");
+  // Arrays of constants, by value: of all that were not given by one; called once, before the first dispatch.
+  void initialize(const std::unordered_map<std::size_t, py::array>& arrays) {
+    if (ready_.load(std::memory_order_acquire)) throw std::logic_error("the graph is initialized already");
     CompiledGraph::Pointers pointers(graph_->value_count());
-    for (std::size_t i = 0; i < constants.size(); ++i) {
-      pointers[constants_[i].value] = constants_[i].rule.accept(constants[i]);
-      if (pointers[constants_[i].value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
+    for (std::size_t i = 0; i < arrays_.size(); ++i) {
+      if (arrays_[i]) pointers[i] = const_cast<void*>(py::reinterpret_borrow<py::array>(arrays_[i]).data());
     }
-    without_gil([&] { graph_->initialize(pointers, shared); });
+    for (const auto& [value, rule] : constants_) {
+      const auto array = arrays.find(value);
+      if (array == arrays.end()) throw std::invalid_argument("an array for each constant");
+      pointers[value] = rule.accept(array->second);
+      if (pointers[value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
+    }
+    without_gil([&] { graph_->initialize(pointers); });
+    arrays_ = {};  // the steps keep what they need
     ready_.store(true, std::memory_order_release);
   }
 
@@ -194,7 +226,7 @@ class BoundGraph {
     Bound bound{.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {}, .outputs = {}};
     py::object finish = py::none();
     if (!ready_.load(std::memory_order_acquire) || !bind_quickly(bindings, bound)) {
-      const py::tuple resolved = resolve_(bindings);
+      const py::tuple resolved = resolve_(bindings, bound_sizes());
       const py::tuple arrays = resolved[0];
       bound = {.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {arrays}, .outputs = {}};
       bind_resolved(bindings, arrays, bound);
@@ -203,6 +235,16 @@ class BoundGraph {
     without_gil([&] { graph_->dispatch(bound.pointers, times); });
     if (!finish.is_none()) finish();
     return result_of(bound.outputs, result_type_);
+  }
+
+  py::tuple bound_sizes() const {
+    py::tuple sizes(bound_.size());
+    for (std::size_t i = 0; i < bound_.size(); ++i) {
+      const TensorLayout& layout = bound_[i].rule.layout;
+      sizes[i] =
+          py::tuple(py::cast(std::vector<std::int64_t>(layout.sizes.begin(), layout.sizes.begin() + layout.rank)));
+    }
+    return sizes;
   }
 
   void allocate_output(const Binding& binding, Bound& bound) const {
@@ -270,7 +312,9 @@ class BoundGraph {
 
   Lineage lineage_;
   std::unique_ptr<CompiledGraph> graph_;
-  std::vector<Binding> bound_, constants_;
+  std::vector<Binding> bound_;
+  std::unordered_map<std::size_t, ArrayRule> constants_;  // by value, those that were not given by an array
+  std::vector<py::object> arrays_;                        // of the others, until initialize
   py::function resolve_;
   py::object result_type_;
   std::atomic<bool> ready_{false};
@@ -279,11 +323,11 @@ class BoundGraph {
 }  // namespace
 
 void register_graph(py::module_& module) {
-  py::class_<SharedBuffers> buffers(module, "SharedBuffers");
-  forbid_new(buffers);
-  module.def("new_shared_buffers", [] { return std::make_unique<SharedBuffers>(); });
+  py::class_<SharedMemory, std::shared_ptr<SharedMemory>> memory(module, "SharedMemory");
+  forbid_new(memory);
+  module.def("new_shared_memory", [] { return std::make_shared<SharedMemory>(); });
   py::class_<BoundGraph> type(module, "BoundGraph");
-  type.def("initialize", &BoundGraph::initialize, py::arg("constants"), py::arg("shared") = nullptr)
+  type.def("initialize", &BoundGraph::initialize, py::arg("arrays"))
       .def("dispatch", &BoundGraph::dispatch, py::arg("bindings"))
       .def("run_packed", &BoundGraph::run_packed, py::arg("inputs"))
       .def("profile", &BoundGraph::profile, py::arg("bindings"))
@@ -301,23 +345,23 @@ void register_graph(py::module_& module) {
                              [](const BoundGraph& self) { return self.graph().persistent_size(); });
   forbid_new(type);
   py::class_<GivenGraph> graph(module, "Graph");
-  graph.def("changed", &GivenGraph::changed, py::arg("values"), py::arg("attributes"));
+  graph.def("changed", &GivenGraph::changed, py::arg("lengths"), py::arg("arrays"), py::arg("attributes"));
   forbid_new(graph);
   module.def(
       "new_graph",
-      [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes) {
-        return std::make_unique<GivenGraph>(values, std::move(nodes));
+      [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free) {
+        return std::make_unique<GivenGraph>(values, std::move(nodes), free);
       },
-      py::arg("values"), py::arg("nodes"));
+      py::arg("values"), py::arg("nodes"), py::arg("free") = std::vector<FreeSize>());
   module.def(
       "bind_graph",
       [](const GivenGraph& given, const std::string& isa, int num_threads, py::function resolve, py::object result_type,
-         const BoundGraph* predecessor) {
+         std::shared_ptr<SharedMemory> shared, const BoundGraph* predecessor) {
         return std::make_unique<BoundGraph>(given, isa, num_threads, std::move(resolve), std::move(result_type),
-                                            predecessor);
+                                            std::move(shared), predecessor);
       },
       py::arg("graph"), py::arg("isa"), py::arg("num_threads"), py::arg("resolve"), py::arg("result_type"),
-      py::arg("predecessor") = nullptr);
+      py::arg("shared") = nullptr, py::arg("predecessor") = nullptr);
 }
 
 }  // namespace dmlcpu

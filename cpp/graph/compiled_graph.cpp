@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -17,6 +16,7 @@ namespace {
 // The steps that touch each buffer that the graph allocates; bound ones take no bytes.
 std::vector<BufferUse> buffer_uses(const PlacedGraph& placed) {
   std::vector<BufferUse> uses;
+  uses.reserve(placed.buffers.size());
   for (const GraphBuffer& buffer : placed.buffers) {
     uses.push_back({.bytes = buffer.bound ? 0 : buffer.bytes, .first_step = SIZE_MAX, .last_step = 0});
   }
@@ -32,53 +32,6 @@ std::vector<BufferUse> buffer_uses(const PlacedGraph& placed) {
 }
 
 }  // namespace
-
-// Takes a free block, or allocates one, and gives it back. As many are kept as there were dispatches at once.
-//
-// Nobody waits long for the list of free blocks: in a child of fork() the thread that holds it may not exist. Who does
-// not get it allocates a block, and frees it again.
-class CompiledGraph::Lease {
- public:
-  explicit Lease(const CompiledGraph& graph) : graph_(graph) {
-    if (hold_list()) {
-      const bool found = !graph.free_blocks_.empty();
-      if (found) {
-        block_ = std::move(graph.free_blocks_.back());
-        graph.free_blocks_.pop_back();
-      }
-      release_list();
-      if (found) return;
-    }
-    block_ = AlignedBuffer(graph.block_bytes_);
-  }
-  ~Lease() {
-    if (!hold_list()) return;
-    try {
-      graph_.free_blocks_.push_back(std::move(block_));
-    } catch (const std::bad_alloc&) {  // then it is freed
-    }
-    release_list();
-  }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-
-  std::uint8_t* data() const { return block_.data(); }
-
- private:
-  // Threads hold the list for some tens of nanoseconds: this is many times as long.
-  static constexpr int kAttempts = 2000;
-
-  bool hold_list() const noexcept {
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      if (!graph_.list_held_.test_and_set(std::memory_order_acquire)) return true;
-    }
-    return false;
-  }
-  void release_list() const noexcept { graph_.list_held_.clear(std::memory_order_release); }
-
-  const CompiledGraph& graph_;
-  AlignedBuffer block_;
-};
 
 TensorPointers CompiledGraph::addresses(const std::vector<Address>& of_tensors, const Pointers& values,
                                         std::uint8_t* block) {
@@ -103,11 +56,11 @@ class CompiledGraph::Reuse {
     }
   }
 
-  // Gives an operator of a desc the one of the same desc, if there is one that owns the same constants; else that one
-  // as one like it.
-  void find(Operator& wanted, const OperatorDesc& desc) {
+  // Gives a step's operator the one of the same desc, if there is one that owns the same constants; else that one as
+  // one like it.
+  void find(Operator& wanted, const GraphStep& step) {
     const auto found = std::find_if(operators_.begin() + next_, operators_.end(), [&](const Operator* other) {
-      return other->name == wanted.name && other->type == wanted.type;
+      return other->is_copy == wanted.is_copy && is_same_node(*other->node, *wanted.node);
     });
     if (found == operators_.end()) return;
     next_ = found - operators_.begin() + 1;
@@ -116,28 +69,47 @@ class CompiledGraph::Reuse {
       wanted.same[address.tensor] =
           !(*changed_)[address.value] && std::ranges::find(other.owned, address) != other.owned.end();
     }
-    wanted.initialized = wanted.same.count() == wanted.owned.size() && other.compiled->desc() == desc;
+    wanted.initialized =
+        wanted.same.count() == wanted.owned.size() && has_desc_of(step, *other.node, other.compiled->desc());
     (wanted.initialized ? wanted.compiled : wanted.like) = other.compiled;
   }
 
  private:
+  // In graphs of different attributes, too.
+  static bool is_same_node(const GraphNode& a, const GraphNode& b) {
+    return &a == &b || (a.name == b.name && a.type == b.type);
+  }
+
+  static bool has_desc_of(const GraphStep& step, const GraphNode& compiled_from, const OperatorDesc& desc) {
+    const auto same_tensor = [](const std::optional<Placement>& place, const std::optional<TensorLayout>& layout) {
+      return place.has_value() == layout.has_value() && (!place || place->layout == *layout);
+    };
+    return std::ranges::equal(step.tensors, desc.tensors, same_tensor) &&
+           (step.node.get() == &compiled_from || step.attributes() == desc.attributes);
+  }
+
   const std::vector<bool>* changed_ = nullptr;
   std::vector<const Operator*> operators_;
   std::ptrdiff_t next_ = 0;
 };
 
-CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, const std::optional<Predecessor>& predecessor)
-    : target_(target), value_count_(graph.values.size()) {
+CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SharedMemory> shared,
+                             const std::optional<Predecessor>& predecessor)
+    : target_(target),
+      value_count_(graph.values.size()),
+      shared_(std::move(shared)),
+      blocks_(shared_ ? std::shared_ptr<BlockPool>(shared_, &shared_->blocks) : std::make_shared<BlockPool>()) {
   PlacedGraph placed = place_graph(graph);
   fuse_steps(placed);
   Reuse reuse(predecessor, target);
   compile_steps(graph, placed, reuse);
 }
 
-void CompiledGraph::compile_steps(const Graph& graph, const PlacedGraph& placed, Reuse& reuse) {
+void CompiledGraph::compile_steps(const Graph& graph, PlacedGraph& placed, Reuse& reuse) {
   const MemoryPlan memory = plan_memory(buffer_uses(placed));
   block_bytes_ = memory.bytes;
-  for (const GraphStep& from : placed.steps) {
+  steps_.reserve(placed.steps.size());
+  for (GraphStep& from : placed.steps) {
     Operator compiled = compile(graph, placed, from, memory, reuse);
     scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
     if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0});
@@ -158,50 +130,58 @@ void CompiledGraph::compile_steps(const Graph& graph, const PlacedGraph& placed,
   }
 }
 
-CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedGraph& placed, const GraphStep& step,
+CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedGraph& placed, GraphStep& step,
                                                const MemoryPlan& memory, Reuse& reuse) const {
-  Operator compiled{
-      .type = step.type, .name = step.name, .compiled = nullptr, .bound = {}, .owned = {}, .like = nullptr, .same = {}};
-  OperatorDesc desc{.type = step.type, .tensors = {}, .attributes = step.attributes};
+  Operator compiled{.node = step.node,
+                    .is_copy = step.is_copy,
+                    .compiled = nullptr,
+                    .bound = {},
+                    .owned = {},
+                    .like = nullptr,
+                    .same = {}};
+  compiled.bound.reserve(step.tensors.size());
   for (std::size_t i = 0; i < step.tensors.size(); ++i) {
-    desc.tensors.emplace_back();
     if (!step.tensors[i]) continue;
-    const Placement& place = *step.tensors[i];
+    Placement& place = *step.tensors[i];
     const std::optional<std::size_t>& bound = placed.buffers[place.buffer].bound;
     const std::size_t offset = bound ? 0 : memory.offsets[place.buffer];
-    desc.tensors[i] = place.layout;
-    desc.tensors[i]->output = i >= step.inputs;
-    desc.tensors[i]->owned = bound && graph.values[*bound].kind == ValueKind::constant;
-    (desc.tensors[i]->owned ? compiled.owned : compiled.bound)
+    place.layout.output = i >= step.inputs;
+    place.layout.owned = bound && graph.values[*bound].kind == ValueKind::constant;
+    (place.layout.owned ? compiled.owned : compiled.bound)
         .push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
   }
-  reuse.find(compiled, desc);
+  reuse.find(compiled, step);
   if (compiled.initialized) return compiled;
+  OperatorDesc desc{.type = step.type(), .tensors = {}, .attributes = step.attributes()};
+  for (const std::optional<Placement>& place : step.tensors) {
+    desc.tensors.push_back(place ? std::optional(place->layout) : std::nullopt);
+  }
   try {
     compiled.compiled = compile_operator(std::move(desc), target_);
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument("node " + step.name + ": " + error.what());
+    throw std::invalid_argument("node " + step.node->name + ": " + error.what());
   }
   return compiled;
 }
 
-void CompiledGraph::initialize(Operator& of_step, const Pointers& constants, SharedBuffers* shared) {
+void CompiledGraph::initialize(Operator& of_step, const Pointers& constants) const {
   if (of_step.owned.empty() || of_step.initialized) return;
-  of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared, of_step.like.get(), of_step.same);
+  of_step.compiled->initialize(addresses(of_step.owned, constants, nullptr), shared_ ? &shared_->constants : nullptr,
+                               of_step.like.get(), of_step.same);
   of_step.like.reset();
 }
 
-void CompiledGraph::initialize(const Pointers& constants, SharedBuffers* shared) {
+void CompiledGraph::initialize(const Pointers& constants) {
   for (Step& step : steps_) {
-    initialize(step.first, constants, shared);
-    for (Operator& stage : step.stages) initialize(stage, constants, shared);
+    initialize(step.first, constants);
+    for (Operator& stage : step.stages) initialize(stage, constants);
   }
 }
 
 void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times) const {
   using Clock = std::chrono::steady_clock;
   const BusyThread busy;
-  const Lease block(*this);
+  const BlockLease block(*blocks_, block_bytes_);
   thread_scratch(scratch_bytes_);  // the steps' own calls allocate nothing now
   const Clock::time_point begin = Clock::now();
   std::array<CodeStage, kMostStages> stages;
@@ -214,7 +194,7 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
       step.first.compiled->dispatch(addresses(step.first.bound, bound, block.data()),
                                     std::span(stages).first(step.stages.size()));
     } catch (const std::out_of_range& error) {  // an index
-      throw std::out_of_range("node " + step.first.name + ": " + error.what());
+      throw std::out_of_range("node " + step.first.node->name + ": " + error.what());
     }
     if (times != nullptr) times->push_back({started - begin, Clock::now() - started});
   }
@@ -233,8 +213,8 @@ std::vector<CompiledGraph::StepDescription> CompiledGraph::describe() const {
   std::vector<StepDescription> steps;
   for (const Step& step : steps_) {
     std::string plan = step.first.compiled->describe();
-    for (const Operator& stage : step.stages) plan += "\nwith " + stage.type + " (" + stage.name + ")";
-    steps.push_back({step.first.type, step.first.name, std::move(plan), step.bytes});
+    for (const Operator& stage : step.stages) plan += "\nwith " + stage.node->type + " (" + stage.node->name + ")";
+    steps.push_back({step.first.compiled->desc().type, step.first.node->name, std::move(plan), step.bytes});
   }
   return steps;
 }

@@ -2,7 +2,6 @@
 // constants, which the steps pack, and then dispatched any number of times, from any number of threads at once.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -13,8 +12,7 @@
 #include "graph/graph.h"
 #include "graph/memory_plan.h"
 #include "graph/placement.h"
-#include "runtime/aligned_buffer.h"
-#include "runtime/shared_buffers.h"
+#include "runtime/shared_memory.h"
 
 namespace dmlcpu {
 
@@ -35,16 +33,17 @@ struct Predecessor {
 
 class CompiledGraph {
  public:
-  // Throws std::invalid_argument for a graph that cannot be computed.
-  CompiledGraph(const Graph& graph, ExecutionTarget target,
+  // What is packed of constants, and the memory between the steps, may be shared with other graphs. Throws
+  // std::invalid_argument for a graph that cannot be computed.
+  CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SharedMemory> shared = nullptr,
                 const std::optional<Predecessor>& predecessor = std::nullopt);
 
   // The address of each value's first element, by value; null for those that are not bound by the call.
   using Pointers = std::vector<void*>;
 
-  // Hands each constant to the steps that read it, which keep what they pack of it in shared buffers, if there are any;
-  // those of a predecessor have done so. Not concurrent with anything else.
-  void initialize(const Pointers& constants, SharedBuffers* shared = nullptr);
+  // Hands each constant to the steps that read it, which pack it; those of a predecessor have done so. Not concurrent
+  // with anything else.
+  void initialize(const Pointers& constants);
 
   // Runs once. bound holds the inputs and outputs. Throws std::bad_alloc before any output is written, and
   // std::out_of_range, which names the node, where an index that is computed or bound is none.
@@ -72,7 +71,8 @@ class CompiledGraph {
   static constexpr std::size_t kBlock = SIZE_MAX;
 
   struct Operator {
-    std::string type, name;
+    NodePointer node;
+    bool is_copy;  // as of a GraphStep
     std::shared_ptr<CompiledOperator> compiled;
     std::vector<Address> bound, owned;
     bool initialized = false;                // in a predecessor
@@ -85,22 +85,20 @@ class CompiledGraph {
     std::size_t bytes;
   };
 
-  // A block of memory of one dispatch at a time.
-  class Lease;
   class Reuse;
 
-  void compile_steps(const Graph& graph, const PlacedGraph& placed, Reuse& reuse);
-  Operator compile(const Graph& graph, const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory,
+  void compile_steps(const Graph& graph, PlacedGraph& placed, Reuse& reuse);
+  Operator compile(const Graph& graph, const PlacedGraph& placed, GraphStep& step, const MemoryPlan& memory,
                    Reuse& reuse) const;
-  static void initialize(Operator& of_step, const Pointers& constants, SharedBuffers* shared);
+  void initialize(Operator& of_step, const Pointers& constants) const;
   static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
 
   ExecutionTarget target_;
   std::size_t value_count_;
   std::vector<Step> steps_;
   std::size_t block_bytes_ = 0, scratch_bytes_ = 0;
-  mutable std::atomic_flag list_held_;
-  mutable std::vector<AlignedBuffer> free_blocks_;
+  std::shared_ptr<SharedMemory> shared_;  // null if it is with no other graph
+  std::shared_ptr<BlockPool> blocks_;     // of the shared memory, or its own
 };
 
 }  // namespace dmlcpu

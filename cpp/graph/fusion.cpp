@@ -24,7 +24,7 @@ constexpr StageRow kStages[] = {
 
 std::span<const std::size_t> stage_operands(const GraphStep& step) {
   for (const StageRow& row : kStages) {
-    if (step.type == row.type) return std::span(row.operands).first(row.operand_count);
+    if (step.type() == row.type) return std::span(row.operands).first(row.operand_count);
   }
   return {};
 }
@@ -81,7 +81,7 @@ class Fuser {
   bool feeds(std::size_t producer, std::size_t reader, std::size_t number) const {
     const std::size_t head = head_of(producer);
     const bool is_last = producer + 1 == reader || !steps_[producer + 1].stage_operand;
-    if (steps_[head].type != kHead || producer - head == kMostStages || !is_last) return false;
+    if (steps_[head].type() != kHead || producer - head == kMostStages || !is_last) return false;
     constexpr std::size_t kWriterAndReader = 2;
     const Placement &output = *steps_[producer].tensors.back(), &operand = *steps_[reader].tensors[number];
     return output.buffer == operand.buffer && output.offset == operand.offset &&

@@ -4,12 +4,25 @@
 #include <array>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace dmlcpu {
 namespace {
 
-constexpr std::array<std::string_view, 7> kViews = {"TRANSPOSE", "SLICE",      "RESHAPE",    "EXPAND",
-                                                    "JOIN",      "INTERLEAVE", "REINTERPRET"};
+struct ViewRow {
+  std::string_view type;
+  View view;
+  Arrangement arrangement;
+};
+constexpr std::array<ViewRow, 7> kViews = {{
+    {"TRANSPOSE", View::transpose, Arrangement::own},
+    {"SLICE", View::slice, Arrangement::element_wise},
+    {"RESHAPE", View::reshape, Arrangement::own},
+    {"EXPAND", View::expand, Arrangement::element_wise},
+    {"JOIN", View::join, Arrangement::element_wise},
+    {"INTERLEAVE", View::interleave, Arrangement::element_wise},
+    {"REINTERPRET", View::reinterpret, Arrangement::own},
+}};
 
 [[noreturn]] void refuse(const GraphNode& node, const std::string& why) {
   throw std::invalid_argument("node " + node.name + " (" + node.type + "): " + why);
@@ -93,18 +106,19 @@ void check_view(const Graph& graph, const GraphNode& node) {
   const TensorLayout& output = graph.values[node.outputs[0]].layout;
   for (const std::optional<std::size_t>& value : node.inputs) {
     require(value.has_value(), node, "an input is absent");
-    require(node.type == "REINTERPRET" || graph.values[*value].layout.type == output.type, node, "data types differ");
+    require(node.view == View::reinterpret || graph.values[*value].layout.type == output.type, node,
+            "data types differ");
   }
   const TensorLayout& input = graph.values[*node.inputs[0]].layout;
-  require((node.type != "JOIN" && node.type != "INTERLEAVE" && node.type != "SLICE") || !is_four_bits(output.type),
-          node, "no address is that of a 4-bit element");
-  if (node.type == "JOIN") return check_whole(graph, node, output);
-  if (node.type == "INTERLEAVE") return check_interleave(graph, node, output);
+  require((!node.is_whole() && node.view != View::slice) || !is_four_bits(output.type), node,
+          "no address is that of a 4-bit element");
+  if (node.view == View::join) return check_whole(graph, node, output);
+  if (node.view == View::interleave) return check_interleave(graph, node, output);
   require(node.inputs.size() == 1, node, "more than one input");
-  if (node.type == "TRANSPOSE") return check_transpose(node, input, output);
-  if (node.type == "SLICE") return check_slice(node, input, output);
-  if (node.type == "EXPAND") return check_expand(node, input, output);
-  if (node.type == "RESHAPE") {
+  if (node.view == View::transpose) return check_transpose(node, input, output);
+  if (node.view == View::slice) return check_slice(node, input, output);
+  if (node.view == View::expand) return check_expand(node, input, output);
+  if (node.view == View::reshape) {
     return require(input.element_count() == output.element_count(), node, "element counts differ");
   }
   require(graph.values[node.outputs[0]].kind == ValueKind::intermediate, node, "its output is bound");
@@ -120,9 +134,17 @@ void check_value(const GraphValue& value) {
 
 }  // namespace
 
-bool is_view(const GraphNode& node) { return std::ranges::find(kViews, node.type) != kViews.end(); }
-
-bool is_whole(const GraphNode& node) { return node.type == "JOIN" || node.type == "INTERLEAVE"; }
+GraphNode::GraphNode(std::string type_name, std::string node_name, Inputs read, Outputs written, GraphAttributes with)
+    : type(std::move(type_name)),
+      name(std::move(node_name)),
+      inputs(std::move(read)),
+      outputs(std::move(written)),
+      attributes(std::move(with)),
+      view(View::none) {
+  const auto row = std::ranges::find(kViews, std::string_view(type), &ViewRow::type);
+  if (row != kViews.end()) view = row->view;
+  arrangement = is_view() ? row->arrangement : operator_arrangement(type);
+}
 
 void check_graph(const Graph& graph) {
   for (const GraphValue& value : graph.values) check_value(value);
@@ -131,7 +153,8 @@ void check_graph(const Graph& graph) {
     const ValueKind kind = graph.values[i].kind;
     written[i] = kind == ValueKind::input || kind == ValueKind::constant;
   }
-  for (const GraphNode& node : graph.nodes) {
+  for (const NodePointer& pointer : graph.nodes) {
+    const GraphNode& node = *pointer;
     for (const std::optional<std::size_t>& value : node.inputs) {
       require(!value || (*value < written.size() && written[*value]), node, "reads a value that is not written before");
     }
@@ -140,7 +163,7 @@ void check_graph(const Graph& graph) {
       require(value < written.size() && !written[value], node, "writes a value that has been written");
       written[value] = true;
     }
-    if (is_view(node)) check_view(graph, node);
+    if (node.is_view()) check_view(graph, node);
   }
   if (!std::ranges::all_of(written, [](bool is) { return is; })) {
     throw std::invalid_argument("a value is written by no node");

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,22 +42,36 @@ struct GraphValue {
 
 using GraphAttributes = std::map<std::string, std::vector<std::int64_t>>;
 
+enum class View : std::uint8_t { none, transpose, slice, reshape, expand, join, interleave, reinterpret };
+
 struct GraphNode {
+  using Inputs = std::vector<std::optional<std::size_t>>;
+  using Outputs = std::vector<std::size_t>;
+
+  // Throws std::invalid_argument where neither an operator nor a view is of that type.
+  GraphNode(std::string type, std::string name, Inputs inputs, Outputs outputs, GraphAttributes attributes);
+
+  bool is_view() const { return view != View::none; }
+  // Whether a view makes a whole of its inputs.
+  bool is_whole() const { return view == View::join || view == View::interleave; }
+
   std::string type;
-  std::string name;                                // for descriptions and profiles
-  std::vector<std::optional<std::size_t>> inputs;  // indices of values; empty where an optional one is absent
-  std::vector<std::size_t> outputs;
+  std::string name;  // for descriptions and profiles
+  Inputs inputs;     // indices of values; empty where an optional one is absent
+  Outputs outputs;
   GraphAttributes attributes;
+  // These follow from the type.
+  View view;
+  Arrangement arrangement;
 };
+
+// Graphs for other lengths have most nodes in common.
+using NodePointer = std::shared_ptr<const GraphNode>;
 
 struct Graph {
   std::vector<GraphValue> values;
-  std::vector<GraphNode> nodes;
+  std::vector<NodePointer> nodes;
 };
-
-bool is_view(const GraphNode& node);
-// Whether a view makes a whole of its inputs: JOIN and INTERLEAVE.
-bool is_whole(const GraphNode& node);
 
 // Checks everything that memory safety rests on: indices, that each value is written once and before it is read, and
 // that the sizes and types of views fit together. (Operators check their own tensors.) Throws std::invalid_argument

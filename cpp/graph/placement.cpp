@@ -17,11 +17,7 @@ void advance(Placement& place, std::size_t axis, std::int64_t index) {
   place.offset += index * place.layout.strides[axis] * static_cast<std::int64_t>(element_size(place.layout.type));
 }
 
-Arrangement arrangement_of(const GraphNode& node) {
-  if (!is_view(node)) return operator_arrangement(node.type);
-  const bool is_element_wise = node.type == "SLICE" || node.type == "EXPAND" || is_whole(node);
-  return is_element_wise ? Arrangement::element_wise : Arrangement::own;
-}
+bool has_channels(const NodePointer& node) { return node->arrangement == Arrangement::channels; }
 
 class Placer {
  public:
@@ -30,19 +26,21 @@ class Placer {
         places_(graph.values.size()),
         producers_(graph.values.size()),
         reinterpreted_(graph.values.size()) {
-    for (const GraphNode& node : graph.nodes) {
-      for (const std::size_t value : node.outputs) producers_[value] = &node;
-      if (node.type == "REINTERPRET") reinterpreted_[*node.inputs[0]] = true;
+    for (const NodePointer& node : graph.nodes) {
+      for (const std::size_t value : node->outputs) producers_[value] = node.get();
+      if (node->view == View::reinterpret) reinterpreted_[*node->inputs[0]] = true;
     }
   }
 
   PlacedGraph place() {
+    placed_.buffers.reserve(graph_.values.size());
+    placed_.steps.reserve(graph_.nodes.size());
     place_bound_values();
     channels_last_ = find_channels_last();
     for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
-      if (is_whole(graph_.nodes[i])) place_parts(graph_.nodes[i]);
+      if (graph_.nodes[i]->is_whole()) place_parts(*graph_.nodes[i]);
     }
-    for (const GraphNode& node : graph_.nodes) is_view(node) ? resolve_view(node) : add_operator(node);
+    for (const NodePointer& node : graph_.nodes) node->is_view() ? resolve_view(node) : add_operator(node);
     return std::move(placed_);
   }
 
@@ -50,16 +48,16 @@ class Placer {
   void place_bound_values();
   std::vector<bool> find_channels_last() const;
   void place_parts(const GraphNode& node);
-  void resolve_view(const GraphNode& node);
-  void add_operator(const GraphNode& node);
+  void resolve_view(const NodePointer& node);
+  void add_operator(const NodePointer& node);
   std::optional<Placement> view_of(const GraphNode& node, const Placement& input) const;
   Placement part_of_whole(const GraphNode& node, std::size_t input) const;
   Placement allocate(const TensorLayout& layout);
   Placement allocate_value(std::size_t value);
-  Placement as_declared(const GraphNode& node);
-  Placement copy_of_bytes(const GraphNode& node, Placement from, std::size_t bytes);
-  void copy(const GraphNode& node, const Placement& from, const Placement& to);
-  void copy_reshaped(const GraphNode& node, const Placement& from, const Placement& to);
+  Placement as_declared(const NodePointer& node);
+  Placement copy_of_bytes(const NodePointer& node, Placement from, std::size_t bytes);
+  void copy(const NodePointer& node, const Placement& from, const Placement& to);
+  void copy_reshaped(const NodePointer& node, const Placement& from, const Placement& to);
 
   const Graph& graph_;
   PlacedGraph placed_;
@@ -85,18 +83,19 @@ std::vector<bool> Placer::find_channels_last() const {
     Arrangement arrangement;
     std::vector<std::size_t> values;
   };
+  std::vector<bool> found(graph_.values.size());
+  if (std::ranges::none_of(graph_.nodes, has_channels)) return found;
   std::vector<Related> nodes;
-  for (const GraphNode& node : graph_.nodes) {
-    const Arrangement arrangement = arrangement_of(node);
-    if (arrangement == Arrangement::own) continue;
-    nodes.push_back({arrangement, node.outputs});
-    const std::size_t rank = graph_.values[node.outputs[0]].layout.rank;
-    for (const std::optional<std::size_t>& value : node.inputs) {
+  for (const NodePointer& node : graph_.nodes) {
+    if (node->arrangement == Arrangement::own) continue;
+    nodes.push_back({node->arrangement, node->outputs});
+    const std::size_t rank = graph_.values[node->outputs[0]].layout.rank;
+    for (const std::optional<std::size_t>& value : node->inputs) {
       if (value && graph_.values[*value].layout.rank == rank) nodes.back().values.push_back(*value);
-      if (arrangement == Arrangement::channels) break;  // of the others none is data in the arrangement of the output
+      if (node->arrangement == Arrangement::channels)
+        break;  // of the others none is data in the arrangement of the output
     }
   }
-  std::vector<bool> found(graph_.values.size());
   for (bool changed = true; changed;) {
     changed = false;
     for (const Related& node : nodes) {
@@ -132,7 +131,7 @@ void Placer::place_parts(const GraphNode& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const std::size_t value = *node.inputs[i];
     const GraphNode* producer = producers_[value];
-    if (places_[value] || reinterpreted_[value] || (is_view(*producer) && !is_whole(*producer))) continue;
+    if (places_[value] || reinterpreted_[value] || (producer->is_view() && !producer->is_whole())) continue;
     places_[value] = part_of_whole(node, i);
   }
 }
@@ -142,13 +141,13 @@ Placement Placer::part_of_whole(const GraphNode& node, std::size_t input) const 
   const Extents& sizes = graph_.values[*node.inputs[input]].layout.sizes;
   Placement place = *places_[node.outputs[0]];
   std::int64_t begin = 0;
-  if (node.type == "INTERLEAVE") {
+  if (node.view == View::interleave) {
     begin = static_cast<std::int64_t>(input);
   } else {
     for (std::size_t i = 0; i < input; ++i) begin += graph_.values[*node.inputs[i]].layout.sizes[axis];
   }
   advance(place, axis, begin);
-  if (node.type == "INTERLEAVE") {
+  if (node.view == View::interleave) {
     place.layout.strides[axis] =
         sizes[axis] == 1 ? 0 : place.layout.strides[axis] * static_cast<std::int64_t>(node.inputs.size());
   }
@@ -163,21 +162,21 @@ std::optional<Placement> Placer::view_of(const GraphNode& node, const Placement&
   place.layout.type = output.type;
   place.layout.rank = output.rank;
   place.layout.sizes = output.sizes;
-  if (node.type == "REINTERPRET") {
+  if (node.view == View::reinterpret) {
     place.layout.strides = output.strides;
     return place;
   }
-  if (node.type == "RESHAPE") {
+  if (node.view == View::reshape) {
     const std::optional<Extents> strides = reshaped_strides(input.layout, output);
     if (!strides) return std::nullopt;
     place.layout.strides = *strides;
     return place;
   }
   for (std::size_t axis = 0; axis < output.rank; ++axis) {
-    if (node.type == "TRANSPOSE") {
+    if (node.view == View::transpose) {
       place.layout.strides[axis] =
           input.layout.strides[static_cast<std::size_t>(node.attributes.at("permutation")[axis])];
-    } else if (node.type == "SLICE") {
+    } else if (node.view == View::slice) {
       advance(place, axis, node.attributes.at("starts")[axis]);
       place.layout.strides[axis] =
           output.sizes[axis] == 1 ? 0 : input.layout.strides[axis] * node.attributes.at("steps")[axis];
@@ -189,19 +188,19 @@ std::optional<Placement> Placer::view_of(const GraphNode& node, const Placement&
 }
 
 // The input of a REINTERPRET in memory that is laid out as it says, large enough for the output and aligned for it.
-Placement Placer::as_declared(const GraphNode& node) {
-  Placement place = *places_[*node.inputs[0]];
-  TensorLayout declared = graph_.values[*node.inputs[0]].layout;
+Placement Placer::as_declared(const NodePointer& node) {
+  Placement place = *places_[*node->inputs[0]];
+  TensorLayout declared = graph_.values[*node->inputs[0]].layout;
   if (!same_strides(place.layout, declared.strides)) {
     const Placement packed = allocate(declared);
     copy(node, place, packed);
     place = packed;
   }
   GraphBuffer& buffer = placed_.buffers[place.buffer];
-  const TensorLayout& output = graph_.values[node.outputs[0]].layout;
+  const TensorLayout& output = graph_.values[node->outputs[0]].layout;
   const std::size_t offset = static_cast<std::size_t>(place.offset), bytes = output.span_bytes();
   if (buffer.bound && offset + bytes > buffer.bytes) {
-    throw std::invalid_argument("node " + node.name + ": the other tensor is larger than the memory of the first");
+    throw std::invalid_argument("node " + node->name + ": the other tensor is larger than the memory of the first");
   }
   buffer.bytes = std::max(buffer.bytes, offset + bytes);
   // Arrays are aligned to the elements that they are declared with.
@@ -210,24 +209,25 @@ Placement Placer::as_declared(const GraphNode& node) {
   return aligned ? place : copy_of_bytes(node, place, bytes);
 }
 
-Placement Placer::copy_of_bytes(const GraphNode& node, Placement from, std::size_t bytes) {
+Placement Placer::copy_of_bytes(const NodePointer& node, Placement from, std::size_t bytes) {
   from.layout = {.type = DataType::uint8, .rank = 1, .sizes = {static_cast<std::int64_t>(bytes)}, .strides = {1}};
   const Placement to = allocate(from.layout);
   copy(node, from, to);
   return to;
 }
 
-void Placer::resolve_view(const GraphNode& node) {
-  const std::size_t output = node.outputs[0];
-  if (is_whole(node)) {
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Placement part = part_of_whole(node, i);
-      if (!same_place(*places_[*node.inputs[i]], part)) copy(node, *places_[*node.inputs[i]], part);
+void Placer::resolve_view(const NodePointer& node) {
+  const std::size_t output = node->outputs[0];
+  if (node->is_whole()) {
+    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      const Placement part = part_of_whole(*node, i);
+      const Placement& input = *places_[*node->inputs[i]];
+      if (!same_place(input, part)) copy(node, input, part);
     }
     return;
   }
-  const Placement input = node.type == "REINTERPRET" ? as_declared(node) : *places_[*node.inputs[0]];
-  const std::optional<Placement> view = view_of(node, input);
+  const Placement input = node->view == View::reinterpret ? as_declared(node) : *places_[*node->inputs[0]];
+  const std::optional<Placement> view = view_of(*node, input);
   if (view && !places_[output]) {
     places_[output] = view;
     return;
@@ -237,12 +237,12 @@ void Placer::resolve_view(const GraphNode& node) {
   view ? copy(node, *view, *places_[output]) : copy_reshaped(node, input, *places_[output]);
 }
 
-void Placer::copy(const GraphNode& node, const Placement& from, const Placement& to) {
-  placed_.steps.push_back({.type = "COPY", .name = node.name, .tensors = {from, to}, .inputs = 1, .attributes = {}});
+void Placer::copy(const NodePointer& node, const Placement& from, const Placement& to) {
+  placed_.steps.push_back({.node = node, .is_copy = true, .tensors = {from, to}, .inputs = 1});
 }
 
 // Copies elements in row-major order between tensors of different sizes, over a packed buffer if need be.
-void Placer::copy_reshaped(const GraphNode& node, const Placement& from, const Placement& to) {
+void Placer::copy_reshaped(const NodePointer& node, const Placement& from, const Placement& to) {
   Placement through = to;
   through.layout.rank = from.layout.rank;
   through.layout.sizes = from.layout.sizes;
@@ -259,13 +259,13 @@ void Placer::copy_reshaped(const GraphNode& node, const Placement& from, const P
   copy(node, through, to);
 }
 
-void Placer::add_operator(const GraphNode& node) {
-  GraphStep step = {
-      .type = node.type, .name = node.name, .tensors = {}, .inputs = node.inputs.size(), .attributes = node.attributes};
-  for (const std::optional<std::size_t>& value : node.inputs) {
+void Placer::add_operator(const NodePointer& node) {
+  GraphStep step = {.node = node, .is_copy = false, .tensors = {}, .inputs = node->inputs.size()};
+  step.tensors.reserve(node->inputs.size() + node->outputs.size());
+  for (const std::optional<std::size_t>& value : node->inputs) {
     step.tensors.push_back(value ? places_[*value] : std::nullopt);
   }
-  for (const std::size_t value : node.outputs) {
+  for (const std::size_t value : node->outputs) {
     if (!places_[value]) places_[value] = allocate_value(value);
     step.tensors.push_back(places_[value]);
   }
@@ -273,6 +273,16 @@ void Placer::add_operator(const GraphNode& node) {
 }
 
 }  // namespace
+
+const std::string& GraphStep::type() const {
+  static const std::string copy = "COPY";
+  return is_copy ? copy : node->type;
+}
+
+const GraphAttributes& GraphStep::attributes() const {
+  static const GraphAttributes none;
+  return is_copy ? none : node->attributes;
+}
 
 PlacedGraph place_graph(const Graph& graph) {
   check_graph(graph);

@@ -31,12 +31,15 @@ struct Placement {
 
 // An operator to run, with its tensors in their places.
 struct GraphStep {
-  std::string type, name;
+  NodePointer node;
+  bool is_copy;                                   // of what the node, a view, reads; else the node itself
   std::vector<std::optional<Placement>> tensors;  // by tensor number
   std::size_t inputs;                             // how many of them are inputs; the others are outputs
-  GraphAttributes attributes;
   // Of a stage (graph/fusion.h) the tensor that the step before computes; nothing for a step by itself.
   std::optional<std::size_t> stage_operand = std::nullopt;
+
+  const std::string& type() const;
+  const GraphAttributes& attributes() const;
 };
 
 struct PlacedGraph {

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from threading import Lock
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dmlcpu import _core
-from dmlcpu.bindings import BindingResolver, TensorBinding
-from dmlcpu.compiled_operator import BindingProperties, CompiledOperator, result_type
+from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
 from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError
-from dmlcpu.graph.native_graph import NativeGraph, ValueKind
+from dmlcpu.graph.interface import GraphInterface, Resolve
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
 
-__all__ = ["CompiledGraph", "Step"]
+__all__ = ["Bindable", "CompiledGraph", "Step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,23 @@ class Step:
     size: int
 
 
+class Bindable(Protocol):
+    """A graph all of whose lengths are known."""
+
+    def interface(self) -> GraphInterface:
+        """Return what a dispatch binds."""
+
+    def arrays(self) -> Mapping[int, np.ndarray[Any, Any] | None]:
+        """Return the constants that have descs, by value; None for those that are given later, under their names."""
+
+    def native(self) -> _core.Graph:
+        """Return the graph as the native module has it.
+
+        Raises:
+            ValueError: A desc or an array is none that it takes.
+        """
+
+
 class CompiledGraph(CompiledOperator):
     """A graph ready to run. Made by ``Device.compile_graph`` and ``GraphBuilder.build``.
 
@@ -48,8 +64,8 @@ class CompiledGraph(CompiledOperator):
     def __init__(
         self,
         device: Device,
-        graph: NativeGraph,
-        shared: _core.SharedBuffers | None = None,
+        graph: Bindable,
+        shared: _core.SharedMemory | None = None,
         predecessor: CompiledGraph | None = None,
     ) -> None:
         """Plan a graph.
@@ -57,38 +73,31 @@ class CompiledGraph(CompiledOperator):
         Args:
             device: Where it will run.
             graph: The graph.
-            shared: What it packs of constants it may share with other graphs.
+            shared: What it packs of constants, and the memory that it runs in, it may share with other graphs.
             predecessor: One that the same graph became for other lengths; what is the same is taken from there.
         """
-        self._device, self._shared = device, shared
-        bound = graph.bound()
+        self._device = device
+        self._interface = interface = graph.interface()
         constants = graph.arrays()
-        later = [value for value, array in constants.items() if array is None]
-        tensors = tuple(
-            TensorBinding(graph.names[v], graph.desc(v), v in later, graph.kinds[v] is ValueKind.OUTPUT)
-            for v in (*bound, *later)
-        )
-        self._resolver = BindingResolver("graph", tensors)
         self._constants: Mapping[int, np.ndarray[Any, Any] | None] | None = constants
-        self._names = {value: graph.names[value] for value in later}
+        self._later = [value for value, array in constants.items() if array is None]
         self._initialized_empty = False
         self._initialize_lock = Lock()
         self._times: tuple[StepTime, ...] = ()  # of the last profile
-        results = _Results(graph)
-        self._places = results.places
         try:
             self._graph: _core.BoundGraph = _core.bind_graph(
                 graph.native(),
                 device.isa,
                 device.num_threads,
-                _Resolve(self._resolver, len(bound), ready := [not later]),
-                results,
+                Resolve(interface, ready := [not self._later]),
+                interface.results,
+                shared,
                 None if predecessor is None else predecessor._graph,
             )
         except ValueError as error:  # it names the node
             raise InvalidDescError(f"graph: {error}", None, None) from None
         self._ready = ready
-        if not later:
+        if not self._later:
             self._initialize({})
 
     def __reduce__(self) -> Any:
@@ -145,7 +154,7 @@ class CompiledGraph(CompiledOperator):
             raise _wrong_index(error) from None
         if outputs is None or len(outputs) == 1:
             return outputs
-        return [outputs[place] for place in self._places]
+        return [outputs[place] for place in self._interface.places]
 
     def describe(self) -> str:
         """Tell the steps that the graph became: operator, node, bytes read and written, and what was chosen for it.
@@ -170,21 +179,20 @@ class CompiledGraph(CompiledOperator):
             BindingError: An array is missing, unknown or does not fit. The call may be repeated.
             DmlError: The graph is initialized already.
         """
-        arrays, _ = self._resolver(owned, True, True)
+        arrays, _ = self._interface.resolver()(owned, True, True)
         with self._initialize_lock:
-            if self._initialized_empty or (self._ready[0] and self._names):
+            if self._initialized_empty or (self._ready[0] and self._later):
                 raise DmlError("graph: the graph is initialized already; compile another one")
-            if not self._names:
+            if not self._later:
                 self._initialized_empty = True
                 return
-            given = arrays[len(arrays) - len(self._names) :]
-            self._initialize({v: array for v, array in zip(self._names, given, strict=True) if array is not None})
+            given = arrays[len(arrays) - len(self._later) :]
+            self._initialize({v: array for v, array in zip(self._later, given, strict=True) if array is not None})
 
     def _initialize(self, owned: Mapping[int, np.ndarray[Any, Any]]) -> None:
         assert self._constants is not None
-        arrays = [owned.get(value, array) for value, array in self._constants.items()]
-        self._graph.initialize(arrays, self._shared)
-        self._constants = self._shared = None  # the steps keep what they need
+        self._graph.initialize({value: owned.get(value, array) for value, array in self._constants.items()})
+        self._constants = None  # the steps keep what they need
         self._ready[0] = True
 
     def profile(self, /, **bindings: Any) -> tuple[Any, tuple[StepTime, ...]]:
@@ -225,25 +233,3 @@ def _wrong_index(error: IndexError) -> BindingError:
 def _duration(times: Sequence[StepTime]) -> int:
     """Return the nanoseconds from the beginning of a dispatch to the end of its last step."""
     return times[-1].begin + times[-1].duration
-
-
-class _Results:
-    """Makes the named tuple of several outputs, in the order of their indices, of those in the order of the values."""
-
-    def __init__(self, graph: NativeGraph) -> None:
-        self._type = result_type("GraphOutputs", tuple(graph.names[value] for value in graph.outputs))
-        self.places = [sorted(graph.outputs).index(value) for value in graph.outputs]
-
-    def __call__(self, *results: Any) -> Any:
-        return self._type(*(results[place] for place in self.places))
-
-
-class _Resolve:
-    """Resolves the bindings of a dispatch for the native graph. Refers to no object that owns the graph."""
-
-    def __init__(self, resolver: BindingResolver, count: int, ready: list[bool]) -> None:
-        self._resolver, self._count, self._ready = resolver, count, ready
-
-    def __call__(self, bindings: Mapping[str, Any]) -> tuple[tuple[Any, ...], Callable[[], None] | None]:
-        arrays, finish = self._resolver(bindings, False, self._ready[0])
-        return arrays[: self._count], finish

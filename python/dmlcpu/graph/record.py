@@ -318,6 +318,10 @@ class Replay:
         """Return what a length or another entry is, and anything else as it is."""
         return self._values[value.place] if isinstance(value, Derived) else value
 
+    def at_places(self, places: Iterable[int]) -> list[Any]:
+        """Return the entries at some places of the record."""
+        return [self._values[place] for place in places]
+
     def lengths(self, shape: Iterable[int]) -> tuple[int, ...]:
         """Return a shape with all lengths known."""
         return tuple(map(self.of, shape))

@@ -166,17 +166,16 @@ class ExecutablePlan:
     Attributes:
         plan: What is run.
         graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
-        size: An estimate of its bytes: what its native graphs compute in, their steps, and other runtimes' sessions.
-            Weights are every plan's; constants that follow from a shape, such as rows of positions, are not counted.
+        size: An estimate of its bytes: the steps of its native graphs, and other runtimes' sessions. Weights, and the
+            memory that steps compute in, are every plan's; constants that follow from a shape, such as rows of
+            positions, are not counted.
         last_use: A number that grows with each use of a plan of the session.
     """
 
     def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], num_threads: int) -> None:
         self.plan = plan
         self.graph = _only_graph(plan, arrays)
-        graphs = [part.graph for part in plan.parts if isinstance(part, NativePart)]
-        self.size = sum(graph.binding_properties.temporary_resource_size for graph in graphs)
-        self.size += _BYTES_OF_A_NODE * sum(len(part.nodes) for part in plan.parts)
+        self.size = _BYTES_OF_A_NODE * sum(len(part.nodes) for part in plan.parts)
         foreign = [part.model for part in plan.parts if isinstance(part, ForeignPart)]
         self.size += _COPIES_OF_OTHERS * sum(model.ByteSize() for model in foreign)
         self.last_use = 0

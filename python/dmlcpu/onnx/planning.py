@@ -64,7 +64,7 @@ def make_plan(
     model: Model,
     arrays: Mapping[str, ArrayType],
     device: Device,
-    shared: _core.SharedBuffers | None,
+    shared: _core.SharedMemory | None,
     leaves_rest: bool = False,
 ) -> Plan:
     """Plan a model.
@@ -111,7 +111,7 @@ class _Planner:
         model: Model,
         arrays: Mapping[str, ArrayType],
         device: Device,
-        shared: _core.SharedBuffers | None,
+        shared: _core.SharedMemory | None,
         foreign: Collection[str],
         leaves_rest: bool = False,
     ) -> None:

@@ -95,7 +95,7 @@ class InferenceSession:
         """Take locks and threads of this process's own."""
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
-        self._shared = _core.new_shared_buffers()
+        self._shared = _core.new_shared_memory()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a call: the path (or the bytes) and the options."""

@@ -16,7 +16,7 @@ import numpy as np
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidDescError, InvalidModelError
-from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
 from dmlcpu.graph.record import Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
@@ -48,12 +48,13 @@ class PlanTemplate:
 
     Attributes:
         whole: What it was lowered to, with lengths of a record.
+        graph: The graph of that.
         uses: How many plans have been made of it.
     """
 
     def __init__(self, record: Record, axes: Sequence[Sequence[_Axis]], whole: WholeGraph) -> None:
         self._record, self._axes, self.whole = record, axes, whole
-        self._latest: CompiledGraph | None = None
+        self.graph = FreeGraph(whole.graph)
         self.uses = 0
 
     @classmethod
@@ -88,8 +89,9 @@ class PlanTemplate:
             return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
         if whole is None:
             return None
-        record.keep(chain(whole.graph.derived(), *(derived_among(tensor.shape) for tensor in whole.exports)))
-        return cls(record, axes, whole)
+        template = cls(record, axes, whole)
+        record.keep(chain(template.graph.needed(), *(derived_among(tensor.shape) for tensor in whole.exports)))
+        return template
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
         """Compute lengths again for other shapes of the inputs; None if the rules would decide otherwise."""
@@ -107,14 +109,13 @@ class PlanTemplate:
         except (NotNative, InvalidModelError):
             return None
 
-    def plan(self, replay: Replay, device: Device, shared: _core.SharedBuffers | None) -> Plan | None:
+    def plan(self, replay: Replay, device: Device, shared: _core.SharedMemory | None) -> Plan | None:
         """Return the plan for a replay; None if an operator refuses its tensors."""
         whole = self.whole
         try:
-            graph = CompiledGraph(device, whole.graph.at(replay), shared, self._latest)
+            graph = self.graph.compiled(replay, device, shared)
         except InvalidDescError:
             return None
-        self._latest = graph
         names = tuple(tensor.name for tensor in whole.exports)
         types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in whole.exports)
         print_plan(graph)
@@ -134,7 +135,7 @@ class Templates:
         self._met = self._failures = 0
         self._next = 2  # of the plans that no template gives, the one that makes another
 
-    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedBuffers | None) -> Plan | None:
+    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None) -> Plan | None:
         """Return a plan for shapes of the inputs; None if it has to be made anew."""
         for template in self._templates:
             if (plan := self._plan_of(template, arrays, shared)) is not None:
@@ -148,7 +149,7 @@ class Templates:
         return None if added is None else self._plan_of(added, arrays, shared)
 
     def _plan_of(
-        self, template: PlanTemplate, arrays: Mapping[str, ArrayType], shared: _core.SharedBuffers | None
+        self, template: PlanTemplate, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None
     ) -> Plan | None:
         replay = template.replay(self._model, arrays)
         return None if replay is None else template.plan(replay, self._device, shared)

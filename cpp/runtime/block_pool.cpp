@@ -1,0 +1,49 @@
+#include "runtime/block_pool.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+namespace dmlcpu {
+
+AlignedBuffer BlockPool::take(std::size_t bytes) {
+  if (bytes == 0) return {};
+  AlignedBuffer found, too_small;
+  if (hold_list()) {
+    const auto fits =
+        std::find_if(free_.rbegin(), free_.rend(), [&](const AlignedBuffer& block) { return block.size() >= bytes; });
+    if (fits != free_.rend()) {
+      found = std::move(*fits);
+      free_.erase(std::next(fits).base());
+    } else if (!free_.empty()) {
+      too_small = std::move(free_.back());
+      free_.pop_back();
+    }
+    release_list();
+  }
+  if (found.size() != 0) return found;
+  constexpr std::size_t kSlack = 4;  // of a growing graph the next one needs little more
+  const std::size_t slack = too_small.size() == 0 ? 0 : bytes / kSlack;
+  too_small = AlignedBuffer();
+  return AlignedBuffer(bytes + slack);
+}
+
+void BlockPool::give_back(AlignedBuffer block) noexcept {
+  if (block.size() == 0 || !hold_list()) return;
+  try {
+    free_.push_back(std::move(block));
+  } catch (const std::bad_alloc&) {  // then it is freed
+  }
+  release_list();
+}
+
+bool BlockPool::hold_list() noexcept {
+  constexpr int kAttempts = 2000;  // threads hold the list for some tens of nanoseconds: this is many times as long
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (!list_held_.test_and_set(std::memory_order_acquire)) return true;
+  }
+  return false;
+}
+
+}  // namespace dmlcpu
