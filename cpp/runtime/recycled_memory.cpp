@@ -3,11 +3,6 @@
 #include <atomic>
 #include <new>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
-
 #include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {
@@ -22,18 +17,6 @@ struct FreeBlock {
 constinit std::atomic<FreeBlock*> kept{nullptr};
 
 void release(FreeBlock* block) noexcept { ::operator delete(block, std::align_val_t{kAlignment}); }
-
-// Large pages are cleared and mapped many times as fast.
-void ask_for_large_pages(std::uint8_t* bytes, std::size_t size) noexcept {
-#if defined(__linux__)
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const std::size_t head = (page - reinterpret_cast<std::uintptr_t>(bytes) % page) % page;
-  if (size > head) madvise(bytes + head, (size - head) / page * page, MADV_HUGEPAGE);  // advice: it may fail
-#else
-  static_cast<void>(bytes);
-  static_cast<void>(size);
-#endif
-}
 
 }  // namespace
 
