@@ -301,23 +301,3 @@ def test_streaming_dequantize(devices: Devices, random_numbers: np.random.Genera
     for label, device in devices.items():
         written = dmlcpu.dequantize_linear(many_codes, scale, zero_point, device=device)
         assert (written.reshape(repeats, pixels, channels) == dequantized).all(), label
-
-
-# --- memory of results ------------------------------------------------------------------------------------------
-
-
-def test_large_results_reuse_memory(random_numbers: np.random.Generator) -> None:
-    """The memory of a large result that nobody holds any more is that of the next; one that is held stays as it is."""
-    codes = random_numbers.integers(0, 256, 5 << 20).astype(np.uint8)
-    expected = codes.astype(np.float32)
-    first = dmlcpu.dequantize_linear(codes, 1.0)
-    second = dmlcpu.dequantize_linear(codes, 2.0)
-    view = first[10:20]
-    address = second.ctypes.data
-    assert not np.shares_memory(first, second)
-    assert np.array_equal(first, expected)
-    del first, second
-    third = dmlcpu.dequantize_linear(codes, 3.0)
-    assert third.ctypes.data == address
-    assert np.array_equal(third, expected * np.float32(3))
-    assert np.array_equal(view, expected[10:20])

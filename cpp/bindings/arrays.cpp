@@ -150,9 +150,9 @@ py::array ArrayRule::allocate() const {
     strides[axis] = layout.strides[axis] * static_cast<py::ssize_t>(element_bytes);
   }
   if (span_bytes >= kRecycledSize && !has_gaps) {
-    auto memory = std::make_unique<RecycledMemory>(recycled_memory(span_bytes));
-    void* data = memory->get();
-    const py::capsule owner(memory.get(), [](void* held) { delete static_cast<RecycledMemory*>(held); });
+    RecycledMemory memory = recycled_memory(span_bytes);
+    void* data = memory->bytes.data();
+    const py::capsule owner(memory.get(), [](void* block) { RecycleBlock()(static_cast<RecycledBlock*>(block)); });
     memory.release();
     return py::array(dtype, std::move(shape), std::move(strides), data, owner);
   }

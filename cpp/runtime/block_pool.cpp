@@ -10,7 +10,7 @@ namespace dmlcpu {
 AlignedBuffer BlockPool::take(std::size_t bytes) {
   if (bytes == 0) return {};
   AlignedBuffer found, too_small;
-  if (hold_list()) {
+  if (of_list_.hold()) {
     const auto fits =
         std::find_if(free_.rbegin(), free_.rend(), [&](const AlignedBuffer& block) { return block.size() >= bytes; });
     if (fits != free_.rend()) {
@@ -20,7 +20,7 @@ AlignedBuffer BlockPool::take(std::size_t bytes) {
       too_small = std::move(free_.back());
       free_.pop_back();
     }
-    release_list();
+    of_list_.release();
   }
   if (found.size() != 0) return found;
   constexpr std::size_t kSlack = 4;  // of a growing graph the next one needs little more
@@ -30,20 +30,12 @@ AlignedBuffer BlockPool::take(std::size_t bytes) {
 }
 
 void BlockPool::give_back(AlignedBuffer block) noexcept {
-  if (block.size() == 0 || !hold_list()) return;
+  if (block.size() == 0 || !of_list_.hold()) return;
   try {
     free_.push_back(std::move(block));
   } catch (const std::bad_alloc&) {  // then it is freed
   }
-  release_list();
-}
-
-bool BlockPool::hold_list() noexcept {
-  constexpr int kAttempts = 2000;  // threads hold the list for some tens of nanoseconds: this is many times as long
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (!list_held_.test_and_set(std::memory_order_acquire)) return true;
-  }
-  return false;
+  of_list_.release();
 }
 
 }  // namespace dmlcpu

@@ -2,19 +2,17 @@
 // model for texts of other lengths, take the same block: it is in the caches, and its pages are there.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <vector>
 
 #include "runtime/aligned_buffer.h"
+#include "runtime/brief_lock.h"
 
 namespace dmlcpu {
 
 // As many blocks are kept as there were dispatches at once, each as large as the largest that it was needed for, and a
 // quarter more at most.
-//
-// Nobody waits long for the list of free blocks: in a child of fork() the thread that holds it may not exist. Who does
-// not get it allocates a block, and frees it again.
+// Who does not get the list of free ones allocates a block, and frees it again.
 class BlockPool {
  public:
   // A block of at least so many bytes, uninitialised. May be called by any number of threads at once. Throws
@@ -23,10 +21,7 @@ class BlockPool {
   void give_back(AlignedBuffer block) noexcept;
 
  private:
-  bool hold_list() noexcept;
-  void release_list() noexcept { list_held_.clear(std::memory_order_release); }
-
-  std::atomic_flag list_held_;
+  BriefLock of_list_;
   std::vector<AlignedBuffer> free_;
 };
 

@@ -1,26 +1,29 @@
 // Memory of large results. The system takes blocks of this size back as soon as they are freed and hands out new ones
-// page by page, cleared, which costs more than writing them: so the last one freed is kept for the next result.
+// page by page, cleared, which costs more than writing them: so those freed last are kept for the next results.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
+
+#include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {
 
-// From this size on a block is kept. C libraries themselves reuse smaller ones.
-inline constexpr std::size_t kRecycledSize = std::size_t{16} << 20;
-// Up to this size: what a process holds at most without using it.
-inline constexpr std::size_t kLargestRecycledSize = std::size_t{256} << 20;
+// From this size on a block is kept; of smaller ones C libraries take care themselves.
+inline constexpr std::size_t kRecycledSize = std::size_t{32} << 10;
 
-struct RecycleMemory {
-  std::size_t size;  // of the whole block
-  void operator()(std::uint8_t* bytes) const noexcept;
+struct RecycledBlock {
+  AlignedBuffer bytes;
+  // Of one that is kept, its neighbours among all and among those of its size.
+  RecycledBlock *older = nullptr, *newer = nullptr, *below = nullptr, *above = nullptr;
 };
-using RecycledMemory = std::unique_ptr<std::uint8_t, RecycleMemory>;
 
-// At least size bytes, uninitialised, 64-byte aligned; any thread may ask for them and free them. Throws
-// std::bad_alloc.
+struct RecycleBlock {
+  void operator()(RecycledBlock* block) const noexcept;
+};
+using RecycledMemory = std::unique_ptr<RecycledBlock, RecycleBlock>;
+
+// At least size bytes, which is not 0, uninitialised; any thread may ask for them and free them. Throws std::bad_alloc.
 RecycledMemory recycled_memory(std::size_t size);
 
 }  // namespace dmlcpu
