@@ -1,30 +1,56 @@
 #include "runtime/aligned_buffer.h"
 
-#if defined(__linux__)
+// Sanitizers see the end of what they allocate themselves.
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+#define DMLCPU_MAPS_LARGE_PAGES
 #include <sys/mman.h>
 #include <unistd.h>
 #endif
 
 namespace dmlcpu {
+namespace {
 
-void ask_for_large_pages(std::uint8_t* bytes, std::size_t size) noexcept {
-#if defined(__linux__)
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  const std::size_t head = (page - reinterpret_cast<std::uintptr_t>(bytes) % page) % page;
-  if (size > head) madvise(bytes + head, (size - head) / page * page, MADV_HUGEPAGE);  // advice: it may fail
-#else
-  static_cast<void>(bytes);
-  static_cast<void>(size);
-#endif
+#ifdef DMLCPU_MAPS_LARGE_PAGES
+// What mappings begin and end at.
+std::size_t whole_pages(std::size_t size) {
+  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return round_up(size, page);
 }
 
-AlignedBuffer::AlignedBuffer(std::size_t size) {
-  if (size == 0) return;
-  const bool is_large = size >= kLargePage;
-  const std::align_val_t alignment{is_large ? kLargePage : kAlignment};
-  bytes_ = {static_cast<std::uint8_t*>(::operator new(size, alignment)), Free{alignment}};
-  size_ = size;
-  if (is_large) ask_for_large_pages(bytes_.get(), size);
+// Memory of its own mapping, which goes back to the system as a whole: among the C library's it would leave gaps.
+std::uint8_t* map_large_pages(std::size_t size) {
+  if (size > PTRDIFF_MAX - 2 * kLargePage) throw std::bad_alloc();
+  const std::size_t mapped = whole_pages(size) + kLargePage;
+  void* const mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::uint8_t*>(mapping);
+  const std::size_t head = (kLargePage - reinterpret_cast<std::uintptr_t>(begin) % kLargePage) % kLargePage;
+  if (head != 0) munmap(begin, head);
+  munmap(begin + head + whole_pages(size), kLargePage - head);
+  madvise(begin + head, whole_pages(size), MADV_HUGEPAGE);  // advice: it may fail
+  return begin + head;
+}
+#endif
+
+std::uint8_t* allocate(std::size_t size) {
+#ifdef DMLCPU_MAPS_LARGE_PAGES
+  if (size >= kLargePage) return map_large_pages(size);
+#endif
+  return static_cast<std::uint8_t*>(::operator new(size, std::align_val_t{kAlignment}));
+}
+
+}  // namespace
+
+AlignedBuffer::AlignedBuffer(std::size_t size) : bytes_(size == 0 ? nullptr : allocate(size), Free{size}) {}
+
+void AlignedBuffer::Free::operator()(std::uint8_t* bytes) const noexcept {
+#ifdef DMLCPU_MAPS_LARGE_PAGES
+  if (size >= kLargePage) {
+    munmap(bytes, whole_pages(size));
+    return;
+  }
+#endif
+  ::operator delete(bytes, std::align_val_t{kAlignment});
 }
 
 }  // namespace dmlcpu
