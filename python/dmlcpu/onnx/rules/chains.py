@@ -16,7 +16,7 @@ from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
-from dmlcpu.onnx.rules.gelu import gelu_by_error_function
+from dmlcpu.onnx.rules.gelu import gelu_by_error_function, gelu_by_tanh
 from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats, root_mean_square_normalization
 from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.rules.pooling import StackedSum
@@ -34,7 +34,9 @@ class Step(Deferred):
     Attributes:
         kind: Which step it is.
         x: What the function is of.
-        number: The divisor or factor of a quotient or product, the epsilon that a variance has got.
+        number: The divisor or factor of a quotient, product or power, the epsilon that a variance has got, of a sum of
+            x and its cube the factor of x.
+        cubic: The factor of the cube then.
         axes: How many axes a mean is over, the last ones.
     """
 
@@ -48,9 +50,10 @@ class Step(Deferred):
         x: Value,
         number: np.float32 = _ZERO,
         axes: int = 0,
+        cubic: np.float32 = _ZERO,
     ) -> None:
         self._lowering, self._rule, self._node, self._inputs = lowering, rule, node, inputs
-        self.kind, self.x, self.number, self.axes = kind, x, number, axes
+        self.kind, self.x, self.number, self.axes, self.cubic = kind, x, number, axes, cubic
         self._result: Value | None = None
         self.shape = x.shape[: len(x.shape) - axes] + (1,) * axes
 
@@ -76,14 +79,16 @@ class Step(Deferred):
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Go on to the next step, or to the function."""
         follow = None if node.domain else _FOLLOWING.get((self.kind, node.operator))
-        return None if follow is None else follow(self, node, inputs)
+        if follow is None or any(value is not None and len(value.shape) > len(self.shape) for value in inputs):
+            return None  # a number of more axes gives them to the result
+        return follow(self, node, inputs)
 
     def next(
         self, rule: Rule, node: Node, inputs: Sequence[Value | None], kind: str, axes: int = 0, **changed: Any
     ) -> Step:
         """Return the step that a node is, which reads this one."""
-        number = changed.get("number", self.number)
-        return Step(self._lowering, rule, node, inputs, kind, self.x, number, axes)
+        number, cubic = changed.get("number", self.number), changed.get("cubic", self.cubic)
+        return Step(self._lowering, rule, node, inputs, kind, self.x, number, axes, cubic)
 
     def other(self, inputs: Sequence[Value | None]) -> Value | None:
         """Return the operand beside this step."""
@@ -104,9 +109,11 @@ class Step(Deferred):
         ones = np.ones(math.prod(self.x.shape[len(self.shape) - self.axes :]), np.float32)
         return root_mean_square_normalization(self._lowering, self.x, self.axes, self.number, ones)
 
-    def gelu(self, divisor: np.float32) -> Value:
-        """Return the GELU of x."""
-        return gelu_by_error_function(self._lowering, self.x, float(divisor))
+    def gelu(self) -> Value:
+        """Return the GELU of x, by the function that this is a step of."""
+        if self.kind in ("erf and 1", "twice"):
+            return gelu_by_error_function(self._lowering, self.x, float(self.number))
+        return gelu_by_tanh(self._lowering, self.x, float(self.number), float(self.cubic))
 
 
 Following: TypeAlias = Callable[[Step, Node, Sequence[Value | None]], Value | None]
@@ -172,20 +179,66 @@ def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value
     return step.normalized(deviation)
 
 
-def _erf_and_one(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.next(binary, node, inputs, "erf and 1") if _number(step.other(inputs)) == 1 else None
+def _and_one_as(kind: str) -> Following:
+    """Return what makes a sum with 1 a step of a kind."""
+
+    def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        return step.next(binary, node, inputs, kind) if _number(step.other(inputs)) == 1 else None
+
+    return follow
 
 
-def _times_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    """Times x, half of which may have been taken before."""
-    other = step.other(inputs)
-    if step.is_beside(other, "product") and isinstance(other, Step) and other.number == 0.5:
-        return step.gelu(step.number)
-    return step.next(binary, node, inputs, "twice") if _same(other, step.x) else None
+def _times_x_as(kind: str) -> Following:
+    """Return what makes a product with x a step of a kind; with half of x it is the function."""
+
+    def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        other = step.other(inputs)
+        if step.is_beside(other, "product") and isinstance(other, Step) and other.number == 0.5:
+            return step.gelu()
+        return step.next(binary, node, inputs, kind) if _same(other, step.x) else None
+
+    return follow
 
 
 def _half(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.gelu(step.number) if _number(step.other(inputs)) == 0.5 else None
+    return step.gelu() if _number(step.other(inputs)) == 0.5 else None
+
+
+def _scaled_as(kind: str) -> Following:
+    """Return what makes a product with a number a step of a kind, and one of a square with x its cube."""
+
+    def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        other = step.other(inputs)
+        if step.kind == "square" and _same(other, step.x):
+            return step.next(binary, node, inputs, "cube")
+        factor = _number(other)
+        if factor is None:
+            return None
+        return step.next(binary, node, inputs, kind, number=step.number * factor, cubic=step.cubic * factor)
+
+    return follow
+
+
+def _product_times_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    return step.next(binary, node, inputs, "quadratic") if _same(step.other(inputs), step.x) else None
+
+
+def _plus_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    if not _same(step.other(inputs), step.x):
+        return None
+    return step.next(binary, node, inputs, "cubic", number=np.float32(1), cubic=step.number)
+
+
+def _times_multiple(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """The sum of 1 and a multiple of x squared, times x or another multiple of it."""
+    other = step.other(inputs)
+    if isinstance(other, Step) and step.is_beside(other, "product"):
+        factor = other.number
+    elif _same(other, step.x):
+        factor = np.float32(1)
+    else:
+        return None
+    return step.next(binary, node, inputs, "cubic", number=factor, cubic=factor * step.number)
 
 
 def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -215,17 +268,29 @@ _FOLLOWING: Final[Mapping[tuple[str, str], Following]] = {
     ("root", "Reciprocal"): _function_as("inverse root"),
     ("inverse root", "Mul"): _times_inverse_root,
     ("quotient", "Erf"): _function_as("erf"),
-    ("erf", "Add"): _erf_and_one,
-    ("erf and 1", "Mul"): _times_x,
+    ("erf", "Add"): _and_one_as("erf and 1"),
+    ("erf and 1", "Mul"): _times_x_as("twice"),
     ("twice", "Mul"): _half,
+    ("square", "Mul"): _scaled_as("quadratic"),
+    ("product", "Mul"): _product_times_x,
+    ("quadratic", "Add"): _and_one_as("quadratic and 1"),
+    ("quadratic and 1", "Mul"): _times_multiple,
+    ("cube", "Mul"): _scaled_as("cube"),
+    ("cube", "Add"): _plus_x,
+    ("cubic", "Mul"): _scaled_as("cubic"),
+    ("cubic", "Tanh"): _function_as("tanh"),
+    ("tanh", "Add"): _and_one_as("tanh and 1"),
+    ("tanh and 1", "Mul"): _times_x_as("twice by tanh"),
+    ("twice by tanh", "Mul"): _half,
 }
 
 
 def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Pow; a square may begin a normalization without the mean."""
-    x = inputs[0]
-    if _is_float_rows(x) and _number(inputs[1]) == 2:
-        return [Step(lowering, power, node, inputs, "square", x)]
+    """Pow; a square may begin a normalization without the mean, a cube a GELU."""
+    x, exponent = inputs[0], _number(inputs[1])
+    if _is_float_rows(x) and exponent in (2, 3):
+        kind = "square" if exponent == 2 else "cube"
+        return [Step(lowering, power, node, inputs, kind, x, np.float32(1))]
     return power(lowering, node, inputs)
 
 
@@ -242,7 +307,7 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         and square is inputs[1]
         and square.dtype == np.float32
     ):
-        return [Step(lowering, binary, node, inputs, "square", square)]
+        return [Step(lowering, binary, node, inputs, "square", square, np.float32(1))]
     if len(inputs) == 2:
         for x, other, kind in ((inputs[0], inputs[1], ""), (inputs[1], inputs[0], "product")):
             number = _number(other)

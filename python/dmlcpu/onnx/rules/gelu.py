@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import constant, float_bits, present
 from dmlcpu.onnx.values import Constant, Deferred, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Gated", "gelu_by_error_function"]
+__all__ = ["RULES", "Gated", "gelu_by_error_function", "gelu_by_tanh"]
 
 _ROOT_OF_2: Final = math.sqrt(2)
 
@@ -64,8 +64,9 @@ def gelu_by_error_function(lowering: Lowering, x: Value, divisor: float = _ROOT_
     return Gated(lowering, x, _GELU, divisor)
 
 
-def _gelu_by_tanh(lowering: Lowering, x: Value) -> Gated:
-    return Gated(lowering, x, _TANH_GELU, 2 * _LINEAR, 2 * _CUBIC)
+def gelu_by_tanh(lowering: Lowering, x: Value, linear: float = _LINEAR, cubic: float = _CUBIC) -> Gated:
+    """Return x / 2 * (1 + tanh(linear * x + cubic * x ** 3))."""
+    return Gated(lowering, x, _TANH_GELU, 2 * linear, 2 * cubic)
 
 
 def _tabulated(x: Table, function: Callable[[float], float]) -> Table:
@@ -85,7 +86,7 @@ def gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     approximation = node.attributes.get("approximate", b"none")
     if approximation not in (b"none", b"tanh"):
         raise NotNative(f"an approximation by {approximation!r}")
-    function = gelu_by_error_function if approximation == b"none" else _gelu_by_tanh
+    function = gelu_by_error_function if approximation == b"none" else gelu_by_tanh
     return [function(lowering, _floating(lowering, x))]
 
 
@@ -114,7 +115,7 @@ def fast_gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     if isinstance(x, Table):
         cubed = _CUBIC / _LINEAR
         return [_tabulated(x, lambda e: 0.5 * e * (1 + math.tanh(_LINEAR * (e + cubed * e * e * e))))]
-    return [_gelu_by_tanh(lowering, _floating(lowering, x))]
+    return [gelu_by_tanh(lowering, _floating(lowering, x))]
 
 
 def quick_gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
