@@ -339,6 +339,7 @@ void register_graph(py::module_& module) {
              }
              return steps;
            })
+      .def_property_readonly("step_count", [](const BoundGraph& self) { return self.graph().step_count(); })
       .def_property_readonly("temporary_resource_size",
                              [](const BoundGraph& self) { return self.graph().temporary_size(); })
       .def_property_readonly("persistent_resource_size",

@@ -51,6 +51,7 @@ class CompiledGraph {
   void dispatch(const Pointers& bound, std::vector<StepTime>* times = nullptr) const;
 
   std::size_t value_count() const { return value_count_; }
+  std::size_t step_count() const { return steps_.size(); }
   std::size_t temporary_size() const { return block_bytes_ + scratch_bytes_; }
   std::size_t persistent_size() const;
 

@@ -106,8 +106,9 @@ class CompiledGraph(CompiledOperator):
 
     def __repr__(self) -> str:
         """Return how many steps it has, and where it runs."""
-        steps = len(self._graph.describe())
-        return f"<CompiledGraph of {steps} steps isa={self._device.isa} num_threads={self._device.num_threads}>"
+        return (
+            f"<CompiledGraph of {self.step_count} steps isa={self._device.isa} num_threads={self._device.num_threads}>"
+        )
 
     @property
     def desc(self) -> Any:
@@ -118,6 +119,11 @@ class CompiledGraph(CompiledOperator):
     def binding_properties(self) -> BindingProperties:
         """The memory that the graph uses besides its bindings."""
         return BindingProperties(self._graph.temporary_resource_size, self._graph.persistent_resource_size)
+
+    @property
+    def step_count(self) -> int:
+        """How many steps the graph became, without a look at them."""
+        return self._graph.step_count
 
     @property
     def steps(self) -> tuple[Step, ...]:
