@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from dmlcpu.onnx.values import (
 from dmlcpu.tensor import TensorDesc, data_type_of
 
 __all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_to"]
+
+_Made = TypeVar("_Made")
 
 FLOAT32 = np.dtype(np.float32)
 # Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
@@ -81,6 +83,7 @@ class Lowering:
         self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._unshaped: dict[Tensor, Tensor] = {}
+        self._shared: dict[tuple[Any, ...], tuple[Sequence[Value], Any]] = {}
         self._made = 0
         self.exports: dict[int, dict[str, Tensor]] = {}
 
@@ -92,7 +95,22 @@ class Lowering:
         """Go on with an empty graph."""
         self.graph = NativeGraph()
         self.partition += 1
-        self.imported, self._numbers, self._constants = {}, {}, {}
+        self.imported, self._numbers, self._constants, self._shared = {}, {}, {}, {}
+
+    def once(self, values: Sequence[Value], make: Callable[..., _Made], *numbers: Any) -> _Made:
+        """Return what a function makes of values and numbers, made once for all nodes, such as those of all layers.
+
+        Args:
+            values: Told apart as objects.
+            make: Takes the lowering, the values and the numbers.
+            numbers: Hashable; or lengths that may be known only later.
+        """
+        of_lengths = (("length", number.place) if isinstance(number, Derived) else number for number in numbers)
+        key = (make, *map(id, values), *of_lengths)
+        if key not in self._shared:
+            self._shared[key] = values, make(self, *values, *numbers)
+        made: _Made = self._shared[key][1]
+        return made
 
     def number(self, operand: Operand) -> int | None:
         """Return the number that an operand has in the current graph."""

@@ -21,6 +21,7 @@ from dmlcpu.onnx.rules import (
     gathering,
     gelu,
     gemm,
+    grouped_attention,
     matrix_multiply,
     movement,
     normalization,
@@ -32,6 +33,7 @@ from dmlcpu.onnx.rules import (
     reduction,
     residual_normalization,
     resizing,
+    rotary,
     scaled_product,
     scattering,
     transposed_blocks,
@@ -68,6 +70,8 @@ _MODULES = (
     residual_normalization,
     embedding,
     attention,
+    rotary,
+    grouped_attention,
     recurrence,
 )
 

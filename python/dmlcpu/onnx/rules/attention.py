@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, w
 from dmlcpu.onnx.rules.residual_normalization import vector
 from dmlcpu.onnx.values import Array, Constant, Value, constant_by
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "attention_scale"]
 
 # Of the functions of two floats.
 _ADD: Final = 0
@@ -54,7 +54,7 @@ class _Shape:
         return replace(self, keys=past[0].shape[2] + self.keys, past=past[0].shape[2]) if past else self
 
 
-def _scale(node: Node, size: int) -> np.float32:
+def attention_scale(node: Node, size: int) -> np.float32:
     """Return what scores are multiplied by; of heads of a size, if the node does not tell."""
     given = float(node.attributes.get("scale", 0.0))
     scale: np.float32 = np.float32(given if given != 0 else 1 / math.sqrt(size))
@@ -219,7 +219,7 @@ def _divided(node: Node, rows: Sequence[int], matrix: Sequence[int]) -> tuple[_S
 
 def _of_product(lowering: Lowering, node: Node, product: Product, sizes: Sequence[int], heads: int) -> list[Value]:
     """Return queries, scaled, keys and values of a projection that is a product of codes, bias included."""
-    scale = _scale(node, sizes[0] // heads)
+    scale = attention_scale(node, sizes[0] // heads)
     scaled = product.scaled(np.repeat(np.array([scale, 1, 1], np.float32), sizes))
     return _side_by_side(lowering, scaled.computed(), sizes)
 
@@ -252,7 +252,7 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
         if own is not None:
             projected = on_floats(lowering, _ADD, projected, Constant(own))
         parts = _side_by_side(lowering, projected, sizes)
-        parts[0] = times(lowering, parts[0], _scale(node, sizes[0] // shape.heads))
+        parts[0] = times(lowering, parts[0], attention_scale(node, sizes[0] // shape.heads))
     return _with_present(lowering, node, _attended(lowering, parts, shape, total, past))
 
 
@@ -291,7 +291,7 @@ def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value 
         columns = np.split(own, np.cumsum(sizes)[:-1])
         named = zip(node.inputs, parts, columns, strict=False)
         parts = [plus(lowering, node, (name, part), Constant(addend)) for name, part, addend in named]
-    scale = _scale(node, sizes[0] // shape.heads)
+    scale = attention_scale(node, sizes[0] // shape.heads)
     if isinstance(parts[0], Product) and (own is not None or is_read_once):
         parts[0] = parts[0].scaled(scale.reshape(1))
     else:

@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, cons
 from dmlcpu.onnx.rules.resizing import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
 
-__all__ = ["RULES", "gathered", "gathered_by_constants", "looked_up"]
+__all__ = ["RULES", "chosen_by", "gathered", "gathered_by_constants", "looked_up"]
 
 # Up to this many slices are joined; more indices than they cover are taken one by one.
 _MOST_SLICES: Final = 16
@@ -172,11 +172,19 @@ def gather(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     value, places = present(inputs[0]), present(inputs[1])
     if not value.shape:
         raise NotNative("nothing to choose from")
-    axis = int(node.attributes.get("axis", 0)) % len(value.shape)
-    if not isinstance(places, Constant | Dequantized):
-        return [looked_up(lowering, value, axis, computed(lowering, places))]
-    indices = places if isinstance(places, FreeArray) else constant(places, "the indices")
-    return [gathered_by_constants(lowering, value, axis, indices)]
+    return [chosen_by(lowering, value, int(node.attributes.get("axis", 0)) % len(value.shape), places)]
+
+
+def chosen_by(lowering: Lowering, value: Value, axis: int, indices: Value) -> Value:
+    """Return what indices, computed or constant, name in place of an axis.
+
+    Raises:
+        NotNative: They are no indices of the axis.
+    """
+    if not isinstance(indices, Constant | Dequantized):
+        return looked_up(lowering, value, axis, computed(lowering, indices))
+    known = indices if isinstance(indices, FreeArray) else constant(indices, "the indices")
+    return gathered_by_constants(lowering, value, axis, known)
 
 
 def gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:

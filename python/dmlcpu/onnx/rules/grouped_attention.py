@@ -1,0 +1,277 @@
+"""GroupQueryAttention: attention of tokens to those before them, several heads of queries to one of keys and values.
+
+Keys and values of earlier tokens come in a past, of which a number of rows counts that only a run tells: so many
+precede the new ones in the present (``cpp/operators/movement/append_to_past.cpp``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.attention import attention_scale
+from dmlcpu.onnx.rules.matrix_multiply import Product, float_product, times
+from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.normalization import computed_floats
+from dmlcpu.onnx.rules.operands import compared, computed, integers, on_floats, on_integers, present, written
+from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
+from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
+
+__all__ = ["RULES"]
+
+# Of the functions of two numbers, and of one.
+_ADD: Final = 0
+_SUBTRACT: Final = 1
+_TANH: Final = 2
+
+_LOWEST: Final = np.finfo(np.float32).min
+# Places within it are INT32.
+_LARGEST_WINDOW: Final = 1 << 30
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What attention is of.
+
+    Attributes:
+        batch, tokens: Images, and new tokens of each.
+        heads, groups: Heads of queries, and of keys and values.
+        size: Elements of a head.
+        past, present: Rows of keys and values that are given, and that the node returns.
+        is_first: Whether there are no tokens before these.
+        window: To how many tokens each attends, its own and those right before it; 0 for all.
+    """
+
+    batch: int
+    tokens: int
+    heads: int
+    groups: int
+    size: int
+    past: int
+    present: int
+    is_first: bool
+    window: int
+
+    @property
+    def grouped(self) -> tuple[int, ...]:
+        """The shape of heads of queries beside those that attend to the same keys."""
+        return (self.batch, self.groups, self.heads // self.groups * self.tokens, self.size)
+
+
+def _refuse(node: Node, inputs: Sequence[Value | None]) -> None:
+    """Raise NotNative where a node has what is not known here."""
+    if any(value is not None for value in inputs[9:]):
+        raise NotNative("positions, a bias or sinks")
+    if any(node.outputs[3:]):
+        raise NotNative("scores that are returned")
+    for name in ("smooth_softmax", "qk_output", "kv_cache_bit_width"):
+        if node.attributes.get(name, 0):
+            raise NotNative(name)
+    for name in ("k_quant_type", "v_quant_type"):
+        if node.attributes.get(name, b"NONE") != b"NONE":
+            raise NotNative(name)
+
+
+def _parts(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
+    """Return queries, keys and values, all heads side by side; the queries are scaled."""
+    heads, groups = int(node.attributes["num_heads"]), int(node.attributes["kv_num_heads"])
+    query, key, value = present(inputs[0]), inputs[1], inputs[2]
+    if len(query.shape) != 3 or groups < 1 or heads % groups:
+        raise NotNative(f"queries of shape {query.shape}, {heads} heads in {groups} groups")
+    if key is None or value is None:
+        size, rest = divmod(query.shape[-1], heads + 2 * groups)
+        lengths = (heads * size, groups * size, groups * size)
+        begins = (0, lengths[0], lengths[0] + lengths[1])
+        if rest or key is not value:
+            raise NotNative(f"{query.shape[-1]} columns of {heads} heads in {groups} groups")
+        parts = [
+            sliced(lowering, computed_floats(lowering, query), (0, 0, begin), (1, 1, 1), (*query.shape[:2], length))
+            for begin, length in zip(begins, lengths, strict=True)
+        ]
+    else:
+        size = query.shape[-1] // heads
+        parts = [query, key, value]
+        if any(
+            part.shape != (*query.shape[:2], count * size)
+            for part, count in zip(parts, (heads, groups, groups), strict=True)
+        ):
+            raise NotNative(f"queries, keys and values of shapes {[part.shape for part in parts]}")
+    if any(element_type(part) != FLOAT32 for part in parts):
+        raise NotNative(f"elements of type {element_type(parts[0])}")
+    scale = attention_scale(node, size)
+    if isinstance(parts[0], Product) and lowering.is_read_once(node.inputs[0]):
+        parts[0] = parts[0].scaled(scale.reshape(1))
+    else:
+        parts[0] = times(lowering, parts[0], scale)
+    return parts
+
+
+def _shape(node: Node, inputs: Sequence[Value | None], parts: Sequence[Value]) -> _Shape:
+    """Return what attention is of.
+
+    Raises:
+        NotNative: Shapes do not fit together, or only a run tells how many tokens there are.
+    """
+    heads, groups = int(node.attributes["num_heads"]), int(node.attributes["kv_num_heads"])
+    batch, tokens, columns = parts[0].shape
+    size = columns // heads
+    [total] = integers(present(inputs[6]), "the number of tokens")
+    pair = [value for value in inputs[3:5] if value is not None]
+    past = pair[0].shape[2] if len(pair) == 2 and len(pair[0].shape) == 4 else 0
+    if any(value.shape != (batch, groups, past, size) or element_type(value) != FLOAT32 for value in pair):
+        raise NotNative(f"a past of shapes {[value.shape for value in pair]}")
+    is_first = tokens == total
+    if not is_first and (past == 0 or (tokens != 1 and batch != 1)):
+        raise NotNative(f"{tokens} of {total} tokens after a past of {past}, {batch} times")
+    rows = total if total >= past else past
+    if tokens > rows:
+        raise NotNative(f"{tokens} tokens of {total}")
+    window = int(node.attributes.get("local_window_size", -1))
+    if window == 0 or window > _LARGEST_WINDOW:
+        raise NotNative(f"a window of {window} tokens")
+    return _Shape(batch, tokens, heads, groups, size, past, rows, is_first, max(window, 0))
+
+
+def _counted(lowering: Lowering, lengths: Value, tokens: int) -> Tensor:
+    """Return how many tokens precede the new ones of each image, {N}, of the places of the last ones."""
+    counts = computed(lowering, lengths)
+    if counts.dtype != np.int32 or len(counts.shape) > 2:
+        raise NotNative(f"lengths of type {counts.dtype}")
+    counts = lowering.reshaped(counts, (_product(counts.shape),))
+    if tokens == 1:
+        return counts
+    return on_integers(lowering, _SUBTRACT, counts, constant_by(_one_less, tokens))
+
+
+def _product(shape: Sequence[int]) -> int:
+    count = 1
+    for length in shape:
+        count = count * length
+    return count
+
+
+def _one_less(tokens: int) -> Array:
+    return np.array([tokens - 1], np.int32)
+
+
+def _hidden_at_first(tokens: int, rows: int, window: int) -> Array:
+    """Return what hides from each of the first tokens the rows behind it, and those before its window."""
+    places = np.arange(rows) - np.arange(tokens)[:, None]
+    hidden = (places > 0) | ((window > 0) & (places <= -window))
+    addend: Array = np.where(hidden, _LOWEST, np.float32(0)).astype(np.float32)
+    return addend[None, None]
+
+
+def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: int) -> Tensor:
+    """Return what hides from each token the rows behind it, and those before its window: {N, 1, tokens, rows}."""
+    images = counts.shape[0]
+    own = positions_from(lowering, lowering.reshaped(counts, (images, 1)), tokens)
+    own = reshaped(lowering, own, (images, 1, tokens, 1))
+    places = constant_by(_row_of_places, rows)
+    hidden = compared(lowering, "Greater", places, own)
+    if window > 0:
+        before = on_integers(lowering, _SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
+        hidden = compared(lowering, "Or", hidden, compared(lowering, "LessOrEqual", places, before))
+    choices = [broadcast_to(np.asarray(number), hidden.shape) for number in (_LOWEST, np.float32(0))]
+    return lowering.emit("ELEMENT_WISE_IF", [hidden, *choices], FLOAT32, hidden.shape)
+
+
+def _row_of_places(rows: int) -> Array:
+    return np.arange(rows, dtype=np.int32).reshape(1, 1, 1, rows)
+
+
+def _capped(lowering: Lowering, scores: Tensor, cap: float) -> Tensor:
+    """Return scores brought to within a cap by the hyperbolic tangent."""
+    if cap == 0:
+        return scores
+    divided = computed(lowering, times(lowering, scores, np.float32(1 / cap)))
+    attributes = {"function": (_TANH,), "alpha": (0,), "beta": (0,)}
+    tangents = lowering.emit("ELEMENT_WISE_UNARY", [divided], FLOAT32, scores.shape, attributes)
+    return computed(lowering, times(lowering, tangents, np.float32(cap)))
+
+
+def _in_heads(lowering: Lowering, rows: Value, shape: _Shape) -> Value:
+    """Return rows of all heads side by side head by head: {N, heads, tokens, elements}."""
+    parts = (shape.batch, shape.tokens, rows.shape[-1] // shape.size, shape.size)
+    return transposed(lowering, reshaped(lowering, computed_floats(lowering, rows), parts), (0, 2, 1, 3))
+
+
+def group_query_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """GroupQueryAttention."""
+    inputs = (*inputs, *(None,) * (9 - len(inputs)))
+    _refuse(node, inputs)
+    parts = _parts(lowering, node, inputs)
+    shape = _shape(node, inputs, parts)
+    counts = None if shape.is_first else lowering.once([present(inputs[5])], _counted, shape.tokens)
+    queries, keys, values = (_in_heads(lowering, part, shape) for part in parts)
+    if node.attributes.get("do_rotary", 0):
+        if counts is None:
+            positions: Value = lowering.once([], _first_positions, shape.tokens)
+        else:
+            positions = lowering.once([counts], _later_positions, shape.tokens)
+        is_interleaved = bool(node.attributes.get("rotary_interleaved", 0))
+        turns = Turns.at(lowering, [present(table) for table in inputs[7:9]], positions, is_interleaved)
+        queries, keys = turns.turned(lowering, queries), turns.turned(lowering, keys)
+    pair = [
+        _appended(lowering, past, computed(lowering, heads), counts, shape)
+        for past, heads in zip(inputs[3:5], (keys, values), strict=True)
+    ]
+    return written(node, [_attended(lowering, node, queries, pair, counts, shape), *pair])
+
+
+def _first_positions(lowering: Lowering, tokens: int) -> Constant:
+    return constant_by(in_order, np.dtype(np.int64), tokens)
+
+
+def _later_positions(lowering: Lowering, counts: Tensor, tokens: int) -> Value:
+    return positions_from(lowering, lowering.reshaped(counts, (counts.shape[0], 1)), tokens)
+
+
+def _appended(lowering: Lowering, past: Value | None, new: Tensor, counts: Tensor | None, shape: _Shape) -> Tensor:
+    """Return keys or values of the past and the new ones behind them."""
+    if counts is None and shape.present == shape.tokens:
+        return new
+    lengths = Constant(np.zeros(1, np.int32)) if counts is None else counts
+    rows = (shape.batch, shape.groups, shape.present, shape.size)
+    each = lowering.expanded(computed(lowering, lengths), (shape.batch,))
+    return lowering.emit("APPEND_TO_PAST", [computed(lowering, present(past)), new, each], FLOAT32, rows)
+
+
+def _attended(
+    lowering: Lowering,
+    node: Node,
+    queries: Value,
+    pair: Sequence[Tensor],
+    counts: Tensor | None,
+    shape: _Shape,
+) -> Value:
+    """Return the values of all heads, each a mean by the softmax of its scores, side by side."""
+    keys, values = pair
+    grouped = reshaped(lowering, queries, shape.grouped)
+    scores = float_product(lowering, grouped, transposed(lowering, keys, (0, 1, 3, 2)))
+    scores = lowering.reshaped(scores, (shape.batch, shape.heads, shape.tokens, shape.present))
+    scores = _capped(lowering, scores, float(node.attributes.get("softcap", 0.0)))
+    hidden: Value | None = None
+    if counts is not None:
+        hidden = lowering.once([counts], _hidden, shape.tokens, shape.present, shape.window)
+    elif shape.present != 1:
+        hidden = constant_by(_hidden_at_first, shape.tokens, shape.present, shape.window)
+    if hidden is not None:
+        scores = on_floats(lowering, _ADD, scores, hidden)
+    shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
+    shares = lowering.reshaped(shares, (*shape.grouped[:3], shape.present))
+    taken = lowering.reshaped(
+        float_product(lowering, shares, values), (shape.batch, shape.heads, shape.tokens, shape.size)
+    )
+    rows = (shape.batch, shape.tokens, shape.heads * shape.size)
+    return reshaped(lowering, transposed(lowering, taken, (0, 2, 1, 3)), rows)
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("com.microsoft", "GroupQueryAttention"): group_query_attention,
+}

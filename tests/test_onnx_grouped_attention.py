@@ -1,0 +1,274 @@
+"""GroupQueryAttention and RotaryEmbedding, as language models are exported with them, against onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import onnx
+import pytest
+
+import dmlcpu
+from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.native_graph import NativeGraph
+from onnx_models import Builder, assert_like_onnxruntime
+from sample_graphs import Devices
+from template_checks import assert_templates_follow_the_rules
+
+SIZE: Final = 16
+LONGEST: Final = 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tokens after a past, in a buffer if that is longer than what precedes them."""
+
+    batch: int
+    tokens: int
+    past: int
+    total: int
+    heads: int = 4
+    groups: int = 2
+    rotary: bool = True
+    packed: bool = False
+    lengths: tuple[int, ...] = ()
+    attributes: tuple[tuple[str, float], ...] = ()
+
+    def build(self, free: bool = False) -> bytes:
+        """The total is what a mask of tokens is long."""
+        builder = Builder()
+        random = np.random.default_rng(5)
+        batch: Any = "batch" if free else self.batch
+        tokens: Any = "tokens" if free else self.tokens
+        columns = [self.heads * SIZE] + [self.groups * SIZE] * 2
+        if self.packed:
+            parts = [builder.input("float32", (batch, tokens, sum(columns)), "query"), "", ""]
+        else:
+            named = zip(("query", "key", "value"), columns, strict=True)
+            parts = [builder.input("float32", (batch, tokens, width), name) for name, width in named]
+        past = [
+            builder.input("float32", (batch, self.groups, "past" if free else self.past, SIZE), name)
+            for name in ("past_key", "past_value")
+        ]
+        mask = builder.input("int64", (batch, "total" if free else self.total), "mask")
+        total = builder.node("Gather", [builder.node("Shape", [mask]), np.int64(1)])
+        total = builder.node("Cast", [total], to=onnx.TensorProto.INT32)
+        counts = builder.node("ReduceSum", [mask, np.array([1])], keepdims=0)
+        counts = builder.node("Cast", [builder.node("Sub", [counts, np.int64(1)])], to=onnx.TensorProto.INT32)
+        tables = [random.normal(size=(LONGEST, SIZE // 2)).astype(np.float32) for _ in range(2)] if self.rotary else []
+        results = builder.node(
+            "com.microsoft.GroupQueryAttention",
+            [*parts, *past, counts, total, *tables],
+            3,
+            num_heads=self.heads,
+            kv_num_heads=self.groups,
+            do_rotary=int(self.rotary),
+            **dict(self.attributes),
+        )
+        for name in results:
+            builder.output(name, "float32")
+        return builder.build()
+
+    def feeds(self) -> dict[str, Any]:
+        random = np.random.default_rng(7)
+        columns = [self.heads * SIZE] + [self.groups * SIZE] * 2
+        shapes = (
+            {"query": (self.batch, self.tokens, sum(columns))}
+            if self.packed
+            else {
+                name: (self.batch, self.tokens, width)
+                for name, width in zip(("query", "key", "value"), columns, strict=True)
+            }
+        )
+        shapes |= dict.fromkeys(("past_key", "past_value"), (self.batch, self.groups, self.past, SIZE))
+        feeds: dict[str, Any] = {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+        lengths = self.lengths or (self.total,) * self.batch
+        feeds["mask"] = (np.arange(self.total) < np.array(lengths)[:, None]).astype(np.int64)
+        return feeds
+
+
+CASES: Final = {
+    "first tokens": Case(2, 5, 0, 5),
+    "first tokens without rotation": Case(2, 5, 0, 5, rotary=False),
+    "one first token": Case(1, 1, 0, 1),
+    "next token": Case(2, 1, 7, 8),
+    "next token without rotation": Case(1, 1, 7, 8, rotary=False),
+    "next tokens": Case(1, 4, 7, 11),
+    "pairs of neighbours": Case(3, 1, 7, 8, attributes=(("rotary_interleaved", 1),)),
+    "one group for each head": Case(1, 3, 6, 9, groups=4),
+    "one group": Case(1, 3, 6, 9, heads=3, groups=1),
+    "packed": Case(2, 4, 0, 4, packed=True),
+    "packed next token": Case(2, 1, 6, 7, packed=True),
+    "window": Case(1, 6, 0, 6, attributes=(("local_window_size", 2),)),
+    "window of a next token": Case(1, 1, 9, 10, attributes=(("local_window_size", 3),)),
+    "window of next tokens": Case(1, 4, 9, 13, attributes=(("local_window_size", 3),)),
+    "window of all": Case(1, 4, 9, 13, attributes=(("local_window_size", 40),)),
+    "capped": Case(2, 3, 0, 3, attributes=(("softcap", 5.0),)),
+    "capped next token": Case(2, 1, 6, 7, attributes=(("softcap", 2.0), ("scale", 0.3))),
+    "buffer": Case(2, 1, 20, 7),
+    "buffer of first tokens": Case(2, 4, 20, 4),
+    "buffer of next tokens": Case(1, 2, 30, 9),
+    "images of several lengths": Case(3, 1, 6, 7, lengths=(7, 4, 1)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_grouped_attention(name: str) -> None:
+    case = CASES[name]
+    assert_like_onnxruntime(case.build(), case.feeds())
+
+
+def test_a_template_for_all_tokens() -> None:
+    """One for the first tokens, one for those that follow."""
+    shapes: list[Mapping[str, Any]] = []
+    for tokens, past in ((4, 0), (9, 0), (1, 4), (1, 5), (1, 6), (1, 40)):
+        feeds = Case(1, tokens, past, past + tokens).feeds()
+        shapes.append({name: array.shape for name, array in feeds.items()})
+    assert_templates_follow_the_rules(Case(1, 1, 1, 2).build(free=True), shapes, 2)
+
+
+def test_a_text_token_by_token() -> None:
+    """Each token after what the one before has returned, in one session, as in a session of its own."""
+    model = Case(1, 1, 1, 2).build(free=True)
+    session = dmlcpu.InferenceSession(model)
+    past: dict[str, Any] = {}
+    for tokens, before in ((5, 0), *((1, count) for count in range(5, 15))):
+        feeds = {**Case(1, tokens, before, before + tokens).feeds(), **past}
+        results = session.run(None, feeds)
+        for ours, expected in zip(results, dmlcpu.InferenceSession(model).run(None, feeds), strict=True):
+            np.testing.assert_array_equal(ours, expected)
+        past = {"past_key": results[1], "past_value": results[2]}
+        assert results[1].shape[2] == before + tokens
+
+
+def test_lengths_that_are_none() -> None:
+    """As onnxruntime says of them; nothing is read or written for them."""
+    builder = Builder()
+    rows = builder.input("float32", (1, 1, 4 * SIZE))
+    past = np.zeros((1, 4, 3, SIZE), np.float32)
+    lengths = builder.input("int32", (1,), "lengths")
+    results = builder.node(
+        "com.microsoft.GroupQueryAttention",
+        [rows, rows, rows, past, past, lengths, np.array([4], np.int32)],
+        3,
+        num_heads=4,
+        kv_num_heads=4,
+    )
+    builder.output(results[0], "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    x = np.ones((1, 1, 4 * SIZE), np.float32)
+    assert np.isfinite(session.run(None, {"x": x, "lengths": np.array([3], np.int32)})[0]).all()
+    for length in (-1, 4, 1 << 30, -(1 << 31)):
+        with pytest.raises(dmlcpu.BindingError, match=f"past of {length} rows, expected 0 to 3"):
+            session.run(None, {"x": x, "lengths": np.array([length], np.int32)})
+
+
+REFUSED: Final = {
+    "a window of nothing": {"local_window_size": 0},
+    "a sink": {"smooth_softmax": 1},
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_goes_to_onnxruntime(name: str) -> None:
+    case = Case(1, 4, 0, 4, attributes=tuple(REFUSED[name].items()))
+    session = dmlcpu.InferenceSession(case.build())
+    assert [partition.provider for partition in session.partitions()].count("onnxruntime") == 1
+
+
+TYPES: Final = {"float32": dmlcpu.TensorDataType.FLOAT32, "uint8": dmlcpu.TensorDataType.UINT8}
+
+
+def desc_of(array: Any) -> dmlcpu.TensorDesc:
+    strides = [step // array.itemsize for step in array.strides]
+    return dmlcpu.TensorDesc(TYPES[array.dtype.name], array.shape, strides=strides)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (3, 0, 1, 2)])
+def test_rows_after_a_past(
+    devices: Devices, random_numbers: np.random.Generator, dtype: str, order: tuple[int, ...]
+) -> None:
+    """In memory of any order of the axes; lengths none, some and all."""
+
+    def laid_out(array: Any) -> Any:
+        return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+    past, new = (laid_out(random_numbers.integers(0, 99, (3, 2, rows, 5)).astype(dtype)) for rows in (6, 2))
+    lengths = np.array([6, 0, 3], np.int32)
+    expected = laid_out(np.zeros((3, 2, 9, 5), dtype))
+    for image, length in enumerate(lengths):
+        expected[image, :, :length] = past[image, :, :length]
+        expected[image, :, length : length + 2] = new[image]
+    for label, device in devices.items():
+        graph = NativeGraph()
+        inputs = [graph.add_input(name, desc_of(array)) for name, array in (("past", past), ("new", new))]
+        inputs.append(graph.add_input("lengths", dmlcpu.TensorDesc(dmlcpu.TensorDataType.INT32, (3,))))
+        [present] = graph.add_node("APPEND_TO_PAST", inputs, [desc_of(expected)])
+        graph.mark_output(present, "present", desc_of(expected))
+        result = CompiledGraph(device, graph).dispatch(past=past, new=new, lengths=lengths)
+        np.testing.assert_array_equal(result, expected, label)
+
+
+def test_rows_that_cannot_be_appended() -> None:
+    """Of another type, another number of heads, of more rows than the output has, and lengths of other images."""
+    sizes = [(2, 3, 4, 5), (2, 3, 1, 5), (2,), (2, 3, 5, 5)]
+    for index, wrong in ((0, (2, 2, 4, 5)), (1, (2, 3, 6, 5)), (1, (2, 3, 5)), (2, (3,)), (3, (2, 3, 5, 4))):
+        given = [wrong if place == index else shape for place, shape in enumerate(sizes)]
+        graph = NativeGraph()
+        types = [dmlcpu.TensorDataType.FLOAT32] * 2 + [dmlcpu.TensorDataType.INT32, dmlcpu.TensorDataType.FLOAT32]
+        descs = [dmlcpu.TensorDesc(data_type, shape) for data_type, shape in zip(types, given, strict=True)]
+        inputs = [graph.add_input(f"input_{place}", desc) for place, desc in enumerate(descs[:3])]
+        [present] = graph.add_node("APPEND_TO_PAST", inputs, descs[3:])
+        graph.mark_output(present, "output_0", descs[3])
+        with pytest.raises(dmlcpu.InvalidDescError, match="APPEND_TO_PAST"):
+            CompiledGraph(dmlcpu.Device(), graph)
+
+
+@pytest.mark.parametrize("layout", ["heads", "columns"])
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("positions", ["first", "all", "constant"])
+def test_rotations_of_tables(
+    random_numbers: np.random.Generator, layout: str, interleaved: int, positions: str
+) -> None:
+    builder = Builder()
+    shape = (2, 3, 5, SIZE) if layout == "heads" else (2, 5, 3 * SIZE)
+    x = builder.input("float32", shape)
+    feeds: dict[str, Any] = {"x": random_numbers.normal(size=shape).astype(np.float32)}
+    given = np.array([4]) if positions == "first" else random_numbers.integers(0, LONGEST, (2, 5))
+    if positions != "constant":
+        feeds["positions"] = given
+        places: Any = builder.input("int64", given.shape, "positions")
+    else:
+        places = given
+    tables = [random_numbers.normal(size=(LONGEST, SIZE // 2)).astype(np.float32) for _ in range(2)]
+    builder.output(
+        builder.node("com.microsoft.RotaryEmbedding", [x, places, *tables], interleaved=interleaved), "float32"
+    )
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+@pytest.mark.parametrize("layout", ["heads", "columns"])
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("pairs", [SIZE // 2, SIZE // 4])
+@pytest.mark.parametrize("looked_up", [True, False])
+def test_rotations(
+    random_numbers: np.random.Generator, layout: str, interleaved: int, pairs: int, looked_up: bool
+) -> None:
+    """Of elements beyond the pairs, too."""
+    builder = Builder(23)
+    shape = (2, 3, 5, SIZE) if layout == "heads" else (2, 5, 3 * SIZE)
+    x = builder.input("float32", shape)
+    feeds: dict[str, Any] = {"x": random_numbers.normal(size=shape).astype(np.float32)}
+    of_tables = (LONGEST, pairs) if looked_up else (2, 5, pairs)
+    inputs: list[Any] = [x, *(random_numbers.normal(size=of_tables).astype(np.float32) for _ in range(2))]
+    if looked_up:
+        inputs.append(builder.input("int64", (2, 5), "positions"))
+        feeds["positions"] = random_numbers.integers(0, LONGEST, (2, 5))
+    attributes = {"interleaved": interleaved, "rotary_embedding_dim": 2 * pairs if pairs < SIZE // 2 else 0}
+    if layout == "columns":
+        attributes["num_heads"] = 3
+    builder.output(builder.node("RotaryEmbedding", inputs, **attributes), "float32")
+    assert_like_onnxruntime(builder.build(), feeds)
