@@ -43,6 +43,11 @@ EXCLUDED: Final[Mapping[str, str]] = {
     ),
     r"^test_identity_(opt|sequence)_cpu$": "the input is no tensor",
     r"^test_reduce_max_empty_set_bool_cpu$": "left to onnxruntime, which refuses it",
+    r"^test_attention_4d_diff_heads_mask4d_padded_kv_cpu$": "left to onnxruntime, which refuses it",
+    r"^test_attention_4d_with_past_and_present_qk_matmul_bias_[34]d_mask_causal_cpu$": (
+        "left to onnxruntime, which returns other scores"
+    ),
+    r"^test_attention_4d_causal_fp16_cpu$": "left to onnxruntime, which is a rounding of float16 beyond the tolerance",
 }
 
 

@@ -34,6 +34,7 @@ from dmlcpu.onnx.rules import (
     residual_normalization,
     resizing,
     rotary,
+    scaled_attention,
     scaled_product,
     scattering,
     transposed_blocks,
@@ -72,6 +73,7 @@ _MODULES = (
     attention,
     rotary,
     grouped_attention,
+    scaled_attention,
     recurrence,
 )
 

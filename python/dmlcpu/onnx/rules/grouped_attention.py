@@ -22,7 +22,7 @@ from dmlcpu.onnx.rules.operands import compared, computed, integers, on_floats, 
 from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "grouped_means", "hidden_at_first"]
 
 # Of the functions of two numbers, and of one.
 _ADD: Final = 0
@@ -56,11 +56,6 @@ class _Shape:
     present: int
     is_first: bool
     window: int
-
-    @property
-    def grouped(self) -> tuple[int, ...]:
-        """The shape of heads of queries beside those that attend to the same keys."""
-        return (self.batch, self.groups, self.heads // self.groups * self.tokens, self.size)
 
 
 def _refuse(node: Node, inputs: Sequence[Value | None]) -> None:
@@ -159,9 +154,12 @@ def _one_less(tokens: int) -> Array:
     return np.array([tokens - 1], np.int32)
 
 
-def _hidden_at_first(tokens: int, rows: int, window: int) -> Array:
-    """Return what hides from each of the first tokens the rows behind it, and those before its window."""
-    places = np.arange(rows) - np.arange(tokens)[:, None]
+def hidden_at_first(tokens: int, rows: int, window: int = 0, before: int = 0) -> Array:
+    """Return what hides from each token, the first of which has others before it, rows behind it and before its window.
+
+    Its shape is {1, 1, tokens, rows}.
+    """
+    places = np.arange(rows) - (before + np.arange(tokens)[:, None])
     hidden = (places > 0) | ((window > 0) & (places <= -window))
     addend: Array = np.where(hidden, _LOWEST, np.float32(0)).astype(np.float32)
     return addend[None, None]
@@ -251,25 +249,50 @@ def _attended(
     shape: _Shape,
 ) -> Value:
     """Return the values of all heads, each a mean by the softmax of its scores, side by side."""
-    keys, values = pair
-    grouped = reshaped(lowering, queries, shape.grouped)
-    scores = float_product(lowering, grouped, transposed(lowering, keys, (0, 1, 3, 2)))
-    scores = lowering.reshaped(scores, (shape.batch, shape.heads, shape.tokens, shape.present))
-    scores = _capped(lowering, scores, float(node.attributes.get("softcap", 0.0)))
     hidden: Value | None = None
     if counts is not None:
         hidden = lowering.once([counts], _hidden, shape.tokens, shape.present, shape.window)
     elif shape.present != 1:
-        hidden = constant_by(_hidden_at_first, shape.tokens, shape.present, shape.window)
+        hidden = constant_by(hidden_at_first, shape.tokens, shape.present, shape.window)
+    taken = grouped_means(lowering, queries, pair, hidden, float(node.attributes.get("softcap", 0.0)))
+    rows = (shape.batch, shape.tokens, shape.heads * shape.size)
+    return reshaped(lowering, transposed(lowering, taken, (0, 2, 1, 3)), rows)
+
+
+def grouped_means(
+    lowering: Lowering,
+    queries: Value,
+    pair: Sequence[Value],
+    hidden: Value | None,
+    cap: float = 0,
+    hides_all: bool = False,
+) -> Tensor:
+    """Return for each query the mean of values by the softmax of its scores: {N, heads, queries, elements of values}.
+
+    Args:
+        lowering: Where operators are added.
+        queries: Scaled, {N, heads, queries, elements}.
+        pair: Keys, {N, groups, keys, elements}, and values; as many heads follow each other as share those of a group.
+        hidden: What is added to the scores, {N, heads, queries, keys} or broadcast to that.
+        cap: What scores are brought to within before, by the hyperbolic tangent; 0 for no such thing.
+        hides_all: Whether all keys may be hidden from a query, by minus infinity: its mean is 0 then.
+    """
+    keys, values = pair
+    batch, heads, tokens, size = queries.shape
+    groups, rows = keys.shape[1:3]
+    together = heads // groups * tokens
+    grouped = reshaped(lowering, queries, (batch, groups, together, size))
+    scores = float_product(lowering, grouped, transposed(lowering, keys, (0, 1, 3, 2)))
+    scores = _capped(lowering, lowering.reshaped(scores, (batch, heads, tokens, rows)), cap)
     if hidden is not None:
         scores = on_floats(lowering, _ADD, scores, hidden)
     shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
-    shares = lowering.reshaped(shares, (*shape.grouped[:3], shape.present))
-    taken = lowering.reshaped(
-        float_product(lowering, shares, values), (shape.batch, shape.heads, shape.tokens, shape.size)
-    )
-    rows = (shape.batch, shape.tokens, shape.heads * shape.size)
-    return reshaped(lowering, transposed(lowering, taken, (0, 2, 1, 3)), rows)
+    if hides_all:
+        are_none = compared(lowering, "Different", shares, shares)
+        zeros = broadcast_to(np.zeros((), np.float32), shares.shape)
+        shares = lowering.emit("ELEMENT_WISE_IF", [are_none, zeros, shares], FLOAT32, shares.shape)
+    taken = float_product(lowering, lowering.reshaped(shares, (batch, groups, together, rows)), values)
+    return lowering.reshaped(taken, (batch, heads, tokens, values.shape[3]))
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -1,0 +1,116 @@
+"""ONNX's own Attention: of queries, keys and values that are projected already, with a mask and a past or without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.attention import attention_scale
+from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_at_first
+from dmlcpu.onnx.rules.matrix_multiply import times
+from dmlcpu.onnx.rules.movement import join, reshaped, transposed
+from dmlcpu.onnx.rules.normalization import computed_floats
+from dmlcpu.onnx.rules.operands import computed, on_floats, present, written
+from dmlcpu.onnx.values import Value, constant_by, element_type
+
+__all__ = ["RULES"]
+
+# Of the functions of two floats.
+_ADD: Final = 0
+
+# Later versions have more, such as windows.
+_ATTRIBUTES: Final = frozenset(
+    {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap", "softmax_precision"}
+)
+
+
+def _in_heads(lowering: Lowering, node: Node, value: Value, attribute: str) -> Value:
+    """Return queries, keys or values as {N, heads, rows, elements}.
+
+    Raises:
+        NotNative: They are not FLOAT32, or cannot be divided among the heads.
+    """
+    if element_type(value) != FLOAT32 or len(value.shape) not in (3, 4):
+        raise NotNative(f"an operand of type {element_type(value)} and shape {value.shape}")
+    if len(value.shape) == 4:
+        return value
+    images, rows, columns = value.shape
+    heads = int(node.attributes.get(attribute, 0))
+    if heads < 1 or columns % heads:
+        raise NotNative(f"{columns} columns of {heads} heads")
+    divided = reshaped(lowering, computed_floats(lowering, value), (images, rows, heads, columns // heads))
+    return transposed(lowering, divided, (0, 2, 1, 3))
+
+
+def _after(lowering: Lowering, past: Value | None, heads: Value) -> Value:
+    """Return keys or values behind those that came before.
+
+    Raises:
+        NotNative: These are of another shape.
+    """
+    if past is None:
+        return heads
+    fits = len(past.shape) == 4 and (*past.shape[:2], past.shape[3]) == (*heads.shape[:2], heads.shape[3])
+    if not fits or element_type(past) != FLOAT32:
+        raise NotNative(f"a past of shape {past.shape} before {heads.shape}")
+    if past.shape[2] == 0:
+        return heads
+    return join(lowering, [computed(lowering, past), computed(lowering, heads)], 2)
+
+
+def _masked(lowering: Lowering, mask: Value, shape: Sequence[int]) -> Value:
+    """Return what a mask adds to scores of a shape.
+
+    Raises:
+        NotNative: It is of another type, or cannot be broadcast to the scores.
+    """
+    aligned = (1,) * (len(shape) - len(mask.shape)) + mask.shape
+    if len(aligned) > len(shape) or any(own not in (1, whole) for own, whole in zip(aligned, shape, strict=True)):
+        raise NotNative(f"a mask of shape {mask.shape} for scores of shape {tuple(shape)}")
+    values = reshaped(lowering, mask, aligned)
+    dtype = element_type(mask)
+    if dtype == FLOAT32:
+        return values
+    if dtype != np.bool_:
+        raise NotNative(f"a mask of type {dtype}")
+    choices = [broadcast_to(np.asarray(number, np.float32), aligned) for number in (0, -np.inf)]
+    return lowering.emit("ELEMENT_WISE_IF", [computed(lowering, values), *choices], FLOAT32, aligned)
+
+
+def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Attention."""
+    query, key, value, mask, past_key, past_value, *more = (*inputs, *(None,) * 6)
+    attributes = node.attributes
+    if unknown := set(attributes) - _ATTRIBUTES:
+        raise NotNative(", ".join(sorted(unknown)))
+    if any(given is not None for given in more) or any(node.outputs[3:]) or attributes.get("softmax_precision", 1) != 1:
+        raise NotNative("lengths of keys, scores that are returned, or a softmax of another type")
+    queries = _in_heads(lowering, node, present(query), "q_num_heads")
+    pair = [
+        _after(lowering, past, _in_heads(lowering, node, present(given), "kv_num_heads"))
+        for given, past in ((key, past_key), (value, past_value))
+    ]
+    (batch, heads, tokens, size), (_, groups, rows, _) = queries.shape, pair[0].shape
+    if pair[0].shape != (batch, groups, rows, size) or pair[1].shape[:3] != (batch, groups, rows) or heads % groups:
+        raise NotNative(f"queries, keys and values of shapes {[part.shape for part in (queries, *pair)]}")
+    hidden = None if mask is None else _masked(lowering, mask, (batch, heads, tokens, rows))
+    if attributes.get("is_causal", 0):
+        before = 0 if past_key is None else past_key.shape[2]
+        later: Value = constant_by(hidden_at_first, tokens, rows, 0, before)
+        hidden = later if hidden is None else on_floats(lowering, _ADD, hidden, later)
+    cap = float(attributes.get("softcap", 0.0))
+    if cap != 0 and hidden is not None:
+        raise NotNative("a cap of masked scores")
+    scaled = times(lowering, queries, attention_scale(node, size))
+    means: Value = grouped_means(lowering, scaled, pair, hidden, cap, hides_all=mask is not None)
+    if len(present(query).shape) == 3:
+        columns = heads * means.shape[3]
+        means = reshaped(lowering, transposed(lowering, means, (0, 2, 1, 3)), (batch, tokens, columns))
+    return written(node, [means, *pair])
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "Attention"): attention}
