@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -213,12 +214,12 @@ def test_changes_of_what_is_not_there() -> None:
             bound(graph.changed([length], {}, {}))
 
 
-@pytest.mark.parametrize("free", [(9, 0, 0), (2, 1, 0), (1, 0, 0)])
+@pytest.mark.parametrize("free", [(9, 0, 0), (2, 1, 0), (1, 0, 0), (2, 0, 1), (2, 0, (1 << 64) - 1)])
 def test_free_sizes_of_no_axes(free: tuple[int, int, int]) -> None:
-    """Of no value, of no axis of one, and of an array, whose sizes are its own."""
+    """Of no value, of no axis of one, of an array, whose sizes are its own; and of more lengths than there can be."""
     graph = NativeGraph()
     graph.add_array(PLUS), graph.add_array(TIMES), graph.add_input("x", CODES)
-    with pytest.raises(ValueError, match="no axis"):
+    with pytest.raises(ValueError, match=r"no axis|more lengths"):
         _core.new_graph(*graph.rows(), [free])
 
 
@@ -239,3 +240,34 @@ def test_graphs_are_initialized_once() -> None:
     graph = initialized(bound(tables()), PLUS)
     with pytest.raises(RuntimeError, match="already"):
         graph.initialize({0: PLUS})
+
+
+def test_graphs_that_are_not_initialized_run_nothing() -> None:
+    """Whatever resolves their bindings."""
+
+    def resolve(bindings: Any, sizes: Any) -> Any:
+        return (bindings["x"], None), None
+
+    graph = _core.bind_graph(tables(), "scalar", 1, resolve, tuple)
+    assert graph.run_packed({"x": X}) is None
+    for run in (graph.dispatch, graph.profile):
+        with pytest.raises(RuntimeError, match="not initialized"):
+            run({"x": X})
+    np.testing.assert_array_equal(result(initialized(graph, PLUS)), TIMES[PLUS[X]])
+
+
+def test_threads_that_initialize_a_graph() -> None:
+    """One of them does, the others are told."""
+
+    def attempt(graph: _core.BoundGraph) -> bool:
+        try:
+            graph.initialize({0: PLUS})
+        except RuntimeError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(50):
+            graph = bound(tables())
+            assert sum(threads.map(attempt, [graph] * 4)) == 1
+            np.testing.assert_array_equal(result(graph), TIMES[PLUS[X]])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, coded, codes
+from onnx_models import Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
 
@@ -313,3 +313,43 @@ def test_what_is_moved_and_read_is_computed_once(random_numbers: np.random.Gener
     builder.output(builder.node("Reshape", [product, np.array([6, 5], np.int64)]), "float32")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (5, 24))})
     assert steps_of(builder).count("MATRIX_MULTIPLY_INTEGER_TO_FLOAT") == 1
+
+
+@pytest.mark.parametrize("exponent", [2, 3])
+@pytest.mark.parametrize("of_codes", [True, False])
+def test_exponents_of_more_axes(random_numbers: np.random.Generator, exponent: int, of_codes: bool) -> None:
+    """They give them to the result, where no function is recognised then."""
+    builder = Builder()
+    x = builder.input("float32", (2, 3))
+    feeds = {"x": floats(random_numbers, (2, 3))}
+    value = builder.dequantized(builder.quantized(x, 0.05, np.uint8(128)), 0.05, np.uint8(128)) if of_codes else x
+    powers = builder.node("Pow", [value, np.full((1, 1, 1), exponent, np.float32)])
+    mean = builder.node("ReduceMean", [powers], axes=[-1])
+    builder.output(powers, "float32")
+    builder.output(builder.node("Mul", [mean, np.float32(3)]), "float32")
+    assert_like_onnxruntime(builder.build(), feeds, native=False)
+
+
+LONG: Final = {
+    "squares": lambda builder, value: builder.node("Mul", [value, value]),
+    "products": lambda builder, value: builder.node("Mul", [value, np.float32(1.001)]),
+    "quotients": lambda builder, value: builder.node("Relu", [builder.node("Div", [value, np.float32(1.01)])]),
+    "means": lambda builder, value: builder.node("Add", [builder.node("ReduceMean", [value], axes=[1]), value]),
+    "moved": lambda builder, value: builder.node("Transpose", [builder.node("Mul", [value, np.float32(0.99)])]),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("length", ["2", "n"])
+def test_long_chains(random_numbers: np.random.Generator, name: str, length: str) -> None:
+    """None of their values waits for all before it."""
+    builder = Builder()
+    value = builder.input("float32", (int(length) if length == "2" else length, 4))
+    for _ in range(400):
+        value = LONG[name](builder, value)
+    builder.output(value, "float32")
+    model, x = builder.build(), (1 + random_numbers.random((2, 4)) / 1e3).astype(np.float32)
+    with np.errstate(all="ignore"):
+        expected = results_of_onnxruntime(model, {"x": x})
+    for ours, theirs in zip(dmlcpu.InferenceSession(model).run(None, {"x": x}), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-3)

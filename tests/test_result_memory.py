@@ -107,6 +107,25 @@ def test_no_more_is_kept_than_a_limit() -> None:
     assert int(run(MANY_SIZES)) < 450  # MiB: 256 are kept, some 60 are Python's and numpy's
 
 
+SHORT_OF_MEMORY = """
+import resource
+import numpy as np
+import dmlcpu
+
+x = np.zeros(50 << 20, np.uint8)
+held = [dmlcpu.dequantize_linear(x[: 1 << 20], 1.0) for _ in range(60)]
+del held  # 240 MiB are kept
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+print(dmlcpu.dequantize_linear(x, 1.0).nbytes >> 20)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_what_is_kept_is_given_up_where_memory_is_short() -> None:
+    assert run(SHORT_OF_MEMORY) == "200\n"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_has_results_of_its_own() -> None:
     x = codes(100_000)

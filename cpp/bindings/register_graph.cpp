@@ -46,7 +46,8 @@ GraphValue value_of(const DescribedRow& row) {
   return value;
 }
 
-// Graphs made of one another, and which of their values have changed since the first.
+// Graphs made of one another, and which of their values have changed since the first. What initialize is given of
+// constants is taken to be the same for all.
 class Lineage {
  public:
   explicit Lineage(std::size_t values) : first_(std::make_shared<const First>()), changed_(values) {}
@@ -87,6 +88,7 @@ class GivenGraph {
       if (value >= graph_.values.size() || axis >= graph_.values[value].layout.rank || arrays_[value]) {
         throw std::invalid_argument("a free size of no axis of a value");
       }
+      if (length >= free.size()) throw std::invalid_argument("more lengths than there are free sizes");
       lengths_ = std::max(lengths_, length + 1);
     }
   }
@@ -169,9 +171,9 @@ class BoundGraph {
 
   const CompiledGraph& graph() const { return *graph_; }
 
-  // Arrays of constants, by value: of all that were not given by one; called once, before the first dispatch.
+  // Arrays of constants, by value: of all that were not given by one. What a predecessor was given for them must be the
+  // same. Throws std::logic_error if another call has begun before.
   void initialize(const std::unordered_map<std::size_t, py::array>& arrays) {
-    if (ready_.load(std::memory_order_acquire)) throw std::logic_error("the graph is initialized already");
     CompiledGraph::Pointers pointers(graph_->value_count());
     for (std::size_t i = 0; i < arrays_.size(); ++i) {
       if (arrays_[i]) pointers[i] = const_cast<void*>(py::reinterpret_borrow<py::array>(arrays_[i]).data());
@@ -182,7 +184,13 @@ class BoundGraph {
       pointers[value] = rule.accept(array->second);
       if (pointers[value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
     }
-    without_gil([&] { graph_->initialize(pointers); });
+    if (initializing_.exchange(true)) throw std::logic_error("the graph is initialized already");
+    try {
+      without_gil([&] { graph_->initialize(pointers); });
+    } catch (...) {
+      initializing_.store(false);
+      throw;
+    }
     arrays_ = {};  // the steps keep what they need
     ready_.store(true, std::memory_order_release);
   }
@@ -227,6 +235,7 @@ class BoundGraph {
     py::object finish = py::none();
     if (!ready_.load(std::memory_order_acquire) || !bind_quickly(bindings, bound)) {
       const py::tuple resolved = resolve_(bindings, bound_sizes());
+      if (!ready_.load(std::memory_order_acquire)) throw std::logic_error("the graph is not initialized");
       const py::tuple arrays = resolved[0];
       bound = {.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {arrays}, .outputs = {}};
       bind_resolved(bindings, arrays, bound);
@@ -317,7 +326,7 @@ class BoundGraph {
   std::vector<py::object> arrays_;                        // of the others, until initialize
   py::function resolve_;
   py::object result_type_;
-  std::atomic<bool> ready_{false};
+  std::atomic<bool> initializing_{false}, ready_{false};
 };
 
 }  // namespace

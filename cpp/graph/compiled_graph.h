@@ -28,7 +28,7 @@ class CompiledGraph;
 // differs, such as a length, that is most of the work.
 struct Predecessor {
   const CompiledGraph& graph;
-  std::vector<bool> changed;  // by value: constants that may have other elements than there
+  std::vector<bool> changed;  // by value: constants that may have other elements than there; of the others none has
 };
 
 class CompiledGraph {

@@ -1,7 +1,17 @@
 #include "runtime/aligned_buffer.h"
 
+#include "runtime/recycled_memory.h"
+
 // Sanitizers see the end of what they allocate themselves.
-#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define DMLCPU_CHECKS_ADDRESSES
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define DMLCPU_CHECKS_ADDRESSES
+#endif
+
+#if defined(__linux__) && !defined(DMLCPU_CHECKS_ADDRESSES)
 #define DMLCPU_MAPS_LARGE_PAGES
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,11 +42,20 @@ std::uint8_t* map_large_pages(std::size_t size) {
 }
 #endif
 
-std::uint8_t* allocate(std::size_t size) {
+std::uint8_t* allocate_once(std::size_t size) {
 #ifdef DMLCPU_MAPS_LARGE_PAGES
   if (size >= kLargePage) return map_large_pages(size);
 #endif
   return static_cast<std::uint8_t*>(::operator new(size, std::align_val_t{kAlignment}));
+}
+
+std::uint8_t* allocate(std::size_t size) {
+  try {
+    return allocate_once(size);
+  } catch (const std::bad_alloc&) {
+    if (!give_up_recycled_memory()) throw;
+  }
+  return allocate_once(size);
 }
 
 }  // namespace

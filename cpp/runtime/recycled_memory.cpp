@@ -12,7 +12,7 @@
 namespace dmlcpu {
 namespace {
 
-// What a process holds at most without using it.
+// What a process holds of results at most without using it.
 constexpr std::size_t kMostKept = std::size_t{256} << 20;
 
 // Blocks come in eight sizes from one power of two to the next, so that results which grow a little from one time to
@@ -59,7 +59,21 @@ class KeptBlocks {
       add(*block);
       lock_.release();
     }
-    while (removed != nullptr) delete std::exchange(removed, removed->older);
+    free_all(removed);
+  }
+
+  bool give_up() noexcept {
+    if (!lock_.hold()) return false;
+    RecycledBlock* removed = nullptr;
+    while (oldest_ != nullptr) {
+      RecycledBlock* const oldest = oldest_;
+      remove(*oldest);
+      oldest->older = std::exchange(removed, oldest);
+    }
+    lock_.release();
+    const bool has_freed = removed != nullptr;
+    free_all(removed);
+    return has_freed;
   }
 
   // In a child of fork(). What a thread that is not there was about to change is given up.
@@ -72,6 +86,10 @@ class KeptBlocks {
   }
 
  private:
+  static void free_all(RecycledBlock* blocks) noexcept {
+    while (blocks != nullptr) delete std::exchange(blocks, blocks->older);
+  }
+
   void add(RecycledBlock& block) noexcept {
     RecycledBlock*& stack = stacks_[place_of(block.bytes.size())];
     block.above = nullptr;
@@ -112,6 +130,8 @@ void RecycleBlock::operator()(RecycledBlock* block) const noexcept {
   if (block->bytes.size() <= kMostKept) return kept.keep(block);
   delete block;
 }
+
+bool give_up_recycled_memory() noexcept { return kept.give_up(); }
 
 RecycledMemory recycled_memory(std::size_t bytes) {
   const std::size_t size = bytes < kRecycledSize ? kRecycledSize : bytes > kMostKept ? bytes : block_size(bytes);

@@ -11,7 +11,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.tensor_protos import array_of
 
-__all__ = ["Node", "graphs_within", "has_quantized_nodes", "node_of", "ordered"]
+__all__ = ["Node", "graphs_within", "has_quantized_nodes", "node_of", "ordered", "reaching"]
 
 # Looking them up in the class takes longer than comparing with them.
 _INT: Final = onnx.AttributeProto.INT
@@ -216,3 +216,14 @@ def _is_quantized(node: onnx.NodeProto) -> bool:
     if any(word in node.op_type for word in _QUANTIZED):
         return True
     return any(_is_quantized(inner) for graph in graphs_within(node.attribute) for inner in graph.node)
+
+
+def reaching(nodes: Sequence[Node], wanted: Collection[str]) -> list[Node]:
+    """Return the nodes that lead to values, of nodes in an order in which they can run."""
+    needed = set(wanted)
+    kept: list[Node] = []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.outputs):
+            kept.append(node)
+            needed.update(node.reads)
+    return kept[::-1]

@@ -26,7 +26,7 @@ from dmlcpu.onnx.folding import Folding, propagated
 from dmlcpu.onnx.foreign_nodes import ANCHORS, is_anchor, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.nodes import Node, reaching
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value, without_elements
@@ -38,6 +38,8 @@ __all__ = ["MALFORMED", "lowered_whole", "make_plan"]
 _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+# So many values wait for each other at most; the longest functions that are written as nodes have ten.
+_DEEPEST: Final = 24
 # Beside a length of 0 others have numpy arrays up to here, where bytes are still counted.
 _LARGEST_OF_NOTHING: Final = 1 << 48
 # Operators whose results are not the same each time.
@@ -207,7 +209,7 @@ class _Planner:
                 reasons[node.name] = str(reason)
                 rest.append(node)
                 continue
-            self._values.update(zip(filter(None, node.outputs), results, strict=False))
+            self._values.update(zip(filter(None, node.outputs), map(_near, results), strict=False))
             self._native_nodes[-1].append(node)
         return rest, reasons
 
@@ -286,7 +288,7 @@ class _Planner:
     ) -> tuple[list[Node], tuple[str, ...]]:
         """Add a part of nodes, if anything reads what they write; return what ``_take_foreign`` does."""
         read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
-        taken = _reaching(nodes, read_later)
+        taken = reaching(nodes, read_later)
         if not taken:
             return rest, ()
         for node in taken:
@@ -374,22 +376,21 @@ class _Planner:
         return graph.reaching(graph.outputs)[0], exports
 
 
-def _reaching(nodes: Sequence[Node], wanted: Collection[str]) -> list[Node]:
-    """Return the nodes that lead to values, of nodes in an order in which they can run."""
-    needed = set(wanted)
-    kept: list[Node] = []
-    for node in reversed(nodes):
-        if not needed.isdisjoint(node.outputs):
-            kept.append(node)
-            needed.update(node.reads)
-    return kept[::-1]
-
-
 def _fed(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
     """Return what an input is; without elements, as what a decoder's prompt has of the past, a constant."""
     if 0 in shape and math.prod(length for length in shape if length != 0) <= _LARGEST_OF_NOTHING:
         return without_elements(dtype, shape)
     return Tensor(-1, -1, name, dtype, shape)
+
+
+def _near(value: Value) -> Value:
+    """Return a value, computed if too many others would have to be computed for it: each calls the one before."""
+    if not isinstance(value, Deferred) or value.depth <= _DEEPEST:
+        return value
+    try:
+        return value.computed()
+    except (NotNative, *MALFORMED):  # who reads it may do without its floats
+        return value
 
 
 def _is_true(condition: Array) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -335,6 +336,16 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
     shape: tuple[int, ...]
     dtype: np.dtype[Any] = np.dtype(np.float32)
     _computed: Tensor | None = None
+    _depth: int | None = None
+
+    @property
+    def depth(self) -> int:
+        """How many such values, this one included, wait for each other: computing it calls from one to the next."""
+        if self._depth is None:
+            held = (each if isinstance(each, tuple | list) else (each,) for each in vars(self).values())
+            waiting = (value.depth for value in chain.from_iterable(held) if isinstance(value, Deferred))
+            self._depth = 1 + max(waiting, default=0)
+        return self._depth
 
     @abstractmethod
     def quantized(self, parameters: Parameters) -> Tensor:

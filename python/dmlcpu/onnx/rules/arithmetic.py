@@ -280,7 +280,8 @@ def _computed(operator: str, a: Array, b: Array) -> Array:
 def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """A power with a constant exponent: a table, or on floats a square, a cube, a root or a reciprocal."""
     base, exponent = present(inputs[0]), present(inputs[1])
-    if isinstance(base, Table) and isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1:
+    is_known = isinstance(exponent, Constant | Dequantized) and math.prod(exponent.shape) == 1
+    if isinstance(base, Table) and is_known and len(exponent.shape) <= len(base.shape):
         number = Constant(constant(exponent, "the exponent").reshape(1))
         return [Table(base.codes, evaluated(node, base.floats, [number]))]
     array = constant(exponent, "the exponent")

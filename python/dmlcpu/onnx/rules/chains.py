@@ -288,7 +288,7 @@ _FOLLOWING: Final[Mapping[tuple[str, str], Following]] = {
 def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Pow; a square may begin a normalization without the mean, a cube a GELU."""
     x, exponent = inputs[0], _number(inputs[1])
-    if _is_float_rows(x) and exponent in (2, 3):
+    if _is_float_rows(x) and exponent in (2, 3) and len(present(inputs[1]).shape) <= len(x.shape):
         kind = "square" if exponent == 2 else "cube"
         return [Step(lowering, power, node, inputs, kind, x, np.float32(1))]
     return power(lowering, node, inputs)
