@@ -166,6 +166,14 @@ def test_values_that_choose_no_branch(tmp_path: Path, option: str, message: str)
     assert failed("info", KEYWORDS, "--value", option) == f"dmlcpu: {no_branch}"
 
 
+def test_info_tells_which_lengths_it_took_for_free_ones(tmp_path: Path) -> None:
+    model = partly_quantized(tmp_path)
+    assert "\nplanned for x=1,3,6,6: --shape x=... tells other lengths\n" in succeeded("info", model)
+    for shape in ("x=2,3,6,6", "2,3,6,6"):
+        assert "planned for" not in succeeded("info", model, "--shape", shape)
+    assert "planned for" not in succeeded("info", KEYWORDS)
+
+
 def test_info_tells_why_a_node_has_no_kernel(tmp_path: Path) -> None:
     told = succeeded("info", partly_quantized(tmp_path), "--shape", "x=2,3,6,6")
     reason = "no kernel for this operator"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,15 +39,18 @@ def command(
     try:
         session = opened_session(model, isa, threads)
         chosen = chosen_values(session, values)
-        partitions = session.partitions(fixed_shapes(session.get_inputs(), shapes), chosen)
+        planned = fixed_shapes(session.get_inputs(), shapes)
+        partitions = session.partitions(planned, chosen)
         inputs, outputs, device = session.get_inputs(), session.get_outputs(), session.device
     except dmlcpu.MissingRuntimeError as error:
         inputs, outputs, partitions = _planned(model, error)
+        planned = {}
         device = chosen_device(isa, threads)
         typer.echo(f"dmlcpu: {one_line(error)}", err=True)
     typer.echo(f"isa {device.isa}, {device.num_threads} threads\n")
     _print_values("input", inputs)
     _print_values("output", outputs)
+    _print_assumed(inputs, planned, shapes or ())
     _print_partitions(partitions)
     for index, partition in enumerate(partitions):
         if partition.steps:
@@ -70,6 +73,16 @@ def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeA
 def _print_values(kind: str, values: Sequence[NodeArg]) -> None:
     columns = [Column(kind, words=True), Column("shape", words=True), Column("type", words=True)]
     print_table(columns, [(value.name, shape_text(value.shape), value.type) for value in values])
+
+
+def _print_assumed(inputs: Sequence[NodeArg], planned: Mapping[str, Sequence[int]], given: Sequence[str]) -> None:
+    """Tell which lengths are taken for those that the model leaves free: with others it may run otherwise."""
+    told = {name for name in planned if any(option.startswith(f"{name}=") for option in given)}
+    free = [value.name for value in inputs if not all(isinstance(length, int) for length in value.shape)]
+    assumed = [name for name in free if name in planned and name not in told and not (given and len(inputs) == 1)]
+    if assumed:
+        shapes = " and ".join(f"{name}={','.join(map(str, planned[name]))}" for name in assumed)
+        typer.echo(f"planned for {shapes}: --shape {assumed[0]}=... tells other lengths\n")
 
 
 def _print_partitions(partitions: Sequence[Partition]) -> None:
