@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -271,3 +272,30 @@ def test_threads_that_initialize_a_graph() -> None:
             graph = bound(tables())
             assert sum(threads.map(attempt, [graph] * 4)) == 1
             np.testing.assert_array_equal(result(graph), TIMES[PLUS[X]])
+
+
+def resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_that_is_much_too_large_is_freed() -> None:
+    """That of one large graph, when small ones have run for a while; the large one takes it anew."""
+    large_size, small_size = 100 << 20, 1000
+    first, shared = tables(), _core.new_shared_memory()
+
+    def not_called(*_: Any) -> Any:
+        raise AssertionError
+
+    large, small = (
+        initialized(_core.bind_graph(first.changed([size], {}, {}), "scalar", 1, not_called, tuple, shared), PLUS)
+        for size in (large_size, small_size)
+    )
+    x, few = np.resize(ENTRIES, large_size), np.resize(ENTRIES, small_size)
+    for _ in range(2):
+        assert large.run_packed({"x": x})[0][255] == TIMES[PLUS[255]]  # type: ignore[index]
+        before = resident_bytes()
+        for _ in range(140):
+            np.testing.assert_array_equal(result(small, few), TIMES[PLUS[few]])
+        assert before - resident_bytes() > large_size // 2

@@ -10,7 +10,8 @@ namespace dmlcpu {
 AlignedBuffer BlockPool::take(std::size_t bytes) {
   if (bytes == 0) return {};
   AlignedBuffer found, too_small;
-  if (of_list_.hold()) {
+  if (lock_.hold()) {
+    count(bytes);
     const auto fits =
         std::find_if(free_.rbegin(), free_.rend(), [&](const AlignedBuffer& block) { return block.size() >= bytes; });
     if (fits != free_.rend()) {
@@ -20,7 +21,7 @@ AlignedBuffer BlockPool::take(std::size_t bytes) {
       too_small = std::move(free_.back());
       free_.pop_back();
     }
-    of_list_.release();
+    lock_.release();
   }
   if (found.size() != 0) return found;
   constexpr std::size_t kSlack = 4;  // of a growing graph the next one needs little more
@@ -30,12 +31,21 @@ AlignedBuffer BlockPool::take(std::size_t bytes) {
 }
 
 void BlockPool::give_back(AlignedBuffer block) noexcept {
-  if (block.size() == 0 || !of_list_.hold()) return;
+  if (block.size() == 0 || !lock_.hold()) return;
   try {
-    free_.push_back(std::move(block));
+    if (is_needed(block.size())) free_.push_back(std::move(block));
   } catch (const std::bad_alloc&) {  // then it is freed
   }
-  of_list_.release();
+  lock_.release();
+}
+
+void BlockPool::count(std::size_t bytes) noexcept {
+  if (counted_ == kWindow) {
+    largest_before_ = std::exchange(largest_, 0);
+    counted_ = 0;
+  }
+  ++counted_;
+  largest_ = std::max(largest_, bytes);
 }
 
 }  // namespace dmlcpu

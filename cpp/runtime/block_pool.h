@@ -2,6 +2,7 @@
 // model for texts of other lengths, take the same block: it is in the caches, and its pages are there.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -11,7 +12,8 @@
 namespace dmlcpu {
 
 // As many blocks are kept as there were dispatches at once, each as large as the largest that it was needed for, and a
-// quarter more at most.
+// quarter more at most. One more than twice as large as any of some hundred later dispatches needs is freed, such as a
+// long prompt's amid tokens.
 // Who does not get the list of free ones allocates a block, and frees it again.
 class BlockPool {
  public:
@@ -21,8 +23,15 @@ class BlockPool {
   void give_back(AlignedBuffer block) noexcept;
 
  private:
-  BriefLock of_list_;
+  static constexpr int kWindow = 64;  // dispatches
+
+  void count(std::size_t bytes) noexcept;
+  bool is_needed(std::size_t size) const noexcept { return size / 2 <= std::max(largest_, largest_before_); }
+
+  BriefLock lock_;  // of all that follows
   std::vector<AlignedBuffer> free_;
+  std::size_t largest_ = 0, largest_before_ = 0;  // taken in this window, and in the one before
+  int counted_ = 0;                               // in this window
 };
 
 // A block for the time of a dispatch.
