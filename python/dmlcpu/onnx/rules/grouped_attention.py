@@ -6,6 +6,7 @@ precede the new ones in the present (``cpp/operators/movement/append_to_past.cpp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +23,7 @@ from dmlcpu.onnx.rules.operands import compared, computed, integers, on_floats, 
 from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
-__all__ = ["RULES", "grouped_means", "hidden_at_first"]
+__all__ = ["RULES", "grouped_means", "hidden_in_order"]
 
 # Of the functions of two numbers, and of one.
 _ADD: Final = 0
@@ -137,28 +138,29 @@ def _counted(lowering: Lowering, lengths: Value, tokens: int) -> Tensor:
     counts = computed(lowering, lengths)
     if counts.dtype != np.int32 or len(counts.shape) > 2:
         raise NotNative(f"lengths of type {counts.dtype}")
-    counts = lowering.reshaped(counts, (_product(counts.shape),))
+    counts = lowering.reshaped(counts, (math.prod(counts.shape),))
     if tokens == 1:
         return counts
     return on_integers(lowering, _SUBTRACT, counts, constant_by(_one_less, tokens))
-
-
-def _product(shape: Sequence[int]) -> int:
-    count = 1
-    for length in shape:
-        count = count * length
-    return count
 
 
 def _one_less(tokens: int) -> Array:
     return np.array([tokens - 1], np.int32)
 
 
-def hidden_at_first(tokens: int, rows: int, window: int = 0, before: int = 0) -> Array:
-    """Return what hides from each token, the first of which has others before it, rows behind it and before its window.
+def hidden_in_order(lowering: Lowering, tokens: int, rows: int, window: int, before: int) -> Constant:
+    """Return what hides from each token the rows behind it, and those before its window: {1, 1, tokens, rows}.
 
-    Its shape is {1, 1, tokens, rows}.
+    Args:
+        lowering: Not needed.
+        tokens, rows: How many of each there are.
+        window: As of a ``_Shape``.
+        before: How many rows precede that of the first token.
     """
+    return constant_by(_hidden_in_order, tokens, rows, window, before)
+
+
+def _hidden_in_order(tokens: int, rows: int, window: int, before: int) -> Array:
     places = np.arange(rows) - (before + np.arange(tokens)[:, None])
     hidden = (places > 0) | ((window > 0) & (places <= -window))
     addend: Array = np.where(hidden, _LOWEST, np.float32(0)).astype(np.float32)
@@ -253,7 +255,7 @@ def _attended(
     if counts is not None:
         hidden = lowering.once([counts], _hidden, shape.tokens, shape.present, shape.window)
     elif shape.present != 1:
-        hidden = constant_by(hidden_at_first, shape.tokens, shape.present, shape.window)
+        hidden = lowering.once([], hidden_in_order, shape.tokens, shape.present, shape.window, 0)
     taken = grouped_means(lowering, queries, pair, hidden, float(node.attributes.get("softcap", 0.0)))
     rows = (shape.batch, shape.tokens, shape.heads * shape.size)
     return reshaped(lowering, transposed(lowering, taken, (0, 2, 1, 3)), rows)

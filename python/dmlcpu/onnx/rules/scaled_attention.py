@@ -10,12 +10,12 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.attention import attention_scale
-from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_at_first
+from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.matrix_multiply import times
 from dmlcpu.onnx.rules.movement import join, reshaped, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import computed, on_floats, present, written
-from dmlcpu.onnx.values import Value, constant_by, element_type
+from dmlcpu.onnx.values import Value, element_type
 
 __all__ = ["RULES"]
 
@@ -62,7 +62,7 @@ def _after(lowering: Lowering, past: Value | None, heads: Value) -> Value:
     return join(lowering, [computed(lowering, past), computed(lowering, heads)], 2)
 
 
-def _masked(lowering: Lowering, mask: Value, shape: Sequence[int]) -> Value:
+def _masked(lowering: Lowering, mask: Value, *shape: int) -> Value:
     """Return what a mask adds to scores of a shape.
 
     Raises:
@@ -70,7 +70,7 @@ def _masked(lowering: Lowering, mask: Value, shape: Sequence[int]) -> Value:
     """
     aligned = (1,) * (len(shape) - len(mask.shape)) + mask.shape
     if len(aligned) > len(shape) or any(own not in (1, whole) for own, whole in zip(aligned, shape, strict=True)):
-        raise NotNative(f"a mask of shape {mask.shape} for scores of shape {tuple(shape)}")
+        raise NotNative(f"a mask of shape {mask.shape} for scores of shape {shape}")
     values = reshaped(lowering, mask, aligned)
     dtype = element_type(mask)
     if dtype == FLOAT32:
@@ -97,10 +97,10 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     (batch, heads, tokens, size), (_, groups, rows, _) = queries.shape, pair[0].shape
     if pair[0].shape != (batch, groups, rows, size) or pair[1].shape[:3] != (batch, groups, rows) or heads % groups:
         raise NotNative(f"queries, keys and values of shapes {[part.shape for part in (queries, *pair)]}")
-    hidden = None if mask is None else _masked(lowering, mask, (batch, heads, tokens, rows))
+    hidden = None if mask is None else lowering.once([mask], _masked, batch, heads, tokens, rows)
     if attributes.get("is_causal", 0):
         before = 0 if past_key is None else past_key.shape[2]
-        later: Value = constant_by(hidden_at_first, tokens, rows, 0, before)
+        later: Value = lowering.once([], hidden_in_order, tokens, rows, 0, before)
         hidden = later if hidden is None else on_floats(lowering, _ADD, hidden, later)
     cap = float(attributes.get("softcap", 0.0))
     if cap != 0 and hidden is not None:
