@@ -165,6 +165,20 @@ def test_lengths_that_are_none() -> None:
             session.run(None, {"x": x, "lengths": np.array([length], np.int32)})
 
 
+@pytest.mark.parametrize("shape", [(0, 1, 64), (1, 0, 64)])
+def test_queries_without_elements(shape: tuple[int, ...]) -> None:
+    """By those onnxruntime would end the process."""
+    model = Case(1, 1, 3, 4, groups=4).build(free=True)
+    feeds = {
+        **Case(1, 1, 3, 4, groups=4).feeds(),
+        **dict.fromkeys(("query", "key", "value"), np.zeros(shape, np.float32)),
+    }
+    for name in ("past_key", "past_value", "mask"):
+        feeds[name] = feeds[name][: shape[0]]
+    with pytest.raises((dmlcpu.InvalidModelError, dmlcpu.BindingError), match="queries"):
+        dmlcpu.InferenceSession(model).run(None, feeds)
+
+
 REFUSED: Final = {
     "a window of nothing": {"local_window_size": 0},
     "a sink": {"smooth_softmax": 1},
@@ -272,3 +286,33 @@ def test_rotations(
         attributes["num_heads"] = 3
     builder.output(builder.node("RotaryEmbedding", inputs, **attributes), "float32")
     assert_like_onnxruntime(builder.build(), feeds)
+
+
+def rotation(shape: tuple[int, ...], pairs: int, positions: Any, domain: str = "", **attributes: int) -> bytes:
+    builder = Builder(23)
+    x, tables = builder.input("float32", shape), [np.ones((LONGEST, pairs), np.float32)] * 2
+    inputs = [x, np.asarray(positions), *tables] if domain else [x, *tables, np.asarray(positions)]
+    builder.output(builder.node(f"{domain}RotaryEmbedding", inputs, **attributes), "float32")
+    return builder.build()
+
+
+WRONG_ROTATIONS: Final = {
+    "positions below 0": rotation((1, 2, 3, SIZE), SIZE // 2, [[-1, 0, 1]]),
+    "a first position below 0": rotation((1, 2, 3, SIZE), SIZE // 2, [-1], "com.microsoft."),
+    "positions of one image": rotation((2, 2, 3, SIZE), SIZE // 2, [[0, 1, 2]]),
+    "narrow tables": rotation((1, 2, 3, SIZE), SIZE // 4, [[0, 1, 2]]),
+    "narrow tables of columns": rotation((1, 3, 2 * SIZE), SIZE // 4, [[0, 1, 2]], num_heads=2),
+    "no number of heads": rotation((1, 3, 2 * SIZE), SIZE // 2, [[0, 1, 2]]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_ROTATIONS)
+def test_wrong_rotations(name: str) -> None:
+    """onnxruntime says what is wrong with them."""
+
+    def run() -> None:
+        session = dmlcpu.InferenceSession(WRONG_ROTATIONS[name])
+        session.run(None, {value.name: np.ones(value.shape, np.float32) for value in session.get_inputs()})
+
+    with pytest.raises(dmlcpu.InvalidModelError, match="RotaryEmbedding"):
+        run()

@@ -26,6 +26,15 @@ def addends(random: np.random.Generator, queries: int, keys: int) -> Any:
     return random.normal(size=(1, 1, queries, keys)).astype(np.float32)
 
 
+def padded_before(random: np.random.Generator, queries: int, keys: int) -> Any:
+    """Of rows that begin with padding: in order the first queries attend to nothing."""
+    return np.broadcast_to(np.arange(keys) >= 2, (queries, keys)).copy()
+
+
+def infinite(random: np.random.Generator, queries: int, keys: int) -> Any:
+    return np.where(padded_before(random, queries, keys), np.float32(0.5), np.float32(-np.inf))
+
+
 def of_images(random: np.random.Generator, queries: int, keys: int) -> Any:
     return random.normal(size=(2, 1, queries, keys)).astype(np.float32)
 
@@ -86,6 +95,8 @@ CASES: Final = {
     "in order, more keys": Case(keys=8, attributes=(("is_causal", 1),)),
     "in order after a past": Case(queries=2, keys=2, past=3, attributes=(("is_causal", 1),)),
     "in order with addends": Case(mask=addends, attributes=(("is_causal", 1),)),
+    "in order after padding": Case(mask=padded_before, attributes=(("is_causal", 1),)),
+    "in order after infinite addends": Case(mask=infinite, attributes=(("is_causal", 1),)),
     "next token": Case(queries=1, keys=1, past=4, groups=2),
     "next token with conditions": Case(queries=1, keys=1, past=4, mask=conditions),
     "scale": Case(attributes=(("scale", 0.3),)),
@@ -104,3 +115,31 @@ def test_capped_scores_with_a_mask_go_to_onnxruntime(random_numbers: np.random.G
     session = dmlcpu.InferenceSession(model)
     assert [partition.provider for partition in session.partitions()] == ["onnxruntime"]
     assert np.isfinite(session.run(None, feeds)[0]).all()
+
+
+def test_no_number_is_none_behind_a_mask(random_numbers: np.random.Generator) -> None:
+    """What is 0 is what all keys are hidden from, not what is no number."""
+    model, feeds = Case(mask=addends).model(random_numbers)
+    feeds["query"][0, 1, 2, 3] = np.nan
+    [result] = dmlcpu.InferenceSession(model).run(None, feeds)
+    assert np.isnan(result[0, 1, 2]).all()
+    assert np.isnan(result).sum() == result.shape[-1]
+
+
+@pytest.mark.parametrize("attributes", [(("scale", 0.0),), (("scale", -1.0),)])
+def test_scales_that_are_none(random_numbers: np.random.Generator, attributes: Any) -> None:
+    """Other runtimes say what they are, or what is wrong with them."""
+    model, _ = Case(attributes=attributes).model(random_numbers)
+    assert "dmlcpu" not in {partition.provider for partition in dmlcpu.InferenceSession(model).partitions()}
+
+
+def test_masks_of_fewer_keys_are_not_repeated(random_numbers: np.random.Generator) -> None:
+    model, feeds = Case(mask=lambda random, queries, keys: np.zeros((queries, 1), np.float32)).model(random_numbers)
+    with pytest.raises(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(model).run(None, feeds)
+
+
+def test_no_new_keys(random_numbers: np.random.Generator) -> None:
+    model, feeds = Case(queries=2, keys=0, past=3).model(random_numbers)
+    with pytest.raises(dmlcpu.InvalidModelError, match="Attention"):
+        dmlcpu.InferenceSession(model).run(None, feeds)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
 
@@ -335,6 +335,15 @@ LONG: Final = {
     "products": lambda builder, value: builder.node("Mul", [value, np.float32(1.001)]),
     "quotients": lambda builder, value: builder.node("Relu", [builder.node("Div", [value, np.float32(1.01)])]),
     "means": lambda builder, value: builder.node("Add", [builder.node("ReduceMean", [value], axes=[1]), value]),
+    "normalized codes": lambda builder, value: builder.node(
+        "BatchNormalization",
+        [
+            value if builder.nodes else builder.dequantized(builder.quantized(value, 0.05, POINT), 0.05, POINT),
+            *(np.linspace(0.99, 1.01, 4, dtype=np.float32),) * 2,
+            np.zeros(4, np.float32),
+            np.ones(4, np.float32),
+        ],
+    ),
     "moved": lambda builder, value: builder.node("Transpose", [builder.node("Mul", [value, np.float32(0.99)])]),
 }
 

@@ -26,6 +26,8 @@ __all__ = ["ExecutablePlan", "foreign_runner"]
 _COPIES_OF_OTHERS = 5
 # What a step is compiled to, about: 650 to 900 bytes in decoders' graphs.
 _BYTES_OF_A_STEP = 800
+# Operators by which onnxruntime ends the process where there are no queries: it divides by their number.
+_DIVIDING = frozenset({"GroupQueryAttention"})
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
 
@@ -70,10 +72,19 @@ class _ForeignRunner:
     def __init__(self, part: ForeignPart, num_threads: int) -> None:
         self._part, self._num_threads = part, num_threads
         self._nodes = "; ".join(str(node) for node in part.nodes)
+        self._queries = {node.inputs[0] for node in part.nodes if node.operator in _DIVIDING and node.inputs}
         self._open()
         own = [value.name for value in part.model.graph.input]
         self._names = tuple(zip(own, part.inputs, strict=True))
         self._outputs = list(part.outputs)
+
+    def _check_queries(self, feeds: Mapping[str, Array]) -> None:
+        """Raise InvalidModelError where an operator that divides by the number of its queries has none."""
+        shapes = {tensor.name: tuple(tensor.dims) for tensor in self._part.model.graph.initializer}
+        shapes |= {name: feed.shape for name, feed in feeds.items()}
+        for name, shape in shapes.items():
+            if shape[:1] == (0,) or (name in self._queries and 0 in shape):
+                raise InvalidModelError(f"nodes {self._nodes}: got {name} of shape {shape}, expected some queries")
 
     def _open(self) -> None:
         """Open the other runtime's session, for this process."""
@@ -86,6 +97,8 @@ class _ForeignRunner:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))
             self._open()
         feeds = {own: values[name] for own, name in self._names}
+        if self._queries:
+            self._check_queries(feeds)
         try:
             with np.errstate(all="ignore"):
                 results = self._session.run(self._outputs, feeds)

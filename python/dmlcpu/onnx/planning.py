@@ -38,8 +38,9 @@ __all__ = ["MALFORMED", "lowered_whole", "make_plan"]
 _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-# So many values wait for each other at most; the longest functions that are written as nodes have ten.
-_DEEPEST: Final = 24
+# So many values wait for each other at most: more than the 48 layers of a dense block, each joined to those before it,
+# and few enough for the calls from one to the next.
+_DEEPEST: Final = 64
 # Beside a length of 0 others have numpy arrays up to here, where bytes are still counted.
 _LARGEST_OF_NOTHING: Final = 1 << 48
 # Operators whose results are not the same each time.

@@ -340,7 +340,10 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
 
     @property
     def depth(self) -> int:
-        """How many such values, this one included, wait for each other: computing it calls from one to the next."""
+        """How many such values, this one included, wait for each other: computing it calls from one to the next.
+
+        Values count that are attributes, or in tuples and lists that are.
+        """
         if self._depth is None:
             held = (each if isinstance(each, tuple | list) else (each,) for each in vars(self).values())
             waiting = (value.depth for value in chain.from_iterable(held) if isinstance(value, Deferred))

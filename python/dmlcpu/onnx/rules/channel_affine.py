@@ -45,6 +45,7 @@ class ChannelAffine(Deferred):
         axis: int,
         line: ChannelNumbers,
         floats: Callable[[], Tensor],
+        before: Value,
     ) -> None:
         """Keep what it is a function of.
 
@@ -54,8 +55,9 @@ class ChannelAffine(Deferred):
             axis: Of the channels.
             line: Returns slopes and intercepts.
             floats: Computes it in floating point.
+            before: What that is computed of.
         """
-        self._lowering, self._floats = lowering, floats
+        self._lowering, self._floats, self.before = lowering, floats, before
         self.codes, self.axis, self.line = codes, axis, line
         self.shape = codes.shape
 
@@ -97,8 +99,8 @@ class ChannelAffine(Deferred):
 class ScaledConvolution(Deferred):
     """A convolution's result times a factor plus an addend for each channel; in codes, another convolution's."""
 
-    def __init__(self, source: QuantizedConvolution, floats: Callable[[], Tensor]) -> None:
-        self.source, self._floats = source, floats
+    def __init__(self, source: QuantizedConvolution, floats: Callable[[], Tensor], before: Value) -> None:
+        self.source, self._floats, self.before = source, floats, before
         self.shape = source.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
@@ -146,15 +148,15 @@ def channel_affine(
     source = value.source if isinstance(value, ScaledConvolution) else value
     if isinstance(source, QuantizedConvolution) and axis == 1:
         scaled = source.scaled(*numbers())
-        return None if scaled is None else ScaledConvolution(scaled, floats)
+        return None if scaled is None else ScaledConvolution(scaled, floats, value)
     if isinstance(value, ChannelAffine) and value.axis == axis:
-        return ChannelAffine(lowering, value.codes, axis, _followed(value.line, numbers), floats)
+        return ChannelAffine(lowering, value.codes, axis, _followed(value.line, numbers), floats, value)
     line = _line(value)
     if line is None:
         return None
     codes, slope, intercept = line
     of_all = np.float64(slope), np.float64(intercept)
-    return ChannelAffine(lowering, codes, axis, _followed(lambda: of_all, numbers), floats)
+    return ChannelAffine(lowering, codes, axis, _followed(lambda: of_all, numbers), floats, value)
 
 
 def _followed(line: Callable[[], tuple[Any, Any]], numbers: ChannelNumbers) -> ChannelNumbers:

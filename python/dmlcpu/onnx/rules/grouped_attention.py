@@ -1,7 +1,8 @@
 """GroupQueryAttention: attention of tokens to those before them, several heads of queries to one of keys and values.
 
 Keys and values of earlier tokens come in a past, of which a number of rows counts that only a run tells: so many
-precede the new ones in the present (``cpp/operators/movement/append_to_past.cpp``).
+precede the new ones in the present (``cpp/operators/movement/append_to_past.cpp``). Of the first tokens it is not read:
+each attends to those before it, of which those that fill up a row come last.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.attention import attention_scale
 from dmlcpu.onnx.rules.matrix_multiply import Product, float_product, times
 from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import compared, computed, integers, on_floats, on_integers, present, written
+from dmlcpu.onnx.rules.operands import broadcast, compared, computed, integers, on_floats, on_integers, present, written
 from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
@@ -30,7 +32,8 @@ _ADD: Final = 0
 _SUBTRACT: Final = 1
 _TANH: Final = 2
 
-_LOWEST: Final = np.finfo(np.float32).min
+# Adds nothing to what a softmax takes shares of.
+_HIDDEN: Final = np.float32(-np.inf)
 # Places within it are INT32.
 _LARGEST_WINDOW: Final = 1 << 30
 
@@ -117,6 +120,9 @@ def _shape(node: Node, inputs: Sequence[Value | None], parts: Sequence[Value]) -
     batch, tokens, columns = parts[0].shape
     size = columns // heads
     [total] = integers(present(inputs[6]), "the number of tokens")
+    lengths = present(inputs[5])
+    if element_type(lengths) != np.int32 or math.prod(lengths.shape) != batch:
+        raise NotNative(f"lengths of type {element_type(lengths)} and shape {lengths.shape} for {batch} images")
     pair = [value for value in inputs[3:5] if value is not None]
     past = pair[0].shape[2] if len(pair) == 2 and len(pair[0].shape) == 4 else 0
     if any(value.shape != (batch, groups, past, size) or element_type(value) != FLOAT32 for value in pair):
@@ -135,10 +141,7 @@ def _shape(node: Node, inputs: Sequence[Value | None], parts: Sequence[Value]) -
 
 def _counted(lowering: Lowering, lengths: Value, tokens: int) -> Tensor:
     """Return how many tokens precede the new ones of each image, {N}, of the places of the last ones."""
-    counts = computed(lowering, lengths)
-    if counts.dtype != np.int32 or len(counts.shape) > 2:
-        raise NotNative(f"lengths of type {counts.dtype}")
-    counts = lowering.reshaped(counts, (math.prod(counts.shape),))
+    counts = lowering.reshaped(computed(lowering, lengths), (math.prod(lengths.shape),))
     if tokens == 1:
         return counts
     return on_integers(lowering, _SUBTRACT, counts, constant_by(_one_less, tokens))
@@ -163,7 +166,7 @@ def hidden_in_order(lowering: Lowering, tokens: int, rows: int, window: int, bef
 def _hidden_in_order(tokens: int, rows: int, window: int, before: int) -> Array:
     places = np.arange(rows) - (before + np.arange(tokens)[:, None])
     hidden = (places > 0) | ((window > 0) & (places <= -window))
-    addend: Array = np.where(hidden, _LOWEST, np.float32(0)).astype(np.float32)
+    addend: Array = np.where(hidden, _HIDDEN, np.float32(0)).astype(np.float32)
     return addend[None, None]
 
 
@@ -177,7 +180,7 @@ def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: 
     if window > 0:
         before = on_integers(lowering, _SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
         hidden = compared(lowering, "Or", hidden, compared(lowering, "LessOrEqual", places, before))
-    choices = [broadcast_to(np.asarray(number), hidden.shape) for number in (_LOWEST, np.float32(0))]
+    choices = [broadcast_to(np.asarray(number), hidden.shape) for number in (_HIDDEN, np.float32(0))]
     return lowering.emit("ELEMENT_WISE_IF", [hidden, *choices], FLOAT32, hidden.shape)
 
 
@@ -204,6 +207,8 @@ def _in_heads(lowering: Lowering, rows: Value, shape: _Shape) -> Value:
 def group_query_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """GroupQueryAttention."""
     inputs = (*inputs, *(None,) * (9 - len(inputs)))
+    if 0 in present(inputs[0]).shape:  # onnxruntime divides by their number
+        raise InvalidModelError(f"node {node}: got queries of shape {present(inputs[0]).shape}, expected some")
     _refuse(node, inputs)
     parts = _parts(lowering, node, inputs)
     shape = _shape(node, inputs, parts)
@@ -267,7 +272,7 @@ def grouped_means(
     pair: Sequence[Value],
     hidden: Value | None,
     cap: float = 0,
-    hides_all: bool = False,
+    blank: Value | None = None,
 ) -> Tensor:
     """Return for each query the mean of values by the softmax of its scores: {N, heads, queries, elements of values}.
 
@@ -277,7 +282,7 @@ def grouped_means(
         pair: Keys, {N, groups, keys, elements}, and values; as many heads follow each other as share those of a group.
         hidden: What is added to the scores, {N, heads, queries, keys} or broadcast to that.
         cap: What scores are brought to within before, by the hyperbolic tangent; 0 for no such thing.
-        hides_all: Whether all keys may be hidden from a query, by minus infinity: its mean is 0 then.
+        blank: From which queries all keys are hidden, by minus infinity: their means are 0. Broadcast to the means.
     """
     keys, values = pair
     batch, heads, tokens, size = queries.shape
@@ -289,12 +294,13 @@ def grouped_means(
     if hidden is not None:
         scores = on_floats(lowering, _ADD, scores, hidden)
     shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
-    if hides_all:
-        are_none = compared(lowering, "Different", shares, shares)
-        zeros = broadcast_to(np.zeros((), np.float32), shares.shape)
-        shares = lowering.emit("ELEMENT_WISE_IF", [are_none, zeros, shares], FLOAT32, shares.shape)
     taken = float_product(lowering, lowering.reshaped(shares, (batch, groups, together, rows)), values)
-    return lowering.reshaped(taken, (batch, heads, tokens, values.shape[3]))
+    means = lowering.reshaped(taken, (batch, heads, tokens, values.shape[3]))
+    if blank is None:
+        return means
+    zeros = broadcast_to(np.zeros((), np.float32), means.shape)
+    conditions = broadcast(lowering, lowering.elements(blank), means.shape)
+    return lowering.emit("ELEMENT_WISE_IF", [conditions, zeros, means], FLOAT32, means.shape)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

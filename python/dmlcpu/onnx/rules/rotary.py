@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, on_floats, on_integers, present
-from dmlcpu.onnx.values import Array, Tensor, Value, constant_by, element_type
+from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES", "Turns", "positions_from"]
 
@@ -144,9 +144,30 @@ def _check(node: Node, x: Value, columns: int) -> None:
     Raises:
         NotNative: The elements are no FLOAT32, or not as many turn as the tables tell.
     """
-    turning = int(node.attributes.get("rotary_embedding_dim", 0))
+    turning, heads = (int(node.attributes.get(name, 0)) for name in ("rotary_embedding_dim", "num_heads"))
     if element_type(x) != FLOAT32 or turning not in (0, 2 * columns) or node.attributes.get("is_packed_batching", 0):
         raise NotNative(f"elements of type {element_type(x)}, of which {turning} turn by {columns} angles")
+    if len(x.shape) == 4 and (heads not in (0, x.shape[1]) or (turning == 0 and x.shape[3] != 2 * columns)):
+        raise NotNative(f"an input of shape {x.shape}, of {heads} heads and {columns} angles")
+    if len(x.shape) == 3 and heads and turning == 0 and x.shape[2] != 2 * columns * heads:
+        raise NotNative(f"{x.shape[2]} columns of {heads} heads and {columns} angles")
+
+
+def _check_positions(positions: Value, x: Value) -> None:
+    """Check that there is a position for each token, none below 0 if they are known.
+
+    Raises:
+        NotNative: There is not.
+    """
+    tokens = (x.shape[0], x.shape[2] if len(x.shape) == 4 else x.shape[1])
+    if positions.shape != tokens:
+        raise NotNative(f"positions of shape {positions.shape} for {tokens} tokens")
+    _check_sign(positions)
+
+
+def _check_sign(positions: Value) -> None:
+    if type(positions) is Constant and (positions.array < 0).any():
+        raise NotNative("a position below 0")
 
 
 def rotary_embedding(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -154,9 +175,12 @@ def rotary_embedding(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     x, cosines, sines, positions = (*map(present, inputs[:3]), (*inputs, None)[3])
     is_interleaved, pairs = bool(node.attributes.get("interleaved", 0)), cosines.shape[-1]
     _check(node, x, pairs)
+    if len(x.shape) == 3 and not node.attributes.get("num_heads", 0):
+        raise NotNative("columns of no number of heads")
     if positions is None:
         turns = Turns.of(lowering, cosines, sines, is_interleaved)
     else:
+        _check_positions(positions, x)
         turns = Turns.at(lowering, (cosines, sines), positions, is_interleaved)
     return _turned(lowering, node, x, turns, pairs)
 
@@ -172,7 +196,10 @@ def rotary_embedding_of_tables(lowering: Lowering, node: Node, inputs: Sequence[
         tokens = x.shape[2] if len(x.shape) == 4 else x.shape[1]
         if element_type(positions) not in INTEGER_TYPES:
             raise NotNative(f"positions of type {element_type(positions)}")
+        _check_sign(positions)
         positions = positions_from(lowering, reshaped(lowering, positions, (1, 1)), tokens)
+    else:
+        _check_positions(positions, x)
     turns = Turns.at(lowering, (cosines, sines), positions, bool(node.attributes.get("interleaved", 0)))
     return _turned(lowering, node, x, turns, pairs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,12 +11,14 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.attention import attention_scale
+from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.matrix_multiply import times
 from dmlcpu.onnx.rules.movement import join, reshaped, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import computed, on_floats, present, written
-from dmlcpu.onnx.values import Value, element_type
+from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
+from dmlcpu.onnx.rules.pooling import maximum
+from dmlcpu.onnx.values import Constant, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
@@ -66,10 +69,11 @@ def _masked(lowering: Lowering, mask: Value, *shape: int) -> Value:
     """Return what a mask adds to scores of a shape.
 
     Raises:
-        NotNative: It is of another type, or cannot be broadcast to the scores.
+        NotNative: It is of another type, or has no number for each key.
     """
     aligned = (1,) * (len(shape) - len(mask.shape)) + mask.shape
-    if len(aligned) > len(shape) or any(own not in (1, whole) for own, whole in zip(aligned, shape, strict=True)):
+    fits = len(aligned) == len(shape) and all(own in (1, whole) for own, whole in zip(aligned, shape, strict=True))
+    if not fits or aligned[-1] != shape[-1]:  # of fewer keys later versions hide the others
         raise NotNative(f"a mask of shape {mask.shape} for scores of shape {shape}")
     values = reshaped(lowering, mask, aligned)
     dtype = element_type(mask)
@@ -81,6 +85,20 @@ def _masked(lowering: Lowering, mask: Value, *shape: int) -> Value:
     return lowering.emit("ELEMENT_WISE_IF", [computed(lowering, values), *choices], FLOAT32, aligned)
 
 
+def _sum(lowering: Lowering, a: Value, b: Value) -> Tensor:
+    return on_floats(lowering, _ADD, a, b)
+
+
+def _all_hidden(lowering: Lowering, hidden: Value) -> Value:
+    """Return from which queries all keys are hidden, of what is added to the scores: one condition a row."""
+    rows = hidden.shape[:-1]
+    image = reshaped(lowering, computed(lowering, hidden), (1, math.prod(rows), 1, hidden.shape[-1]))
+    window = Window((1, hidden.shape[-1]), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
+    largest = computed(lowering, maximum(lowering, image, window))
+    blank = compared(lowering, "Equal", largest, Constant(np.full((), -np.inf, np.float32)))
+    return reshaped(lowering, blank, (*rows, 1))
+
+
 def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Attention."""
     query, key, value, mask, past_key, past_value, *more = (*inputs, *(None,) * 6)
@@ -89,6 +107,10 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
         raise NotNative(", ".join(sorted(unknown)))
     if any(given is not None for given in more) or any(node.outputs[3:]) or attributes.get("softmax_precision", 1) != 1:
         raise NotNative("lengths of keys, scores that are returned, or a softmax of another type")
+    if attributes.get("scale", 1.0) <= 0:
+        raise NotNative(f"a scale of {attributes['scale']}")
+    if any(0 in present(part).shape for part in (query, key, value)):
+        raise NotNative("queries, keys or values without elements")
     queries = _in_heads(lowering, node, present(query), "q_num_heads")
     pair = [
         _after(lowering, past, _in_heads(lowering, node, present(given), "kv_num_heads"))
@@ -101,12 +123,13 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     if attributes.get("is_causal", 0):
         before = 0 if past_key is None else past_key.shape[2]
         later: Value = lowering.once([], hidden_in_order, tokens, rows, 0, before)
-        hidden = later if hidden is None else on_floats(lowering, _ADD, hidden, later)
+        hidden = later if hidden is None else lowering.once([hidden, later], _sum)
     cap = float(attributes.get("softcap", 0.0))
     if cap != 0 and hidden is not None:
         raise NotNative("a cap of masked scores")
     scaled = times(lowering, queries, attention_scale(node, size))
-    means: Value = grouped_means(lowering, scaled, pair, hidden, cap, hides_all=mask is not None)
+    blank = None if mask is None else lowering.once([present(hidden)], _all_hidden)
+    means: Value = grouped_means(lowering, scaled, pair, hidden, cap, blank)
     if len(present(query).shape) == 3:
         columns = heads * means.shape[3]
         means = reshaped(lowering, transposed(lowering, means, (0, 2, 1, 3)), (batch, tokens, columns))
