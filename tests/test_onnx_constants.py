@@ -241,3 +241,12 @@ def test_the_same_function_of_other_attributes(random_numbers: np.random.Generat
     results = dmlcpu.InferenceSession(builder.build()).run(None, {"x": codes})
     for result, (alpha, beta) in zip(results, expected, strict=True):
         np.testing.assert_allclose(result, np.clip(floats * alpha + beta, 0, 1), rtol=0, atol=1e-6)
+
+
+def test_a_product_of_constants_without_axes() -> None:
+    """It is none, of which onnxruntime says so."""
+    builder = Builder()
+    product = builder.node("MatMul", [np.float32(2), np.float32(3)])
+    builder.output(builder.node("Add", [builder.input("float32", (2,)), product]), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match="MatMul"):
+        dmlcpu.InferenceSession(builder.build())

@@ -183,7 +183,9 @@ def _task(node: Node, *arrays: Array) -> _Task:
     if node.operator in _GROWING and None in sizes:
         raise NotFolded("there is no telling the size of its result")
     if node.operator == "MatMul":
-        factor = max(array.shape[-1] for array in arrays if array.ndim)
+        if not all(array.ndim for array in arrays):
+            raise NotNative("a product of what has no axes")
+        factor = max(array.shape[-1] for array in arrays)
     size = sum(size or 0 for size in sizes)
     if size > _LARGEST:
         raise NotFolded("its result is too large to be computed beforehand")
