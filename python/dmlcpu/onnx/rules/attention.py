@@ -16,14 +16,14 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import plus
+from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
 from dmlcpu.onnx.rules.residual_normalization import vector
 from dmlcpu.onnx.values import Array, Constant, Value, constant_by
 
-__all__ = ["RULES", "attention_scale"]
+__all__ = ["RULES", "attention_scale", "row_of_places", "scaled_queries"]
 
 # Of the functions of two floats.
 _ADD: Final = 0
@@ -61,6 +61,13 @@ def attention_scale(node: Node, size: int) -> np.float32:
     return scale
 
 
+def scaled_queries(lowering: Lowering, queries: Value, scale: np.float32, alone: bool) -> Value:
+    """Return queries times a scale, of a product that nothing else reads by its scales."""
+    if isinstance(queries, Product) and alone:
+        return queries.scaled(scale.reshape(1))
+    return times(lowering, queries, scale)
+
+
 def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value | None:
     """Return what a mask adds to the scores: a filter value where it hides a key; None if it hides nothing.
 
@@ -74,7 +81,7 @@ def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value
     if elements.dtype != np.int32:
         raise NotNative(f"a mask of type {elements.dtype}")
     batch, keys, is_merged = shape.batch, shape.keys, node.operator != "MultiHeadAttention"
-    places = constant_by(_row_of_places, keys)
+    places = constant_by(row_of_places, keys)
     if elements.shape == (batch,):
         shown = compared(lowering, "Less", places, lowering.reshaped(elements, (batch, 1, 1, 1)))
     elif elements.shape == (2 * batch,) and is_merged:
@@ -114,7 +121,8 @@ def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | No
     return on_floats(lowering, _ADD, bias, addend)
 
 
-def _row_of_places(keys: int) -> Array:
+def row_of_places(keys: int) -> Array:
+    """Return the places of keys, {1, 1, 1, keys}."""
     return np.arange(keys, dtype=np.int32).reshape(1, 1, 1, keys)
 
 
@@ -141,7 +149,7 @@ def _attended(
         addend: What is added to the scores.
         past: Keys and values in front of these, head by head; or nothing.
     """
-    queries, keys, values = (_in_heads(lowering, part, shape.heads) for part in parts)
+    queries, keys, values = (in_heads(lowering, part, shape.heads) for part in parts)
     if past:
         keys, values = (
             join(lowering, [computed(lowering, part) for part in pair], 2)
@@ -151,15 +159,7 @@ def _attended(
     if addend is not None:
         scores = on_floats(lowering, _ADD, scores, addend)
     shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
-    taken = transposed(lowering, float_product(lowering, shares, values), (0, 2, 1, 3))
-    return [reshaped(lowering, taken, (shape.batch, shape.queries, parts[2].shape[-1])), keys, values]
-
-
-def _in_heads(lowering: Lowering, value: Value, heads: int) -> Value:
-    """Return rows of all heads side by side head by head: {N, heads, rows, elements}."""
-    *rows, elements = value.shape
-    parts = (*rows, heads, elements // heads)
-    return transposed(lowering, reshaped(lowering, computed_floats(lowering, value), parts), (0, 2, 1, 3))
+    return [out_of_heads(lowering, float_product(lowering, shares, values)), keys, values]
 
 
 def _past(lowering: Lowering, past: Value | None, shape: _Shape, sizes: Sequence[int]) -> list[Value]:
@@ -225,17 +225,7 @@ def _of_product(lowering: Lowering, node: Node, product: Product, sizes: Sequenc
     """Return queries, scaled, keys and values of a projection that is a product of codes, bias included."""
     scale = attention_scale(node, sizes[0] // heads)
     scaled = product.scaled(np.repeat(np.array([scale, 1, 1], np.float32), sizes))
-    return _side_by_side(lowering, scaled.computed(), sizes)
-
-
-def _side_by_side(lowering: Lowering, rows: Value, sizes: Sequence[int]) -> list[Value]:
-    """Return columns, so many each."""
-    *outer, _ = rows.shape
-    begins = (sum(sizes[:index]) for index in range(len(sizes)))
-    return [
-        sliced(lowering, rows, (0, 0, begin), (1, 1, 1), (*outer, size))
-        for begin, size in zip(begins, sizes, strict=True)
-    ]
+    return side_by_side(lowering, scaled.computed(), sizes)
 
 
 def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -255,7 +245,7 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
         projected = float_product(lowering, rows, matrix)
         if own is not None:
             projected = on_floats(lowering, _ADD, projected, Constant(own))
-        parts = _side_by_side(lowering, projected, sizes)
+        parts = side_by_side(lowering, projected, sizes)
         parts[0] = times(lowering, parts[0], attention_scale(node, sizes[0] // shape.heads))
     return _with_present(lowering, node, _attended(lowering, parts, shape, total, past))
 
@@ -296,10 +286,7 @@ def multi_head_attention(lowering: Lowering, node: Node, inputs: Sequence[Value 
         named = zip(node.inputs, parts, columns, strict=False)
         parts = [plus(lowering, node, (name, part), Constant(addend)) for name, part, addend in named]
     scale = attention_scale(node, sizes[0] // shape.heads)
-    if isinstance(parts[0], Product) and (own is not None or is_read_once):
-        parts[0] = parts[0].scaled(scale.reshape(1))
-    else:
-        parts[0] = times(lowering, parts[0], scale)
+    parts[0] = scaled_queries(lowering, parts[0], scale, alone=own is not None or is_read_once)
     return written(node, _attended(lowering, parts, shape, total, past))
 
 

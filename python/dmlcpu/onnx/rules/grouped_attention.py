@@ -17,9 +17,10 @@ import numpy as np
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.attention import attention_scale
-from dmlcpu.onnx.rules.matrix_multiply import Product, float_product, times
-from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.attention import attention_scale, row_of_places, scaled_queries
+from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
+from dmlcpu.onnx.rules.matrix_multiply import float_product, times
+from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import broadcast, compared, computed, integers, on_floats, on_integers, present, written
 from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
@@ -85,13 +86,9 @@ def _parts(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> li
     if key is None or value is None:
         size, rest = divmod(query.shape[-1], heads + 2 * groups)
         lengths = (heads * size, groups * size, groups * size)
-        begins = (0, lengths[0], lengths[0] + lengths[1])
         if rest or key is not value:
             raise NotNative(f"{query.shape[-1]} columns of {heads} heads in {groups} groups")
-        parts = [
-            sliced(lowering, computed_floats(lowering, query), (0, 0, begin), (1, 1, 1), (*query.shape[:2], length))
-            for begin, length in zip(begins, lengths, strict=True)
-        ]
+        parts = side_by_side(lowering, computed_floats(lowering, query), lengths)
     else:
         size = query.shape[-1] // heads
         parts = [query, key, value]
@@ -102,11 +99,8 @@ def _parts(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> li
             raise NotNative(f"queries, keys and values of shapes {[part.shape for part in parts]}")
     if any(element_type(part) != FLOAT32 for part in parts):
         raise NotNative(f"elements of type {element_type(parts[0])}")
-    scale = attention_scale(node, size)
-    if isinstance(parts[0], Product) and lowering.is_read_once(node.inputs[0]):
-        parts[0] = parts[0].scaled(scale.reshape(1))
-    else:
-        parts[0] = times(lowering, parts[0], scale)
+    alone = lowering.is_read_once(node.inputs[0])
+    parts[0] = scaled_queries(lowering, parts[0], attention_scale(node, size), alone)
     return parts
 
 
@@ -175,17 +169,13 @@ def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: 
     images = counts.shape[0]
     own = positions_from(lowering, lowering.reshaped(counts, (images, 1)), tokens)
     own = reshaped(lowering, own, (images, 1, tokens, 1))
-    places = constant_by(_row_of_places, rows)
+    places = constant_by(row_of_places, rows)
     hidden = compared(lowering, "Greater", places, own)
     if window > 0:
         before = on_integers(lowering, _SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
         hidden = compared(lowering, "Or", hidden, compared(lowering, "LessOrEqual", places, before))
     choices = [broadcast_to(np.asarray(number), hidden.shape) for number in (_HIDDEN, np.float32(0))]
     return lowering.emit("ELEMENT_WISE_IF", [hidden, *choices], FLOAT32, hidden.shape)
-
-
-def _row_of_places(rows: int) -> Array:
-    return np.arange(rows, dtype=np.int32).reshape(1, 1, 1, rows)
 
 
 def _capped(lowering: Lowering, scores: Tensor, cap: float) -> Tensor:
@@ -198,12 +188,6 @@ def _capped(lowering: Lowering, scores: Tensor, cap: float) -> Tensor:
     return computed(lowering, times(lowering, tangents, np.float32(cap)))
 
 
-def _in_heads(lowering: Lowering, rows: Value, shape: _Shape) -> Value:
-    """Return rows of all heads side by side head by head: {N, heads, tokens, elements}."""
-    parts = (shape.batch, shape.tokens, rows.shape[-1] // shape.size, shape.size)
-    return transposed(lowering, reshaped(lowering, computed_floats(lowering, rows), parts), (0, 2, 1, 3))
-
-
 def group_query_attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """GroupQueryAttention."""
     inputs = (*inputs, *(None,) * (9 - len(inputs)))
@@ -213,7 +197,10 @@ def group_query_attention(lowering: Lowering, node: Node, inputs: Sequence[Value
     parts = _parts(lowering, node, inputs)
     shape = _shape(node, inputs, parts)
     counts = None if shape.is_first else lowering.once([present(inputs[5])], _counted, shape.tokens)
-    queries, keys, values = (_in_heads(lowering, part, shape) for part in parts)
+    queries, keys, values = (
+        in_heads(lowering, part, heads)
+        for part, heads in zip(parts, (shape.heads, shape.groups, shape.groups), strict=True)
+    )
     if node.attributes.get("do_rotary", 0):
         if counts is None:
             positions: Value = lowering.once([], _first_positions, shape.tokens)
@@ -261,9 +248,8 @@ def _attended(
         hidden = lowering.once([counts], _hidden, shape.tokens, shape.present, shape.window)
     elif shape.present != 1:
         hidden = lowering.once([], hidden_in_order, shape.tokens, shape.present, shape.window, 0)
-    taken = grouped_means(lowering, queries, pair, hidden, float(node.attributes.get("softcap", 0.0)))
-    rows = (shape.batch, shape.tokens, shape.heads * shape.size)
-    return reshaped(lowering, transposed(lowering, taken, (0, 2, 1, 3)), rows)
+    means = grouped_means(lowering, queries, pair, hidden, float(node.attributes.get("softcap", 0.0)))
+    return out_of_heads(lowering, means)
 
 
 def grouped_means(

@@ -13,7 +13,8 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.gathering import chosen_by
-from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
+from dmlcpu.onnx.rules.movement import join, reshaped, sliced
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, on_floats, on_integers, present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
@@ -125,17 +126,16 @@ def _in_heads(lowering: Lowering, node: Node, x: Value, pairs: int) -> Value:
         return x
     if len(x.shape) != 3:
         raise NotNative(f"an input of shape {x.shape}")
-    images, tokens, columns = x.shape
+    columns = x.shape[-1]
     heads = int(node.attributes.get("num_heads", 0)) or columns // (2 * pairs)
     if heads < 1 or columns % heads:
         raise NotNative(f"{columns} columns of {heads} heads")
-    divided = reshaped(lowering, x, (images, tokens, heads, columns // heads))
-    return transposed(lowering, divided, (0, 2, 1, 3))
+    return in_heads(lowering, x, heads)
 
 
 def _turned(lowering: Lowering, node: Node, x: Value, turns: Turns, pairs: int) -> list[Value]:
     turned = turns.turned(lowering, _in_heads(lowering, node, x, pairs))
-    return [turned if len(x.shape) == 4 else reshaped(lowering, transposed(lowering, turned, (0, 2, 1, 3)), x.shape)]
+    return [turned if len(x.shape) == 4 else out_of_heads(lowering, turned)]
 
 
 def _check(node: Node, x: Value, columns: int) -> None:

@@ -13,9 +13,9 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.attention import attention_scale
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_in_order
+from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.matrix_multiply import times
-from dmlcpu.onnx.rules.movement import join, reshaped, transposed
-from dmlcpu.onnx.rules.normalization import computed_floats
+from dmlcpu.onnx.rules.movement import join, reshaped
 from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
 from dmlcpu.onnx.rules.pooling import maximum
 from dmlcpu.onnx.values import Constant, Tensor, Value, element_type
@@ -41,12 +41,11 @@ def _in_heads(lowering: Lowering, node: Node, value: Value, attribute: str) -> V
         raise NotNative(f"an operand of type {element_type(value)} and shape {value.shape}")
     if len(value.shape) == 4:
         return value
-    images, rows, columns = value.shape
+    columns = value.shape[-1]
     heads = int(node.attributes.get(attribute, 0))
     if heads < 1 or columns % heads:
         raise NotNative(f"{columns} columns of {heads} heads")
-    divided = reshaped(lowering, computed_floats(lowering, value), (images, rows, heads, columns // heads))
-    return transposed(lowering, divided, (0, 2, 1, 3))
+    return in_heads(lowering, value, heads)
 
 
 def _after(lowering: Lowering, past: Value | None, heads: Value) -> Value:
@@ -131,8 +130,7 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     blank = None if mask is None else lowering.once([present(hidden)], _all_hidden)
     means: Value = grouped_means(lowering, scaled, pair, hidden, cap, blank)
     if len(present(query).shape) == 3:
-        columns = heads * means.shape[3]
-        means = reshaped(lowering, transposed(lowering, means, (0, 2, 1, 3)), (batch, tokens, columns))
+        means = out_of_heads(lowering, means)
     return written(node, [means, *pair])
 
 
