@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.onnx.lowering import quantize
@@ -230,3 +233,64 @@ def test_axes_that_were_split(
     for inputs in ([x, operand], [operand, x]):
         builder.output(builder.quantized(builder.node(operator, inputs), 0.04, np.uint8(120)), "uint8")
     assert_like_onnxruntime(builder.build(), feeds, 1)
+
+
+# Who reads codes beside a node that dequantizes them, and the steps that this takes.
+READERS = {
+    "nobody": [],
+    "another dequantization": ["ELEMENT_WISE_DEQUANTIZE_LINEAR"],
+    "one by a scale that is fed": ["CODE_TABLE", "ELEMENT_WISE_DEQUANTIZE_LINEAR"],
+    "the caller": [],
+    "MaxPool": ["MAX_POOLING"],
+}
+
+
+def two_convolutions(builder: Builder, dtype: str, filters: Sequence[NDArray[np.int8]], reader: str) -> None:
+    """With zero points of the same place in both types."""
+    offset = 128 if dtype == "uint8" else 0
+
+    def point(of_signed: int) -> np.generic:
+        return np.dtype(dtype).type(of_signed + offset)
+
+    value = builder.dequantized(builder.input(dtype, (1, 64, 5, 4)), 0.02, point(-5))
+    first, second = (builder.dequantized(array, 0.01, np.int8(0)) for array in filters)
+    between = builder.quantized(builder.node("Conv", [value, first]), 0.3, point(7))
+    value = builder.dequantized(between, 0.3, point(7))
+    builder.output(builder.quantized(builder.node("Conv", [value, second]), 2.0, point(-9)), dtype)
+    if reader == "another dequantization":
+        builder.output(builder.dequantized(between, 0.25, point(11)), "float32")
+    elif reader == "one by a scale that is fed":
+        scale = builder.input("float32", (), "scale")
+        builder.output(builder.node("DequantizeLinear", [between, scale, point(11)]), "float32")
+    elif reader == "the caller":
+        builder.output(between, dtype)
+    elif reader == "MaxPool":
+        builder.output(builder.node("MaxPool", [between], kernel_shape=[2, 2]), dtype)
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_int8_codes_that_are_only_dequantized_are_computed_as_uint8(
+    random_numbers: np.random.Generator, isa: str, reader: str
+) -> None:
+    """With the same results; INT8 for all who read them as such."""
+    filters = [codes(random_numbers, "int8", (64, 64, 1, 1)) for _ in range(2)]
+    given = codes(random_numbers, "int8", (1, 64, 5, 4))
+    results = {}
+    for dtype, x in (("int8", given), ("uint8", given.view(np.uint8) ^ 0x80)):
+        builder = Builder()
+        two_convolutions(builder, dtype, filters, reader)
+        session = dmlcpu.InferenceSession(builder.build(), device=dmlcpu.Device(isa=isa))
+        feeds = {"x": x, "scale": np.array(0.5, np.float32)}
+        fed = {value.name: feeds[value.name] for value in session.get_inputs()}
+        results[dtype] = session.run(None, fed)
+        assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+        if dtype == "int8":
+            steps = [step for part in session.partitions() for step in part.steps]
+            others = [step.type for step in steps if step.type != "QUANTIZED_LINEAR_CONVOLUTION"]
+            assert sorted(others) == sorted(READERS[reader])
+            assert_like_onnxruntime(builder.build(), fed, 1)
+    for signed, unsigned in zip(results["int8"], results["uint8"], strict=True):
+        if signed.dtype == np.int8:
+            assert np.array_equal(signed.view(np.uint8) ^ 0x80, unsigned)
+        else:
+            assert np.array_equal(signed, unsigned)

@@ -7,7 +7,7 @@ of its outputs, adding operators to the native graph of the current partition wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ from dmlcpu.graph.lengths import FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import Attributes, NativeGraph
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -66,11 +67,11 @@ class Lowering:
         partition: Its number.
         node: The node that is being lowered; it names what is added.
         imported: The values from outside that the current graph reads: by name, its number there.
-        readers: How many nodes read each value of the model; that it is returned counts as one more.
+        readers: Of the model's values.
         exports: By partition, the values that other partitions or the caller read: by name, the tensor.
     """
 
-    def __init__(self, device: Device, readers: Mapping[str, int]) -> None:
+    def __init__(self, device: Device, readers: Readers) -> None:
         self.device, self.readers = device, readers
         self.graph = NativeGraph()
         self.partition = 0
@@ -89,7 +90,7 @@ class Lowering:
 
     def is_read_once(self, name: str) -> bool:
         """Whether the node that is being lowered is alone in reading a value of the model."""
-        return self.readers.get(name) == 1
+        return self.readers.is_one(name)
 
     def begin_partition(self) -> None:
         """Go on with an empty graph."""

@@ -28,6 +28,7 @@ from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node, reaching
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
+from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value, without_elements
 
@@ -127,10 +128,8 @@ class _Planner:
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
             self._values[value.name] = _fed(value.name, *arrays[value.name])
-        self._readers: dict[str, int] = {}
+        self._readers = Readers(output.name for output in model.outputs)
         self._meet(model.nodes)
-        for output in model.outputs:
-            self._readers[output.name] = self._readers.get(output.name, 0) + 1
         self._lowering = Lowering(device, self._readers)
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
@@ -182,11 +181,10 @@ class _Planner:
         return tensor.name
 
     def _meet(self, nodes: Sequence[Node]) -> None:
-        """Take note of who writes values, and of how many nodes read them."""
+        """Take note of who writes values, and who reads them."""
         for node in nodes:
             self._writers.update((name, node.name) for name in node.outputs)
-            for name in node.reads:
-                self._readers[name] = self._readers.get(name, 0) + 1
+            self._readers.add(node)
 
     def _lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
         """Lower what can be lowered; return the others, and why, of those whose inputs are all there."""
@@ -220,8 +218,7 @@ class _Planner:
         if not isinstance(condition, Constant) or condition.dtype != np.bool_ or math.prod(condition.shape) != 1:
             return None
         branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
-        for name in node.reads:  # those of the branch do, in its place
-            self._readers[name] -= 1
+        self._readers.remove(node)  # those of the branch read, in its place
         self._meet(branch.nodes)
         self._values.update((name, Constant(array)) for name, array in branch.constants.items())
         return branch.nodes

@@ -20,9 +20,11 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters
 from dmlcpu.onnx.values import (
     Array,
     Constant,
+    Deferred,
     Dequantized,
     FreeArray,
     Operand,
+    Parameters,
     Table,
     Tensor,
     Value,
@@ -34,6 +36,33 @@ __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 
 
 _CODES_OF_BLOCKS: Final = frozenset({"int4", "uint4", "int8", "uint8"})
+
+
+class SignedCodes(Deferred):
+    """INT8 codes that are computed as UINT8 ones, 128 more each, and made INT8 again for who wants them so.
+
+    Products read unsigned codes where they stand. Quantized with a zero point of 128 more, floats have the same codes.
+    """
+
+    dtype = np.dtype(np.int8)
+
+    def __init__(self, lowering: Lowering, unsigned: Tensor) -> None:
+        self._lowering, self.unsigned, self.shape = lowering, unsigned, unsigned.shape
+
+    def floats(self) -> Tensor:
+        return self._lowering.code_table(self.unsigned, (np.arange(256, dtype=np.uint8) ^ 0x80).view(np.int8))
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        raise NotNative(f"an input of type {self.dtype}")
+
+
+def _unsigned(parameters: Parameters) -> Parameters:
+    """Return what INT8 codes are quantized with once they are UINT8."""
+    return Parameters(parameters.scale, parameters.zero_point + 128, np.dtype(np.uint8))
+
+
+def _tensor(codes: Tensor | SignedCodes) -> Tensor:
+    return codes.computed() if isinstance(codes, SignedCodes) else codes
 
 
 def _blocked(node: Node) -> bool:
@@ -57,11 +86,15 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
             raise NotNative(f"{scales.size} scales along axis {axis} of {codes.shape}")
         held = codes if isinstance(codes, FreeArray) else codes.array
         return [Dequantized(held, scales.reshape(-1), zero_points.reshape(-1), axis % max(rank, 1))]
-    if not isinstance(codes, Tensor):
+    if not isinstance(codes, Tensor | SignedCodes):
         raise NotNative("floats are dequantized")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
-        return [Table(codes, parameters_of(scale, zero_point, codes.dtype))]
+        parameters = parameters_of(scale, zero_point, codes.dtype)
+        if isinstance(codes, SignedCodes) and parameters.dtype == codes.dtype:
+            return [Table(codes.unsigned, _unsigned(parameters))]
+        return [Table(_tensor(codes), parameters)]
+    codes = _tensor(codes)
     if dtype not in (np.float32, np.float16):
         raise NotNative(f"scales of type {dtype}")
     if zero_point is not None and _type_of(zero_point) != codes.dtype:
@@ -126,6 +159,10 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         parameters = parameters_of(scale, points)
         if isinstance(value, Tensor) and value.dtype != np.float32:
             raise NotNative(f"an input of type {value.dtype}")
+        if _is_better_unsigned(lowering, node, value, parameters):
+            unsigned = lowering.quantized(value, _unsigned(parameters))
+            assert isinstance(unsigned, Tensor)
+            return [SignedCodes(lowering, unsigned)]
         codes = lowering.quantized(value, parameters)
         return [Constant(codes) if isinstance(codes, np.ndarray) else codes]
     floats = lowering.floats(value)
@@ -138,6 +175,14 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         points = Constant(np.zeros(count, named))
     operands = [floats, *(_along(lowering, parameter, floats.shape, node) for parameter in (scale, points))]
     return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)]
+
+
+def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters: Parameters) -> bool:
+    """Return whether INT8 codes are computed as UINT8 ones: not where they are there already, or are read as such."""
+    if parameters.dtype != np.int8 or isinstance(value, Constant | Dequantized):
+        return False
+    is_signed = isinstance(value, Table) and value.codes.dtype == np.int8
+    return not is_signed and lowering.readers.dequantize(node.outputs[0])
 
 
 def _constant_codes(floats: Array, scales: Array, points: Array, axis: int) -> Array:

@@ -1,0 +1,36 @@
+"""Who reads the values of a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dmlcpu.onnx.nodes import Node
+
+__all__ = ["Readers"]
+
+
+class Readers:
+    """How many nodes read each value, and how many of these dequantize it; the caller, who has outputs, is one more."""
+
+    def __init__(self, outputs: Iterable[str]) -> None:
+        self._all = Counter(outputs)
+        self._dequantizing: Counter[str] = Counter()
+
+    def add(self, node: Node) -> None:
+        """Take note of what a node reads."""
+        self._all.update(node.reads)
+        if node.operator == "DequantizeLinear" and node.inputs:
+            self._dequantizing[node.inputs[0]] += 1
+
+    def remove(self, node: Node) -> None:
+        """Forget a node that others stand for."""
+        self._all.subtract(node.reads)
+
+    def is_one(self, name: str) -> bool:
+        """Return whether a value is read once."""
+        return self._all[name] == 1
+
+    def dequantize(self, name: str) -> bool:
+        """Return whether a value is read by nodes that dequantize it alone."""
+        return 0 < self._dequantizing[name] == self._all[name]
