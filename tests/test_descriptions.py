@@ -83,18 +83,11 @@ def convolution(
     )
 
 
+MULTIPLY_SIGNED = ("scalar", "amx_int8")
+
 REASONS: dict[str, tuple[Any, str]] = {
     "in place": (convolution(64, 64, 1), "in place because every window's codes are unsigned neighbours"),
     "a padded copy": (convolution(64, 64, 3), "copied because windows reach into the padding"),
-    "an unsigned copy": (convolution(64, 64, 3, "INT8"), "copied because INT8 codes become unsigned"),
-    "gathered": (
-        changed(
-            convolution(64, 64, 1, "INT8", strides=(3, 3)),
-            output_tensor=tensor("UINT8", 1, 64, 10, 10, strides=(6400, 1, 640, 64)),
-        ),
-        "gathered because INT8 codes become unsigned, and not copied because a copy would have more codes than the "
-        "windows read",
-    ),
     "the next pixels": (
         convolution(19, 64, 1),
         "in place because what is read behind a pixel is the next one and meets zeros in the filter",
@@ -124,6 +117,32 @@ def test_large_images_are_copied_in_bands_of_rows(isa: str, num_threads: int) ->
 def test_why_a_convolution_runs_as_it_does(desc: dmlcpu.OperatorDesc, why: str) -> None:
     told = lines(Device(num_threads=1, isa=dmlcpu.available_isas()[-1]), desc)
     assert why in told["why"]
+
+
+def test_int8_codes_become_unsigned_where_no_kernel_multiplies_signed_ones(isa: str) -> None:
+    device = Device(num_threads=1, isa=isa)
+
+    def why(desc: Any) -> str:
+        return lines(device, desc)["why"]
+
+    strided = changed(
+        convolution(64, 64, 1, "INT8", strides=(3, 3)),
+        output_tensor=tensor("UINT8", 1, 64, 10, 10, strides=(6400, 1, 640, 64)),
+    )
+    owned = product(40, 1, "INT8")
+    if isa in MULTIPLY_SIGNED:
+        assert "in place because every window's codes are signed neighbours" in why(convolution(64, 64, 1, "INT8"))
+        assert why(owned).endswith("; a in place because its codes are signed neighbours in whole steps of the kernel")
+        assert why(convolution(64, 64, 3, "INT8")) == "copied because windows reach into the padding"
+        assert "INT8 codes" not in why(strided)
+        return
+    for window in (1, 3):
+        assert "ed because INT8 codes become unsigned" in why(convolution(64, 64, window, "INT8"))
+    assert why(owned).endswith("; a packed because INT8 codes become unsigned")
+    assert why(strided) == (
+        "gathered because INT8 codes become unsigned, and not copied because a copy would have more codes than the "
+        "windows read"
+    )
 
 
 def test_which_depthwise_convolutions_read_windows_where_they_stand(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +189,6 @@ def test_why_a_matrix_product_runs_as_it_does() -> None:
     owned = lines(device, product(4, flags=1))["why"]
     assert owned.startswith("b packed whole because b is owned; a in place because its codes are unsigned")
     assert lines(device, product(2000))["why"].startswith("b packed whole because 2000 rows of a use it; a ")
-    assert lines(device, product(4, 1, "INT8"))["why"].endswith("; a packed because INT8 codes become unsigned")
     assert lines(device, product(2000))["threads"].startswith("1 of 1, for ")
 
 

@@ -23,10 +23,14 @@ struct Product {
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-void fill_left(Check& check, Data data, std::vector<std::uint8_t>& a) {
+// The code of a that makes the largest products.
+std::uint8_t extreme_code(bool a_is_signed) { return a_is_signed ? 128 : 255; }
+
+void fill_left(Check& check, Data data, bool a_is_signed, std::vector<std::uint8_t>& a) {
   const bool is_random = data == Data::random;
   const bool is_mixed = data == Data::pairs || data == Data::pairs_but_one;
-  for (std::uint8_t& code : a) code = is_random || (is_mixed && check.one_in(2)) ? check.code() : 255;
+  for (std::uint8_t& code : a)
+    code = is_random || (is_mixed && check.one_in(2)) ? check.code() : extreme_code(a_is_signed);
 }
 
 void fill_right(Check& check, Data data, std::vector<std::uint8_t>& b) {
@@ -88,9 +92,12 @@ struct Operands {
   std::vector<std::size_t> a_offsets, b_offsets;
   std::size_t a_stride, a_run_stride, b_panel_stride, output_stride, output_run_stride, columns;
   std::vector<std::uint8_t> a, b;
+  bool a_is_signed;
 
   Operands(Check& check, const GemmKernels& gemm, const Product& product)
-      : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments), b_offsets(a_offsets.size()) {
+      : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments),
+        b_offsets(a_offsets.size()),
+        a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
     for (std::size_t& offset : a_offsets) offset = check.below(3 * k);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
@@ -104,7 +111,7 @@ struct Operands {
     const bool empty = product.runs == 0 || product.m == 0;
     a.resize(empty ? 0 : (product.runs - 1) * a_run_stride + (product.m - 1) * a_stride + a_row);
     b.resize(columns / gemm.nr * b_panel_stride);
-    fill_left(check, product.data, a);
+    fill_left(check, product.data, a_is_signed, a);
     fill_right(check, product.data, b);
   }
 
@@ -115,7 +122,8 @@ struct Operands {
       const std::uint8_t* codes = a.data() + run * a_run_stride + row * a_stride + a_offsets[segment];
       const std::uint8_t* filter = panel + b_offsets[segment];
       for (std::size_t i = 0; i < k; ++i) {
-        sum += codes[i] * static_cast<std::int8_t>(filter[i / 4 * gemm.nr * 4 + i % 4]);
+        const int code = a_is_signed ? static_cast<std::int8_t>(codes[i]) : codes[i];
+        sum += code * static_cast<std::int8_t>(filter[i / 4 * gemm.nr * 4 + i % 4]);
       }
     }
     return sum;
@@ -161,6 +169,7 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .output_run_stride = operands.output_run_stride,
                  .sums = product.ends_in_sums ? sums.data() : nullptr,
                  .accumulates = product.accumulates,
+                 .a_is_signed = operands.a_is_signed,
                  .next_rows = check.below(3) * product.m});
 
   for (std::size_t run = 0; run < product.runs; ++run) {

@@ -120,7 +120,7 @@ void check_transpose(Check& check, std::size_t rows, std::size_t columns, std::s
   check.equal(output, expected);
 }
 
-void check_sum_rows(Check& check, std::size_t m, std::size_t k, std::size_t gap, Edge edge) {
+void check_sum_rows(Check& check, std::size_t m, std::size_t k, std::size_t gap, bool is_signed, Edge edge) {
   const std::size_t stride = k + gap;
   std::vector<std::size_t> offsets(check.below(4));
   for (std::size_t& offset : offsets) offset = check.below(2 * k + 1);
@@ -130,20 +130,24 @@ void check_sum_rows(Check& check, std::size_t m, std::size_t k, std::size_t gap,
   for (std::size_t row = 0; row < m; ++row) {
     std::int64_t sum = 0;
     for (const std::size_t offset : offsets) {
-      for (std::size_t i = 0; i < k; ++i) sum += a[row * stride + offset + i];
+      for (std::size_t i = 0; i < k; ++i) {
+        const std::uint8_t code = a[row * stride + offset + i];
+        sum += is_signed ? static_cast<std::int8_t>(code) : code;
+      }
     }
     expected[row] = reference_wrap(sum);
   }
   const GuardedBuffer<std::uint8_t> guarded_a(a, edge);
   const GuardedBuffer<std::int32_t> sums(m, edge);
-  describe_case("pack sum_rows, m %zu, segments %zu, k %zu, gap %zu, edge %d", m, offsets.size(), k, gap,
-                static_cast<int>(edge));
+  describe_case("pack sum_rows, m %zu, segments %zu, k %zu, gap %zu, signed %d, edge %d", m, offsets.size(), k, gap,
+                is_signed, static_cast<int>(edge));
   check.table.pack->sum_rows({.a = guarded_a.data(),
                               .a_row_stride = stride,
                               .a_offsets = offsets.data(),
                               .segments = offsets.size(),
                               .m = m,
-                              .k = k},
+                              .k = k,
+                              .is_signed = is_signed},
                              sums.data());
   check.equal(sums, expected);
 }
@@ -184,7 +188,9 @@ void check_pack(Check& check) {
       }
     }
     for (std::size_t k = 0; k <= 268; k += 4) {
-      for (const std::size_t m : Sizes{0, 1, 2, 5, 8, 9, 19}) check_sum_rows(check, m, k, k % 3, edge);
+      for (const std::size_t m : Sizes{0, 1, 2, 5, 8, 9, 19}) {
+        for (const bool is_signed : {false, true}) check_sum_rows(check, m, k, k % 3, is_signed, edge);
+      }
     }
   }
   check_wrapping_sums(check);

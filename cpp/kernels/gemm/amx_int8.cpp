@@ -1,5 +1,6 @@
 // The product of gemm.h for AMX-INT8: a tile is 16 rows of 64 bytes; tdpbusd multiplies a tile of a (16 rows x 64 k) by
-// a tile of b (16 k groups x 16 columns) and adds to a tile of 16 x 16 accumulators, without saturation.
+// a tile of b (16 k groups x 16 columns) and adds to a tile of 16 x 16 accumulators, without saturation. tdpbssd does
+// so with a of signed codes, as fast.
 //
 // Of a's rows, a tile takes a part: parts are equal, of at most 16 rows, so that tiles are configured once. A product
 // takes 16 cycles in proportion to the rows of a, and about 36 more until the next may add to its accumulators: so four
@@ -67,9 +68,17 @@ struct Group {
   Rows rows;
 };
 
+// The tile of accumulators c and one of products. Instructions name their tiles, so that no function can be told them.
+#define DMLCPU_ADD_PRODUCT(c, a, b) \
+  if constexpr (a_is_signed) {      \
+    _tile_dpbssd(c, a, b);          \
+  } else {                          \
+    _tile_dpbusd(c, a, b);          \
+  }
+
 // Up to two parts by up to two panels, or up to four parts by one, from a column of the sums on. Beside each product 64
 // sums of the area before become codes or, if `twice`, 128.
-template <std::size_t parts, std::size_t panels, Streamed streamed>
+template <std::size_t parts, std::size_t panels, Streamed streamed, bool a_is_signed>
 void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const std::uint8_t* b,
                     const std::int32_t* offset, bool twice, Unfinished& before,
                     std::int32_t (*sums)[kTileRows][kColumns], std::size_t column) noexcept {
@@ -117,7 +126,7 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
       }
       load_a0(a[0] + at);
       if (first) begin_0();
-      _tile_dpbusd(0, 4, 6);
+      DMLCPU_ADD_PRODUCT(0, 4, 6)
       meanwhile();
       if constexpr (panels == 2) {
         if constexpr (streamed == Streamed::b) {
@@ -126,34 +135,34 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
           _tile_loadd(7, b1, kGroupStride);
         }
         if (first) begin_1();
-        _tile_dpbusd(1, 4, 7);
+        DMLCPU_ADD_PRODUCT(1, 4, 7)
         meanwhile();
         if constexpr (parts == 2) {
           load_a1(a[1] + at);
           if (first) begin_2();
-          _tile_dpbusd(2, 5, 6);
+          DMLCPU_ADD_PRODUCT(2, 5, 6)
           meanwhile();
           if (first) begin_3();
-          _tile_dpbusd(3, 5, 7);
+          DMLCPU_ADD_PRODUCT(3, 5, 7)
           meanwhile();
         }
       } else {
         if constexpr (parts > 1) {
           load_a1(a[1] + at);
           if (first) begin_1();
-          _tile_dpbusd(1, 5, 6);
+          DMLCPU_ADD_PRODUCT(1, 5, 6)
           meanwhile();
         }
         if constexpr (parts > 2) {
           load_a0(a[2] + at);
           if (first) begin_2();
-          _tile_dpbusd(2, 4, 6);
+          DMLCPU_ADD_PRODUCT(2, 4, 6)
           meanwhile();
         }
         if constexpr (parts > 3) {
           load_a1(a[3] + at);
           if (first) begin_3();
-          _tile_dpbusd(3, 5, 6);
+          DMLCPU_ADD_PRODUCT(3, 5, 6)
           meanwhile();
         }
       }
@@ -178,17 +187,31 @@ void multiply_parts(const GemmBlock& block, const std::uint8_t* const* a, const 
   finisher.save_to(before);
 }
 
+#undef DMLCPU_ADD_PRODUCT
+
 using PartsFunction = void (*)(const GemmBlock& block, const std::uint8_t* const* a, const std::uint8_t* b,
                                const std::int32_t* offset, bool twice, Unfinished& before,
                                std::int32_t (*sums)[kTileRows][kColumns], std::size_t column) noexcept;
 
 // By the parts, for one panel and for two; three or four parts take the second panel afterwards.
-template <Streamed streamed>
+template <Streamed streamed, bool a_is_signed>
 constexpr PartsFunction kPartsFunctions[2][kMostParts] = {
-    {multiply_parts<1, 1, streamed>, multiply_parts<2, 1, streamed>, multiply_parts<3, 1, streamed>,
-     multiply_parts<4, 1, streamed>},
-    {multiply_parts<1, 2, streamed>, multiply_parts<2, 2, streamed>, multiply_parts<3, 1, streamed>,
-     multiply_parts<4, 1, streamed>}};
+    {multiply_parts<1, 1, streamed, a_is_signed>, multiply_parts<2, 1, streamed, a_is_signed>,
+     multiply_parts<3, 1, streamed, a_is_signed>, multiply_parts<4, 1, streamed, a_is_signed>},
+    {multiply_parts<1, 2, streamed, a_is_signed>, multiply_parts<2, 2, streamed, a_is_signed>,
+     multiply_parts<3, 1, streamed, a_is_signed>, multiply_parts<4, 1, streamed, a_is_signed>}};
+
+template <bool a_is_signed>
+PartsFunction parts_function(Streamed streamed, bool has_second, std::size_t parts) noexcept {
+  switch (streamed) {
+    case Streamed::a:
+      return kPartsFunctions<Streamed::a, a_is_signed>[has_second][parts - 1];
+    case Streamed::b:
+      return kPartsFunctions<Streamed::b, a_is_signed>[has_second][parts - 1];
+    default:
+      return kPartsFunctions<Streamed::none, a_is_signed>[has_second][parts - 1];
+  }
+}
 
 class Product {
  public:
@@ -253,14 +276,8 @@ class Product {
   }
 
   PartsFunction function(bool has_second, std::size_t parts) const noexcept {
-    switch (order_.streamed) {
-      case Streamed::a:
-        return kPartsFunctions<Streamed::a>[has_second][parts - 1];
-      case Streamed::b:
-        return kPartsFunctions<Streamed::b>[has_second][parts - 1];
-      default:
-        return kPartsFunctions<Streamed::none>[has_second][parts - 1];
-    }
+    return block_.a_is_signed ? parts_function<true>(order_.streamed, has_second, parts)
+                              : parts_function<false>(order_.streamed, has_second, parts);
   }
 
   const GemmBlock& block_;
@@ -280,6 +297,6 @@ void multiply(const GemmBlock& block) noexcept {
 }  // namespace
 
 constinit const GemmKernels amx_int8::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 1024, .multiply = multiply};
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 1024, .multiplies_signed = true, .multiply = multiply};
 
 }  // namespace dmlcpu

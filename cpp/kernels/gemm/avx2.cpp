@@ -248,6 +248,6 @@ void multiply(const GemmBlock& block) noexcept {
 }  // namespace
 
 constinit const GemmKernels avx2::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 32, .multiply = multiply};
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 32, .multiplies_signed = false, .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -215,6 +215,6 @@ void multiply(const GemmBlock& block) noexcept {
 }  // namespace
 
 constinit const GemmKernels avx512_vnni::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 128, .multiply = multiply};
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 128, .multiplies_signed = false, .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -57,6 +57,6 @@ void multiply(const GemmBlock& block) noexcept {
 }  // namespace
 
 constinit const GemmKernels avx_vnni::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 64, .multiply = multiply};
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 64, .multiplies_signed = false, .multiply = multiply};
 
 }  // namespace dmlcpu

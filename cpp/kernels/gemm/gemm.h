@@ -8,7 +8,8 @@
 //
 // a is unsigned and b is signed. Codes of the other signedness are moved over by flipping their top bit while they are
 // packed, and their zero point with them: (x ^ 0x80) - (z ^ 0x80) is x - z read in the other type, so differences, and
-// with them every result, are unchanged.
+// with them every result, are unchanged. Where the instruction set has a product of two signed codes, a may be signed
+// instead, for rows that are read where they stand; what is made of its codes, zero points and sums, is signed then.
 //
 // The sum's conversion to float32 rounds to even above 2^24. rne rounds half to even; sat clamps to the output type and
 // sends NaN (0 * infinity) to its lowest value. Output codes are produced in the offset domain 0..255 (code minus the
@@ -83,6 +84,7 @@ struct GemmBlock {
   std::size_t output_run_stride;
   std::int32_t* sums = nullptr;
   bool accumulates = false;
+  bool a_is_signed = false;   // only where the kernel multiplies signed codes
   std::size_t next_rows = 0;  // rows of a behind these that the next block has: a kernel may fetch them meanwhile
 };
 
@@ -94,6 +96,7 @@ struct GemmKernels {
   std::size_t nr;             // columns of a panel
   std::size_t kr;             // k is a multiple of it
   double products_per_cycle;  // multiplications and additions at best, for choices of algorithms
+  bool multiplies_signed;     // a may be signed as well
   GemmFunction multiply;
 };
 

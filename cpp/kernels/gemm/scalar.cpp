@@ -10,9 +10,10 @@ namespace {
 constexpr std::size_t kMr = 4, kNr = 16, kKr = 4;
 
 // One piece of k of one row, added to its sums of a whole panel.
-void add_segment(const std::uint8_t* a, const std::uint8_t* b, std::size_t k, std::uint32_t (&sums)[kNr]) noexcept {
+void add_segment(const std::uint8_t* a, bool a_is_signed, const std::uint8_t* b, std::size_t k,
+                 std::uint32_t (&sums)[kNr]) noexcept {
   for (std::size_t i = 0; i < k; ++i) {
-    const auto a_value = std::int32_t{a[i]};
+    const std::int32_t a_value = a_is_signed ? static_cast<std::int8_t>(a[i]) : std::int32_t{a[i]};
     const std::uint8_t* group = b + i / 4 * 4 * kNr + i % 4;
     for (std::size_t column = 0; column < kNr; ++column) {
       sums[column] += static_cast<std::uint32_t>(a_value * static_cast<std::int8_t>(group[column * 4]));
@@ -26,8 +27,8 @@ void multiply(const GemmBlock& operands) noexcept {
     for (std::size_t row = 0; row < tile.rows; ++row) {
       std::uint32_t sums[kNr] = {};
       for (std::size_t segment = 0; segment < block.segments; ++segment) {
-        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], tile.b + block.b_offsets[segment],
-                    block.k, sums);
+        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], block.a_is_signed,
+                    tile.b + block.b_offsets[segment], block.k, sums);
       }
       const std::size_t place = row * block.output_row_stride;
       for (std::size_t column = 0; column < tile.columns; ++column) {
@@ -51,6 +52,6 @@ void multiply(const GemmBlock& operands) noexcept {
 }  // namespace
 
 constinit const GemmKernels scalar::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 1, .multiply = multiply};
+    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 1, .multiplies_signed = true, .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -240,29 +240,35 @@ void transpose(const TransposeBlock& block) noexcept {
   }
 }
 
+// Signed codes become unsigned, which makes each 128 more.
 void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
   const __m256i zero_u8x32 = _mm256_setzero_si256();
+  const std::uint8_t flip = rows.is_signed ? 0x80 : 0;
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
+  const __m128i flip_u8x8 = _mm_move_epi64(_mm256_castsi256_si128(flip_u8x32));
+  const std::uint32_t surplus = static_cast<std::uint32_t>(rows.segments * rows.k) * flip;
   for (std::size_t row = 0; row < rows.m; ++row) {
     __m256i sum_u64x4 = zero_u8x32;
     __m128i of_eights_u64x2 = _mm_setzero_si128();
-    std::int32_t last = 0;
+    std::uint32_t last = 0U - surplus;
     for (std::size_t segment = 0; segment < rows.segments; ++segment) {
       const std::uint8_t* a = rows.a + row * rows.a_row_stride + rows.a_offsets[segment];
       std::size_t i = 0;
       for (; i + 32 <= rows.k; i += 32) {
-        sum_u64x4 = _mm256_add_epi64(sum_u64x4, _mm256_sad_epu8(load(a + i), zero_u8x32));
+        sum_u64x4 = _mm256_add_epi64(sum_u64x4, _mm256_sad_epu8(_mm256_xor_si256(load(a + i), flip_u8x32), zero_u8x32));
       }
       for (; i + 8 <= rows.k; i += 8) {
-        const __m128i codes_u8x8 = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(a + i));
+        const __m128i eight_u8x8 = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(a + i));
+        const __m128i codes_u8x8 = _mm_xor_si128(eight_u8x8, flip_u8x8);
         of_eights_u64x2 = _mm_add_epi64(of_eights_u64x2, _mm_sad_epu8(codes_u8x8, _mm_setzero_si128()));
       }
-      for (; i < rows.k; ++i) last += a[i];
+      for (; i < rows.k; ++i) last += static_cast<std::uint8_t>(a[i] ^ flip);
     }
     const __m128i halves_u64x2 =
         _mm_add_epi64(_mm256_castsi256_si128(sum_u64x4), _mm256_extracti128_si256(sum_u64x4, 1));
     const __m128i sum_u64x2 = _mm_add_epi64(halves_u64x2, of_eights_u64x2);
     const __m128i sum_u64x1 = _mm_add_epi64(sum_u64x2, _mm_unpackhi_epi64(sum_u64x2, sum_u64x2));
-    sums[row] = _mm_cvtsi128_si32(_mm_add_epi32(sum_u64x1, _mm_cvtsi32_si128(last)));
+    sums[row] = _mm_cvtsi128_si32(_mm_add_epi32(sum_u64x1, _mm_cvtsi32_si128(static_cast<std::int32_t>(last))));
   }
 }
 

@@ -180,9 +180,14 @@ inline __m256i sums_of_lanes(const __m512i (&sum_i32x16)[8]) noexcept {
 }
 
 // Eight rows at a time, whose sums are gathered together; the last ones repeat the last row. vpdpbusd adds four codes,
-// as products with 1.
-void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
+// as products with 1: its first factors are unsigned, its second ones signed.
+template <bool is_signed>
+void sum_codes(const SummedRows& rows, std::int32_t* sums) noexcept {
   const __m512i one_i8x64 = _mm512_set1_epi8(1);
+  const auto add_codes = [&](__m512i sum_i32x16, __m512i codes_x64) __attribute__((always_inline)) {
+    return is_signed ? _mm512_dpbusd_epi32(sum_i32x16, one_i8x64, codes_x64)
+                     : _mm512_dpbusd_epi32(sum_i32x16, codes_x64, one_i8x64);
+  };
   const __mmask64 mask = byte_mask(rows.k % 64);
   for (std::size_t row = 0; row < rows.m; row += 8) {
     const std::size_t left = rows.m - row < 8 ? rows.m - row : 8;
@@ -197,17 +202,20 @@ void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
       const std::size_t end = i + rows.k;
       for (; i + 64 <= end; i += 64) {
         for (std::size_t r = 0; r < 8; ++r) {
-          sum_i32x16[r] = _mm512_dpbusd_epi32(sum_i32x16[r], _mm512_loadu_si512(of_row[r] + i), one_i8x64);
+          sum_i32x16[r] = add_codes(sum_i32x16[r], _mm512_loadu_si512(of_row[r] + i));
         }
       }
       if (i == end) continue;
       for (std::size_t r = 0; r < 8; ++r) {
-        const __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(mask, of_row[r] + i);
-        sum_i32x16[r] = _mm512_dpbusd_epi32(sum_i32x16[r], codes_u8x64, one_i8x64);
+        sum_i32x16[r] = add_codes(sum_i32x16[r], _mm512_maskz_loadu_epi8(mask, of_row[r] + i));
       }
     }
     _mm256_mask_storeu_epi32(sums + row, static_cast<__mmask8>((1U << left) - 1), sums_of_lanes(sum_i32x16));
   }
+}
+
+void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
+  rows.is_signed ? sum_codes<true>(rows, sums) : sum_codes<false>(rows, sums);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 //   transpose    output[column * output_row_stride + row] = input[row * input_row_stride + column] ^ flip
 //                between {N, C, H, W} memory, where rows are channels, and {N, H, W, C}, where they are pixels
 //   sum_rows     sums[row] = sum over segments and k of a[row][segment][k]
-//                a run of the row operand of gemm.h, unsigned codes
+//                a run of the row operand of gemm.h, codes unsigned or signed
 //
 // Sums are exact: 255 * k fits int32 for every k below 2^23, and wrap beyond, as all accumulation here does.
 //
@@ -73,6 +73,7 @@ struct SummedRows {
   std::size_t segments;
   std::size_t m;
   std::size_t k;  // of one segment
+  bool is_signed = false;
 };
 
 struct PackKernels {

@@ -16,8 +16,8 @@ namespace dmlcpu {
 // The input as the algorithms read it.
 struct ActivationSource {
   const std::uint8_t* data;
-  std::uint8_t flip;        // 0x80 for INT8: makes its codes unsigned
-  std::uint8_t zero_point;  // as an unsigned code, flip applied; what taps in the padding read
+  std::uint8_t flip;        // 0x80 for INT8 whose codes become unsigned
+  std::uint8_t zero_point;  // flip applied; what taps in the padding read
 };
 
 // Arrays of an element for each output channel.
@@ -27,8 +27,8 @@ struct ChannelParameters {
   const std::int32_t* filter_zero_point;  // null where all are 0
 };
 
-// One dispatch. Codes and zero points are as the products see them: activations unsigned, filters signed. With codes x,
-// w and zero points xz, wz:
+// One dispatch. Codes and zero points are as the products see them: activations unsigned, or signed where an algorithm
+// reads them so, filters signed. With codes x, w and zero points xz, wz:
 //   sum (x - xz)(w - wz) + bias = sum xw - wz * sum x + offset,    offset = bias - xz * sum w + terms * xz * wz
 // all modulo 2^32, sums over every tap of the window, those in the padding included.
 struct ConvolutionDispatch {
@@ -49,6 +49,9 @@ class ConvolutionAlgorithm {
   ConvolutionAlgorithm(const ConvolutionAlgorithm&) = delete;
   ConvolutionAlgorithm& operator=(const ConvolutionAlgorithm&) = delete;
 
+  // Whether INT8 input is read as it is, by products of signed codes: then nothing flips it, nor its zero point.
+  virtual bool reads_signed() const { return false; }
+
   // Bytes of the packed filter. It is 64-byte aligned.
   virtual std::size_t packed_filter_size() const = 0;
   // flip is 0x80 for UINT8 filters, which become signed.
@@ -62,7 +65,7 @@ class ConvolutionAlgorithm {
   // They depend on the packed filter and the input's zero point alone, so that they last as long as these.
   virtual std::size_t arranged_size() const { return 0; }
   virtual ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* /*packed_filter*/,
-                                    std::uint8_t /*input_zero_point*/, std::uint8_t* /*arranged*/) const {
+                                    std::int32_t /*input_zero_point*/, std::uint8_t* /*arranged*/) const {
     return channels;
   }
 

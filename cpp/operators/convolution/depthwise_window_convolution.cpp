@@ -71,7 +71,7 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
     return reinterpret_cast<const std::int32_t*>(packed + sums_);
   }
   std::size_t arranged_size() const override { return arranged_size_; }
-  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::uint8_t,
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                             std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return padding_bytes_; }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
@@ -140,7 +140,7 @@ const Value* DepthwiseWindowConvolution::order_parameters(const Value* of_channe
 }
 
 ChannelParameters DepthwiseWindowConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*,
-                                                      std::uint8_t, std::uint8_t* arranged) const {
+                                                      std::int32_t, std::uint8_t* arranged) const {
   return {
       .offset = order_parameters(channels.offset, arranged + offset_),
       .multiplier = geometry_.ends_in_sums() ? nullptr : order_parameters(channels.multiplier, arranged + multiplier_),

@@ -70,7 +70,7 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
     return reinterpret_cast<const std::int32_t*>(packed + sums_);
   }
   std::size_t arranged_size() const override { return arranged_size_; }
-  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::uint8_t,
+  ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                             std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return scratch_size_; }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
@@ -151,7 +151,7 @@ const Value* GroupedConvolution::order_parameters(const Value* of_channels, std:
   return reinterpret_cast<const Value*>(arranged);
 }
 
-ChannelParameters GroupedConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*, std::uint8_t,
+ChannelParameters GroupedConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                                               std::uint8_t* arranged) const {
   return {.offset = order_parameters(channels.offset, arranged + offset_),
           .multiplier = order_parameters(channels.multiplier, arranged + multiplier_),

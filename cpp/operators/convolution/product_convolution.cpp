@@ -34,6 +34,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     find_segments();
   }
 
+  bool reads_signed() const override { return plan_.reads_signed; }
   std::size_t packed_filter_size() const override { return plan_.filter.size(); }
   std::vector<std::size_t> packing() const override {
     const PackedFilter& filter = plan_.filter;
@@ -51,7 +52,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     return plan_.regions.size() * plan_.region_offsets_stride * sizeof(std::int32_t);
   }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
-                            std::uint8_t input_zero_point, std::uint8_t* arranged) const override;
+                            std::int32_t input_zero_point, std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return plan_.scratch_size; }
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
   std::string describe() const override { return describe_product_plan(geometry_, target_, plan_); }
@@ -149,7 +150,7 @@ void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
 
 // The offsets of each region's channels, from which the taps in the padding are taken out.
 ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
-                                              std::uint8_t input_zero_point, std::uint8_t* arranged) const {
+                                              std::int32_t input_zero_point, std::uint8_t* arranged) const {
   if (plan_.regions.empty()) return channels;
   const auto* tap_sums = reinterpret_cast<const std::int32_t*>(packed_filter + plan_.filter.segment_sums_offset());
   auto* offsets = reinterpret_cast<std::int32_t*>(arranged);
@@ -245,7 +246,8 @@ void ProductConvolution::sum_activations(const Activations& activations, const P
                                       .a_offsets = segments.data(),
                                       .segments = segments.size(),
                                       .m = m,
-                                      .k = activations.terms},
+                                      .k = activations.terms,
+                                      .is_signed = plan_.reads_signed},
                                      sums + run * m);
   }
 }
@@ -298,6 +300,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .output_row_stride = direct ? tile.output_row_stride : as_size(channels),
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
+                    .a_is_signed = plan_.reads_signed,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (!direct) spread(results, tile, channels, output);
   }

@@ -40,8 +40,8 @@ TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels&
   return {.segments = 1, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
 }
 
-// Why the input does not have the segments of windows as whole steps of unsigned codes that are neighbours; null if it
-// has.
+// Why the input does not have the segments of windows as whole steps of codes that are neighbours and that products
+// read as they are: flip is 0 for these. Null if it has.
 const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
   const bool by_tap = order.segment_terms == as_size(geometry.group_input_channels());
   const bool neighbours = by_tap || geometry.input.w == geometry.input_channels;
@@ -320,10 +320,12 @@ bool divides_channels(const ConvolutionGeometry& geometry) {
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads) {
   ProductPlan plan{};
-  choose_source(geometry, kernels, input_flip, plan);
+  const std::uint8_t flip = kernels.multiplies_signed ? std::uint8_t{0} : input_flip;
+  choose_source(geometry, kernels, flip, plan);
   choose_units(geometry, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
-  leave_out_padding(geometry, kernels, input_flip, num_threads, plan);
+  leave_out_padding(geometry, kernels, flip, num_threads, plan);
+  plan.reads_signed = input_flip != 0 && plan.source == ActivationsFrom::input;
   lay_out_scratch(geometry, kernels, choose_images(geometry, num_threads, plan), plan);
   return plan;
 }

@@ -29,7 +29,8 @@ std::string reasons(const ProductPlan& plan, bool leaves_taps_out) {
     text =
         "in place because what is read behind a pixel is the next one and meets zeros in the filter, the last gathered";
   } else if (plan.source == ActivationsFrom::input) {
-    text = "in place because every window's codes are unsigned neighbours in whole steps of the kernel";
+    text = std::string("in place because every window's codes are ") + (plan.reads_signed ? "signed" : "unsigned") +
+           " neighbours in whole steps of the kernel";
   } else if (plan.source == ActivationsFrom::planes) {
     text = std::string("copied because ") + plan.obstacle;
   } else {

@@ -64,7 +64,7 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
 // Takes the taps that a region leaves out from its channels' offsets. tap_sums holds, for each tap, the sum of its
 // codes for each output channel; filter_zero_point, one for each of these, may be null.
 void take_out_taps(const ConvolutionGeometry& geometry, const ProductRegion& region, const std::int32_t* tap_sums,
-                   const std::int32_t* filter_zero_point, std::uint8_t input_zero_point, std::int32_t* offsets);
+                   const std::int32_t* filter_zero_point, std::int32_t input_zero_point, std::int32_t* offsets);
 
 // An estimate of the cycles of runs of m rows in products of k terms, for all channels of the output.
 double product_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t runs,

@@ -171,8 +171,8 @@ class Convolution final : public CompiledOperator {
     const std::uint8_t output_flip = offset_flip(output_type_);
     algorithm_->run(
         {.source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
-                    .flip = offset_flip(input_type_),
-                    .zero_point = input_zero_point(tensors)},
+                    .flip = input_flip(),
+                    .zero_point = static_cast<std::uint8_t>(input_zero_point(tensors))},
          .filter = filter,
          .channels = channels,
          .output_zero_point =
@@ -198,10 +198,10 @@ class Convolution final : public CompiledOperator {
     return number == kAbsent ? nullptr : static_cast<const Element*>(tensors[number]);
   }
 
-  // As an unsigned code.
-  std::uint8_t input_zero_point(const TensorPointers& tensors) const {
-    return static_cast<std::uint8_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_) +
-                                     offset_flip(input_type_));
+  std::uint8_t input_flip() const { return algorithm_->reads_signed() ? std::uint8_t{0} : offset_flip(input_type_); }
+  // As the products see it.
+  std::int32_t input_zero_point(const TensorPointers& tensors) const {
+    return static_cast<std::int32_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_)) + input_flip();
   }
 
   // Products read the parameters of channels up to the end of their last panel of columns.
@@ -270,7 +270,7 @@ bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint
   const std::int32_t* sums = algorithm_->filter_sums(packed_filter);
   const auto* biases = elements_of<std::int32_t>(tensors, numbers_.bias);
   const auto* zero_points = elements_of<std::uint8_t>(tensors, numbers_.filter_zero_point);
-  const std::uint32_t zero_point_of_input = input_zero_point(tensors);
+  const auto zero_point_of_input = static_cast<std::uint32_t>(input_zero_point(tensors));
   const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
   const std::uint8_t flip = filter_flip();
   // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.

@@ -35,6 +35,7 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     scratch_size_ = layout.size();
   }
 
+  bool reads_signed() const override { return algorithm_->reads_signed(); }
   std::size_t packed_filter_size() const override { return algorithm_->packed_filter_size(); }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
     algorithm_->pack_filter(filter, flip, packed);
@@ -43,7 +44,7 @@ class StagedConvolution final : public ConvolutionAlgorithm {
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return algorithm_->filter_sums(packed); }
   std::size_t arranged_size() const override { return algorithm_->arranged_size(); }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
-                            std::uint8_t input_zero_point, std::uint8_t* arranged) const override {
+                            std::int32_t input_zero_point, std::uint8_t* arranged) const override {
     return algorithm_->arrange(channels, packed_filter, input_zero_point, arranged);
   }
   std::size_t scratch_size() const override { return scratch_size_; }

@@ -186,7 +186,8 @@ void MatrixMultiply::prepare_rows(const TensorPointers& tensors, std::uint8_t* m
   bool any_zero_point = false;
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = i % geometry_.parameter_rows;
-    zero_points[i] = a_zero_point_.code_at(tensors, row) ^ a_flip();
+    const std::uint8_t code = a_zero_point_.code_at(tensors, row);
+    zero_points[i] = product_.a_is_signed() ? static_cast<std::int8_t>(code) : code ^ a_flip();
     any_zero_point |= zero_points[i] != 0;
     output_zero_points[i] = static_cast<float>(output_zero_point_.code_at(tensors, row) ^ output_flip());
     if (!has_scales()) continue;

@@ -73,7 +73,8 @@ MatrixProduct::MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarge
                                                                                    : kMostStreamedRowsOfSmall)),
       rescales_(streams_ || desc.rows_vary || desc.ends_in_floats),
       shares_sets_(share_a_cache_set(geometry_.a.row, std::min(geometry_.m, static_cast<std::int64_t>(gemm_.mr)))),
-      a_in_place_(geometry_.a.column == 1 && desc.a_flip == 0 && as_size(geometry_.k) == k_padded_ && !shares_sets_),
+      a_in_place_(!streams_ && geometry_.a.column == 1 && (desc.a_flip == 0 || gemm_.multiplies_signed) &&
+                  as_size(geometry_.k) == k_padded_ && !shares_sets_),
       direct_(geometry_.output.column == 1) {
   streams_ ? plan_streamed() : plan_packed();
 }
@@ -282,7 +283,8 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
                     .a_offsets = &kNoOffset,
                     .segments = 1,
                     .m = as_size(tile.rows),
-                    .k = as_size(geometry_.k)},
+                    .k = as_size(geometry_.k),
+                    .is_signed = a_is_signed()},
                    activation_sums);
   }
   for (std::int64_t done = 0; done < tile.columns; done += block_columns_) {
@@ -317,7 +319,8 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
                     .output = ends_in_sums ? nullptr : results,
                     .output_row_stride = as_size(in_place ? geometry_.output.row : block.columns),
                     .output_run_stride = 0,
-                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr});
+                    .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
+                    .a_is_signed = a_is_signed()});
     if (rescales_) {
       write_rescaled(dispatch, block, reinterpret_cast<const std::int32_t*>(results),
                      right.column_sum == nullptr ? nullptr : right.column_sum + column, own);

@@ -31,7 +31,7 @@ struct MatrixProductDesc {
   bool has_bias;
 };
 
-// Zero points are those of the product's codes: of a unsigned, of b signed.
+// Zero points are those of the product's codes: of a unsigned, or signed where a_is_signed(), of b signed.
 struct MatrixParameters {
   // Of each column, up to the end of the last panel; b_zero_point is null where all are 0, the multiplier where none is
   // needed.
@@ -59,6 +59,8 @@ class MatrixProduct {
 
   // Whether sums take the second way, by rows and columns; else multipliers are of columns alone.
   bool rescales() const { return rescales_; }
+  // Whether INT8 a is read as it is, by products of signed codes.
+  bool a_is_signed() const { return a_in_place_ && desc_.a_flip != 0; }
   // Elements of arrays of columns.
   std::size_t padded_columns() const { return padded_columns_; }
 

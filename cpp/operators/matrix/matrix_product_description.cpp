@@ -19,8 +19,11 @@ std::string MatrixProduct::reason_for_b() const {
 
 std::string MatrixProduct::reason_for_a() const {
   if (streams_) return "packed because products take a block of its terms at a time";
-  if (a_in_place_) return "in place because its codes are unsigned neighbours in whole steps of the kernel";
-  if (desc_.a_flip != 0) return "packed because INT8 codes become unsigned";
+  if (a_in_place_) {
+    return std::string("in place because its codes are ") + (a_is_signed() ? "signed" : "unsigned") +
+           " neighbours in whole steps of the kernel";
+  }
+  if (desc_.a_flip != 0 && !gemm_.multiplies_signed) return "packed because INT8 codes become unsigned";
   if (geometry_.a.column != 1) return "packed because codes of a row are not neighbours";
   if (shares_sets_) return "packed because its rows are whole pages apart and evict each other from the cache";
   return "packed because its rows are no whole steps of the kernel";
@@ -34,9 +37,9 @@ std::string MatrixProduct::describe() const {
            : matrices_at_once_ > 1 ? "b packed at each dispatch, several matrices at a time"
                                    : "b packed at each dispatch")
        << "\nkernel: " << product_kernel_words(target_)
-       << "\na: " << (streams_ || !a_in_place_ ? "packed a tile at a time" : "read in place") << "\nwhy: b "
-       << reason_for_b() << "; a " << reason_for_a() << "\nproducts: " << geometry_.products() << " of " << geometry_.m
-       << " x " << geometry_.k << " x " << geometry_.n << ", k padded to " << k_padded_ << "\nresults: "
+       << "\na: " << (a_in_place_ ? "read in place" : "packed a tile at a time") << "\nwhy: b " << reason_for_b()
+       << "; a " << reason_for_a() << "\nproducts: " << geometry_.products() << " of " << geometry_.m << " x "
+       << geometry_.k << " x " << geometry_.n << ", k padded to " << k_padded_ << "\nresults: "
        << (rescales_             ? "rescaled from sums in cache by " + kernel_words(target_, "rescale")
            : desc_.ends_in_codes ? "requantized in the same pass"
                                  : "sums, written by the product")

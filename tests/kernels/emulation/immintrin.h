@@ -14,6 +14,7 @@
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbusd
+#undef _tile_dpbssd
 #define _tile_loadconfig emulated_tile_loadconfig
 #define _tile_release emulated_tile_release
 #define _tile_loadd emulated_tile_loadd
@@ -21,6 +22,7 @@
 #define _tile_stored emulated_tile_stored
 #define _tile_zero emulated_tile_zero
 #define _tile_dpbusd emulated_tile_product<std::uint8_t, std::int8_t>
+#define _tile_dpbssd emulated_tile_product<std::int8_t, std::int8_t>
 #define _mm256_dpbusd_avx_epi32 emulated_dpbusd_x8
 
 namespace {
