@@ -9,10 +9,13 @@ import onnx
 
 import dmlcpu
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.graph.record import Replay
 from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.foreign_models import ForeignModels
 from dmlcpu.onnx.model import Model, load_model
 from dmlcpu.onnx.planning import lowered_whole
-from dmlcpu.onnx.templates import PlanTemplate
+from dmlcpu.onnx.plans import ForeignPart
+from dmlcpu.onnx.templates import PlanTemplate, at_lengths
 
 __all__ = ["assert_templates_follow_the_rules", "assert_traced_like_lowered", "freed"]
 
@@ -35,7 +38,7 @@ def assert_templates_follow_the_rules(model: bytes, shapes: Iterable[Shapes], mo
     for given in shapes:
         arrays = _arrays(loaded, given)
         if not any(template.replay(loaded, arrays) for template in templates):
-            made = PlanTemplate.of(loaded, arrays, device)
+            made = PlanTemplate.of(loaded, arrays, device, ForeignModels())
             assert made is not None
             templates.append(made)
         for template in templates:
@@ -47,8 +50,8 @@ def assert_traced_like_lowered(model: bytes, shapes: Shapes) -> None:
     """Of lengths that are known only later, the rules make the same; and of neighbouring ones where they say so."""
     loaded, device = load_model(freed(model)), dmlcpu.Device(num_threads=1)
     arrays = _arrays(loaded, shapes)
-    template = PlanTemplate.of(loaded, arrays, device)
-    assert (template is None) == (lowered_whole(loaded, arrays, device) is None)
+    template = PlanTemplate.of(loaded, arrays, device, ForeignModels())
+    assert (template is None) == (lowered_whole(loaded, arrays, device, ForeignModels()) is None)
     if template is None:
         return
     assert template.replay(loaded, arrays) is not None
@@ -71,14 +74,29 @@ def _assert_right(template: PlanTemplate, model: Model, arrays: Mapping[str, Arr
     replay = template.replay(model, arrays)
     if replay is None:
         return
-    traced, lowered = template.whole, lowered_whole(model, arrays, device)
+    traced, lowered = template.whole, lowered_whole(model, arrays, device, ForeignModels())
     assert lowered is not None, arrays
     _assert_same(template.graph.at(replay), lowered.graph)
     assert traced.inputs == lowered.inputs
     types = [(tensor.name, tensor.dtype, replay.lengths(tensor.shape)) for tensor in traced.exports]
     assert types == [(tensor.name, tensor.dtype, tensor.shape) for tensor in lowered.exports]
+    _assert_same_rest(traced.rest, lowered.rest, replay)
     for ours, expected in zip(traced.outputs, lowered.outputs, strict=True):
         np.testing.assert_array_equal(ours, expected)
+
+
+def _assert_same_rest(ours: ForeignPart | None, expected: ForeignPart | None, replay: Replay) -> None:
+    if ours is None or expected is None:
+        assert ours is expected
+        return
+    assert [node.name for node in ours.nodes] == [node.name for node in expected.nodes]
+    assert (ours.inputs, ours.outputs) == (expected.inputs, expected.outputs)
+    ours = at_lengths(ours, replay)
+    assert [*ours.constants] == [*expected.constants]
+    for array, other in zip(ours.constants.values(), expected.constants.values(), strict=True):
+        assert isinstance(array, np.ndarray)
+        assert isinstance(other, np.ndarray)
+        assert (array.dtype, array.shape, array.tobytes()) == (other.dtype, other.shape, other.tobytes())
 
 
 def _assert_same(ours: NativeGraph, expected: NativeGraph) -> None:

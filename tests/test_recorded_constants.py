@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import dmlcpu
+from dmlcpu.onnx.foreign_models import ForeignModels
 from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.planning import lowered_whole
 from dmlcpu.onnx.templates import PlanTemplate
@@ -306,11 +307,11 @@ def test_constants_too_large_to_be_computed_beforehand() -> None:
     def arrays(tokens: int) -> dict[str, Any]:
         return {"x": (np.dtype(np.float32), (2, tokens))}
 
-    template = PlanTemplate.of(model, arrays(8), device)
+    template = PlanTemplate.of(model, arrays(8), device, ForeignModels())
     assert template is not None
     assert template.replay(model, arrays(8)) is not None
     assert template.replay(model, arrays(1 << 16)) is None
-    larger, smaller = (lowered_whole(model, arrays(tokens), device) for tokens in (1 << 16, 8))
+    larger, smaller = (lowered_whole(model, arrays(tokens), device, ForeignModels()) for tokens in (1 << 16, 8))
     assert larger is not None
     assert smaller is not None
     assert len(larger.graph.rows()[1]) > len(smaller.graph.rows()[1])

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.values import Array, Tensor, Value
+from dmlcpu.onnx.values import Array, Value
 
 __all__ = ["ArrayType", "described", "extracted", "inferred", "lacking", "shape_of"]
 
@@ -49,19 +49,19 @@ def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:
 def extracted(
     model: onnx.ModelProto,
     nodes: Sequence[Node],
-    inputs: Mapping[str, Tensor],
+    inputs: Mapping[str, tuple[np.dtype[Any], Sequence[int | None]]],
     constants: Mapping[str, Array],
     outputs: Sequence[str],
 ) -> onnx.ModelProto:
-    """Return a model of some nodes of another."""
+    """Return a model of some nodes of another; lengths of its inputs that are None are free."""
     helper = onnx.helper
     declared = {value.name: value for value in model.graph.output}
     graph = helper.make_graph(
         [_named(node) for node in nodes],
         "part",
         [
-            helper.make_tensor_value_info(name, int(helper.np_dtype_to_tensor_dtype(tensor.dtype)), tensor.shape)
-            for name, tensor in inputs.items()
+            helper.make_tensor_value_info(name, int(helper.np_dtype_to_tensor_dtype(dtype)), shape)
+            for name, (dtype, shape) in inputs.items()
         ],
         [declared.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs],
         [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in constants.items()],

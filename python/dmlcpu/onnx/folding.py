@@ -26,7 +26,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 
-__all__ = ["Folding", "is_computed_beforehand", "propagated"]
+__all__ = ["LONGEST_SHAPE", "Folding", "is_computed_beforehand", "propagated"]
 
 # Operators that are numpy's in the reference evaluator.
 _ARRAYS: Final = frozenset(
@@ -55,7 +55,7 @@ _LARGEST: Final = 1 << 26
 _GRANTED: Final = 1 << 28
 _GRANTED_TIMES: Final = 16
 # Arrays of more elements are no shapes.
-_LONGEST_SHAPE: Final = 1 << 10
+LONGEST_SHAPE: Final = 1 << 10
 
 
 def is_computed_beforehand(operator: str) -> bool:
@@ -210,7 +210,7 @@ def _results(task: _Task) -> Sequence[Array]:
 
 def _model_of(node: Node, arrays: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """Return a model of a node, and what it is fed: large arrays, which no shape depends on and copies of cost time."""
-    fed = {name: array for name, array in arrays.items() if array.size > _LONGEST_SHAPE and array.dtype != object}
+    fed = {name: array for name, array in arrays.items() if array.size > LONGEST_SHAPE and array.dtype != object}
     graph = onnx.helper.make_graph(
         [node.proto],
         "folded",
@@ -244,29 +244,29 @@ def propagated(
     Onnx's own propagation of data takes time without a bound.
 
     Args:
-        model: Of these nodes alone, in this order.
+        model: Of these nodes alone, in this order. It is changed. Constants of more than ``LONGEST_SHAPE`` elements
+            are better given as inputs.
     """
-    small = _without_large_constants(model)
-    known = described(small)
+    known = described(model)
     wanted = [value.name for value in model.graph.output]
     if all(None not in known.get(name, (None, None)) for name in wanted):
         return known
     folding = Folding(granted=1 << 20)
     values: dict[str, Value] = {
-        tensor.name: Constant(onnx.numpy_helper.to_array(tensor)) for tensor in small.graph.initializer
+        tensor.name: Constant(onnx.numpy_helper.to_array(tensor)) for tensor in model.graph.initializer
     }
     shapes = {name: shape for name, (_, shape) in known.items()}
-    shapes |= {value.name: shape_of(value) for value in small.graph.input}
+    shapes |= {value.name: shape_of(value) for value in model.graph.input}
     for _ in range(_MOST_ROUNDS):
         found = _found(nodes, values, shapes, folding)
         if not found:
             break
         values |= found
-        for node, proto in zip(nodes, small.graph.node, strict=True):
+        for node, proto in zip(nodes, model.graph.node, strict=True):
             if node.outputs[0] in found:
                 constant = onnx.numpy_helper.from_array(np.asarray(found[node.outputs[0]].array, order="C"))
                 proto.CopyFrom(onnx.helper.make_node("Constant", [], [node.outputs[0]], value=constant))
-        known = described(small)
+        known = described(model)
         shapes |= {name: shape for name, (_, shape) in known.items()}
     return known
 
@@ -297,22 +297,6 @@ def _found(
                 continue
         except (NotNative, ArithmeticError, TypeError, ValueError):  # a run tells what is wrong with it
             continue
-        if result.array.size <= _LONGEST_SHAPE:
+        if result.array.size <= LONGEST_SHAPE:
             found[node.outputs[0]] = result
     return found
-
-
-def _without_large_constants(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model whose large initializers are inputs."""
-    small = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
-    small.graph.name = model.graph.name
-    small.graph.node.extend(model.graph.node)
-    small.graph.input.extend(model.graph.input)
-    small.graph.output.extend(model.graph.output)
-    for tensor in model.graph.initializer:
-        if math.prod(tensor.dims) <= _LONGEST_SHAPE:
-            small.graph.initializer.append(tensor)
-        else:
-            info = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            small.graph.input.append(info)
-    return small

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
 import onnx
 
+from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Constant, Tensor, Value
 
-__all__ = ["ANCHORS", "is_anchor", "is_for_the_reference"]
+__all__ = ["ANCHORS", "taken_together"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 ANCHORS: Final = frozenset(
@@ -34,7 +35,44 @@ _QUANTIZED: Final = frozenset(
 )
 
 
-def is_anchor(node: Node, values: Mapping[str, Value]) -> bool:
+def taken_together(
+    nodes: Sequence[Node], reasons: Mapping[str, str], values: Mapping[str, Value]
+) -> tuple[list[Node], list[Node], bool]:
+    """Choose nodes that another runtime runs as one part: those without a kernel, and what follows in floating point.
+
+    Args:
+        nodes: That are not native, in order.
+        reasons: Why, by the names of those whose inputs are all there.
+        values: What is there.
+
+    Returns:
+        The nodes, those that remain, and whether onnx's reference evaluator is meant.
+
+    Raises:
+        InvalidModelError: No node can be taken.
+    """
+    taken: list[Node] = []
+    rest: list[Node] = []
+    made: set[str] = set()
+    by_reference = False
+    for node in nodes:
+        known = all(name in values or name in made for name in node.reads)
+        follows = any(name in made for name in node.reads)
+        wanted = known and (node.name in reasons or (follows and not _is_anchor(node, values)))
+        if wanted and not taken:
+            by_reference = _is_for_the_reference(node, values)
+        # Of the reference's nodes none follows another: the types of what they make are not known yet.
+        if wanted and _is_for_the_reference(node, values) == by_reference and not (by_reference and follows):
+            taken.append(node)
+            made.update(filter(None, node.outputs))
+        else:
+            rest.append(node)
+    if not taken:
+        raise InvalidModelError(f"node {nodes[0]}: it cannot be planned")
+    return taken, rest, by_reference
+
+
+def _is_anchor(node: Node, values: Mapping[str, Value]) -> bool:
     """Return whether codes begin or end here, of a type that operators take."""
     if node.operator in ("QuantizeLinear", "DequantizeLinear") and len(node.inputs) > 2:
         point = values.get(node.inputs[2])
@@ -43,7 +81,7 @@ def is_anchor(node: Node, values: Mapping[str, Value]) -> bool:
     return node.operator in ANCHORS or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
 
 
-def is_for_the_reference(node: Node, values: Mapping[str, Value]) -> bool:
+def _is_for_the_reference(node: Node, values: Mapping[str, Value]) -> bool:
     """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
     if node.domain == "" and node.operator in _QUANTIZED and find_spec("onnxruntime") is None:
         return True

@@ -13,7 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import onnx
 
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
@@ -21,16 +20,18 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.onnx.extraction import ArrayType, extracted, lacking
-from dmlcpu.onnx.folding import Folding, propagated
-from dmlcpu.onnx.foreign_nodes import ANCHORS, is_anchor, is_for_the_reference
+from dmlcpu.onnx.extraction import ArrayType, lacking
+from dmlcpu.onnx.feeds import is_fixed
+from dmlcpu.onnx.folding import LONGEST_SHAPE, Folding, propagated
+from dmlcpu.onnx.foreign_models import ForeignModels, Reads, extracted_for, part_of_lengths
+from dmlcpu.onnx.foreign_nodes import ANCHORS, taken_together
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node, reaching
 from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
 from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.rules import RULES
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value, without_elements
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, without_elements
 
 __all__ = ["MALFORMED", "lowered_whole", "make_plan"]
 
@@ -50,16 +51,21 @@ _RANDOM: Final = frozenset(
 )
 
 
-def lowered_whole(model: Model, arrays: Mapping[str, ArrayType], device: Device) -> WholeGraph | None:
-    """Lower a model to one native graph, and compile nothing; None if it is not one, or is not valid.
+def lowered_whole(
+    model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign_models: ForeignModels
+) -> WholeGraph | None:
+    """Lower a model to one native graph, and compile nothing; None if more follows it than another runtime's nodes.
 
     Args:
-        model, device: As of ``make_plan``.
+        model, device, foreign_models: As of ``make_plan``.
         arrays: The types and shapes of all inputs; lengths may be such as are known only later.
+
+    Returns:
+        None also of a model that is not valid.
     """
     try:
         with np.errstate(all="ignore"):
-            return _Planner(model, arrays, device, None, ()).whole()
+            return _Planner(model, arrays, device, foreign_models).whole()
     except (InvalidModelError, _NotLoweredError):
         return None
 
@@ -68,6 +74,7 @@ def make_plan(
     model: Model,
     arrays: Mapping[str, ArrayType],
     device: Device,
+    foreign_models: ForeignModels,
     shared: _core.SharedMemory | None,
     leaves_rest: bool = False,
 ) -> Plan:
@@ -77,6 +84,7 @@ def make_plan(
         model: Checked when it was loaded.
         arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
         device: Where native graphs run.
+        foreign_models: What other plans of the model have other runtimes for.
         shared: What plans of the model pack of its constants; None to keep it apart.
         leaves_rest: Whether what follows values whose shapes only a run tells is left to the other runtime, which they
             come from. Else the plan ends there.
@@ -89,7 +97,7 @@ def make_plan(
         try:
             # Constants of a model may be infinite or no numbers, and what rules compute of them then is so, too.
             with np.errstate(all="ignore"):
-                plan = _Planner(model, arrays, device, shared, foreign, leaves_rest).plan()
+                plan = _Planner(model, arrays, device, foreign_models, shared, foreign, leaves_rest).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
@@ -115,11 +123,15 @@ class _Planner:
         model: Model,
         arrays: Mapping[str, ArrayType],
         device: Device,
-        shared: _core.SharedMemory | None,
-        foreign: Collection[str],
+        foreign_models: ForeignModels,
+        shared: _core.SharedMemory | None = None,
+        foreign: Collection[str] = (),
         leaves_rest: bool = False,
     ) -> None:
-        self._leaves_rest = leaves_rest
+        self._leaves_rest, self._foreign_models = leaves_rest, foreign_models
+        # Of a model without free shapes there is one plan, until a run tells shapes.
+        self._varies = not all(is_fixed(value.shape) for value in model.inputs) or len(arrays) > len(model.inputs)
+        self._lasting = {*model.constants}  # names of what does not depend on the inputs
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers: dict[str, str] = {}
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
@@ -141,22 +153,26 @@ class _Planner:
         while waiting and not unknown:
             waiting, reasons = self._lower(waiting)
             if waiting:
-                waiting, unknown = self._take_foreign(waiting, reasons)
+                waiting, unknown = self._add_foreign(*taken_together(waiting, reasons, self._values), reasons)
         outputs = () if unknown else self._outputs()
         return Plan(tuple(self._parts()), outputs, unknown)
 
     def whole(self) -> WholeGraph | None:
-        """Lower the model to one graph, and compile nothing; None if it is not one."""
-        waiting, _ = self._lower(self._model.nodes)
+        """Lower the model to one graph, and compile nothing; None if native nodes follow those that are none."""
+        waiting, reasons = self._lower(self._model.nodes)
         if waiting:
-            return None
+            taken, rest, by_reference = taken_together(waiting, reasons, self._values)
+            if rest or by_reference:
+                return None
+            self._add_foreign(taken, rest, by_reference, reasons)
         outputs = self._outputs()
         self._folding.decide()
         marked = self._marked_graph(0)
-        if marked is None:
+        if marked is None or any(self._lowering.exports.get(index) for index in range(1, len(self._graphs))):
             return None
         graph, exports = marked
-        return WholeGraph(tuple(self._native_nodes[0]), graph, tuple(self._imports[0]), exports, outputs)
+        nodes, inputs = tuple(self._native_nodes[0]), tuple(self._imports[0])
+        return WholeGraph(nodes, graph, inputs, exports, self._foreign[0] if self._foreign else None, outputs)
 
     def _outputs(self) -> tuple[str | Array, ...]:
         outputs: list[str | Array] = []
@@ -175,6 +191,12 @@ class _Planner:
         except (NotNative, *MALFORMED):
             raise _NotLoweredError(self._writers[name]) from None
 
+    def _elements(self, name: str) -> Tensor | Array | FreeArray:
+        try:
+            return self._lowering.elements(self._values[name])
+        except (NotNative, *MALFORMED):
+            raise _NotLoweredError(self._writers[name]) from None
+
     def _exported(self, tensor: Tensor) -> str:
         if tensor.partition >= 0:
             self._lowering.exports.setdefault(tensor.partition, {})[tensor.name] = tensor
@@ -185,6 +207,8 @@ class _Planner:
         for node in nodes:
             self._writers.update((name, node.name) for name in node.outputs)
             self._readers.add(node)
+            if self._lasting.issuperset(node.reads):
+                self._lasting.update(node.outputs)
 
     def _lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
         """Lower what can be lowered; return the others, and why, of those whose inputs are all there."""
@@ -219,6 +243,7 @@ class _Planner:
             return None
         branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
         self._readers.remove(node)  # those of the branch read, in its place
+        self._lasting.update(branch.constants)
         self._meet(branch.nodes)
         self._values.update((name, Constant(array)) for name, array in branch.constants.items())
         return branch.nodes
@@ -258,33 +283,14 @@ class _Planner:
                     return followed
         return None
 
-    def _take_foreign(self, nodes: Sequence[Node], reasons: Mapping[str, str]) -> tuple[list[Node], tuple[str, ...]]:
-        """Take nodes for the other runtime; return those that remain, and values whose shapes are not known."""
-        taken: list[Node] = []
-        rest: list[Node] = []
-        made: set[str] = set()
-        by_reference = False
-        for node in nodes:
-            known = all(name in self._values or name in made for name in node.reads)
-            follows = any(name in made for name in node.reads)
-            wanted = known and (node.name in reasons or (follows and not is_anchor(node, self._values)))
-            if wanted and not taken:
-                by_reference = is_for_the_reference(node, self._values)
-            # Of the reference's nodes none follows another: the types of what they make are not known yet.
-            if wanted and is_for_the_reference(node, self._values) == by_reference and not (by_reference and follows):
-                taken.append(node)
-                made.update(filter(None, node.outputs))
-            else:
-                rest.append(node)
-        if not taken:
-            node = nodes[0]
-            raise InvalidModelError(f"node {node}: it cannot be planned")
-        return self._add_foreign(taken, rest, reasons, by_reference)
-
     def _add_foreign(
-        self, nodes: Sequence[Node], rest: list[Node], reasons: Mapping[str, str], by_reference: bool
+        self, nodes: Sequence[Node], rest: list[Node], by_reference: bool, reasons: Mapping[str, str]
     ) -> tuple[list[Node], tuple[str, ...]]:
-        """Add a part of nodes, if anything reads what they write; return what ``_take_foreign`` does."""
+        """Add a part of nodes, if anything reads what they write.
+
+        Returns:
+            The nodes that remain, and values whose shapes are not known.
+        """
         read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
         taken = reaching(nodes, read_later)
         if not taken:
@@ -296,23 +302,21 @@ class _Planner:
                 raise InvalidModelError(f"node {node}: {wrong} ({reason})")
         made = {name for node in taken for name in node.outputs if name}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
-        constants: dict[str, Array] = {}
-        inputs: dict[str, Tensor] = {}
-        for name in dict.fromkeys(name for node in taken for name in node.reads if name not in made):
-            value = self._floats(name)
-            if isinstance(value, np.ndarray):
-                constants[name] = value
-            else:
-                self._exported(value)
-                inputs[name] = value
-        model = extracted(self._model.proto, taken, inputs, constants, outputs)
-        unknown = self._learn(model, taken, outputs)
-        if unknown and rest and self._leaves_rest and not by_reference:
-            return self._add_foreign([*self._dequantizing(rest), *taken, *rest], [], reasons, by_reference)
+        read = dict.fromkeys(name for node in taken for name in node.reads if name not in made)
+        reads = {name: self._elements(name) for name in read}
+        unknown = self._learn(taken, reads, outputs) if rest else ()
+        if unknown and self._leaves_rest and not by_reference:
+            return self._add_foreign([*self._dequantizing(rest), *taken, *rest], [], by_reference, reasons)
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
-        # The part's own names of its inputs are the model's; it is fed under the names of tensors.
-        names = tuple(tensor.name for tensor in inputs.values())
-        self._foreign.append(ForeignPart(tuple(taken), by_reference, told, model, names, outputs))
+        for value in reads.values():
+            if isinstance(value, Tensor):
+                self._exported(value)
+        proto = self._model.proto
+        if self._varies and not by_reference:
+            part = self._foreign_models.part(proto, taken, told, reads, self._lasting, outputs)
+        else:
+            part = part_of_lengths(proto, taken, by_reference, told, reads, outputs)
+        self._foreign.append(part)
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
@@ -327,9 +331,9 @@ class _Planner:
         wanted = {name for node in readers for name in node.reads if isinstance(self._values.get(name), Dequantized)}
         return [node for nodes in self._native_nodes for node in nodes if not wanted.isdisjoint(node.outputs)]
 
-    def _learn(self, model: onnx.ModelProto, nodes: Sequence[Node], outputs: Sequence[str]) -> tuple[str, ...]:
+    def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        known = propagated(model, nodes)
+        known = propagated(extracted_for(self._model.proto, nodes, reads, outputs, LONGEST_SHAPE), nodes)
         unknown = []
         for name in outputs:
             dtype, shape = self._arrays.get(name) or known.get(name, (None, None))

@@ -290,7 +290,9 @@ class InferenceSession:
                 is_first = len(arrays) == len(variant.model.inputs)
                 plan = variant.templates.plan(arrays, shared) if is_first else None
                 if plan is None:
-                    plan = make_plan(variant.model, arrays, self._device, shared, self._leaves_rest)
+                    plan = make_plan(
+                        variant.model, arrays, self._device, variant.foreign_models, shared, self._leaves_rest
+                    )
                 executable = ExecutablePlan(plan, arrays, self._device.num_threads)
                 if not is_first:
                     self._continue_elsewhere()

@@ -8,6 +8,7 @@ gives the very graph that the rules would give.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
 
@@ -20,12 +21,14 @@ from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
 from dmlcpu.graph.record import Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.foreign_models import ForeignModels
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Model, ValueInfo
 from dmlcpu.onnx.planning import MALFORMED, lowered_whole
-from dmlcpu.onnx.plans import NativePart, Plan, WholeGraph
+from dmlcpu.onnx.plans import ForeignPart, NativePart, Plan, WholeGraph
+from dmlcpu.onnx.values import FreeArray
 
-__all__ = ["PlanTemplate", "Templates"]
+__all__ = ["PlanTemplate", "Templates", "at_lengths"]
 
 # Each template is of use to the lengths that decide everything alike, such as one image and several.
 _MOST_TEMPLATES: Final = 4
@@ -44,7 +47,7 @@ _Axis: TypeAlias = int | _FreeLength  # an int is the only length that it may ha
 
 
 class PlanTemplate:
-    """A model lowered to one graph, for all lengths for which its rules decide as they did.
+    """A model lowered to one graph, and perhaps another runtime's nodes, for all lengths that its rules treat alike.
 
     Attributes:
         whole: What it was lowered to, with lengths of a record.
@@ -58,13 +61,16 @@ class PlanTemplate:
         self.uses = 0
 
     @classmethod
-    def of(cls, model: Model, arrays: Mapping[str, ArrayType], device: Device) -> PlanTemplate | None:
-        """Lower a model; None if it does not become one native graph.
+    def of(
+        cls, model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign_models: ForeignModels
+    ) -> PlanTemplate | None:
+        """Lower a model; None if native nodes follow what another runtime takes of it.
 
         Args:
             model: With inputs that have free lengths.
             arrays: The types and shapes of the inputs.
             device: Where graphs run.
+            foreign_models: What other plans have other runtimes for.
         """
         record = Record()
         free: dict[tuple[object, int], _FreeLength] = {}  # by name: layers whose caches are as long are computed once
@@ -84,13 +90,16 @@ class PlanTemplate:
             axes.append(tuple(of_input))
             lengths[value.name] = dtype, tuple(axis if isinstance(axis, int) else axis.length for axis in of_input)
         try:
-            whole = lowered_whole(model, lengths, device)
+            whole = lowered_whole(model, lengths, device, foreign_models)
         except (AssertionError, *MALFORMED):
             return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
         if whole is None:
             return None
         template = cls(record, axes, whole)
-        record.keep(chain(template.graph.needed(), *(derived_among(tensor.shape) for tensor in whole.exports)))
+        constants = [] if whole.rest is None else [*whole.rest.constants.values()]
+        arrays_later = (constant.derived for constant in constants if isinstance(constant, FreeArray))
+        shapes = (derived_among(tensor.shape) for tensor in whole.exports)
+        record.keep(chain(template.graph.needed(), arrays_later, *shapes))
         return template
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
@@ -120,7 +129,8 @@ class PlanTemplate:
         types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in whole.exports)
         print_plan(graph)
         self.uses += 1
-        return Plan((NativePart(whole.nodes, graph, whole.inputs, names, types),), whole.outputs)
+        native = NativePart(whole.nodes, graph, whole.inputs, names, types)
+        return Plan((native, *([] if whole.rest is None else [at_lengths(whole.rest, replay)])), whole.outputs)
 
 
 class Templates:
@@ -129,8 +139,8 @@ class Templates:
     The first shapes are planned as any, since most models meet no others; the second ones make a template.
     """
 
-    def __init__(self, model: Model, device: Device) -> None:
-        self._model, self._device = model, device
+    def __init__(self, model: Model, device: Device, foreign_models: ForeignModels) -> None:
+        self._model, self._device, self._foreign_models = model, device, foreign_models
         self._templates: list[PlanTemplate] = []
         self._met = self._failures = 0
         self._next = 2  # of the plans that no template gives, the one that makes another
@@ -156,7 +166,7 @@ class Templates:
 
     def _added(self, arrays: Mapping[str, ArrayType]) -> PlanTemplate | None:
         """Add a template, in place of the one that is of least use if there are many."""
-        made = PlanTemplate.of(self._model, arrays, self._device)
+        made = PlanTemplate.of(self._model, arrays, self._device, self._foreign_models)
         self._failures += made is None
         fruitless = self._failures + sum(template.uses < 2 for template in self._templates)  # one is for its own shapes
         self._next = self._met + (1 if fruitless < _MOST_FRUITLESS else 2 * self._met)
@@ -167,6 +177,15 @@ class Templates:
                 self._failures += least.uses < 2
             self._templates.append(made)
         return made
+
+
+def at_lengths(part: ForeignPart, replay: Replay) -> ForeignPart:
+    """Return a part with its constants for the lengths of a replay."""
+    constants = {
+        name: replay.of(constant.derived) if isinstance(constant, FreeArray) else constant
+        for name, constant in part.constants.items()
+    }
+    return replace(part, constants=constants)
 
 
 def _lengths_told(value: ValueInfo, rank: int) -> tuple[int | str | None, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from dmlcpu.device import Device
 from dmlcpu.onnx.deciding_inputs import deciding_inputs
+from dmlcpu.onnx.foreign_models import ForeignModels
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.templates import Templates
 from dmlcpu.onnx.values import Array
@@ -27,11 +28,13 @@ class Variant:
     Attributes:
         values: What these are; empty of the model as it is.
         model: The model, whose inputs the others are.
+        foreign_models: Of its plans, what other runtimes take.
         templates: Of its plans.
     """
 
     values: tuple[bytes, ...]
     model: Model
+    foreign_models: ForeignModels
     templates: Templates
 
 
@@ -44,7 +47,7 @@ class Variants:
     """
 
     def __init__(self, model: Model, device: Device) -> None:
-        self.whole = Variant((), model, Templates(model, device))
+        self.whole = _variant((), model, device)
         self.deciding = deciding_inputs(model)
         self._device = device
         self._variants: dict[tuple[bytes, ...], Variant] = {}
@@ -70,4 +73,9 @@ class Variants:
         constants = {name: np.array(feeds[name]) for name in self.deciding}
         inputs = tuple(value for value in self.whole.model.inputs if value.name not in constants)
         model = replace(self.whole.model, inputs=inputs, constants={**self.whole.model.constants, **constants})
-        return Variant(values, model, Templates(model, self._device))
+        return _variant(values, model, self._device)
+
+
+def _variant(values: tuple[bytes, ...], model: Model, device: Device) -> Variant:
+    foreign_models = ForeignModels()
+    return Variant(values, model, foreign_models, Templates(model, device, foreign_models))

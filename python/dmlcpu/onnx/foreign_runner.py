@@ -1,0 +1,163 @@
+"""Runs the nodes that have no kernel, on onnxruntime or onnx's reference evaluator."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from dmlcpu.errors import InvalidModelError, MissingRuntimeError
+from dmlcpu.graph.trace import StepTime
+from dmlcpu.onnx.extraction import inferred
+from dmlcpu.onnx.nodes import Node, graphs_within
+from dmlcpu.onnx.plans import ForeignPart
+from dmlcpu.onnx.values import Array
+
+__all__ = ["ForeignRunner"]
+
+# Another runtime's session keeps the model's bytes about as often.
+_COPIES_OF_OTHERS = 5
+# Operators by which onnxruntime ends the process where there are no queries: it divides by their number.
+_DIVIDING = frozenset({"GroupQueryAttention"})
+# A message names this many nodes that have no kernel.
+_MOST_NODES_TOLD = 8
+
+
+class ForeignRunner:
+    """Another runtime's session of a part, and what it is fed.
+
+    Attributes:
+        provider: Who runs it, ``"onnxruntime"`` or ``"onnx.reference"``: slow but complete, it takes what onnxruntime
+            has no kernel for.
+        size: An estimate of its bytes, but for what other plans' parts have, too.
+
+    Raises:
+        MissingRuntimeError: onnxruntime is not installed; the message names nodes that need it.
+        InvalidModelError: Nodes are not valid, or neither runtime knows them.
+    """
+
+    def __init__(self, part: ForeignPart, num_threads: int) -> None:
+        self._part, self._num_threads = part, num_threads
+        self._nodes = "; ".join(str(node) for node in part.nodes)
+        self._queries = {node.inputs[0] for node in part.nodes if node.operator in _DIVIDING and node.inputs}
+        self._inputs, self._outputs = tuple(part.inputs.items()), list(part.outputs)
+        self._constants = {name: np.asarray(array, order="C") for name, array in _arrays(part).items()}
+        self._model = part.model
+        if self._model.is_refused:
+            self._fix_lengths()
+        self._open()
+        self.size = 0 if self._model.is_shared else _COPIES_OF_OTHERS * self._model.proto.ByteSize()
+
+    def _fix_lengths(self) -> None:
+        """Go on with a model for the part's own lengths alone."""
+        self._model, self._constants = self._model.with_constants(self._constants), {}
+
+    def _open(self) -> None:
+        """Open the other runtime's session, unless this process has, for another plan."""
+        model = self._model
+        if model.session is not None and model.session[2] != os.getpid():
+            # Never freed: onnxruntime would wait for the threads of the session, which are not in a child of fork().
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(model.session[1]))
+            model.session = None
+        if model.session is None:
+            opened = self._opened()
+            if opened is None:
+                model.is_refused = True
+                self._fix_lengths()
+                return self._open()
+            model.session = (*opened, os.getpid())
+        self.provider, self._session, self._process = model.session
+        return None
+
+    def _opened(self) -> tuple[str, Any] | None:
+        """Return who runs the model, and its session; None if a model for the lengths at hand is to be tried."""
+        part = self._part
+        nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes[:_MOST_NODES_TOLD])
+        if len(part.nodes) > _MOST_NODES_TOLD:
+            nodes += f"; and {len(part.nodes) - _MOST_NODES_TOLD} more"
+        if part.by_reference:
+            return _reference(part, self._model.proto, f"nodes {nodes}")
+        try:
+            import onnxruntime
+        except ImportError:
+            raise MissingRuntimeError(
+                f"nodes have no kernel, and onnxruntime, which could run them, is not installed (pip install "
+                f"onnxruntime): {nodes}"
+            ) from None
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self._num_threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4  # what is wrong is raised
+        serialized = self._model.proto.SerializeToString()
+        try:
+            session = onnxruntime.InferenceSession(
+                serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=_disabled(part)
+            )
+        except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
+            if self._constants:
+                return None
+            return _reference(part, self._model.proto, f"nodes {nodes}: {error}")
+        return "onnxruntime", session
+
+    def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
+        """Read what the part reads from the values, and add what it writes."""
+        if self._process != os.getpid():
+            self._open()
+        feeds = {own: values[name] for own, name in self._inputs} | self._constants
+        if self._queries:
+            self._check_queries(feeds)
+        try:
+            with np.errstate(all="ignore"):
+                results = self._session.run(self._outputs, feeds)
+        except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
+            raise InvalidModelError(f"nodes {self._nodes}: {error}") from None
+        if not all(isinstance(result, np.ndarray | np.generic) for result in results):
+            raise InvalidModelError(f"nodes {self._nodes}: a result is no tensor")
+        values.update(zip(self._outputs, map(np.asarray, results), strict=True))
+        return ()
+
+    def _check_queries(self, feeds: Mapping[str, Array]) -> None:
+        """Raise InvalidModelError where an operator that divides by the number of its queries has none."""
+        shapes = {tensor.name: tuple(tensor.dims) for tensor in self._model.proto.graph.initializer}
+        shapes |= {name: feed.shape for name, feed in feeds.items()}
+        for name, shape in shapes.items():
+            if shape[:1] == (0,) or (name in self._queries and 0 in shape):
+                raise InvalidModelError(f"nodes {self._nodes}: got {name} of shape {shape}, expected some queries")
+
+
+def _arrays(part: ForeignPart) -> Mapping[str, Array]:
+    """Return the constants of a part, all of which are known once it runs."""
+    return {name: array for name, array in part.constants.items() if isinstance(array, np.ndarray)}
+
+
+def _disabled(part: ForeignPart) -> list[str]:
+    """Return the optimizers of onnxruntime that a part does not get.
+
+    Of branches within branches whose conditions are constants its folding ends the process, or leaves out results.
+    """
+    holds_graphs = any(True for node in part.nodes for _ in graphs_within(node.proto.attribute))
+    return ["ConstantFolding"] if holds_graphs else []
+
+
+def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> tuple[str, Any]:
+    """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
+    if any(map(_says_too_much, part.nodes)):
+        raise InvalidModelError(refusal)
+    try:
+        inferred(proto, check_type=True, strict_mode=True)
+        return "onnx.reference", ReferenceEvaluator(proto)
+    except Exception as error:  # whatever the checker or an operator without a reference raises
+        raise InvalidModelError(f"{refusal} ({error})") from None
+
+
+def _says_too_much(node: Node) -> bool:
+    """Return whether a node is a recurrent layer with what the evaluator passes over: functions, bounds, lengths."""
+    if node.operator not in ("RNN", "GRU", "LSTM"):
+        return False
+    said = {name for name, value in node.attributes.items() if (name, value) != ("direction", b"forward")}
+    return bool(said - {"hidden_size", "layout", "linear_before_reset"} or any(node.inputs[4:5]))

@@ -1,0 +1,143 @@
+"""Nodes that another runtime takes, where lengths are free: its session is opened once, for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import dmlcpu
+from onnx_models import Array, Builder, coded, codes, results_of_onnxruntime
+from template_checks import assert_templates_follow_the_rules
+
+STEP = 0.05  # of codes
+SHAPES = [(2, 3), (2, 4), (1, 9), (5, 1), (2, 4), (3, 7)]
+
+
+def halves(builder: Builder, value: str, source: str) -> str:
+    """Rows of a matrix, each in two rows: of lengths that are computed of a shape and of a constant."""
+    rows = builder.node("Gather", [builder.node("Shape", [source]), np.int64([0])])
+    shape = builder.node("Concat", [builder.node("Mul", [rows, np.int64([2])]), np.int64([-1])], axis=0)
+    name: str = builder.node("Reshape", [value, shape])
+    return name
+
+
+def ends_elsewhere(rng: np.random.Generator) -> Builder:
+    """A ReLU of codes; then a tangent, which has no kernel, and what follows it: shapes, masks and weights."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", ("rows", "columns")))
+    builder.output(builder.quantized(builder.node("Relu", [x]), 0.1, np.uint8(7)), "uint8")
+    half = onnx.numpy_helper.from_array(np.float32([0.5]))
+    mask = builder.node("ConstantOfShape", [builder.node("Shape", [x])], value=half)
+    value = builder.node("Mul", [builder.node("Tan", [x]), mask])
+    value = halves(builder, builder.node("Tile", [value, np.int64([1, 2])]), x)
+    position = builder.node("Squeeze", [builder.node("Gather", [builder.node("Shape", [x]), np.int64([1])])])
+    value = builder.node("Sub", [value, builder.node("Cast", [position], to=1)])
+    builder.output(builder.node("Mul", [value, rng.random((1, 1), np.float32)]), "float32")
+    return builder
+
+
+def goes_on_in_codes(rng: np.random.Generator) -> Builder:
+    """A tangent between two convolutions of codes."""
+    builder = Builder()
+    value = coded(builder, builder.input("float32", (1, 4, "rows", "columns")))
+    for is_last in (False, True):
+        filters = builder.dequantized(codes(rng, "int8", (4, 4, 1, 1)), 0.01, np.int8(0))
+        value = coded(builder, builder.node("Conv", [value, filters]))
+        if not is_last:
+            value = coded(builder, builder.node("Tan", [builder.node("Clip", [value, np.float32(-1), np.float32(1)])]))
+    builder.output(value, "float32")
+    return builder
+
+
+def begins_elsewhere(rng: np.random.Generator) -> Builder:
+    """A tangent, and nothing else."""
+    builder = Builder()
+    value = builder.node("Tan", [builder.input("float32", ("rows", "columns"))])
+    builder.output(builder.node("Mul", [value, rng.random((1, 1), np.float32)]), "float32")
+    return builder
+
+
+MODELS: Mapping[str, tuple[Callable[[np.random.Generator], Builder], tuple[int, ...]]] = {
+    "behind a native graph": (ends_elsewhere, ()),
+    "between native graphs": (goes_on_in_codes, (1, 4)),
+    "alone": (begins_elsewhere, ()),
+}
+
+
+class Opened:
+    """Counts the sessions that are opened, of free lengths or fixed; may refuse models that are fed integers."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, refuses_integers: bool = False) -> None:
+        self.free = self.fixed = 0
+        session = onnxruntime.InferenceSession
+
+        def opened(model: bytes, *arguments: Any, **named: Any) -> Any:
+            inputs = onnx.load_from_string(model).graph.input
+            is_free = any(
+                not length.HasField("dim_value") for value in inputs for length in value.type.tensor_type.shape.dim
+            )
+            self.free += is_free
+            self.fixed += not is_free
+            if refuses_integers and any(value.type.tensor_type.elem_type == onnx.TensorProto.INT64 for value in inputs):
+                raise RuntimeError("a shape is no constant")
+            return session(model, *arguments, **named)
+
+        monkeypatch.setattr("onnxruntime.InferenceSession", opened)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_session_for_all_lengths(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    make, leading = MODELS[name]
+    model = make(random_numbers).build()
+    feeds: list[Array] = [random_numbers.normal(0, 1, (*leading, *shape)).astype(np.float32) for shape in SHAPES]
+    expected = [results_of_onnxruntime(model, {"x": x}) for x in feeds]
+    alone = [dmlcpu.InferenceSession(model).run(None, {"x": x}) for x in feeds]
+    opened = Opened(monkeypatch)
+    session = dmlcpu.InferenceSession(model)
+    for _ in range(2):
+        for x, theirs, ours in zip(feeds, expected, alone, strict=True):
+            for result, of_new_session, of_others in zip(session.run(None, {"x": x}), ours, theirs, strict=True):
+                assert (result.dtype, result.shape) == (of_others.dtype, of_others.shape)
+                np.testing.assert_array_equal(result, of_new_session)
+                np.testing.assert_allclose(result.astype(np.float64), of_others, rtol=1e-5, atol=1.01 * STEP)
+    assert (opened.free, opened.fixed) == (1, 0)
+
+
+def test_what_the_other_runtime_does_not_take_is_fixed(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it wants a constant that follows from lengths: a session for each."""
+    model = ends_elsewhere(random_numbers).build()
+    feeds = [random_numbers.normal(0, 1, shape).astype(np.float32) for shape in SHAPES]
+    expected = [results_of_onnxruntime(model, {"x": x}) for x in feeds]
+    opened = Opened(monkeypatch, refuses_integers=True)
+    session = dmlcpu.InferenceSession(model)
+    for x, theirs in zip(feeds, expected, strict=True):
+        for result, of_others in zip(session.run(None, {"x": x}), theirs, strict=True):
+            np.testing.assert_allclose(result.astype(np.float64), of_others, rtol=1e-5, atol=1e-6)
+        assert session.partitions({"x": x.shape})[-1].provider == "onnxruntime"
+    assert opened.free == 1 + len({*SHAPES})
+
+
+def test_what_ends_elsewhere_has_a_template(random_numbers: np.random.Generator) -> None:
+    """The native graph, and what follows from lengths of what the other runtime is fed."""
+    shapes = [{"x": shape} for shape in SHAPES]
+    assert_templates_follow_the_rules(ends_elsewhere(random_numbers).build(), shapes, 3)
+
+
+def test_fixed_lengths_are_told_to_the_other_runtime(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = ends_elsewhere(random_numbers)
+    for length in builder.inputs[0].type.tensor_type.shape.dim:
+        length.dim_value = 4
+    opened = Opened(monkeypatch)
+    dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.ones((4, 4), np.float32)})
+    assert (opened.free, opened.fixed) == (0, 1)
