@@ -11,10 +11,9 @@ import dmlcpu
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.graph.record import Replay
 from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.foreign_models import ForeignModels
+from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.model import Model, load_model
 from dmlcpu.onnx.planning import lowered_whole
-from dmlcpu.onnx.plans import ForeignPart
 from dmlcpu.onnx.templates import PlanTemplate, at_lengths
 
 __all__ = ["assert_templates_follow_the_rules", "assert_traced_like_lowered", "freed"]

@@ -294,3 +294,17 @@ def test_int8_codes_that_are_only_dequantized_are_computed_as_uint8(
             assert np.array_equal(signed.view(np.uint8) ^ 0x80, unsigned)
         else:
             assert np.array_equal(signed, unsigned)
+
+
+@pytest.mark.parametrize("is_first_signed", [False, True])
+def test_codes_in_both_signs_are_of_one_convolution(
+    random_numbers: np.random.Generator, *, is_first_signed: bool
+) -> None:
+    """Quantized twice: to be dequantized, and for who reads INT8."""
+    builder = Builder()
+    result = small_convolution(builder, "x", IMAGE, random_numbers)
+    quantized = [builder.quantized(result, 0.1, np.int8(3)) for _ in range(2)]
+    builder.output(builder.dequantized(quantized[is_first_signed], 0.1, np.int8(3)), "float32")
+    builder.output(builder.node("MaxPool", [quantized[not is_first_signed]], kernel_shape=[2, 2]), "int8")
+    assert steps_of(builder.build()).count("QUANTIZED_LINEAR_CONVOLUTION") == 1
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)

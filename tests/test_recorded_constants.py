@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import dmlcpu
-from dmlcpu.onnx.foreign_models import ForeignModels
+from dmlcpu.onnx.foreign_parts import ForeignModels
 from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.planning import lowered_whole
 from dmlcpu.onnx.templates import PlanTemplate

@@ -147,7 +147,7 @@ void check_sum_rows(Check& check, std::size_t m, std::size_t k, std::size_t gap,
                               .segments = offsets.size(),
                               .m = m,
                               .k = k,
-                              .is_signed = is_signed},
+                              .a_is_signed = is_signed},
                              sums.data());
   check.equal(sums, expected);
 }

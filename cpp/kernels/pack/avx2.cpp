@@ -243,7 +243,7 @@ void transpose(const TransposeBlock& block) noexcept {
 // Signed codes become unsigned, which makes each 128 more.
 void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
   const __m256i zero_u8x32 = _mm256_setzero_si256();
-  const std::uint8_t flip = rows.is_signed ? 0x80 : 0;
+  const std::uint8_t flip = rows.a_is_signed ? 0x80 : 0;
   const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(flip));
   const __m128i flip_u8x8 = _mm_move_epi64(_mm256_castsi256_si128(flip_u8x32));
   const std::uint32_t surplus = static_cast<std::uint32_t>(rows.segments * rows.k) * flip;

@@ -215,7 +215,7 @@ void sum_codes(const SummedRows& rows, std::int32_t* sums) noexcept {
 }
 
 void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
-  rows.is_signed ? sum_codes<true>(rows, sums) : sum_codes<false>(rows, sums);
+  rows.a_is_signed ? sum_codes<true>(rows, sums) : sum_codes<false>(rows, sums);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ struct SummedRows {
   std::size_t segments;
   std::size_t m;
   std::size_t k;  // of one segment
-  bool is_signed = false;
+  bool a_is_signed = false;
 };
 
 struct PackKernels {

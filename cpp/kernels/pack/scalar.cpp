@@ -54,7 +54,7 @@ void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
     for (std::size_t segment = 0; segment < rows.segments; ++segment) {
       const std::uint8_t* a = rows.a + row * rows.a_row_stride + rows.a_offsets[segment];
       for (std::size_t i = 0; i < rows.k; ++i) {
-        sum += static_cast<std::uint32_t>(rows.is_signed ? static_cast<std::int8_t>(a[i]) : std::int32_t{a[i]});
+        sum += static_cast<std::uint32_t>(rows.a_is_signed ? static_cast<std::int8_t>(a[i]) : std::int32_t{a[i]});
       }
     }
     sums[row] = static_cast<std::int32_t>(sum);

@@ -247,7 +247,7 @@ void ProductConvolution::sum_activations(const Activations& activations, const P
                                       .segments = segments.size(),
                                       .m = m,
                                       .k = activations.terms,
-                                      .is_signed = plan_.reads_signed},
+                                      .a_is_signed = plan_.reads_signed},
                                      sums + run * m);
   }
 }

@@ -284,7 +284,7 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
                     .segments = 1,
                     .m = as_size(tile.rows),
                     .k = as_size(geometry_.k),
-                    .is_signed = a_is_signed()},
+                    .a_is_signed = a_is_signed()},
                    activation_sums);
   }
   for (std::int64_t done = 0; done < tile.columns; done += block_columns_) {

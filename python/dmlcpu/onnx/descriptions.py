@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.graph.compiled_graph import Step
+from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.model import Model, ValueInfo
-from dmlcpu.onnx.plans import ForeignPart, NativePart
+from dmlcpu.onnx.plans import NativePart
 
 __all__ = ["ModelMetadata", "NodeArg", "Partition", "metadata_of", "node_arg", "partition_of"]
 

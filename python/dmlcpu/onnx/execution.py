@@ -68,8 +68,8 @@ class ExecutablePlan:
     Attributes:
         plan: What is run.
         graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
-        size: An estimate of its bytes: the steps of its native graphs, and other runtimes' sessions for its lengths
-            alone. Weights, and the memory that steps compute in, are every plan's; constants that follow from a shape,
+        size: An estimate of its bytes: the steps of its native graphs, and other runtimes' sessions that were opened
+            for it. Weights, and the memory that steps compute in, are every plan's; constants that follow from a shape,
             such as rows of positions, are not counted.
         last_use: A number that grows with each use of a plan of the session.
     """

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.values import Array, Value
+from dmlcpu.onnx.values import Array
 
-__all__ = ["ArrayType", "described", "extracted", "inferred", "lacking", "shape_of"]
+__all__ = ["ArrayType", "described", "extracted", "inferred", "shape_of"]
 
 ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
 """Type and shape of an array."""
@@ -19,31 +19,6 @@ ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
 # A part is stamped with this version of ONNX's operators where all of its nodes had their present form by then: other
 # runtimes follow new versions late.
 _USUAL_VERSION: Final = 18
-
-
-# Layers that it ends the process on where there is nothing to compute.
-_RECURRENT: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM"})
-
-
-def lacking(node: Node, values: Mapping[str, Value]) -> str | None:
-    """Return what a node lacks without which onnxruntime ends the process, if it does.
-
-    Args:
-        node: What it would be given.
-        values: By name, as far as they are known.
-    """
-    if _ends_onnxruntime(node.proto):
-        return "bias"
-    value = values.get(node.inputs[0]) if node.inputs and node.operator in _RECURRENT else None
-    return "steps or sequences" if value is not None and 0 in value.shape else None
-
-
-def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:
-    """Return whether onnxruntime ends the process where it runs a node, or one within it: attention without a bias."""
-    if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
-        return True
-    graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
-    return any(_ends_onnxruntime(node) for graph in graphs for node in graph.node)
 
 
 def extracted(

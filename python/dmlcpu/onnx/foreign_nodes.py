@@ -1,4 +1,4 @@
-"""Where nodes that another runtime takes end, and which of the other runtimes takes them."""
+"""Which nodes another runtime takes together, which of the others it is, and what it needs of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Constant, Tensor, Value
 
-__all__ = ["ANCHORS", "taken_together"]
+__all__ = ["ANCHORS", "check_complete", "taken_together"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 ANCHORS: Final = frozenset(
@@ -100,3 +100,41 @@ def _type_of(number: Any) -> np.dtype[Any] | None:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
     except (KeyError, TypeError, ValueError):
         return None
+
+
+# Layers that onnxruntime ends the process on where there is nothing to compute.
+_RECURRENT: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM"})
+
+
+def check_complete(nodes: Sequence[Node], reasons: Mapping[str, str], values: Mapping[str, Value]) -> None:
+    """Check that nodes have what onnxruntime ends the process without.
+
+    Args:
+        nodes: That it would run.
+        reasons: Why, by the node's name.
+        values: What they are given, as far as it is known.
+
+    Raises:
+        InvalidModelError: One has not.
+    """
+    for node in nodes:
+        if (missing := _lacking(node, values)) is not None:
+            reason = reasons.get(node.name, "it follows a node without a kernel")
+            wrong = f"it has no {missing}, without which onnxruntime cannot run it"
+            raise InvalidModelError(f"node {node}: {wrong} ({reason})")
+
+
+def _lacking(node: Node, values: Mapping[str, Value]) -> str | None:
+    """Return what a node lacks without which onnxruntime ends the process, if it does."""
+    if _ends_onnxruntime(node.proto):
+        return "bias"
+    value = values.get(node.inputs[0]) if node.inputs and node.operator in _RECURRENT else None
+    return "steps or sequences" if value is not None and 0 in value.shape else None
+
+
+def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:
+    """Return whether onnxruntime ends the process where it runs a node, or one within it: attention without a bias."""
+    if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
+        return True
+    graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
+    return any(_ends_onnxruntime(node) for graph in graphs for node in graph.node)

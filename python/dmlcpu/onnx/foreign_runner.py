@@ -14,8 +14,8 @@ from onnx.reference import ReferenceEvaluator
 from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.extraction import inferred
+from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.nodes import Node, graphs_within
-from dmlcpu.onnx.plans import ForeignPart
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ForeignRunner"]
@@ -34,7 +34,7 @@ class ForeignRunner:
     Attributes:
         provider: Who runs it, ``"onnxruntime"`` or ``"onnx.reference"``: slow but complete, it takes what onnxruntime
             has no kernel for.
-        size: An estimate of its bytes, but for what other plans' parts have, too.
+        size: An estimate of its bytes; a session counts where it was opened.
 
     Raises:
         MissingRuntimeError: onnxruntime is not installed; the message names nodes that need it.
@@ -50,8 +50,10 @@ class ForeignRunner:
         self._model = part.model
         if self._model.is_refused:
             self._fix_lengths()
+        is_open = self._model.session is not None
         self._open()
-        self.size = 0 if self._model.is_shared else _COPIES_OF_OTHERS * self._model.proto.ByteSize()
+        own = 0 if is_open else _COPIES_OF_OTHERS * self._model.proto.ByteSize()
+        self.size = own + sum(array.nbytes for array in self._constants.values())
 
     def _fix_lengths(self) -> None:
         """Go on with a model for the part's own lengths alone."""
@@ -59,19 +61,19 @@ class ForeignRunner:
 
     def _open(self) -> None:
         """Open the other runtime's session, unless this process has, for another plan."""
-        model = self._model
-        if model.session is not None and model.session[2] != os.getpid():
+        session = self._model.session
+        if session is not None and session[2] != os.getpid():
             # Never freed: onnxruntime would wait for the threads of the session, which are not in a child of fork().
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(model.session[1]))
-            model.session = None
-        if model.session is None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(session[1]))
+            session = None
+        if session is None:
             opened = self._opened()
             if opened is None:
-                model.is_refused = True
+                self._model.is_refused = True
                 self._fix_lengths()
                 return self._open()
-            model.session = (*opened, os.getpid())
-        self.provider, self._session, self._process = model.session
+            session = self._model.session = (*opened, os.getpid())
+        self.provider, self._session, self._process = session
         return None
 
     def _opened(self) -> tuple[str, Any] | None:
@@ -138,10 +140,11 @@ def _arrays(part: ForeignPart) -> Mapping[str, Array]:
 def _disabled(part: ForeignPart) -> list[str]:
     """Return the optimizers of onnxruntime that a part does not get.
 
-    Of branches within branches whose conditions are constants its folding ends the process, or leaves out results.
+    Of branches within branches whose conditions are constants its folding ends the process, or leaves out results; what
+    moves dequantizations ends it where a graph within a node reads what follows one.
     """
     holds_graphs = any(True for node in part.nodes for _ in graphs_within(node.proto.attribute))
-    return ["ConstantFolding"] if holds_graphs else []
+    return ["ConstantFolding", "QDQPropagationTransformer"] if holds_graphs else []
 
 
 def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> tuple[str, Any]:

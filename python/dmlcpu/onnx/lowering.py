@@ -36,7 +36,7 @@ from dmlcpu.onnx.values import (
 )
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_to"]
+__all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_to", "of_other_sign"]
 
 _Made = TypeVar("_Made")
 
@@ -242,8 +242,19 @@ class Lowering:
         # Several nodes may want the same codes. The value is kept, so that its id stays its.
         key = id(value), parameters
         if key not in self._codes:
-            self._codes[key] = value, self._quantized(value, parameters)
+            _, others = self._codes.get((id(value), of_other_sign(parameters)), (None, None))
+            codes = self.with_other_sign(others) if isinstance(others, Tensor) else self._quantized(value, parameters)
+            self._codes[key] = value, codes
         return self._codes[key][1]
+
+    def has_codes(self, value: Value, parameters: Parameters) -> bool:
+        """Whether :meth:`quantized` has been asked for these codes."""
+        return (id(value), parameters) in self._codes
+
+    def with_other_sign(self, codes: Tensor) -> Tensor:
+        """Return UINT8 codes as INT8 ones, 128 less each, or the other way round."""
+        dtype = np.uint8 if codes.dtype == np.int8 else np.int8
+        return self.code_table(codes, (np.arange(256, dtype=np.uint8) ^ 0x80).view(dtype))
 
     def _quantized(self, value: Value, parameters: Parameters) -> Tensor | Array | FreeArray:
         if isinstance(value, Constant | Dequantized):
@@ -299,6 +310,12 @@ class Lowering:
         if isinstance(value, Table) and value.parameters is not None:
             return value
         raise NotNative("an operand is not quantized per tensor to 8 bits")
+
+
+def of_other_sign(parameters: Parameters) -> Parameters:
+    """Return what makes UINT8 codes in place of INT8 ones, 128 more each, or the other way round."""
+    dtype, offset = (np.uint8, 128) if parameters.dtype == np.int8 else (np.int8, -128)
+    return Parameters(parameters.scale, parameters.zero_point + offset, np.dtype(dtype))
 
 
 def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:

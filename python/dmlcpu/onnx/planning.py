@@ -20,15 +20,15 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.onnx.extraction import ArrayType, lacking
+from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import is_fixed
 from dmlcpu.onnx.folding import LONGEST_SHAPE, Folding, propagated
-from dmlcpu.onnx.foreign_models import ForeignModels, Reads, extracted_for, part_of_lengths
-from dmlcpu.onnx.foreign_nodes import ANCHORS, taken_together
+from dmlcpu.onnx.foreign_nodes import ANCHORS, check_complete, taken_together
+from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Reads, can_be_fed, extracted_for, fixed_part
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node, reaching
-from dmlcpu.onnx.plans import ForeignPart, NativePart, Part, Plan, WholeGraph
+from dmlcpu.onnx.plans import NativePart, Part, Plan, WholeGraph
 from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, without_elements
@@ -54,7 +54,7 @@ _RANDOM: Final = frozenset(
 def lowered_whole(
     model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign_models: ForeignModels
 ) -> WholeGraph | None:
-    """Lower a model to one native graph, and compile nothing; None if more follows it than another runtime's nodes.
+    """Lower a model to one native graph, and compile nothing; None if it does not begin with one, or goes on with more.
 
     Args:
         model, device, foreign_models: As of ``make_plan``.
@@ -84,7 +84,7 @@ def make_plan(
         model: Checked when it was loaded.
         arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
         device: Where native graphs run.
-        foreign_models: What other plans of the model have other runtimes for.
+        foreign_models: Of parts for another runtime, shared by all plans.
         shared: What plans of the model pack of its constants; None to keep it apart.
         leaves_rest: Whether what follows values whose shapes only a run tells is left to the other runtime, which they
             come from. Else the plan ends there.
@@ -131,7 +131,7 @@ class _Planner:
         self._leaves_rest, self._foreign_models = leaves_rest, foreign_models
         # Of a model without free shapes there is one plan, until a run tells shapes.
         self._varies = not all(is_fixed(value.shape) for value in model.inputs) or len(arrays) > len(model.inputs)
-        self._lasting = {*model.constants}  # names of what does not depend on the inputs
+        self._independent = {*model.constants}  # of inputs and their lengths: names
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers: dict[str, str] = {}
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
@@ -158,7 +158,7 @@ class _Planner:
         return Plan(tuple(self._parts()), outputs, unknown)
 
     def whole(self) -> WholeGraph | None:
-        """Lower the model to one graph, and compile nothing; None if native nodes follow those that are none."""
+        """Lower the model to one graph, and compile nothing; None if there is none, or native nodes follow others."""
         waiting, reasons = self._lower(self._model.nodes)
         if waiting:
             taken, rest, by_reference = taken_together(waiting, reasons, self._values)
@@ -168,11 +168,12 @@ class _Planner:
         outputs = self._outputs()
         self._folding.decide()
         marked = self._marked_graph(0)
-        if marked is None or any(self._lowering.exports.get(index) for index in range(1, len(self._graphs))):
+        behind = self._foreign[0] if self._foreign else None
+        is_alone = not any(self._lowering.exports.get(index) for index in range(1, len(self._graphs)))
+        if marked is None or not is_alone or (behind is not None and not behind.model.is_shared):
             return None
-        graph, exports = marked
         nodes, inputs = tuple(self._native_nodes[0]), tuple(self._imports[0])
-        return WholeGraph(nodes, graph, inputs, exports, self._foreign[0] if self._foreign else None, outputs)
+        return WholeGraph(nodes, marked[0], inputs, marked[1], behind, outputs)
 
     def _outputs(self) -> tuple[str | Array, ...]:
         outputs: list[str | Array] = []
@@ -207,8 +208,8 @@ class _Planner:
         for node in nodes:
             self._writers.update((name, node.name) for name in node.outputs)
             self._readers.add(node)
-            if self._lasting.issuperset(node.reads):
-                self._lasting.update(node.outputs)
+            if self._independent.issuperset(node.reads):
+                self._independent.update(node.outputs)
 
     def _lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
         """Lower what can be lowered; return the others, and why, of those whose inputs are all there."""
@@ -243,8 +244,10 @@ class _Planner:
             return None
         branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
         self._readers.remove(node)  # those of the branch read, in its place
-        self._lasting.update(branch.constants)
+        self._independent.update(branch.constants)
         self._meet(branch.nodes)
+        if node.inputs[0] not in self._independent:  # each branch writes what the If does
+            self._independent.difference_update(node.outputs)
         self._values.update((name, Constant(array)) for name, array in branch.constants.items())
         return branch.nodes
 
@@ -295,11 +298,7 @@ class _Planner:
         taken = reaching(nodes, read_later)
         if not taken:
             return rest, ()
-        for node in taken:
-            if (missing := lacking(node, self._values)) is not None:
-                reason = reasons.get(node.name, "it follows a node without a kernel")
-                wrong = f"it has no {missing}, without which onnxruntime cannot run it"
-                raise InvalidModelError(f"node {node}: {wrong} ({reason})")
+        check_complete(taken, reasons, self._values)
         made = {name for node in taken for name in node.outputs if name}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
         read = dict.fromkeys(name for node in taken for name in node.reads if name not in made)
@@ -312,16 +311,16 @@ class _Planner:
             if isinstance(value, Tensor):
                 self._exported(value)
         proto = self._model.proto
-        if self._varies and not by_reference:
-            part = self._foreign_models.part(proto, taken, told, reads, self._lasting, outputs)
+        if self._varies and not by_reference and can_be_fed(reads, self._independent):
+            part = self._foreign_models.part(proto, taken, told, reads, self._independent, outputs)
         else:
-            part = part_of_lengths(proto, taken, by_reference, told, reads, outputs)
+            part = fixed_part(proto, taken, by_reference, told, reads, outputs)
         self._foreign.append(part)
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
-        return rest, unknown if rest else ()
+        return rest, unknown
 
     def _dequantizing(self, readers: Sequence[Node]) -> list[Node]:
         """Return the nodes that dequantize constants, such as weights, which other nodes read.

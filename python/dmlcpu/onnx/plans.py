@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import onnx
+from dataclasses import dataclass
 
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.values import Array, FreeArray, Tensor
+from dmlcpu.onnx.values import Array, Tensor
 
-__all__ = ["ForeignModel", "ForeignPart", "NativePart", "Part", "Plan", "WholeGraph"]
+__all__ = ["NativePart", "Part", "Plan", "WholeGraph"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,57 +30,6 @@ class NativePart:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     types: tuple[ArrayType, ...]
-
-
-@dataclass(slots=True, eq=False)
-class ForeignModel:
-    """Some nodes of a model as a model of their own.
-
-    Attributes:
-        proto: Of these nodes alone.
-        is_shared: Whether it is for all lengths: then what follows from them is fed.
-        session: Who runs it, another runtime's session, and the process that opened it; None before.
-        is_refused: Whether the other runtime does not take it as it is, for all lengths.
-    """
-
-    proto: onnx.ModelProto = field(repr=False)
-    is_shared: bool
-    session: tuple[str, Any, int] | None = field(default=None, repr=False)
-    is_refused: bool = False
-
-    def with_constants(self, constants: Mapping[str, Array]) -> ForeignModel:
-        """Return the model for some lengths alone: with constants in place of inputs."""
-        proto = onnx.ModelProto()
-        proto.CopyFrom(self.proto)
-        inputs = [value for value in proto.graph.input if value.name not in constants]
-        del proto.graph.input[:]
-        proto.graph.input.extend(inputs)
-        proto.graph.initializer.extend(onnx.numpy_helper.from_array(*each[::-1]) for each in constants.items())
-        return ForeignModel(proto, is_shared=False)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ForeignPart:
-    """Nodes for another runtime.
-
-    Attributes:
-        nodes: Those nodes.
-        by_reference: Whether onnx's reference evaluator runs them, slowly: onnxruntime takes no arrays of their types,
-            such as INT4 or FLOAT8, or is not installed while the nodes are quantized operators.
-        reasons: Why no kernel computes them, by the node's name; of some only that they go with the others.
-        model: A model of these nodes alone.
-        inputs: The values that it is fed, by its own names for them.
-        constants: What else it is fed, by its own names: what follows from lengths.
-        outputs: Names of the values that it writes.
-    """
-
-    nodes: tuple[Node, ...]
-    by_reference: bool
-    reasons: Mapping[str, str]
-    model: ForeignModel
-    inputs: Mapping[str, str]
-    constants: Mapping[str, Array | FreeArray]
-    outputs: tuple[str, ...]
 
 
 Part = NativePart | ForeignPart

@@ -24,7 +24,7 @@ class Readers:
             self._dequantizing[node.inputs[0]] += 1
 
     def remove(self, node: Node) -> None:
-        """Forget a node that others stand for."""
+        """Forget an If, for which the nodes of a branch stand."""
         self._all.subtract(node.reads)
 
     def is_one(self, name: str) -> bool:

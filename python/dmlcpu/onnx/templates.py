@@ -21,11 +21,11 @@ from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
 from dmlcpu.graph.record import Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.foreign_models import ForeignModels
+from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Model, ValueInfo
 from dmlcpu.onnx.planning import MALFORMED, lowered_whole
-from dmlcpu.onnx.plans import ForeignPart, NativePart, Plan, WholeGraph
+from dmlcpu.onnx.plans import NativePart, Plan, WholeGraph
 from dmlcpu.onnx.values import FreeArray
 
 __all__ = ["PlanTemplate", "Templates", "at_lengths"]
@@ -64,13 +64,13 @@ class PlanTemplate:
     def of(
         cls, model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign_models: ForeignModels
     ) -> PlanTemplate | None:
-        """Lower a model; None if native nodes follow what another runtime takes of it.
+        """Lower a model; None if no native graph begins it, or one follows what another runtime takes.
 
         Args:
             model: With inputs that have free lengths.
             arrays: The types and shapes of the inputs.
             device: Where graphs run.
-            foreign_models: What other plans have other runtimes for.
+            foreign_models: Of parts for another runtime, shared by all plans.
         """
         record = Record()
         free: dict[tuple[object, int], _FreeLength] = {}  # by name: layers whose caches are as long are computed once

@@ -326,7 +326,7 @@ def _dequantized(codes: Array, scale: Array, zero_point: Array, axis: int) -> Ar
 
 
 class Deferred:  # no ABC, of which isinstance() takes several times as long, and planning asks often
-    """The floating-point result of an operator on quantized operands, not yet computed.
+    """The result of an operator on quantized operands, in floating point as a rule, not yet computed.
 
     Attributes:
         shape: Of the result.

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.device import Device
 from dmlcpu.onnx.deciding_inputs import deciding_inputs
-from dmlcpu.onnx.foreign_models import ForeignModels
+from dmlcpu.onnx.foreign_parts import ForeignModels
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.templates import Templates
 from dmlcpu.onnx.values import Array

@@ -14,7 +14,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to, of_other_sign
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import (
@@ -49,16 +49,11 @@ class SignedCodes(Deferred):
     def __init__(self, lowering: Lowering, unsigned: Tensor) -> None:
         self._lowering, self.unsigned, self.shape = lowering, unsigned, unsigned.shape
 
-    def floats(self) -> Tensor:
-        return self._lowering.code_table(self.unsigned, (np.arange(256, dtype=np.uint8) ^ 0x80).view(np.int8))
+    def floats(self) -> Tensor:  # no floats, but the codes: what computed() is of this value
+        return self._lowering.with_other_sign(self.unsigned)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         raise NotNative(f"an input of type {self.dtype}")
-
-
-def _unsigned(parameters: Parameters) -> Parameters:
-    """Return what INT8 codes are quantized with once they are UINT8."""
-    return Parameters(parameters.scale, parameters.zero_point + 128, np.dtype(np.uint8))
 
 
 def _tensor(codes: Tensor | SignedCodes) -> Tensor:
@@ -92,7 +87,7 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
         parameters = parameters_of(scale, zero_point, codes.dtype)
         if isinstance(codes, SignedCodes) and parameters.dtype == codes.dtype:
-            return [Table(codes.unsigned, _unsigned(parameters))]
+            return [Table(codes.unsigned, of_other_sign(parameters))]
         return [Table(_tensor(codes), parameters)]
     codes = _tensor(codes)
     if dtype not in (np.float32, np.float16):
@@ -160,7 +155,7 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         if isinstance(value, Tensor) and value.dtype != np.float32:
             raise NotNative(f"an input of type {value.dtype}")
         if _is_better_unsigned(lowering, node, value, parameters):
-            unsigned = lowering.quantized(value, _unsigned(parameters))
+            unsigned = lowering.quantized(value, of_other_sign(parameters))
             assert isinstance(unsigned, Tensor)
             return [SignedCodes(lowering, unsigned)]
         codes = lowering.quantized(value, parameters)
@@ -178,10 +173,14 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
 
 
 def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters: Parameters) -> bool:
-    """Return whether INT8 codes are computed as UINT8 ones: not where they are there already, or are read as such."""
+    """Return whether INT8 codes are computed as UINT8 ones.
+
+    Not where they are there already, or anything but a DequantizeLinear reads them.
+    """
     if parameters.dtype != np.int8 or isinstance(value, Constant | Dequantized):
         return False
-    is_signed = isinstance(value, Table) and value.codes.dtype == np.int8
+    is_function_of_signed = isinstance(value, Table) and value.codes.dtype == np.int8
+    is_signed = is_function_of_signed or lowering.has_codes(value, parameters)
     return not is_signed and lowering.readers.dequantize(node.outputs[0])
 
 

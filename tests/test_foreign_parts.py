@@ -62,18 +62,39 @@ def begins_elsewhere(rng: np.random.Generator) -> Builder:
     return builder
 
 
+def decides_by_lengths(rng: np.random.Generator) -> Builder:
+    """A tangent times what one branch gives, or another by the number of rows: constants, and of branches' own."""
+    builder = Builder()
+    x = builder.input("float32", ("rows", "columns"))
+    rows = builder.node("Gather", [builder.node("Shape", [x]), np.int64(0)])
+    value = builder.node("Tan", [x])
+    for is_initializer in (False, True):
+        branches = []
+        for prefix in ("then", "else"):
+            branch = Builder(prefix=prefix + str(is_initializer))
+            number = branch.constant(rng.random((1, 1), np.float32))
+            branch.output(number if is_initializer else branch.node("Identity", [number]), "float32", (1, 1))
+            branches.append(branch.graph())
+        condition = builder.node("Greater", [rows, np.int64(2)])
+        chosen = builder.node("If", [condition], then_branch=branches[0], else_branch=branches[1])
+        value = builder.node("Mul", [value, chosen])
+    builder.output(value, "float32")
+    return builder
+
+
 MODELS: Mapping[str, tuple[Callable[[np.random.Generator], Builder], tuple[int, ...]]] = {
     "behind a native graph": (ends_elsewhere, ()),
     "between native graphs": (goes_on_in_codes, (1, 4)),
     "alone": (begins_elsewhere, ()),
+    "with branches": (decides_by_lengths, ()),
 }
 
 
 class Opened:
-    """Counts the sessions that are opened, of free lengths or fixed; may refuse models that are fed integers."""
+    """Counts sessions: of inputs with free lengths, and without; may refuse models that are fed integers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, refuses_integers: bool = False) -> None:
-        self.free = self.fixed = 0
+        self.free = self.fixed = self.refused = 0
         session = onnxruntime.InferenceSession
 
         def opened(model: bytes, *arguments: Any, **named: Any) -> Any:
@@ -81,10 +102,11 @@ class Opened:
             is_free = any(
                 not length.HasField("dim_value") for value in inputs for length in value.type.tensor_type.shape.dim
             )
+            if refuses_integers and any(value.type.tensor_type.elem_type == onnx.TensorProto.INT64 for value in inputs):
+                self.refused += 1
+                raise RuntimeError("a shape is no constant")
             self.free += is_free
             self.fixed += not is_free
-            if refuses_integers and any(value.type.tensor_type.elem_type == onnx.TensorProto.INT64 for value in inputs):
-                raise RuntimeError("a shape is no constant")
             return session(model, *arguments, **named)
 
         monkeypatch.setattr("onnxruntime.InferenceSession", opened)
@@ -107,7 +129,7 @@ def test_one_session_for_all_lengths(
                 assert (result.dtype, result.shape) == (of_others.dtype, of_others.shape)
                 np.testing.assert_array_equal(result, of_new_session)
                 np.testing.assert_allclose(result.astype(np.float64), of_others, rtol=1e-5, atol=1.01 * STEP)
-    assert (opened.free, opened.fixed) == (1, 0)
+    assert (opened.free, opened.fixed, opened.refused) == (1, 0, 0)
 
 
 def test_what_the_other_runtime_does_not_take_is_fixed(
@@ -123,7 +145,8 @@ def test_what_the_other_runtime_does_not_take_is_fixed(
         for result, of_others in zip(session.run(None, {"x": x}), theirs, strict=True):
             np.testing.assert_allclose(result.astype(np.float64), of_others, rtol=1e-5, atol=1e-6)
         assert session.partitions({"x": x.shape})[-1].provider == "onnxruntime"
-    assert opened.free == 1 + len({*SHAPES})
+    assert opened.refused == 1  # no plan tries it again
+    assert opened.free == len({*SHAPES})
 
 
 def test_what_ends_elsewhere_has_a_template(random_numbers: np.random.Generator) -> None:
@@ -141,3 +164,47 @@ def test_fixed_lengths_are_told_to_the_other_runtime(
     opened = Opened(monkeypatch)
     dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.ones((4, 4), np.float32)})
     assert (opened.free, opened.fixed) == (0, 1)
+
+
+def test_a_loop_that_captures_what_was_dequantized(random_numbers: np.random.Generator) -> None:
+    """Left to onnxruntime where it has no elements, which ended the process when it moved the dequantization."""
+    builder = Builder(opset=13)
+    value = builder.node(
+        "Unsqueeze", [builder.node("Tan", [builder.input("float32", ("rows", "columns"))]), np.int64([1])]
+    )
+    value = builder.node("Squeeze", [coded(builder, value), np.int64([1])])
+    body = Builder(opset=13, prefix="body_")
+    body.input("int64", (), "body_count")
+    body.input("bool", (), "body_goes_on")
+    body.input("float32", ("rows", "columns"), "body_sum")
+    for name, dtype in (
+        (body.node("Identity", ["body_goes_on"]), "bool"),
+        (body.node("Add", ["body_sum", value]), "float32"),
+    ):
+        body.output(name, dtype)
+    result = builder.node("Loop", [np.array(3), np.array(True), value], body=body.graph())
+    builder.output(builder.node("Concat", [result, value], axis=1), "float32")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for rows in (0, 2):
+        x = random_numbers.normal(0, 1, (rows, 3)).astype(np.float32)
+        [result], [expected] = session.run(None, {"x": x}), results_of_onnxruntime(model, {"x": x})
+        np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def test_constants_of_types_that_onnxruntime_is_fed_no_arrays_of(random_numbers: np.random.Generator) -> None:
+    """They are constants of a model for each length."""
+    builder = Builder(opset=19)
+    x = builder.input("float32", ("rows", "columns"))
+    rows = builder.node("Gather", [builder.node("Shape", [x]), np.int64(0)])
+    numbers = builder.node(
+        "Cast", [builder.node("Range", [np.int64(0), rows, np.int64(1)])], to=onnx.TensorProto.BFLOAT16
+    )
+    places = builder.node("ArgMax", [builder.node("Tan", [x])], axis=0, keepdims=0)
+    builder.output(builder.node("Cast", [builder.node("Gather", [numbers, places])], to=1), "float32")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for shape in SHAPES:
+        x_values = random_numbers.normal(0, 1, shape).astype(np.float32)
+        [expected] = results_of_onnxruntime(model, {"x": x_values})
+        np.testing.assert_array_equal(session.run(None, {"x": x_values})[0], expected)

@@ -1,0 +1,139 @@
+"""What another runtime takes of a model: nodes as a model of their own, for all lengths, so that it is opened once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.extraction import extracted
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.values import Array, FreeArray, Tensor
+
+__all__ = ["ForeignModel", "ForeignModels", "ForeignPart", "Reads", "can_be_fed", "extracted_for", "fixed_part"]
+
+Reads: TypeAlias = Mapping[str, Tensor | Array | FreeArray]
+"""What nodes read of others: values of native graphs or other runtimes, and constants."""
+
+
+@dataclass(slots=True, eq=False)
+class ForeignModel:
+    """Some nodes of a model as a model of their own.
+
+    Attributes:
+        proto: Of these nodes alone.
+        is_shared: Whether it is for all lengths: then what follows from them is fed.
+        session: Who runs it, another runtime's session, and the process that opened it; None before.
+        is_refused: Whether the other runtime does not take it as it is, for all lengths.
+    """
+
+    proto: onnx.ModelProto = field(repr=False)
+    is_shared: bool
+    session: tuple[str, Any, int] | None = field(default=None, repr=False)
+    is_refused: bool = False
+
+    def with_constants(self, constants: Mapping[str, Array]) -> ForeignModel:
+        """Return the model for some lengths alone: with constants in place of inputs."""
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        inputs = [value for value in proto.graph.input if value.name not in constants]
+        del proto.graph.input[:]
+        proto.graph.input.extend(inputs)
+        proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
+        return ForeignModel(proto, is_shared=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignPart:
+    """Nodes for another runtime.
+
+    Attributes:
+        nodes: Those nodes.
+        by_reference: Whether onnx's reference evaluator runs them, slowly: onnxruntime takes no arrays of their types,
+            such as INT4 or FLOAT8, or is not installed while the nodes are quantized operators.
+        reasons: Why no kernel computes them, by the node's name; of some only that they go with the others.
+        model: A model of these nodes alone.
+        inputs: The values that it is fed, by its own names for them.
+        constants: What else it is fed, by its own names: what follows from lengths.
+        outputs: Names of the values that it writes.
+    """
+
+    nodes: tuple[Node, ...]
+    by_reference: bool
+    reasons: Mapping[str, str]
+    model: ForeignModel
+    inputs: Mapping[str, str]
+    constants: Mapping[str, Array | FreeArray]
+    outputs: tuple[str, ...]
+
+
+class ForeignModels:
+    """The models of parts, each for all lengths of the inputs: plans share them."""
+
+    def __init__(self) -> None:
+        self._models: dict[tuple[Any, ...], ForeignModel] = {}
+
+    def part(
+        self,
+        model: onnx.ModelProto,
+        nodes: Sequence[Node],
+        reasons: Mapping[str, str],
+        reads: Reads,
+        independent: Collection[str],
+        outputs: Sequence[str],
+    ) -> ForeignPart:
+        """Return a part of onnxruntime's whose model is that of other lengths as well.
+
+        Args:
+            model: That the nodes are of.
+            nodes: In order.
+            reasons: As of the part.
+            reads: What they read.
+            independent: Names of those of it that depend on no input, nor on its lengths.
+            outputs: What others read of them.
+        """
+        arrays = {name: value for name, value in reads.items() if isinstance(value, np.ndarray) and name in independent}
+        fed = {name: value for name, value in reads.items() if name not in arrays}
+        types = {name: (value.dtype, (None,) * len(value.shape)) for name, value in fed.items()}
+        key = (tuple(node.name for node in nodes), tuple(types.items()), tuple(outputs))
+        if key not in self._models:
+            self._models[key] = ForeignModel(extracted(model, nodes, types, arrays, outputs), is_shared=True)
+        tensors = {name: value.name for name, value in fed.items() if isinstance(value, Tensor)}
+        constants = {name: value for name, value in fed.items() if not isinstance(value, Tensor)}
+        return ForeignPart(tuple(nodes), False, reasons, self._models[key], tensors, constants, tuple(outputs))
+
+
+def can_be_fed(reads: Reads, independent: Collection[str]) -> bool:
+    """Return whether onnxruntime takes arrays of the types that constants of lengths have: of numpy's own."""
+    return all(
+        isinstance(value, Tensor) or name in independent or value.dtype.type.__module__ == "numpy"
+        for name, value in reads.items()
+    )
+
+
+def fixed_part(
+    model: onnx.ModelProto,
+    nodes: Sequence[Node],
+    by_reference: bool,
+    reasons: Mapping[str, str],
+    reads: Reads,
+    outputs: Sequence[str],
+) -> ForeignPart:
+    """Return a part whose model is for the lengths at hand alone."""
+    fixed = ForeignModel(extracted_for(model, nodes, reads, outputs), is_shared=False)
+    tensors = {name: value.name for name, value in reads.items() if isinstance(value, Tensor)}
+    return ForeignPart(tuple(nodes), by_reference, reasons, fixed, tensors, {}, tuple(outputs))
+
+
+def extracted_for(
+    model: onnx.ModelProto, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str], longest: float = math.inf
+) -> onnx.ModelProto:
+    """Return a model of some nodes of another for the lengths at hand; constants of more elements are inputs."""
+    arrays = {name: value.array if isinstance(value, FreeArray) else value for name, value in reads.items()}
+    constants = {name: v for name, v in arrays.items() if not isinstance(v, Tensor) and v.size <= longest}
+    inputs = {name: (value.dtype, value.shape) for name, value in arrays.items() if name not in constants}
+    return extracted(model, nodes, inputs, constants, outputs)
