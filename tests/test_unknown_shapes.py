@@ -14,10 +14,10 @@ from onnx_models import Builder, coded, results_of_onnxruntime
 Array = NDArray[Any]
 
 
-def finder(form: str) -> bytes:
+def finder(form: str, length: int | str = 40) -> bytes:
     """The rows of codes whose first element is above 0, and a layer on each of them."""
     builder = Builder()
-    x = coded(builder, builder.input("float32", (40, 8)))
+    x = coded(builder, builder.input("float32", (length, 8)))
     first = builder.node("Gather", [x, np.int64(0)], axis=1)
     found = builder.node("NonZero", [builder.node("Greater", [first, np.float32(0)])])
     rows = builder.node("Gather", [x, builder.node("Squeeze", [found, np.int64([0])])])
@@ -35,9 +35,9 @@ def finder(form: str) -> bytes:
     return builder.build()
 
 
-def rows(count: int) -> Array:
-    x = np.random.default_rng(count).uniform(-3, 3, (40, 8)).astype(np.float32)
-    x[:, 0] = np.where(np.arange(40) < count, 1, -1)
+def rows(count: int, length: int = 40) -> Array:
+    x = np.random.default_rng(count).uniform(-3, 3, (length, 8)).astype(np.float32)
+    x[:, 0] = np.where(np.arange(length) < count, 1, -1)
     return x
 
 
@@ -69,3 +69,22 @@ def test_shapes_that_come_again() -> None:
         [ours, _], [expected, _] = session.run(None, feeds), results_of_onnxruntime(model, feeds)
         np.testing.assert_allclose(ours, expected, 0, 0.051)
     assert len(session._plans) == 1 + 5
+
+
+def test_lengths_that_are_new_once_the_rest_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have a template, up to what onnxruntime goes on with."""
+    model = finder("dynamic", "length")
+    session = dmlcpu.InferenceSession(model)
+    for count in range(3, 13):
+        session.run(None, {"x": rows(count)})
+
+    def planned(*_: Any) -> None:
+        raise AssertionError("planned anew")
+
+    session.run(None, {"x": rows(4, 30)})
+    monkeypatch.setattr("dmlcpu.onnx.session.make_plan", planned)
+    for count, length in ((3, 20), (5, 50), (1, 9), (9, 50)):
+        feeds = {"x": rows(count, length)}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            assert ours.shape == expected.shape
+            np.testing.assert_allclose(ours, expected, 0, 0.051)

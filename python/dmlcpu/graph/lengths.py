@@ -11,6 +11,7 @@ from dmlcpu.graph.record import Derived, Length, Record
 
 __all__ = [
     "FreeDesc",
+    "at_hand",
     "broadcast_shapes",
     "decided_by",
     "derived",
@@ -31,6 +32,11 @@ class FreeDesc:
 def is_free(shape: Iterable[Any]) -> bool:
     """Return whether a length among others is known only later."""
     return Length in map(type, shape)
+
+
+def at_hand(shape: Iterable[int]) -> tuple[int, ...]:
+    """Return a shape with the lengths that its record began with; that decides nothing."""
+    return tuple(length.value if isinstance(length, Derived) else length for length in shape)
 
 
 def derived_among(entries: Iterable[Any] | Derived) -> Iterator[Derived]:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 
+from dmlcpu.graph.lengths import at_hand
 from dmlcpu.onnx.extraction import extracted
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
@@ -132,8 +133,11 @@ def fixed_part(
 def extracted_for(
     model: onnx.ModelProto, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str], longest: float = math.inf
 ) -> onnx.ModelProto:
-    """Return a model of some nodes of another for the lengths at hand; constants of more elements are inputs."""
-    arrays = {name: value.array if isinstance(value, FreeArray) else value for name, value in reads.items()}
+    """Return a model of some nodes of another for the lengths at hand; constants of more elements are inputs.
+
+    Lengths of a record are not bound by that.
+    """
+    arrays = {name: value.derived.value if isinstance(value, FreeArray) else value for name, value in reads.items()}
     constants = {name: v for name, v in arrays.items() if not isinstance(v, Tensor) and v.size <= longest}
-    inputs = {name: (value.dtype, value.shape) for name, value in arrays.items() if name not in constants}
+    inputs = {name: (value.dtype, at_hand(value.shape)) for name, value in arrays.items() if name not in constants}
     return extracted(model, nodes, inputs, constants, outputs)

@@ -52,12 +52,16 @@ _RANDOM: Final = frozenset(
 
 
 def lowered_whole(
-    model: Model, arrays: Mapping[str, ArrayType], device: Device, foreign_models: ForeignModels
+    model: Model,
+    arrays: Mapping[str, ArrayType],
+    device: Device,
+    foreign_models: ForeignModels,
+    leaves_rest: bool = False,
 ) -> WholeGraph | None:
     """Lower a model to one native graph, and compile nothing; None if it does not begin with one, or goes on with more.
 
     Args:
-        model, device, foreign_models: As of ``make_plan``.
+        model, device, foreign_models, leaves_rest: As of ``make_plan``.
         arrays: The types and shapes of all inputs; lengths may be such as are known only later.
 
     Returns:
@@ -65,7 +69,7 @@ def lowered_whole(
     """
     try:
         with np.errstate(all="ignore"):
-            return _Planner(model, arrays, device, foreign_models).whole()
+            return _Planner(model, arrays, device, foreign_models, leaves_rest=leaves_rest).whole()
     except (InvalidModelError, _NotLoweredError):
         return None
 
@@ -162,15 +166,15 @@ class _Planner:
         waiting, reasons = self._lower(self._model.nodes)
         if waiting:
             taken, rest, by_reference = taken_together(waiting, reasons, self._values)
-            if rest or by_reference:
+            if by_reference or (rest and not self._leaves_rest):
                 return None
-            self._add_foreign(taken, rest, by_reference, reasons)
+            waiting, _ = self._add_foreign(taken, rest, by_reference, reasons)
         outputs = self._outputs()
         self._folding.decide()
         marked = self._marked_graph(0)
         behind = self._foreign[0] if self._foreign else None
         is_alone = not any(self._lowering.exports.get(index) for index in range(1, len(self._graphs)))
-        if marked is None or not is_alone or (behind is not None and not behind.model.is_shared):
+        if waiting or marked is None or not is_alone or (behind is not None and not behind.model.is_shared):
             return None
         nodes, inputs = tuple(self._native_nodes[0]), tuple(self._imports[0])
         return WholeGraph(nodes, marked[0], inputs, marked[1], behind, outputs)
@@ -187,10 +191,8 @@ class _Planner:
         return tuple(outputs)
 
     def _floats(self, name: str) -> Tensor | Array:
-        try:
-            return self._lowering.floats(self._values[name])
-        except (NotNative, *MALFORMED):
-            raise _NotLoweredError(self._writers[name]) from None
+        value = self._elements(name)
+        return value.array if isinstance(value, FreeArray) else value
 
     def _elements(self, name: str) -> Tensor | Array | FreeArray:
         try:
@@ -310,12 +312,12 @@ class _Planner:
         for value in reads.values():
             if isinstance(value, Tensor):
                 self._exported(value)
-        proto = self._model.proto
         if self._varies and not by_reference and can_be_fed(reads, self._independent):
-            part = self._foreign_models.part(proto, taken, told, reads, self._independent, outputs)
+            part = self._foreign_models.part(self._model.proto, taken, told, reads, self._independent, outputs)
         else:
-            part = fixed_part(proto, taken, by_reference, told, reads, outputs)
+            part = fixed_part(self._model.proto, taken, by_reference, told, reads, outputs)
         self._foreign.append(part)
+        self._outputs()  # what is there by now is computed before the part, in the same graph as what it follows from
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
@@ -338,8 +340,8 @@ class _Planner:
             dtype, shape = self._arrays.get(name) or known.get(name, (None, None))
             if dtype is None or shape is None:
                 unknown.append(name)
-                continue
-            self._values[name] = Tensor(-1, -1, name, dtype, shape)
+            else:
+                self._values[name] = Tensor(-1, -1, name, dtype, shape)
         return tuple(unknown)
 
     def _compiled(self, graph: NativeGraph, nodes: Sequence[Node]) -> CompiledGraph:

@@ -288,7 +288,7 @@ class InferenceSession:
                 shared = None if self._fixed and not self._plans else self._shared
                 # Shapes that a run tells are of values that are no inputs.
                 is_first = len(arrays) == len(variant.model.inputs)
-                plan = variant.templates.plan(arrays, shared) if is_first else None
+                plan = variant.templates.plan(arrays, shared, self._leaves_rest) if is_first else None
                 if plan is None:
                     plan = make_plan(
                         variant.model, arrays, self._device, variant.foreign_models, shared, self._leaves_rest
