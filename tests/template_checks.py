@@ -13,7 +13,8 @@ from dmlcpu.graph.record import Replay
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.model import Model, load_model
-from dmlcpu.onnx.planning import lowered_whole
+from dmlcpu.onnx.planning import lowered_model
+from dmlcpu.onnx.plans import LoweredGraph
 from dmlcpu.onnx.templates import PlanTemplate, at_lengths
 
 __all__ = ["assert_templates_follow_the_rules", "assert_traced_like_lowered", "freed"]
@@ -50,7 +51,7 @@ def assert_traced_like_lowered(model: bytes, shapes: Shapes) -> None:
     loaded, device = load_model(freed(model)), dmlcpu.Device(num_threads=1)
     arrays = _arrays(loaded, shapes)
     template = PlanTemplate.of(loaded, arrays, device, ForeignModels())
-    assert (template is None) == (lowered_whole(loaded, arrays, device, ForeignModels()) is None)
+    assert (template is None) == (lowered_model(loaded, arrays, device, ForeignModels()) is None)
     if template is None:
         return
     assert template.replay(loaded, arrays) is not None
@@ -73,21 +74,24 @@ def _assert_right(template: PlanTemplate, model: Model, arrays: Mapping[str, Arr
     replay = template.replay(model, arrays)
     if replay is None:
         return
-    traced, lowered = template.whole, lowered_whole(model, arrays, device, ForeignModels())
+    traced, lowered = template.lowered, lowered_model(model, arrays, device, ForeignModels())
     assert lowered is not None, arrays
-    _assert_same(template.graph.at(replay), lowered.graph)
-    assert traced.inputs == lowered.inputs
-    types = [(tensor.name, tensor.dtype, replay.lengths(tensor.shape)) for tensor in traced.exports]
-    assert types == [(tensor.name, tensor.dtype, tensor.shape) for tensor in lowered.exports]
-    _assert_same_rest(traced.rest, lowered.rest, replay)
-    for ours, expected in zip(traced.outputs, lowered.outputs, strict=True):
-        np.testing.assert_array_equal(ours, expected)
+    assert len(traced.parts) == len(lowered.parts)
+    for place, (ours, expected) in enumerate(zip(traced.parts, lowered.parts, strict=True)):
+        if isinstance(ours, LoweredGraph):
+            assert isinstance(expected, LoweredGraph)
+            _assert_same(template.graphs[place].at(replay), expected.graph)
+            assert ours.inputs == expected.inputs
+            types = [(tensor.name, tensor.dtype, replay.lengths(tensor.shape)) for tensor in ours.exports]
+            assert types == [(tensor.name, tensor.dtype, tensor.shape) for tensor in expected.exports]
+        else:
+            assert isinstance(expected, ForeignPart)
+            _assert_same_part(ours, expected, replay)
+    for output, other in zip(traced.outputs, lowered.outputs, strict=True):
+        np.testing.assert_array_equal(output, other)
 
 
-def _assert_same_rest(ours: ForeignPart | None, expected: ForeignPart | None, replay: Replay) -> None:
-    if ours is None or expected is None:
-        assert ours is expected
-        return
+def _assert_same_part(ours: ForeignPart, expected: ForeignPart, replay: Replay) -> None:
     assert [node.name for node in ours.nodes] == [node.name for node in expected.nodes]
     assert (ours.inputs, ours.outputs) == (expected.inputs, expected.outputs)
     ours = at_lengths(ours, replay)

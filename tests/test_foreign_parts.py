@@ -149,10 +149,12 @@ def test_what_the_other_runtime_does_not_take_is_fixed(
     assert opened.free == len({*SHAPES})
 
 
-def test_what_ends_elsewhere_has_a_template(random_numbers: np.random.Generator) -> None:
-    """The native graph, and what follows from lengths of what the other runtime is fed."""
-    shapes = [{"x": shape} for shape in SHAPES]
-    assert_templates_follow_the_rules(ends_elsewhere(random_numbers).build(), shapes, 3)
+@pytest.mark.parametrize("name", MODELS)
+def test_templates_have_parts_elsewhere(random_numbers: np.random.Generator, name: str) -> None:
+    """Native graphs, before such a part and behind it, and what follows from lengths of what it is fed."""
+    make, leading = MODELS[name]
+    shapes = [{"x": (*leading, *shape)} for shape in SHAPES]
+    assert_templates_follow_the_rules(make(random_numbers).build(), shapes, 3)
 
 
 def test_fixed_lengths_are_told_to_the_other_runtime(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from dmlcpu.onnx.extraction import extracted
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
-__all__ = ["ForeignModel", "ForeignModels", "ForeignPart", "Reads", "can_be_fed", "extracted_for", "fixed_part"]
+__all__ = ["ForeignModel", "ForeignModels", "ForeignPart", "Reads", "can_be_fed", "fixed_part"]
 
 Reads: TypeAlias = Mapping[str, Tensor | Array | FreeArray]
 """What nodes read of others: values of native graphs or other runtimes, and constants."""
@@ -125,19 +124,9 @@ def fixed_part(
     outputs: Sequence[str],
 ) -> ForeignPart:
     """Return a part whose model is for the lengths at hand alone."""
-    fixed = ForeignModel(extracted_for(model, nodes, reads, outputs), is_shared=False)
+    arrays = {name: value.array if isinstance(value, FreeArray) else value for name, value in reads.items()}
+    constants = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+    inputs = {name: (value.dtype, at_hand(value.shape)) for name, value in arrays.items() if name not in constants}
+    fixed = ForeignModel(extracted(model, nodes, inputs, constants, outputs), is_shared=False)
     tensors = {name: value.name for name, value in reads.items() if isinstance(value, Tensor)}
     return ForeignPart(tuple(nodes), by_reference, reasons, fixed, tensors, {}, tuple(outputs))
-
-
-def extracted_for(
-    model: onnx.ModelProto, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str], longest: float = math.inf
-) -> onnx.ModelProto:
-    """Return a model of some nodes of another for the lengths at hand; constants of more elements are inputs.
-
-    Lengths of a record are not bound by that.
-    """
-    arrays = {name: value.derived.value if isinstance(value, FreeArray) else value for name, value in reads.items()}
-    constants = {name: v for name, v in arrays.items() if not isinstance(v, Tensor) and v.size <= longest}
-    inputs = {name: (value.dtype, at_hand(value.shape)) for name, value in arrays.items() if name not in constants}
-    return extracted(model, nodes, inputs, constants, outputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,18 +22,19 @@ from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import is_fixed
-from dmlcpu.onnx.folding import LONGEST_SHAPE, Folding, propagated
+from dmlcpu.onnx.folding import Folding
 from dmlcpu.onnx.foreign_nodes import ANCHORS, check_complete, taken_together
-from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Reads, can_be_fed, extracted_for, fixed_part
+from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
+from dmlcpu.onnx.foreign_types import told_types
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node, reaching
-from dmlcpu.onnx.plans import NativePart, Part, Plan, WholeGraph
+from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan
 from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, without_elements
 
-__all__ = ["MALFORMED", "lowered_whole", "make_plan"]
+__all__ = ["MALFORMED", "lowered_model", "make_plan"]
 
 # Of constants, too, rules tell: these keep codes and their scales, a shape may be known only later, and of the last one
 # nothing is computed beforehand.
@@ -51,25 +52,25 @@ _RANDOM: Final = frozenset(
 )
 
 
-def lowered_whole(
+def lowered_model(
     model: Model,
     arrays: Mapping[str, ArrayType],
     device: Device,
     foreign_models: ForeignModels,
     leaves_rest: bool = False,
-) -> WholeGraph | None:
-    """Lower a model to one native graph, and compile nothing; None if it does not begin with one, or goes on with more.
+) -> LoweredModel | None:
+    """Lower a model, and compile nothing; None if only a run tells shapes, or it is not valid.
 
     Args:
         model, device, foreign_models, leaves_rest: As of ``make_plan``.
         arrays: The types and shapes of all inputs; lengths may be such as are known only later.
 
     Returns:
-        None also of a model that is not valid.
+        None also if another runtime's part cannot be of other lengths.
     """
     try:
         with np.errstate(all="ignore"):
-            return _Planner(model, arrays, device, foreign_models, leaves_rest=leaves_rest).whole()
+            return _Planner(model, arrays, device, foreign_models, leaves_rest=leaves_rest).lowered()
     except (InvalidModelError, _NotLoweredError):
         return None
 
@@ -159,25 +160,24 @@ class _Planner:
             if waiting:
                 waiting, unknown = self._add_foreign(*taken_together(waiting, reasons, self._values), reasons)
         outputs = () if unknown else self._outputs()
-        return Plan(tuple(self._parts()), outputs, unknown)
+        parts = (self._compiled(part) if isinstance(part, LoweredGraph) else part for part in self._parts())
+        return Plan(tuple(parts), outputs, unknown)
 
-    def whole(self) -> WholeGraph | None:
-        """Lower the model to one graph, and compile nothing; None if there is none, or native nodes follow others."""
-        waiting, reasons = self._lower(self._model.nodes)
-        if waiting:
-            taken, rest, by_reference = taken_together(waiting, reasons, self._values)
-            if by_reference or (rest and not self._leaves_rest):
-                return None
-            waiting, _ = self._add_foreign(taken, rest, by_reference, reasons)
+    def lowered(self) -> LoweredModel | None:
+        """Lower the model, and compile nothing; None if only a run tells shapes, or a part is of its lengths alone."""
+        waiting = list(self._model.nodes)
+        while waiting:
+            waiting, reasons = self._lower(waiting)
+            if waiting:
+                taken, rest, by_reference = taken_together(waiting, reasons, self._values)
+                if by_reference:
+                    return None
+                waiting, unknown = self._add_foreign(taken, rest, by_reference, reasons)
+                if unknown or not all(part is None or part.model.is_shared for part in self._foreign):
+                    return None
         outputs = self._outputs()
         self._folding.decide()
-        marked = self._marked_graph(0)
-        behind = self._foreign[0] if self._foreign else None
-        is_alone = not any(self._lowering.exports.get(index) for index in range(1, len(self._graphs)))
-        if waiting or marked is None or not is_alone or (behind is not None and not behind.model.is_shared):
-            return None
-        nodes, inputs = tuple(self._native_nodes[0]), tuple(self._imports[0])
-        return WholeGraph(nodes, marked[0], inputs, marked[1], behind, outputs)
+        return LoweredModel(tuple(self._parts()), outputs)
 
     def _outputs(self) -> tuple[str | Array, ...]:
         outputs: list[str | Array] = []
@@ -334,49 +334,45 @@ class _Planner:
 
     def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        known = propagated(extracted_for(self._model.proto, nodes, reads, outputs, LONGEST_SHAPE), nodes)
+        known = told_types(self._model.proto, nodes, reads, outputs)
         unknown = []
         for name in outputs:
-            dtype, shape = self._arrays.get(name) or known.get(name, (None, None))
-            if dtype is None or shape is None:
+            array = self._arrays.get(name) or known[name]
+            if array is None:
                 unknown.append(name)
             else:
-                self._values[name] = Tensor(-1, -1, name, dtype, shape)
+                self._values[name] = Tensor(-1, -1, name, *array)
         return tuple(unknown)
 
-    def _compiled(self, graph: NativeGraph, nodes: Sequence[Node]) -> CompiledGraph:
+    def _compiled(self, part: LoweredGraph) -> NativePart:
         try:
-            return CompiledGraph(self._lowering.device, graph, self._shared)
+            graph = CompiledGraph(self._lowering.device, part.graph, self._shared)
         except ValueError as error:
             # The native module names the node whose tensors an operator does not take.
-            refused = next((node for node in nodes if str(error).startswith(f"graph: node {node.name}: ")), None)
+            refused = next((node for node in part.nodes if str(error).startswith(f"graph: node {node.name}: ")), None)
             if refused is None or refused.name in self._never_lowered:
                 raise InvalidModelError(f"model: {error}") from None
             raise _NotLoweredError(refused.name) from None
+        types = tuple((tensor.dtype, tensor.shape) for tensor in part.exports)
+        return NativePart(part.nodes, graph, part.inputs, tuple(tensor.name for tensor in part.exports), types)
 
-    def _parts(self) -> list[Part]:
-        parts: list[Part] = []
+    def _parts(self) -> Iterator[LoweredGraph | ForeignPart]:
         for index in range(len(self._graphs)):
-            marked = self._marked_graph(index)
-            if marked is not None:
-                graph, exports = marked
-                nodes = tuple(self._native_nodes[index])
-                types = tuple((tensor.dtype, tensor.shape) for tensor in exports)
-                names = tuple(tensor.name for tensor in exports)
-                parts.append(NativePart(nodes, self._compiled(graph, nodes), tuple(self._imports[index]), names, types))
+            if (native := self._lowered_graph(index)) is not None:
+                yield native
             if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
-                parts.append(foreign)
-        return parts
+                yield foreign
 
-    def _marked_graph(self, index: int) -> tuple[NativeGraph, tuple[Tensor, ...]] | None:
-        """Return a native graph of what leads to the values that others read, and these; None if there are none."""
+    def _lowered_graph(self, index: int) -> LoweredGraph | None:
+        """Return a native graph of what leads to the values that others read; None if there are none."""
         exports = tuple(self._lowering.exports.get(index, {}).values())
         if not exports:
             return None
         graph = self._graphs[index]
         for number, tensor in enumerate(exports):
             graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
-        return graph.reaching(graph.outputs)[0], exports
+        inputs = tuple(self._imports[index])
+        return LoweredGraph(tuple(self._native_nodes[index]), graph.reaching(graph.outputs)[0], inputs, exports)
 
 
 def _fed(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:

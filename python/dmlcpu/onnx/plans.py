@@ -11,7 +11,7 @@ from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Tensor
 
-__all__ = ["NativePart", "Part", "Plan", "WholeGraph"]
+__all__ = ["LoweredGraph", "LoweredModel", "NativePart", "Part", "Plan"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,21 +51,30 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WholeGraph:
-    """A model that is one native graph, not compiled yet, and perhaps nodes for another runtime behind it.
+class LoweredGraph:
+    """A native part that is not compiled yet.
 
     Attributes:
-        nodes: What the graph computes, in the words of the model.
+        nodes: What it computes, in the words of the model.
         graph: The graph.
         inputs: Names of the values that it reads.
         exports: What it writes.
-        rest: Those other nodes, with constants that may be known only later.
-        outputs: As of a ``Plan``.
     """
 
     nodes: tuple[Node, ...]
     graph: NativeGraph
     inputs: tuple[str, ...]
     exports: tuple[Tensor, ...]
-    rest: ForeignPart | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredModel:
+    """A plan of which nothing is compiled yet, and lengths may be known only later.
+
+    Attributes:
+        parts: As of a ``Plan``.
+        outputs: The same.
+    """
+
+    parts: tuple[LoweredGraph | ForeignPart, ...]
     outputs: tuple[str | Array, ...]

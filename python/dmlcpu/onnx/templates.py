@@ -7,7 +7,7 @@ gives the very graph that the rules would give.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple, TypeAlias
@@ -19,13 +19,13 @@ from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
-from dmlcpu.graph.record import Record, Replay
+from dmlcpu.graph.record import Derived, Record, Replay
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Model, ValueInfo
-from dmlcpu.onnx.planning import MALFORMED, lowered_whole
-from dmlcpu.onnx.plans import NativePart, Plan, WholeGraph
+from dmlcpu.onnx.planning import MALFORMED, lowered_model
+from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Part, Plan
 from dmlcpu.onnx.values import FreeArray
 
 __all__ = ["PlanTemplate", "Templates", "at_lengths"]
@@ -47,17 +47,18 @@ _Axis: TypeAlias = int | _FreeLength  # an int is the only length that it may ha
 
 
 class PlanTemplate:
-    """A model lowered to one graph, and perhaps another runtime's nodes, for all lengths that its rules treat alike.
+    """A model lowered for all lengths that its rules treat alike.
 
     Attributes:
-        whole: What it was lowered to, with lengths of a record.
-        graph: The graph of that.
+        lowered: What it was lowered to, with lengths of a record.
+        graphs: The native graphs of that, by the places of their parts.
         uses: How many plans have been made of it.
     """
 
-    def __init__(self, record: Record, axes: Sequence[Sequence[_Axis]], whole: WholeGraph) -> None:
-        self._record, self._axes, self.whole = record, axes, whole
-        self.graph = FreeGraph(whole.graph)
+    def __init__(self, record: Record, axes: Sequence[Sequence[_Axis]], lowered: LoweredModel) -> None:
+        self._record, self._axes, self.lowered = record, axes, lowered
+        native = ((place, part) for place, part in enumerate(lowered.parts) if isinstance(part, LoweredGraph))
+        self.graphs = {place: FreeGraph(part.graph) for place, part in native}
         self.uses = 0
 
     @classmethod
@@ -69,7 +70,7 @@ class PlanTemplate:
         foreign_models: ForeignModels,
         leaves_rest: bool = False,
     ) -> PlanTemplate | None:
-        """Lower a model; None if no native graph begins it, or one follows what another runtime takes.
+        """Lower a model; None if plans of it have nothing in common.
 
         Args:
             model: With inputs that have free lengths.
@@ -95,17 +96,24 @@ class PlanTemplate:
             axes.append(tuple(of_input))
             lengths[value.name] = dtype, tuple(axis if isinstance(axis, int) else axis.length for axis in of_input)
         try:
-            whole = lowered_whole(model, lengths, device, foreign_models, leaves_rest)
+            lowered = lowered_model(model, lengths, device, foreign_models, leaves_rest)
         except (AssertionError, *MALFORMED):
             return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
-        if whole is None:
+        if lowered is None:
             return None
-        template = cls(record, axes, whole)
-        constants = [] if whole.rest is None else [*whole.rest.constants.values()]
-        arrays_later = (constant.derived for constant in constants if isinstance(constant, FreeArray))
-        shapes = (derived_among(tensor.shape) for tensor in whole.exports)
-        record.keep(chain(template.graph.needed(), arrays_later, *shapes))
+        template = cls(record, axes, lowered)
+        record.keep(template._needed())
         return template
+
+    def _needed(self) -> Iterator[Derived]:
+        """Yield what a replay is asked for."""
+        for place, part in enumerate(self.lowered.parts):
+            if isinstance(part, LoweredGraph):
+                yield from self.graphs[place].needed()
+                yield from chain.from_iterable(derived_among(tensor.shape) for tensor in part.exports)
+            else:
+                constants = part.constants.values()
+                yield from (constant.derived for constant in constants if isinstance(constant, FreeArray))
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
         """Compute lengths again for other shapes of the inputs; None if the rules would decide otherwise."""
@@ -125,17 +133,23 @@ class PlanTemplate:
 
     def plan(self, replay: Replay, device: Device, shared: _core.SharedMemory | None) -> Plan | None:
         """Return the plan for a replay; None if an operator refuses its tensors."""
-        whole = self.whole
-        try:
-            graph = self.graph.compiled(replay, device, shared)
-        except InvalidDescError:
-            return None
-        names = tuple(tensor.name for tensor in whole.exports)
-        types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in whole.exports)
-        print_plan(graph)
+        parts: list[Part] = []
+        for place, part in enumerate(self.lowered.parts):
+            if not isinstance(part, LoweredGraph):
+                parts.append(at_lengths(part, replay))
+                continue
+            try:
+                graph = self.graphs[place].compiled(replay, device, shared)
+            except InvalidDescError:
+                return None
+            names = tuple(tensor.name for tensor in part.exports)
+            types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in part.exports)
+            parts.append(NativePart(part.nodes, graph, part.inputs, names, types))
+        for part_of_plan in parts:
+            if isinstance(part_of_plan, NativePart):
+                print_plan(part_of_plan.graph)
         self.uses += 1
-        native = NativePart(whole.nodes, graph, whole.inputs, names, types)
-        return Plan((native, *([] if whole.rest is None else [at_lengths(whole.rest, replay)])), whole.outputs)
+        return Plan(tuple(parts), self.lowered.outputs)
 
 
 class Templates:
