@@ -6,6 +6,7 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/channel_planes.h"
+#include "operators/matrix/matrix_elements.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"
@@ -20,34 +21,6 @@ constexpr std::int64_t kMostStreamedRows = 256, kMostStreamedRowsOfSmall = 32;
 constexpr std::int64_t kPanelsOfTask = 16;
 
 std::int32_t wrapping(std::uint32_t value) { return static_cast<std::int32_t>(value); }
-
-template <class Element>
-void spread_elements(const std::uint8_t* from, std::int64_t rows, std::int64_t columns, std::uint8_t* to,
-                     std::int64_t row_stride, std::int64_t column_stride) noexcept {
-  constexpr std::int64_t kRows = 16;  // a cache line or less of each output column where rows are neighbours
-  for (std::int64_t first = 0; first < rows; first += kRows) {
-    const std::int64_t end = std::min(first + kRows, rows);
-    for (std::int64_t column = 0; column < columns; ++column) {
-      for (std::int64_t row = first; row < end; ++row) {
-        std::memcpy(to + (row * row_stride + column * column_stride) * static_cast<std::int64_t>(sizeof(Element)),
-                    from + as_size(row * columns + column) * sizeof(Element), sizeof(Element));
-      }
-    }
-  }
-}
-
-// Elements of any strides, as rows of neighbours.
-template <class Element>
-void gather_elements(const std::uint8_t* from, std::int64_t rows, std::int64_t columns, std::int64_t row_stride,
-                     std::int64_t column_stride, std::uint8_t* to) noexcept {
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t column = 0; column < columns; ++column) {
-      std::memcpy(to + as_size(row * columns + column) * sizeof(Element),
-                  from + (row * row_stride + column * column_stride) * static_cast<std::int64_t>(sizeof(Element)),
-                  sizeof(Element));
-    }
-  }
-}
 
 // Whether the rows that a tile of the kernel reads side by side lie in one set of the level-1 cache, and are more than
 // its ways: each would be fetched again for each step of k. Sets repeat with pages, ways are at least 8.
