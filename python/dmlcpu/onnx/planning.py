@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from dmlcpu import _core
-from dmlcpu.device import Device, print_plan
+from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import decided_by
@@ -102,16 +102,11 @@ def make_plan(
         try:
             # Constants of a model may be infinite or no numbers, and what rules compute of them then is so, too.
             with np.errstate(all="ignore"):
-                plan = _Planner(model, arrays, device, foreign_models, shared, foreign, leaves_rest).plan()
+                return _Planner(model, arrays, device, foreign_models, shared, foreign, leaves_rest).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
             foreign.add(error.node)
-            continue
-        for part in plan.parts:
-            if isinstance(part, NativePart):
-                print_plan(part.graph)
-        return plan
 
 
 class _NotLoweredError(Exception):
@@ -141,7 +136,7 @@ class _Planner:
         self._writers: dict[str, str] = {}
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
         self._native_nodes: list[list[Node]] = [[]]
-        self._foreign: list[ForeignPart | None] = []  # after each native graph
+        self._foreign: list[ForeignPart] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
             self._values[value.name] = _fed(value.name, *arrays[value.name])
@@ -153,42 +148,45 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Lower the model, and compile what it became."""
-        waiting = list(self._model.nodes)
-        unknown: tuple[str, ...] = ()
-        while waiting and not unknown:
-            waiting, reasons = self._lower(waiting)
-            if waiting:
-                waiting, unknown = self._add_foreign(*taken_together(waiting, reasons, self._values), reasons)
+        unknown = self._lower_parts()
         outputs = () if unknown else self._outputs()
         parts = (self._compiled(part) if isinstance(part, LoweredGraph) else part for part in self._parts())
         return Plan(tuple(parts), outputs, unknown)
 
     def lowered(self) -> LoweredModel | None:
         """Lower the model, and compile nothing; None if only a run tells shapes, or a part is of its lengths alone."""
-        waiting = list(self._model.nodes)
-        while waiting:
-            waiting, reasons = self._lower(waiting)
-            if waiting:
-                taken, rest, by_reference = taken_together(waiting, reasons, self._values)
-                if by_reference:
-                    return None
-                waiting, unknown = self._add_foreign(taken, rest, by_reference, reasons)
-                if unknown or not all(part is None or part.model.is_shared for part in self._foreign):
-                    return None
+        if self._lower_parts() or not all(part.model.is_shared for part in self._foreign):
+            return None
         outputs = self._outputs()
         self._folding.decide()
         return LoweredModel(tuple(self._parts()), outputs)
 
+    def _lower_parts(self) -> tuple[str, ...]:
+        """Lower the model, part by part; return the values whose shapes only a run tells, where that ends."""
+        waiting = list(self._model.nodes)
+        unknown: tuple[str, ...] = ()
+        while waiting and not unknown:
+            waiting, reasons = self._lower(waiting)
+            if waiting:
+                waiting, unknown = self._add_foreign(*taken_together(waiting, reasons, self._values), reasons)
+        return unknown
+
     def _outputs(self) -> tuple[str | Array, ...]:
-        outputs: list[str | Array] = []
-        for output in self._model.outputs:
-            if output.name not in self._values:  # of a foreign part, and a run tells its shape
-                outputs.append(output.name)
-                continue
-            value = self._floats(output.name)
-            # Of a constant a copy: it may be a view of the whole file, which would be kept with it.
-            outputs.append(np.array(value) if isinstance(value, np.ndarray) else self._exported(value))
-        return tuple(outputs)
+        """Return the outputs of the model, names of values or constants; of some a run tells the shape."""
+        values = self._computed_outputs()
+        given = ((output.name, values.get(output.name)) for output in self._model.outputs)
+        # Of a constant a copy: it may be a view of the whole file, which would be kept with it.
+        return tuple(
+            np.array(value) if isinstance(value, np.ndarray) else name if value is None else value.name
+            for name, value in given
+        )
+
+    def _computed_outputs(self) -> Mapping[str, Tensor | Array]:
+        """Compute the outputs that are there by now, and export them."""
+        there = (output.name for output in self._model.outputs if output.name in self._values)
+        values = {name: self._floats(name) for name in there}
+        self._export(values.values())
+        return values
 
     def _floats(self, name: str) -> Tensor | Array:
         value = self._elements(name)
@@ -200,10 +198,11 @@ class _Planner:
         except (NotNative, *MALFORMED):
             raise _NotLoweredError(self._writers[name]) from None
 
-    def _exported(self, tensor: Tensor) -> str:
-        if tensor.partition >= 0:
-            self._lowering.exports.setdefault(tensor.partition, {})[tensor.name] = tensor
-        return tensor.name
+    def _export(self, values: Iterable[Tensor | Array | FreeArray]) -> None:
+        """Let others read values of native graphs, by their names."""
+        for value in values:
+            if isinstance(value, Tensor) and value.partition >= 0:
+                self._lowering.exports.setdefault(value.partition, {})[value.name] = value
 
     def _meet(self, nodes: Sequence[Node]) -> None:
         """Take note of who writes values, and who reads them."""
@@ -309,15 +308,13 @@ class _Planner:
         if unknown and self._leaves_rest and not by_reference:
             return self._add_foreign([*self._dequantizing(rest), *taken, *rest], [], by_reference, reasons)
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
-        for value in reads.values():
-            if isinstance(value, Tensor):
-                self._exported(value)
+        self._export(reads.values())
         if self._varies and not by_reference and can_be_fed(reads, self._independent):
             part = self._foreign_models.part(self._model.proto, taken, told, reads, self._independent, outputs)
         else:
             part = fixed_part(self._model.proto, taken, by_reference, told, reads, outputs)
         self._foreign.append(part)
-        self._outputs()  # what is there by now is computed before the part, in the same graph as what it follows from
+        self._computed_outputs()  # in the same graph as what they follow from, not in one behind the part
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
@@ -360,8 +357,8 @@ class _Planner:
         for index in range(len(self._graphs)):
             if (native := self._lowered_graph(index)) is not None:
                 yield native
-            if index < len(self._foreign) and (foreign := self._foreign[index]) is not None:
-                yield foreign
+            if index < len(self._foreign):
+                yield self._foreign[index]
 
     def _lowered_graph(self, index: int) -> LoweredGraph | None:
         """Return a native graph of what leads to the values that others read; None if there are none."""

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import numpy as np
 
 from dmlcpu import _core
-from dmlcpu.device import Device
+from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import BindingError, DmlError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
@@ -31,6 +31,7 @@ from dmlcpu.onnx.options import (
 )
 from dmlcpu.onnx.plan_cache import PlanCache, PlanKey
 from dmlcpu.onnx.planning import make_plan
+from dmlcpu.onnx.plans import NativePart
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.variants import Variant, Variants
 
@@ -293,6 +294,9 @@ class InferenceSession:
                     plan = make_plan(
                         variant.model, arrays, self._device, variant.foreign_models, shared, self._leaves_rest
                     )
+                for part in plan.parts:
+                    if isinstance(part, NativePart):
+                        print_plan(part.graph)
                 executable = ExecutablePlan(plan, arrays, self._device.num_threads)
                 if not is_first:
                     self._continue_elsewhere()

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 
 from dmlcpu import _core
-from dmlcpu.device import Device, print_plan
+from dmlcpu.device import Device
 from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
@@ -145,9 +145,6 @@ class PlanTemplate:
             names = tuple(tensor.name for tensor in part.exports)
             types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in part.exports)
             parts.append(NativePart(part.nodes, graph, part.inputs, names, types))
-        for part_of_plan in parts:
-            if isinstance(part_of_plan, NativePart):
-                print_plan(part_of_plan.graph)
         self.uses += 1
         return Plan(tuple(parts), self.lowered.outputs)
 
