@@ -131,6 +131,33 @@ void bench_float_product(const KernelBench& bench) {
   }
 }
 
+void bench_dequantized_product(const KernelBench& bench) {
+  const DequantizedProductKernels& kernels = *bench.table.dequantized_product;
+  DequantizedProductBlock block = {.a = floats(bench.parameters),
+                                   .a_row_stride = 128,
+                                   .b = {.words = reinterpret_cast<const std::uint32_t*>(bench.a.data()),
+                                         .scale = floats(bench.parameters),
+                                         .zero_point = bench.b.data(),
+                                         .block = 32,
+                                         .k = 128},
+                                   .m = 1,
+                                   .n = 64,
+                                   .sums = floats(bench.c),
+                                   .sums_row_stride = 64,
+                                   .begins = true};
+  for (const std::size_t bits : {4U, 8U}) {
+    const DequantizedProductFunctions& functions = bits == 4 ? kernels.of_4_bits : kernels.of_8_bits;
+    const std::string of_bits = ", " + std::to_string(bits) + " bits";
+    for (const std::size_t rows : {std::size_t{1}, std::size_t{4}}) {
+      block.m = rows;
+      bench.report("dequantized product " + std::to_string(rows) + "x128x64" + of_bits, 2 * rows * block.n * block.b.k,
+                   "operations", [&] { functions.accumulate(block); });
+    }
+    bench.report("dequantized panel 128x64" + of_bits, block.b.k * kCodedPanelColumns, "elements",
+                 [&] { functions.dequantize(block.b, floats(bench.c)); });
+  }
+}
+
 void bench_grouped(const KernelBench& bench, std::size_t group_channels) {
   const std::size_t offsets[9] = {0, 64, 128, 1920, 1984, 2048, 3840, 3904, 3968};
   const GroupedRun run = {.activations = bench.a.data(),
@@ -160,6 +187,7 @@ void bench_products(const KernelBench& bench) {
   if (bench.table.depthwise_window != nullptr) bench_depthwise_window(bench);
   bench_rescale(bench);
   bench_float_product(bench);
+  bench_dequantized_product(bench);
   for (const std::size_t group_channels : {4U, 8U, 16U}) bench_grouped(bench, group_channels);
 }
 

@@ -23,6 +23,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .nibbles = &scalar::nibbles,
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
+     .dequantized_product = &scalar::dequantized_product,
      .add = &scalar::add,
      .multiply = &scalar::multiply,
      .range = &scalar::range,
@@ -47,6 +48,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .nibbles = &avx2::nibbles,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
+     .dequantized_product = &avx2::dequantized_product,
      .add = &avx2::add,
      .multiply = &avx2::multiply,
      .range = &avx2::range,
@@ -70,6 +72,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .nibbles = &avx2::nibbles,
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
+     .dequantized_product = &avx2::dequantized_product,
      .add = &avx2::add,
      .multiply = &avx2::multiply,
      .range = &avx2::range,
@@ -93,6 +96,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .nibbles = &avx512_vnni::nibbles,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
+     .dequantized_product = &avx512_vnni::dequantized_product,
      .add = &avx512_vnni::add,
      .multiply = &avx512_vnni::multiply,
      .range = &avx512_vnni::range,
@@ -116,6 +120,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .nibbles = &avx512_vnni::nibbles,
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
+     .dequantized_product = &avx512_vnni::dequantized_product,
      .add = &avx512_vnni::add,
      .multiply = &avx512_vnni::multiply,
      .range = &avx512_vnni::range,
@@ -166,6 +171,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("nibbles", &KernelTable::nibbles);
   append("quantize", &KernelTable::quantize);
   append("dequantize", &KernelTable::dequantize);
+  append("dequantized_product", &KernelTable::dequantized_product);
   append("add", &KernelTable::add);
   append("multiply", &KernelTable::multiply);
   append("range", &KernelTable::range);

@@ -7,6 +7,7 @@
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise_window/depthwise_window.h"
 #include "kernels/dequantize/dequantize.h"
+#include "kernels/dequantized_product/dequantized_product.h"
 #include "kernels/float_functions/float_functions.h"
 #include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
@@ -38,6 +39,7 @@ struct KernelTable {
   const NibblesKernels* nibbles;
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;
+  const DequantizedProductKernels* dequantized_product;
   const AddKernels* add;
   const MultiplyKernels* multiply;
   const RangeKernels* range;

@@ -37,6 +37,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_layer_normalization(Operator
 std::unique_ptr<CompiledOperator> compile_quantized_group_normalization(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_dequantized_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
@@ -150,6 +151,10 @@ inline constexpr OperatorRow kOperators[] = {
      {kCodes, kFloat32, kFloat32, kFloat32, kCodes, kCodes}},
     {"REDUCE_MEAN", compile_reduce_mean, Arrangement::element_wise, {kFloat32, kFloat32}},
     {"FLOAT_PRODUCT", compile_float_product, Arrangement::own, {kFloat32, kFloat32, kFloat32}},
+    {"DEQUANTIZED_PRODUCT",
+     compile_dequantized_product,
+     Arrangement::own,
+     {kFloat32, set_of(DataType::uint8), kFloat32, set_of(DataType::uint8), kFloat32}},
     {"QUANTIZED_RESAMPLE",
      compile_quantized_resample,
      Arrangement::channels,

@@ -43,6 +43,7 @@ constexpr Family kFamilies[] = {
     {"nibbles", check_nibbles},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
+    {"dequantized product", check_dequantized_product},
     {"add", check_add},
     {"multiply", check_multiply},
     {"range", check_range},

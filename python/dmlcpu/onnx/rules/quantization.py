@@ -16,6 +16,7 @@ from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to, of_other_sign
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.dequantized_product import ConstantOfBlocks
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import (
     Array,
@@ -33,9 +34,6 @@ from dmlcpu.onnx.values import (
 )
 
 __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
-
-
-_CODES_OF_BLOCKS: Final = frozenset({"int4", "uint4", "int8", "uint8"})
 
 
 class SignedCodes(Deferred):
@@ -71,7 +69,7 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     if node.attributes.get("output_dtype", 0) not in (0, onnx.helper.np_dtype_to_tensor_dtype(dtype)):
         raise NotNative("another type than the scale's")
     if _blocked(node):
-        return [Constant(_floats_of_blocks(node, codes, scale, zero_point))]
+        return [_of_blocks(node, codes, scale, zero_point)]
     if isinstance(codes, Constant):
         scales = constant(scale, "a scale")
         zero_points = np.zeros_like(scales, codes.dtype) if zero_point is None else constant(zero_point, "zero point")
@@ -98,12 +96,10 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     return [lowering.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", operands, dtype, codes.shape)]
 
 
-def _floats_of_blocks(node: Node, codes: Value | None, scale: Value | None, zero_point: Value | None) -> Array:
-    """Return the floats of constant codes, such as weights of 4 bits, which have scales of blocks along an axis."""
+def _of_blocks(node: Node, codes: Value | None, scale: Value | None, zero_point: Value | None) -> ConstantOfBlocks:
+    """Return constant codes, such as weights of 4 bits, which have scales of blocks along an axis."""
     array, scales = constant(codes, "codes of blocks"), constant(scale, "a scale")
     points = np.zeros_like(scales, array.dtype) if zero_point is None else constant(zero_point, "zero point")
-    if array.dtype.name not in _CODES_OF_BLOCKS or scales.dtype != np.float32 or points.dtype != array.dtype:
-        raise NotNative(f"codes of type {array.dtype} with blocks of scales of type {scales.dtype}")
     block, axis = int(node.attributes["block_size"]), int(node.attributes.get("axis", 1))
     blocks = [*array.shape]
     blocks[axis] = -(-blocks[axis] // block)
@@ -112,10 +108,7 @@ def _floats_of_blocks(node: Node, codes: Value | None, scale: Value | None, zero
             f"node {node}: got scales of shape {scales.shape} and zero points of shape {points.shape}, expected "
             f"{(*blocks,)} for blocks of {block}"
         )
-    of_block = np.arange(array.shape[axis]) // block
-    differences = array.astype(np.int32) - np.take(points, of_block, axis).astype(np.int32)
-    floats: Array = differences.astype(np.float32) * np.take(scales, of_block, axis)
-    return floats
+    return ConstantOfBlocks(array, scales, points, block, axis % array.ndim)
 
 
 def _type_of(value: Value | None) -> np.dtype[np.generic]:

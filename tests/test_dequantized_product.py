@@ -1,0 +1,165 @@
+"""DEQUANTIZED_PRODUCT on random layouts, against the product of the dequantized matrix."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import dmlcpu
+from dispatching import difference, expected_storage
+from fills import INPUT_FLOATS, INTEGERS, SCALES
+from laid_out import packed
+from native_operator import run_native
+from reference.matrix_multiply_integer_to_float import chain_of_products
+from strategies import input_tensors, output_tensors
+from strided_tensor import StridedTensor, blank_tensor
+
+Devices = Mapping[str, dmlcpu.Device]
+OWNED = ("b_tensor", "scale_tensor", "zero_point_tensor")
+LENGTHS = st.integers(1, 9) | st.sampled_from((15, 16, 17, 33, 63, 64, 65, 130))
+
+
+def blocks_of(k: int, block_size: int, bits: int) -> tuple[int, int]:
+    """How many blocks a column has, and the bytes of one."""
+    return math.ceil(k / block_size), math.ceil(block_size * bits / 8)
+
+
+def codes_of_columns(b: NDArray[Any], k: int, block_size: int, bits: int) -> NDArray[np.uint8]:
+    """{k, n}, of bytes {n, bytes of a column}."""
+    count, _ = blocks_of(k, block_size, bits)
+    blocks = b.reshape(len(b), count, -1)
+    if bits == 4:
+        blocks = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(len(b), count, -1)
+    return blocks[..., :block_size].reshape(len(b), -1)[:, :k].T
+
+
+@np.errstate(all="ignore")
+def dequantized(tensors: Mapping[str, StridedTensor], k: int, block_size: int, bits: int) -> NDArray[np.float32]:
+    of_column = np.arange(k) // block_size
+    codes = codes_of_columns(tensors["b_tensor"].logical(), k, block_size, bits)
+    zero_points = tensors["zero_point_tensor"].logical().T[of_column]
+    values: NDArray[np.float32] = codes.astype(np.float32) - zero_points.astype(np.float32)
+    return values * tensors["scale_tensor"].logical().T[of_column]
+
+
+def run(device: dmlcpu.Device, tensors: Mapping[str, StridedTensor], block_size: int, bits: int) -> NDArray[Any]:
+    attributes = {"bits": [bits], "block_size": [block_size]}
+    return run_native(device, "DEQUANTIZED_PRODUCT", tensors, attributes, owned=OWNED)["output_tensor"]
+
+
+def assert_product(devices: Devices, tensors: Mapping[str, StridedTensor], block_size: int, bits: int) -> None:
+    a, output = tensors["a_tensor"], tensors["output_tensor"]
+    with np.errstate(all="ignore"):
+        values = dequantized(tensors, a.sizes[-1], block_size, bits)
+        expected = expected_storage(output, chain_of_products(a.logical(), values))
+    for label, device in devices.items():
+        assert (found := difference(run(device, tensors, block_size, bits), expected)) is None, f"{label}: {found}"
+
+
+@given(st.data())
+def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
+    batch = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
+    m, k, n = (data.draw(LENGTHS) for _ in range(3))
+    bits = data.draw(st.sampled_from((4, 8)))
+    block_size = data.draw(st.sampled_from((8, 16, 32, 128)) | st.just(k))
+    count, bytes_of_block = blocks_of(k, block_size, bits)
+    tensors = {
+        "a_tensor": data.draw(input_tensors("FLOAT32", (*batch, m, k), INPUT_FLOATS)),
+        "b_tensor": data.draw(input_tensors("UINT8", (n, count * bytes_of_block), INTEGERS)),
+        "scale_tensor": data.draw(input_tensors("FLOAT32", (n, count), SCALES)),
+        "zero_point_tensor": data.draw(input_tensors("UINT8", (n, count), INTEGERS)),
+        "output_tensor": data.draw(output_tensors("FLOAT32", (*batch, m, n))),
+    }
+    assert_product(devices, tensors, block_size, bits)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("block_size", [32, 48, 128, 192, 400])
+@pytest.mark.parametrize("m", [1, 4, 5, 131])
+def test_products_of_several_tiles(
+    devices: Devices, random_numbers: np.random.Generator, bits: int, block_size: int, m: int
+) -> None:
+    k, n = 400, 130
+    count, bytes_of_block = blocks_of(k, block_size, bits)
+    tensors = {
+        "a_tensor": packed(random_numbers.normal(size=(m, k)).astype(np.float32)),
+        "b_tensor": packed(random_numbers.integers(0, 256, (n, count * bytes_of_block), np.uint8)),
+        "scale_tensor": packed(random_numbers.random((n, count), np.float32)),
+        "zero_point_tensor": packed(random_numbers.integers(0, 1 << bits, (n, count), np.uint8)),
+        "output_tensor": blank_tensor("FLOAT32", (m, n), None),
+    }
+    assert_product(devices, tensors, block_size, bits)
+
+
+def shaped(
+    bits: int = 4, block_size: int = 32, **changed: tuple[int, ...]
+) -> tuple[dict[str, StridedTensor], int, int]:
+    """Tensors of a product of 3 x 64 by 64 x 5, some of other sizes."""
+    sizes = {
+        "a_tensor": (3, 64),
+        "b_tensor": (5, 64 * bits // 8),
+        "scale_tensor": (5, 2),
+        "zero_point_tensor": (5, 2),
+        "output_tensor": (3, 5),
+    }
+    codes = ("b_tensor", "zero_point_tensor")
+    tensors = {
+        name: packed(np.zeros(shape, np.uint8 if name in codes else np.float32))
+        for name, shape in {**sizes, **changed}.items()
+    }
+    return tensors, block_size, bits
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (shaped(bits=2), "codes have 4 or 8 bits"),
+        (shaped(block_size=0), "block_size is out of range"),
+        (shaped(block_size=2**62), "block_size is out of range"),
+        (shaped(block_size=2**50), "b is too large to be packed"),
+        (shaped(block_size=36), "several blocks are of whole 32-bit words"),
+        (shaped(block_size=16), "a scale and a zero point for each block"),
+        (shaped(b_tensor=(5, 33)), "a column's codes are its blocks"),
+        (shaped(b_tensor=(160,)), "codes of rank 2"),
+        (shaped(a_tensor=(64,)), "matrices are of rank 2 to 4"),
+        (shaped(scale_tensor=(5, 3)), "a scale and a zero point for each block"),
+        (shaped(zero_point_tensor=(4, 2)), "a scale and a zero point for each block"),
+        (shaped(zero_point_tensor=(10,)), "a scale and a zero point for each block"),
+        (shaped(output_tensor=(3, 6)), "the sizes of the matrices do not fit together"),
+        (shaped(output_tensor=(15,)), "matrices are of rank 2 to 4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_refusals(devices: Devices, case: tuple[dict[str, StridedTensor], int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run(next(iter(devices.values())), *case)
+
+
+def test_codes_that_are_not_owned(devices: Devices) -> None:
+    tensors, block_size, bits = shaped()
+    attributes = {"bits": [bits], "block_size": [block_size]}
+    with pytest.raises(ValueError, match="b, its scales and zero points are owned"):
+        run_native(next(iter(devices.values())), "DEQUANTIZED_PRODUCT", tensors, attributes, owned=OWNED[:2])
+
+
+@pytest.mark.parametrize("sizes", [(2**31, 2**31), (2**57 + 1, 1), (1, 2**62)])
+def test_codes_that_no_memory_has(devices: Devices, sizes: tuple[int, int]) -> None:
+    """One code, repeated, would be packed."""
+    n, k = sizes
+    one, code = np.zeros(1, np.float32), np.zeros(1, np.uint8)
+    tensors = {
+        "a_tensor": StridedTensor("FLOAT32", (1, k), (0, 0), one),
+        "b_tensor": StridedTensor("UINT8", (n, k), (0, 0), code),
+        "scale_tensor": StridedTensor("FLOAT32", (n, 1), (0, 0), one),
+        "zero_point_tensor": StridedTensor("UINT8", (n, 1), (0, 0), code),
+        "output_tensor": StridedTensor("FLOAT32", (1, n), (0, 0), one),
+    }
+    with pytest.raises(ValueError, match=r"b is too large to be packed|block_size is out of range"):
+        run(next(iter(devices.values())), tensors, k, 8)

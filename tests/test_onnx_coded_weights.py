@@ -1,0 +1,203 @@
+"""Products of floats and weights that are codes: MatMulNBits, and MatMul behind DequantizeLinear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from onnx_models import Builder, assert_like_onnxruntime
+
+Array = NDArray[Any]
+
+
+def floats(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    return rng.normal(0, 1, shape).astype(np.float32)
+
+
+def steps_of(model: bytes) -> list[str]:
+    [partition] = dmlcpu.InferenceSession(model).partitions()
+    return [step.type for step in partition.steps]
+
+
+def product_with(weights: Array, x: Array) -> Array:
+    """The product with the floats, by a model that has nothing else."""
+    builder = Builder()
+    name = builder.input("float32", x.shape)
+    builder.output(builder.node("MatMul", [name, weights]), "float32")
+    model = builder.build()
+    assert steps_of(model) == ["FLOAT_PRODUCT"]
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": x})
+    return result
+
+
+class Blocks:
+    """Weights of MatMulNBits, {rows, columns}."""
+
+    def __init__(self, rng: np.random.Generator, rows: int, columns: int, bits: int, size: int, zero_points: bool):
+        self.rows, self.columns, self.bits, self.size = rows, columns, bits, size
+        count = -(-rows // size)
+        self.codes = rng.integers(0, 256, (columns, count, size * bits // 8), np.uint8)
+        self.scales = rng.random((columns, count), np.float32) + np.float32(0.5)
+        self.zero_points = rng.integers(0, 256, (columns, -(-count * bits // 8)), np.uint8) if zero_points else None
+
+    def halves(self, array: Array) -> Array:
+        return np.stack([array & 15, array >> 4], -1).reshape(*array.shape[:-1], -1) if self.bits == 4 else array
+
+    def floats(self) -> Array:
+        codes, count = self.halves(self.codes).astype(np.float32), self.codes.shape[1]
+        points = np.full((self.columns, count), 1 << (self.bits - 1), np.float32)
+        if self.zero_points is not None:
+            points = self.halves(self.zero_points)[:, :count].astype(np.float32)
+        values = (codes - points[..., None]) * self.scales[..., None]
+        return np.ascontiguousarray(values.reshape(self.columns, -1)[:, : self.rows].T)
+
+    def add_to(self, builder: Builder, x: str, *others: Any, **attributes: Any) -> str:
+        points = "" if self.zero_points is None else self.zero_points
+        sizes = {"K": self.rows, "N": self.columns, "bits": self.bits, "block_size": self.size}
+        inputs = [x, self.codes, self.scales.reshape(-1), points, *others]
+        name: str = builder.node("com.microsoft.MatMulNBits", inputs, **{**sizes, **attributes})
+        return name
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(("rows", "size"), [(64, 16), (70, 32), (100, 128), (256, 128), (384, 256)])
+@pytest.mark.parametrize("zero_points", [False, True])
+@pytest.mark.parametrize("shape", [(1,), (7,), (2, 3), (2, 1, 2)])
+def test_blocks(
+    random_numbers: np.random.Generator, bits: int, rows: int, size: int, zero_points: bool, shape: tuple[int, ...]
+) -> None:
+    weights = Blocks(random_numbers, rows, 70, bits, size, zero_points)
+    x = floats(random_numbers, (*shape, rows))
+    builder = Builder()
+    builder.output(weights.add_to(builder, builder.input("float32", x.shape)), "float32")
+    model = builder.build()
+    assert_like_onnxruntime(model, {"x": x})
+    assert steps_of(model) == ["DEQUANTIZED_PRODUCT"]
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": x})
+    assert np.array_equal(result, product_with(weights.floats(), x))
+
+
+def test_a_bias(random_numbers: np.random.Generator) -> None:
+    weights, x = Blocks(random_numbers, 64, 33, 4, 32, True), floats(random_numbers, (5, 64))
+    builder = Builder()
+    result = weights.add_to(builder, builder.input("float32", x.shape), "", floats(random_numbers, (33,)))
+    builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x})
+    assert steps_of(builder.build()) == ["DEQUANTIZED_PRODUCT", "ELEMENT_WISE_BINARY"]
+
+
+def test_any_number_of_rows(random_numbers: np.random.Generator) -> None:
+    weights = Blocks(random_numbers, 64, 33, 4, 32, False)
+    builder = Builder()
+    builder.output(weights.add_to(builder, builder.input("float32", ("batch", "length", 64))), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for shape in [(1, 1, 64), (1, 9, 64), (1, 10, 64), (2, 3, 64), (1, 130, 64)]:
+        x = floats(random_numbers, shape)
+        [result] = session.run(None, {"x": x})
+        assert np.array_equal(result, product_with(weights.floats(), x))
+
+
+@pytest.mark.parametrize("case", ["order", "accuracy_level", "bits", "FLOAT16", "zero points in floats"])
+def test_left_to_onnxruntime(random_numbers: np.random.Generator, case: str) -> None:
+    weights = Blocks(random_numbers, 64, 33, 2 if case == "bits" else 4, 32, False)
+    builder = Builder()
+    dtype = np.float16 if case == "FLOAT16" else np.float32
+    weights.scales = weights.scales.astype(dtype)
+    if case == "zero points in floats":
+        weights.zero_points = np.zeros((33, 2), dtype)
+    others = [np.arange(64, dtype=np.int32) // 32] if case == "order" else []
+    attributes = {"accuracy_level": 4} if case == "accuracy_level" else {}
+    builder.output(weights.add_to(builder, builder.input(dtype, (3, 64)), *others, **attributes), dtype)
+    session = dmlcpu.InferenceSession(builder.build())
+    assert [partition.provider for partition in session.partitions()] == ["onnxruntime"]
+
+
+def test_rows_that_do_not_fit(random_numbers: np.random.Generator) -> None:
+    weights, builder = Blocks(random_numbers, 64, 33, 4, 32, False), Builder()
+    builder.output(weights.add_to(builder, builder.input("float32", (3, 65))), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"MatMulNBits.*\(3, 65\) and a matrix of 64 rows"):
+        dmlcpu.InferenceSession(builder.build())
+
+
+@pytest.mark.parametrize("wrong", ["codes", "scales", "zero_points"])
+def test_sizes_that_do_not_fit(random_numbers: np.random.Generator, wrong: str) -> None:
+    weights = Blocks(random_numbers, 64, 33, 4, 32, True)
+    setattr(weights, wrong, getattr(weights, wrong)[1:])
+    builder = Builder()
+    builder.output(weights.add_to(builder, builder.input("float32", (3, 64))), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"MatMulNBits.*of 33 columns"):
+        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((3, 64), np.float32)})
+
+
+def dequantized_weights(
+    builder: Builder, rng: np.random.Generator, dtype: str, shape: tuple[int, int], axis: int, block_size: int
+) -> tuple[str, Array]:
+    """The name and the floats of a matrix with scales of blocks along an axis, or with block_size 0 one an index."""
+    sizes = list(shape)
+    if block_size:
+        sizes[axis] = -(-sizes[axis] // block_size)
+    else:
+        sizes = [shape[axis]]
+    bits = int(dtype.removeprefix("u").removeprefix("int"))
+    least = -(1 << (bits - 1)) if dtype.startswith("int") else 0
+    codes = rng.integers(least, least + (1 << bits), shape)
+    zero_points = rng.integers(least, least + (1 << bits), sizes)
+    scales = rng.random(sizes, np.float32) + np.float32(0.5)
+    element = getattr(onnx.TensorProto, dtype.upper())
+    for name, array in (("codes", codes), ("zero_points", zero_points)):
+        builder.initializers.append(onnx.helper.make_tensor(name, element, array.shape, array.reshape(-1)))
+    options = {"axis": axis, **({"block_size": block_size} if block_size else {})}
+    name: str = builder.node("DequantizeLinear", ["codes", scales, "zero_points"], **options)
+    of_block = np.arange(shape[axis]) // (block_size or 1)
+    points, scales = (np.take(array, of_block, axis if block_size else 0) for array in (zero_points, scales))
+    if not block_size:
+        points, scales = (array[:, None] if axis == 0 else array for array in (points, scales))
+    return name, (codes - points).astype(np.float32) * scales
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int8", "uint8"])
+@pytest.mark.parametrize("block_size", [0, 16, 64])
+@pytest.mark.parametrize("rows", [64, 67])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_dequantized_weights(
+    random_numbers: np.random.Generator, dtype: str, block_size: int, rows: int, axis: int
+) -> None:
+    """Scales of columns, or of blocks of rows: others, or blocks that are no whole words, are dequantized once."""
+    builder = Builder(21)
+    x = floats(random_numbers, (3, rows))
+    name = builder.input("float32", x.shape)
+    weights, values = dequantized_weights(builder, random_numbers, dtype, (rows, 40), axis, block_size)
+    builder.output(builder.node("MatMul", [name, weights]), "float32")
+    model = builder.build()
+    is_coded = axis == (0 if block_size else 1)
+    assert steps_of(model) == ["DEQUANTIZED_PRODUCT" if is_coded else "FLOAT_PRODUCT"]
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": x})
+    assert np.array_equal(result, product_with(values, x))
+
+
+def test_blocks_that_are_no_whole_words(random_numbers: np.random.Generator) -> None:
+    builder = Builder(21)
+    x = floats(random_numbers, (3, 60))
+    name = builder.input("float32", x.shape)
+    weights, values = dequantized_weights(builder, random_numbers, "int8", (60, 40), 0, 6)
+    builder.output(builder.node("MatMul", [name, weights]), "float32")
+    assert steps_of(builder.build()) == ["FLOAT_PRODUCT"]
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert np.array_equal(result, product_with(values, x))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gemm(random_numbers: np.random.Generator, transposed: bool) -> None:
+    builder = Builder(21)
+    x = floats(random_numbers, (3, 64))
+    name = builder.input("float32", x.shape)
+    shape = (40, 64) if transposed else (64, 40)
+    weights, values = dequantized_weights(builder, random_numbers, "int8", shape, 0 if transposed else 1, 0)
+    builder.output(builder.node("Gemm", [name, weights], transB=int(transposed)), "float32")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert np.array_equal(result, product_with(values.T if transposed else values, x))
