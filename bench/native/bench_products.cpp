@@ -158,6 +158,30 @@ void bench_dequantized_product(const KernelBench& bench) {
   }
 }
 
+void bench_block_product(const KernelBench& bench) {
+  BlockProduct product = {.a = reinterpret_cast<const std::int8_t*>(bench.a.data()),
+                          .a_scale = floats(bench.parameters),
+                          .a_negative_sum = integers(bench.b),
+                          .words = reinterpret_cast<const std::uint32_t*>(bench.a.data()),
+                          .scale = floats(bench.parameters),
+                          .zero_point = bench.b.data(),
+                          .m = 1,
+                          .n = 64,
+                          .blocks = 4,
+                          .block = 32,
+                          .sums = floats(bench.c),
+                          .sums_row_stride = 64};
+  for (const std::size_t bits : {4U, 8U}) {
+    const auto multiply =
+        bits == 4 ? bench.table.block_product->multiply_4_bits : bench.table.block_product->multiply_8_bits;
+    for (const std::size_t rows : {std::size_t{1}, std::size_t{4}}) {
+      product.m = rows;
+      bench.report("block product " + std::to_string(rows) + "x128x64, " + std::to_string(bits) + " bits",
+                   2 * rows * product.n * product.blocks * product.block, "operations", [&] { multiply(product); });
+    }
+  }
+}
+
 void bench_grouped(const KernelBench& bench, std::size_t group_channels) {
   const std::size_t offsets[9] = {0, 64, 128, 1920, 1984, 2048, 3840, 3904, 3968};
   const GroupedRun run = {.activations = bench.a.data(),
@@ -188,6 +212,7 @@ void bench_products(const KernelBench& bench) {
   bench_rescale(bench);
   bench_float_product(bench);
   bench_dequantized_product(bench);
+  bench_block_product(bench);
   for (const std::size_t group_channels : {4U, 8U, 16U}) bench_grouped(bench, group_channels);
 }
 

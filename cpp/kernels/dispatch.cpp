@@ -24,6 +24,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &scalar::quantize,
      .dequantize = &scalar::dequantize,
      .dequantized_product = &scalar::dequantized_product,
+     .block_product = &scalar::block_product,
      .add = &scalar::add,
      .multiply = &scalar::multiply,
      .range = &scalar::range,
@@ -49,6 +50,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .dequantized_product = &avx2::dequantized_product,
+     .block_product = &avx2::block_product,
      .add = &avx2::add,
      .multiply = &avx2::multiply,
      .range = &avx2::range,
@@ -73,6 +75,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx2::quantize,
      .dequantize = &avx2::dequantize,
      .dequantized_product = &avx2::dequantized_product,
+     .block_product = &avx2::block_product,
      .add = &avx2::add,
      .multiply = &avx2::multiply,
      .range = &avx2::range,
@@ -97,6 +100,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .dequantized_product = &avx512_vnni::dequantized_product,
+     .block_product = &avx512_vnni::block_product,
      .add = &avx512_vnni::add,
      .multiply = &avx512_vnni::multiply,
      .range = &avx512_vnni::range,
@@ -121,6 +125,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .quantize = &avx512_vnni::quantize,
      .dequantize = &avx512_vnni::dequantize,
      .dequantized_product = &avx512_vnni::dequantized_product,
+     .block_product = &avx512_vnni::block_product,
      .add = &avx512_vnni::add,
      .multiply = &avx512_vnni::multiply,
      .range = &avx512_vnni::range,
@@ -172,6 +177,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("quantize", &KernelTable::quantize);
   append("dequantize", &KernelTable::dequantize);
   append("dequantized_product", &KernelTable::dequantized_product);
+  append("block_product", &KernelTable::block_product);
   append("add", &KernelTable::add);
   append("multiply", &KernelTable::multiply);
   append("range", &KernelTable::range);

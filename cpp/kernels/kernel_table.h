@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/add/add.h"
+#include "kernels/block_product/block_product.h"
 #include "kernels/cast/cast.h"
 #include "kernels/depthwise/depthwise.h"
 #include "kernels/depthwise_window/depthwise_window.h"
@@ -40,6 +41,7 @@ struct KernelTable {
   const QuantizeKernels* quantize;
   const DequantizeKernels* dequantize;
   const DequantizedProductKernels* dequantized_product;
+  const BlockProductKernels* block_product;
   const AddKernels* add;
   const MultiplyKernels* multiply;
   const RangeKernels* range;

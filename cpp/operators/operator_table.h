@@ -38,6 +38,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_group_normalization(Operator
 std::unique_ptr<CompiledOperator> compile_reduce_mean(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_dequantized_product(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_quantized_block_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
@@ -153,6 +154,10 @@ inline constexpr OperatorRow kOperators[] = {
     {"FLOAT_PRODUCT", compile_float_product, Arrangement::own, {kFloat32, kFloat32, kFloat32}},
     {"DEQUANTIZED_PRODUCT",
      compile_dequantized_product,
+     Arrangement::own,
+     {kFloat32, set_of(DataType::uint8), kFloat32, set_of(DataType::uint8), kFloat32}},
+    {"QUANTIZED_BLOCK_PRODUCT",
+     compile_quantized_block_product,
      Arrangement::own,
      {kFloat32, set_of(DataType::uint8), kFloat32, set_of(DataType::uint8), kFloat32}},
     {"QUANTIZED_RESAMPLE",

@@ -82,6 +82,7 @@ std::vector<std::size_t> run_lengths();
 inline constexpr Edge kEdges[] = {Edge::begin, Edge::end};
 
 void check_add(Check& check);
+void check_block_product(Check& check);
 void check_cast(Check& check);
 void check_depthwise(Check& check);
 void check_depthwise_window(Check& check);

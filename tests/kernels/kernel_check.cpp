@@ -44,6 +44,7 @@ constexpr Family kFamilies[] = {
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
     {"dequantized product", check_dequantized_product},
+    {"block product", check_block_product},
     {"add", check_add},
     {"multiply", check_multiply},
     {"range", check_range},

@@ -12,30 +12,17 @@
 namespace dmlcpu {
 namespace {
 
-using Floats = __m256;
-using Words = __m256i;
-using Mask = __m256i;
-constexpr std::size_t kLanes = 8, kVectors = 2;
+#include "kernels/lanes/avx2.inl.h"
 
-inline Mask first_lanes(std::size_t count) noexcept {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-inline Floats zeros() noexcept { return _mm256_setzero_ps(); }
-inline Floats spread(float value) noexcept { return _mm256_set1_ps(value); }
-inline Floats load(const float* values) noexcept { return _mm256_loadu_ps(values); }
-inline Floats load(const float* values, Mask mask) noexcept { return _mm256_maskload_ps(values, mask); }
-inline void store(float* values, Floats lanes) noexcept { _mm256_storeu_ps(values, lanes); }
-inline void store(float* values, Mask mask, Floats lanes) noexcept { _mm256_maskstore_ps(values, mask, lanes); }
+using Words = __m256i;
+constexpr std::size_t kSumVectors = 2;
+
 inline Words load_words(const std::uint32_t* words) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words));
 }
 inline Floats floats_of_bytes(const std::uint8_t* bytes) noexcept {
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
 }
-inline Floats plus(Floats a, Floats b) noexcept { return _mm256_add_ps(a, b); }
-inline Floats minus(Floats a, Floats b) noexcept { return _mm256_sub_ps(a, b); }
-inline Floats times(Floats a, Floats b) noexcept { return _mm256_mul_ps(a, b); }
-inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm256_fmadd_ps(a, b, c); }
 
 template <std::size_t bits, std::size_t shift>
 inline Floats code_at(Words words) noexcept {

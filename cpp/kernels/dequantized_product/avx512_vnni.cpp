@@ -13,26 +13,15 @@
 namespace dmlcpu {
 namespace {
 
-using Floats = __m512;
-using Words = __m512i;
-using Mask = __mmask16;
-constexpr std::size_t kLanes = 16, kVectors = 4;
+#include "kernels/lanes/avx512_vnni.inl.h"
 
-inline Mask first_lanes(std::size_t count) noexcept { return static_cast<Mask>((1U << count) - 1); }
-inline Floats zeros() noexcept { return _mm512_setzero_ps(); }
-inline Floats spread(float value) noexcept { return _mm512_set1_ps(value); }
-inline Floats load(const float* values) noexcept { return _mm512_loadu_ps(values); }
-inline Floats load(const float* values, Mask mask) noexcept { return _mm512_maskz_loadu_ps(mask, values); }
-inline void store(float* values, Floats lanes) noexcept { _mm512_storeu_ps(values, lanes); }
-inline void store(float* values, Mask mask, Floats lanes) noexcept { _mm512_mask_storeu_ps(values, mask, lanes); }
+using Words = __m512i;
+constexpr std::size_t kSumVectors = 4;
+
 inline Words load_words(const std::uint32_t* words) noexcept { return _mm512_loadu_si512(words); }
 inline Floats floats_of_bytes(const std::uint8_t* bytes) noexcept {
   return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
 }
-inline Floats plus(Floats a, Floats b) noexcept { return _mm512_add_ps(a, b); }
-inline Floats minus(Floats a, Floats b) noexcept { return _mm512_sub_ps(a, b); }
-inline Floats times(Floats a, Floats b) noexcept { return _mm512_mul_ps(a, b); }
-inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm512_fmadd_ps(a, b, c); }
 
 template <std::size_t bits, std::size_t shift>
 inline Floats code_at(Words words) noexcept {

@@ -12,7 +12,7 @@ import onnx
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.dequantized_product import coded_matrix, dequantized_product
+from dmlcpu.onnx.rules.coded_product import coded_matrix, coded_product
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
@@ -240,7 +240,7 @@ def float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
     """
     matrix = coded_matrix(b)
     if matrix is not None:
-        return dequantized_product(lowering, a, matrix)
+        return coded_product(lowering, a, matrix)
     left, right = (Factor(lowering.floats(value), None, None) for value in (a, b))
     if not left.codes.dtype == right.codes.dtype == np.float32:
         raise NotNative(f"a product of {left.codes.dtype} and {right.codes.dtype}")

@@ -16,7 +16,7 @@ from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to, of_other_sign
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.dequantized_product import ConstantOfBlocks
+from dmlcpu.onnx.rules.coded_product import ConstantOfBlocks
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import (
     Array,

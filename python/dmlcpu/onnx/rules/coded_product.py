@@ -17,10 +17,11 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value
 
-__all__ = ["RULES", "CodedMatrix", "ConstantOfBlocks", "coded_matrix", "dequantized_product"]
+__all__ = ["RULES", "CodedMatrix", "ConstantOfBlocks", "coded_matrix", "coded_product"]
 
 _ADD: Final = 0  # its number among the functions of two floats
 _QUANTIZED_ROWS: Final = 4  # the accuracy_level that allows for it
+_MOST_OF_BLOCK: Final = 256  # codes of rows that are quantized
 _WORD_BITS: Final = 32  # several blocks are of whole words of codes
 _BITS: Final = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
 
@@ -145,8 +146,8 @@ def _in_halves(columns: Array, block_size: int) -> Array:
     return halves
 
 
-def dequantized_product(lowering: Lowering, a: Value, b: CodedMatrix) -> Tensor:
-    """Add a product of floats and a coded matrix.
+def coded_product(lowering: Lowering, a: Value, b: CodedMatrix, *, of_integers: bool = False) -> Tensor:
+    """Add a product of floats and a coded matrix; of integers within a block if the floats may be quantized by blocks.
 
     Raises:
         NotNative: They are of another type, or their shapes do not fit together.
@@ -155,7 +156,7 @@ def dequantized_product(lowering: Lowering, a: Value, b: CodedMatrix) -> Tensor:
     if floats.dtype != np.float32 or not 2 <= len(floats.shape) <= 4 or floats.shape[-1] != b.rows:
         raise NotNative(f"a product of {floats.dtype} {floats.shape} and a matrix of {b.rows} rows")
     return lowering.emit(
-        "DEQUANTIZED_PRODUCT",
+        "QUANTIZED_BLOCK_PRODUCT" if of_integers else "DEQUANTIZED_PRODUCT",
         [floats, b.codes, b.scale, b.zero_point],
         FLOAT32,
         (*floats.shape[:-1], b.codes.shape[0]),
@@ -168,9 +169,9 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     a, codes, scale, zero_point, order, bias = (*inputs, None, None, None)[:6]
     if order is not None:
         raise NotNative("rows of another order")
-    if node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS:
-        raise NotNative("rows quantized by blocks")
-    result = dequantized_product(lowering, present(a), _matrix_of_blocks(node, codes, scale, zero_point))
+    matrix = _matrix_of_blocks(node, codes, scale, zero_point)
+    of_integers = node.attributes.get("accuracy_level", 0) == _QUANTIZED_ROWS and matrix.block_size <= _MOST_OF_BLOCK
+    result = coded_product(lowering, present(a), matrix, of_integers=of_integers)
     return [result if bias is None else on_floats(lowering, _ADD, result, bias)]
 
 

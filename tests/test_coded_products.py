@@ -1,4 +1,4 @@
-"""DEQUANTIZED_PRODUCT on random layouts, against the product of the dequantized matrix."""
+"""DEQUANTIZED_PRODUCT and QUANTIZED_BLOCK_PRODUCT on random layouts, against references."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import packed
 from native_operator import run_native
 from reference.matrix_multiply_integer_to_float import chain_of_products
+from reference.quantized_block_product import quantized_block_product
 from strategies import input_tensors, output_tensors
 from strided_tensor import StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
+OPERATORS = ("DEQUANTIZED_PRODUCT", "QUANTIZED_BLOCK_PRODUCT")
 OWNED = ("b_tensor", "scale_tensor", "zero_point_tensor")
 LENGTHS = st.integers(1, 9) | st.sampled_from((15, 16, 17, 33, 63, 64, 65, 130))
 
@@ -41,34 +43,40 @@ def codes_of_columns(b: NDArray[Any], k: int, block_size: int, bits: int) -> NDA
 
 
 @np.errstate(all="ignore")
-def dequantized(tensors: Mapping[str, StridedTensor], k: int, block_size: int, bits: int) -> NDArray[np.float32]:
-    of_column = np.arange(k) // block_size
-    codes = codes_of_columns(tensors["b_tensor"].logical(), k, block_size, bits)
-    zero_points = tensors["zero_point_tensor"].logical().T[of_column]
-    values: NDArray[np.float32] = codes.astype(np.float32) - zero_points.astype(np.float32)
-    return values * tensors["scale_tensor"].logical().T[of_column]
+def product(operator: str, tensors: Mapping[str, StridedTensor], block_size: int, bits: int) -> NDArray[np.float32]:
+    a = tensors["a_tensor"].logical()
+    codes = codes_of_columns(tensors["b_tensor"].logical(), a.shape[-1], block_size, bits)
+    scale, zero_point = (tensors[name].logical().T for name in ("scale_tensor", "zero_point_tensor"))
+    if operator == "QUANTIZED_BLOCK_PRODUCT":
+        return quantized_block_product(a, codes, scale, zero_point, block_size)
+    of_block = np.arange(a.shape[-1]) // block_size
+    values = (codes.astype(np.float32) - zero_point[of_block].astype(np.float32)) * scale[of_block]
+    return chain_of_products(a, values)
 
 
-def run(device: dmlcpu.Device, tensors: Mapping[str, StridedTensor], block_size: int, bits: int) -> NDArray[Any]:
+def run(
+    device: dmlcpu.Device, operator: str, tensors: Mapping[str, StridedTensor], block_size: int, bits: int
+) -> NDArray[Any]:
     attributes = {"bits": [bits], "block_size": [block_size]}
-    return run_native(device, "DEQUANTIZED_PRODUCT", tensors, attributes, owned=OWNED)["output_tensor"]
+    return run_native(device, operator, tensors, attributes, owned=OWNED)["output_tensor"]
 
 
-def assert_product(devices: Devices, tensors: Mapping[str, StridedTensor], block_size: int, bits: int) -> None:
-    a, output = tensors["a_tensor"], tensors["output_tensor"]
-    with np.errstate(all="ignore"):
-        values = dequantized(tensors, a.sizes[-1], block_size, bits)
-        expected = expected_storage(output, chain_of_products(a.logical(), values))
+def assert_product(
+    devices: Devices, operator: str, tensors: Mapping[str, StridedTensor], block_size: int, bits: int
+) -> None:
+    expected = expected_storage(tensors["output_tensor"], product(operator, tensors, block_size, bits))
     for label, device in devices.items():
-        assert (found := difference(run(device, tensors, block_size, bits), expected)) is None, f"{label}: {found}"
+        result = run(device, operator, tensors, block_size, bits)
+        assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 
 @given(st.data())
 def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
     batch = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
     m, k, n = (data.draw(LENGTHS) for _ in range(3))
-    bits = data.draw(st.sampled_from((4, 8)))
-    block_size = data.draw(st.sampled_from((8, 16, 32, 128)) | st.just(k))
+    operator, bits = data.draw(st.sampled_from(OPERATORS)), data.draw(st.sampled_from((4, 8)))
+    sizes = st.sampled_from((16, 32, 48, 128, 256))
+    block_size = data.draw(sizes if operator == "QUANTIZED_BLOCK_PRODUCT" else sizes | st.just(k))
     count, bytes_of_block = blocks_of(k, block_size, bits)
     tensors = {
         "a_tensor": data.draw(input_tensors("FLOAT32", (*batch, m, k), INPUT_FLOATS)),
@@ -77,15 +85,18 @@ def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
         "zero_point_tensor": data.draw(input_tensors("UINT8", (n, count), INTEGERS)),
         "output_tensor": data.draw(output_tensors("FLOAT32", (*batch, m, n))),
     }
-    assert_product(devices, tensors, block_size, bits)
+    assert_product(devices, operator, tensors, block_size, bits)
 
 
+@pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("bits", [4, 8])
-@pytest.mark.parametrize("block_size", [32, 48, 128, 192, 400])
+@pytest.mark.parametrize("block_size", [32, 48, 128, 192, 256, 400])
 @pytest.mark.parametrize("m", [1, 4, 5, 131])
 def test_products_of_several_tiles(
-    devices: Devices, random_numbers: np.random.Generator, bits: int, block_size: int, m: int
+    devices: Devices, random_numbers: np.random.Generator, operator: str, bits: int, block_size: int, m: int
 ) -> None:
+    if operator == "QUANTIZED_BLOCK_PRODUCT" and block_size == 400:
+        block_size = 16
     k, n = 400, 130
     count, bytes_of_block = blocks_of(k, block_size, bits)
     tensors = {
@@ -95,7 +106,23 @@ def test_products_of_several_tiles(
         "zero_point_tensor": packed(random_numbers.integers(0, 1 << bits, (n, count), np.uint8)),
         "output_tensor": blank_tensor("FLOAT32", (m, n), None),
     }
-    assert_product(devices, tensors, block_size, bits)
+    assert_product(devices, operator, tensors, block_size, bits)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_the_largest_sums(devices: Devices, bits: int) -> None:
+    """Of integers, in the largest blocks: 8 bits times 7, without a zero point or with the largest."""
+    m, k, n = 3, 512, 66
+    a = np.where(np.arange(m * k).reshape(m, k) // 256 % 2 == 0, 127, -127).astype(np.float32)
+    points = np.where(np.arange(n) % 2 == 0, 0, (1 << bits) - 1)
+    tensors = {
+        "a_tensor": packed(a),
+        "b_tensor": packed(np.where(points[:, None] == 0, 255, 0).astype(np.uint8).repeat(k * bits // 8, 1)),
+        "scale_tensor": packed(np.ones((n, 2), np.float32)),
+        "zero_point_tensor": packed(points[:, None].astype(np.uint8).repeat(2, 1)),
+        "output_tensor": blank_tensor("FLOAT32", (m, n), None),
+    }
+    assert_product(devices, "QUANTIZED_BLOCK_PRODUCT", tensors, 256, bits)
 
 
 def shaped(
@@ -137,9 +164,21 @@ def shaped(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_refusals(devices: Devices, case: tuple[dict[str, StridedTensor], int, int], message: str) -> None:
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_refusals(
+    devices: Devices, operator: str, case: tuple[dict[str, StridedTensor], int, int], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
-        run(next(iter(devices.values())), *case)
+        run(next(iter(devices.values())), operator, *case)
+
+
+@pytest.mark.parametrize("block_size", [8, 24, 272])
+def test_blocks_of_quantized_rows(devices: Devices, block_size: int) -> None:
+    count = -(-64 // block_size)
+    parameters = {"scale_tensor": (5, count), "zero_point_tensor": (5, count), "b_tensor": (5, count * block_size)}
+    case = shaped(8, block_size, **parameters)
+    with pytest.raises(ValueError, match="blocks are of 16 to 256 terms, a multiple of 16"):
+        run(next(iter(devices.values())), "QUANTIZED_BLOCK_PRODUCT", *case)
 
 
 def test_codes_that_are_not_owned(devices: Devices) -> None:
@@ -149,8 +188,9 @@ def test_codes_that_are_not_owned(devices: Devices) -> None:
         run_native(next(iter(devices.values())), "DEQUANTIZED_PRODUCT", tensors, attributes, owned=OWNED[:2])
 
 
+@pytest.mark.parametrize("operator", OPERATORS)
 @pytest.mark.parametrize("sizes", [(2**31, 2**31), (2**57 + 1, 1), (1, 2**62)])
-def test_codes_that_no_memory_has(devices: Devices, sizes: tuple[int, int]) -> None:
+def test_codes_that_no_memory_has(devices: Devices, operator: str, sizes: tuple[int, int]) -> None:
     """One code, repeated, would be packed."""
     n, k = sizes
     one, code = np.zeros(1, np.float32), np.zeros(1, np.uint8)
@@ -162,4 +202,4 @@ def test_codes_that_no_memory_has(devices: Devices, sizes: tuple[int, int]) -> N
         "output_tensor": StridedTensor("FLOAT32", (1, n), (0, 0), one),
     }
     with pytest.raises(ValueError, match=r"b is too large to be packed|block_size is out of range"):
-        run(next(iter(devices.values())), tensors, k, 8)
+        run(next(iter(devices.values())), operator, tensors, k, 8)

@@ -1,0 +1,158 @@
+// QUANTIZED_BLOCK_PRODUCT: a product of a FLOAT32 matrix, whose rows are quantized by blocks, and a coded one
+// (coded_matrix.h): integers within a block, floats from block to block (kernels/block_product). Of graphs alone.
+//
+//   for each row of a (in parallel):                                   quantize its blocks
+//   for each tile of up to 128 rows and 64 columns (in parallel):      multiply
+#include <algorithm>
+#include <stdexcept>
+
+#include "operators/buffer_layout.h"
+#include "operators/matrix/coded_matrix.h"
+#include "operators/operator_table.h"
+#include "operators/plan_words.h"
+#include "runtime/scratch.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+constexpr std::int64_t kPanelColumns = kCodedPanelColumns, kTileRows = 128;
+// Blocks are a multiple of what a kernel writes of a row at a time.
+constexpr std::int64_t kBlockStep = 16;
+
+class QuantizedBlockProduct final : public CompiledOperator {
+ public:
+  QuantizedBlockProduct(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        matrix_(desc()),
+        geometry_(matrix_.geometry(desc())),
+        row_tiles_(divide_up(geometry_.m, kTileRows)),
+        tasks_(geometry_.products() * row_tiles_ * matrix_.panels()) {
+    if (matrix_.block_size() % kBlockStep != 0 || matrix_.block_size() > as_signed(kMostBlockTerms)) {
+      throw std::invalid_argument(desc().type + ": blocks are of 16 to 256 terms, a multiple of 16");
+    }
+    const auto rows = as_size(geometry_.products() * geometry_.m), blocks = as_size(matrix_.blocks());
+    BufferLayout layout;
+    codes_ = layout.take(rows, blocks * as_size(matrix_.block_size()));
+    scales_ = layout.take(rows, blocks * sizeof(float));
+    sums_ = layout.take(rows, blocks * sizeof(std::int32_t));
+    participants_ = layout.size();
+    BufferLayout own;
+    gathered_ = own.take(gathers_a() ? as_size(geometry_.k) : 0, sizeof(float));
+    staged_ = own.take(stages_output() ? as_size(kTileRows * kPanelColumns) : 0, sizeof(float));
+    participant_size_ = own.size();
+    layout.take(as_size(participants()), participant_size_);
+    temporary_size_ = layout.size();
+  }
+
+  std::size_t temporary_size() const override { return temporary_size_; }
+  std::string describe() const override {
+    return "algorithm: rows quantized by " + counted(matrix_.blocks(), "block") + ", integer product with b of " +
+           std::to_string(matrix_.bits()) +
+           " bits, float32 from block to block\nkernel: " + kernel_words(target(), "block_product") +
+           "\ntile: " + std::to_string(kTileRows) + " rows, " + std::to_string(kPanelColumns) + " columns, on " +
+           counted(participants(), "thread");
+  }
+
+ protected:
+  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
+    if (tensor == kCodedA) return std::nullopt;
+    return matrix_.packed(desc(), *target().kernels().pack, tensor, data);
+  }
+  std::size_t packed_owned_size(std::size_t tensor) const override {
+    return tensor == kCodedA ? CompiledOperator::packed_owned_size(tensor) : matrix_.packed_size(tensor);
+  }
+  std::vector<std::size_t> packing(std::size_t tensor) const override {
+    return tensor == kCodedA ? CompiledOperator::packing(tensor) : matrix_.packing();
+  }
+  void run(const TensorPointers& tensors) const override;
+
+ private:
+  static constexpr std::int64_t as_signed(std::size_t value) { return static_cast<std::int64_t>(value); }
+  std::int64_t participants() const {
+    return std::min<std::int64_t>(target().num_threads, std::max(tasks_, geometry_.products() * geometry_.m));
+  }
+  bool gathers_a() const { return geometry_.a.column != 1 && geometry_.k != 1; }
+  bool stages_output() const { return geometry_.output.column != 1 && geometry_.n != 1; }
+  void quantize_row(const float* a, std::int64_t row, std::uint8_t* scratch, std::uint8_t* own) const noexcept;
+  void multiply_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* scratch,
+                     std::uint8_t* own) const noexcept;
+
+  CodedMatrix matrix_;
+  MatrixGeometry geometry_;
+  std::int64_t row_tiles_, tasks_;
+  // Of the scratch memory: of all rows the codes, and of their blocks the scales and sums.
+  std::size_t codes_ = 0, scales_ = 0, sums_ = 0, participants_ = 0;
+  std::size_t gathered_ = 0, staged_ = 0, participant_size_ = 0, temporary_size_ = 0;
+};
+
+void QuantizedBlockProduct::run(const TensorPointers& tensors) const {
+  std::uint8_t* scratch = thread_scratch(temporary_size());
+  const auto own = [&](int slot) { return scratch + participants_ + as_size(slot) * participant_size_; };
+  const auto* a = static_cast<const float*>(tensors[kCodedA]);
+  parallel_for(
+      as_size(geometry_.products() * geometry_.m), target().num_threads,
+      [&](std::size_t row, int slot) noexcept { quantize_row(a, static_cast<std::int64_t>(row), scratch, own(slot)); });
+  parallel_for(as_size(tasks_), target().num_threads, [&](std::size_t task, int slot) noexcept {
+    multiply_tile(tensors, static_cast<std::int64_t>(task), scratch, own(slot));
+  });
+}
+
+// Of all products'.
+void QuantizedBlockProduct::quantize_row(const float* a, std::int64_t row, std::uint8_t* scratch,
+                                         std::uint8_t* own) const noexcept {
+  const auto index = geometry_.batch_index(row / geometry_.m);
+  a += MatrixGeometry::offset(geometry_.a, index) + row % geometry_.m * geometry_.a.row;
+  auto* gathered = reinterpret_cast<float*>(own + gathered_);
+  for (std::int64_t i = 0; gathers_a() && i < geometry_.k; ++i) gathered[i] = a[i * geometry_.a.column];
+  const std::size_t first = as_size(row * matrix_.blocks()), block = as_size(matrix_.block_size());
+  target().kernels().block_product->quantize(
+      {.a = gathers_a() ? gathered : a,
+       .k = as_size(geometry_.k),
+       .block = block,
+       .codes = reinterpret_cast<std::int8_t*>(scratch + codes_) + first * block,
+       .scale = reinterpret_cast<float*>(scratch + scales_) + first,
+       .negative_sum = reinterpret_cast<std::int32_t*>(scratch + sums_) + first});
+}
+
+void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* scratch,
+                                          std::uint8_t* own) const noexcept {
+  const std::int64_t panel = task % matrix_.panels(), tile = task / matrix_.panels();
+  const std::int64_t product = tile / row_tiles_, row = tile % row_tiles_ * kTileRows;
+  const std::int64_t rows = std::min(kTileRows, geometry_.m - row), column = panel * kPanelColumns;
+  const std::int64_t columns = std::min(kPanelColumns, geometry_.n - column);
+  const MatrixStrides& strides = geometry_.output;
+  float* output = static_cast<float*>(tensors[kCodedOutput]) +
+                  MatrixGeometry::offset(strides, geometry_.batch_index(product)) + row * strides.row +
+                  column * strides.column;
+  float* sums = stages_output() ? reinterpret_cast<float*>(own + staged_) : output;
+  const std::int64_t sums_row = stages_output() ? columns : strides.row;
+  const std::size_t first = as_size((product * geometry_.m + row) * matrix_.blocks());
+  const std::size_t block = as_size(matrix_.block_size());
+  const auto of_panel = [&](std::size_t tensor) { return as_size(panel) * matrix_.panel_elements(tensor); };
+  const BlockProductKernels& kernels = *target().kernels().block_product;
+  const auto multiply = matrix_.bits() == 4 ? kernels.multiply_4_bits : kernels.multiply_8_bits;
+  multiply({.a = reinterpret_cast<const std::int8_t*>(scratch + codes_) + first * block,
+            .a_scale = reinterpret_cast<const float*>(scratch + scales_) + first,
+            .a_negative_sum = reinterpret_cast<const std::int32_t*>(scratch + sums_) + first,
+            .words = static_cast<const std::uint32_t*>(tensors[kCodedB]) + of_panel(kCodedB),
+            .scale = static_cast<const float*>(tensors[kCodedScale]) + of_panel(kCodedScale),
+            .zero_point = static_cast<const std::uint8_t*>(tensors[kCodedZeroPoint]) + of_panel(kCodedZeroPoint),
+            .m = as_size(rows),
+            .n = as_size(columns),
+            .blocks = as_size(matrix_.blocks()),
+            .block = block,
+            .sums = sums,
+            .sums_row_stride = as_size(sums_row)});
+  for (std::int64_t i = 0; stages_output() && i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) output[i * strides.row + j * strides.column] = sums[i * sums_row + j];
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<CompiledOperator> compile_quantized_block_product(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<QuantizedBlockProduct>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu
