@@ -19,11 +19,15 @@ class Panel {
         codes_((1U << of.bits) - 1),
         words_of_block_((of.block * of.bits + 31) / 32),
         blocks_((of.k + of.block - 1) / of.block),
+        one_zero_point_(check.one_in(2) ? check.below(codes_ + 1) : codes_ + 1),
         words_(drawn<std::uint32_t>(blocks_ * words_of_block_ * kColumns, [&] { return check.word(); }), edge),
         scales_(drawn<float>(blocks_ * kColumns, [&] { return check.scale(); }), edge),
-        zero_points_(
-            drawn<std::uint8_t>(blocks_ * kColumns, [&] { return static_cast<std::uint8_t>(check.below(codes_ + 1)); }),
-            edge) {}
+        zero_points_(drawn<std::uint8_t>(blocks_ * kColumns,
+                                         [&] {
+                                           return static_cast<std::uint8_t>(
+                                               one_zero_point_ <= codes_ ? one_zero_point_ : check.below(codes_ + 1));
+                                         }),
+                     edge) {}
 
   CodedPanel get() const {
     return {.words = words_.data(),
@@ -53,6 +57,7 @@ class Panel {
   Case of_;
   std::uint32_t codes_;
   std::size_t words_of_block_, blocks_;
+  std::size_t one_zero_point_;  // of all blocks and columns; beyond the codes where there are several
   GuardedBuffer<std::uint32_t> words_;
   GuardedBuffer<float> scales_;
   GuardedBuffer<std::uint8_t> zero_points_;

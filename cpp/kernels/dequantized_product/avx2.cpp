@@ -20,14 +20,29 @@ constexpr std::size_t kSumVectors = 2;
 inline Words load_words(const std::uint32_t* words) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words));
 }
-inline Floats floats_of_bytes(const std::uint8_t* bytes) noexcept {
-  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
-}
 
-template <std::size_t bits, std::size_t shift>
-inline Floats code_at(Words words) noexcept {
-  const Words code_u32x8 = _mm256_and_si256(_mm256_srli_epi32(words, shift), _mm256_set1_epi32((1 << bits) - 1));
-  return _mm256_or_ps(_mm256_castsi256_ps(code_u32x8), _mm256_set1_ps(0x1p23f));
+// Codes become the ends of the significands of floats beyond 2^23, so that nothing has to be converted.
+template <std::size_t bits>
+struct Differences {
+  Floats zero_point[kSumVectors];  // + 2^23
+
+  explicit Differences(const std::uint8_t* zero_points) noexcept {
+    for (std::size_t v = 0; v < kSumVectors; ++v) {
+      const __m128i points_u8x8 = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(zero_points + v * kLanes));
+      zero_point[v] = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(points_u8x8)) + spread(0x1p23f);
+    }
+  }
+
+  template <std::size_t shift>
+  Floats at(Words words, std::size_t v) const noexcept {
+    const Words code_u32x8 = _mm256_and_si256(_mm256_srli_epi32(words, shift), _mm256_set1_epi32((1 << bits) - 1));
+    return _mm256_or_ps(_mm256_castsi256_ps(code_u32x8), spread(0x1p23f)) - zero_point[v];
+  }
+};
+
+template <std::size_t bits, class Use>
+inline __attribute__((always_inline)) void with_differences(const std::uint8_t* zero_points, Use use) noexcept {
+  use(Differences<bits>(zero_points));
 }
 
 #include "kernels/dequantized_product/panels.inl.h"

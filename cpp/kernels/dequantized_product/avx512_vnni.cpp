@@ -19,17 +19,55 @@ using Words = __m512i;
 constexpr std::size_t kSumVectors = 4;
 
 inline Words load_words(const std::uint32_t* words) noexcept { return _mm512_loadu_si512(words); }
-inline Floats floats_of_bytes(const std::uint8_t* bytes) noexcept {
-  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
-}
 
-template <std::size_t bits, std::size_t shift>
-inline Floats code_at(Words words) noexcept {
-  constexpr int kAndThenOr = 0xea;
-  const Words mask_u32x16 = _mm512_set1_epi32((1 << bits) - 1);
-  const Words base_u32x16 = _mm512_castps_si512(_mm512_set1_ps(0x1p23f));
-  const Words shifted_u32x16 = _mm512_srli_epi32(words, shift);
-  return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(shifted_u32x16, mask_u32x16, base_u32x16, kAndThenOr));
+// Codes become the ends of the significands of floats beyond 2^23, so that nothing has to be converted.
+template <std::size_t bits>
+struct Differences {
+  Floats zero_point[kSumVectors];  // + 2^23
+
+  explicit Differences(const std::uint8_t* zero_points) noexcept {
+    for (std::size_t v = 0; v < kSumVectors; ++v) {
+      const __m128i points_u8x16 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(zero_points + v * kLanes));
+      zero_point[v] = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(points_u8x16)) + spread(0x1p23f);
+    }
+  }
+
+  template <std::size_t shift>
+  Floats at(Words words, std::size_t v) const noexcept {
+    constexpr int kAndThenOr = 0xea;
+    const Words mask_u32x16 = _mm512_set1_epi32((1 << bits) - 1);
+    const Words base_u32x16 = _mm512_castps_si512(spread(0x1p23f));
+    const Words shifted_u32x16 = _mm512_srli_epi32(words, shift);
+    const Words code_u32x16 = _mm512_ternarylogic_epi32(shifted_u32x16, mask_u32x16, base_u32x16, kAndThenOr);
+    return _mm512_castsi512_ps(code_u32x16) - zero_point[v];
+  }
+};
+
+// Those of 16 codes from one zero point are in a table, of which a permutation looks up four bits.
+struct DifferencesOfOne {
+  Floats difference;  // by the code
+
+  explicit DifferencesOfOne(std::uint8_t zero_point) noexcept {
+    const Words codes_i32x16 = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    difference = _mm512_cvtepi32_ps(_mm512_sub_epi32(codes_i32x16, _mm512_set1_epi32(zero_point)));
+  }
+
+  template <std::size_t shift>
+  Floats at(Words words, std::size_t) const noexcept {
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(words, shift), difference);
+  }
+};
+
+template <std::size_t bits, class Use>
+inline __attribute__((always_inline)) void with_differences(const std::uint8_t* zero_points, Use use) noexcept {
+  if constexpr (bits == 4) {
+    static_assert(kSumVectors * kLanes == 64);
+    const Words first_u8x64 = _mm512_set1_epi8(static_cast<char>(*zero_points));
+    if (_mm512_cmpneq_epi8_mask(_mm512_loadu_si512(zero_points), first_u8x64) == 0) {
+      return use(DifferencesOfOne(*zero_points));
+    }
+  }
+  use(Differences<bits>(zero_points));
 }
 
 #include "kernels/dequantized_product/panels.inl.h"

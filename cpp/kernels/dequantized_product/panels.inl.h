@@ -1,60 +1,56 @@
 // dequantized_product.h with sums in registers, on the vectors of an instruction set.
 // Included inside the unnamed namespace of a kernel file, behind <utility>, the lanes of kernels/lanes and
 //
-//   Words, load_words(words)     a vector of 32-bit words
-//   floats_of_bytes(bytes)       kLanes of them
-//   code_at<bits, shift>(words)  2^23 + the code of so many bits, from so many on, of each word: codes become the ends
-//   of
-//                                significands, so that nothing has to be converted
 //   kSumVectors                  of a row of sums: a panel is a multiple of them
+//   Words, load_words(words)     a vector of 32-bit words
+//   with_differences<bits>(zero_points, use)
+//                                calls use(differences), where differences.at<shift>(words, v) are the codes of so many
+//                                bits, from bit `shift` on, of the words of columns v * kLanes and so on, less the zero
+//                                points of kSumVectors vectors of columns, as floats: they are exact
 #include "kernels/lanes/rows.inl.h"
 
-constexpr float kCodeBase = 0x1p23f;
 constexpr std::size_t kMostRows = 4, kSumColumns = kSumVectors * kLanes;
 
-// The scales and zero points of a block of k, of some columns.
-struct BlockColumns {
-  Floats scale[kSumVectors], base[kSumVectors];
-
-  BlockColumns(const float* scales, const std::uint8_t* zero_points) noexcept {
-    for (std::size_t v = 0; v < kSumVectors; ++v) {
-      scale[v] = load(scales + v * kLanes);
-      base[v] = floats_of_bytes(zero_points + v * kLanes) + spread(kCodeBase);
-    }
+// Calls visit(k, values) with kSumVectors vectors of dequantized columns, for one k of a block after the other: from k
+// up to end, where words is moved to.
+template <std::size_t bits, class Differences, class Visit>
+inline __attribute__((always_inline)) void for_each_row_of_block(const Differences& differences, const float* scales,
+                                                                 std::size_t k, std::size_t end,
+                                                                 const std::uint32_t*& words, Visit visit) noexcept {
+  constexpr std::size_t kCodes = 32 / bits;
+  Floats scale[kSumVectors];
+  for (std::size_t v = 0; v < kSumVectors; ++v) scale[v] = load(scales + v * kLanes);
+  for (; k < end; k += kCodes, words += kCodedPanelColumns) {
+    Words of_columns[kSumVectors];
+    for (std::size_t v = 0; v < kSumVectors; ++v) of_columns[v] = load_words(words + v * kLanes);
+    const auto visit_code = [&]<std::size_t code>() __attribute__((always_inline)) {
+      Floats values[kSumVectors];
+      for (std::size_t v = 0; v < kSumVectors; ++v) {
+        values[v] = differences.template at<code_shift(bits, code)>(of_columns[v], v) * scale[v];
+      }
+      visit(k + code, values);
+    };
+    [&]<std::size_t... code>(std::index_sequence<code...>) __attribute__((always_inline)) {
+      if (end - k >= kCodes) {
+        (visit_code.template operator()<code>(), ...);
+      } else {
+        (void)((code < end - k && (visit_code.template operator()<code>(), true)) && ...);
+      }
+    }(std::make_index_sequence<kCodes>());
   }
-};
+}
 
-// Calls visit(k, values) with kSumVectors vectors of dequantized columns, for one k after the other.
+// The same for all k of a panel.
 template <std::size_t bits, class Visit>
 inline __attribute__((always_inline)) void for_each_row(const CodedPanel& panel, std::size_t column,
                                                         Visit visit) noexcept {
-  constexpr std::size_t kCodes = 32 / bits;
   const std::uint32_t* words = panel.words + column;
-  const float* scale = panel.scale + column;
-  const std::uint8_t* zero_point = panel.zero_point + column;
-  for (std::size_t k = 0; k < panel.k; scale += kCodedPanelColumns, zero_point += kCodedPanelColumns) {
-    const BlockColumns columns(scale, zero_point);
+  std::size_t parameters = column;
+  for (std::size_t k = 0; k < panel.k; k += panel.block, parameters += kCodedPanelColumns) {
     const std::size_t end = panel.k - k < panel.block ? panel.k : k + panel.block;
-    for (; k < end; k += kCodes, words += kCodedPanelColumns) {
-      Words of_columns[kSumVectors];
-      for (std::size_t v = 0; v < kSumVectors; ++v) of_columns[v] = load_words(words + v * kLanes);
-      const auto visit_code = [&]<std::size_t code>() __attribute__((always_inline)) {
-        Floats values[kSumVectors];
-        for (std::size_t v = 0; v < kSumVectors; ++v) {
-          // The difference is exact: both are integers below 2^24.
-          values[v] = (code_at<bits, code_shift(bits, code)>(of_columns[v]) - columns.base[v]) * columns.scale[v];
-        }
-        visit(k + code, values);
-      };
-      [&]<std::size_t... code>(std::index_sequence<code...>) __attribute__((always_inline)) {
-        if (end - k >= kCodes) {
-          (visit_code.template operator()<code>(), ...);
-        } else {
-          (void)((code < end - k && (visit_code.template operator()<code>(), true)) && ...);
-        }
-      }(std::make_index_sequence<kCodes>());
-    }
-    k = end;
+    with_differences<bits>(panel.zero_point + parameters, [&](const auto& differences) __attribute__((always_inline)) {
+      for_each_row_of_block<bits>(differences, panel.scale + parameters, k, end, words, visit);
+    });
   }
 }
 
