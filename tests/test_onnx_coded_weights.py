@@ -147,14 +147,52 @@ def test_rows_that_do_not_fit(random_numbers: np.random.Generator) -> None:
         dmlcpu.InferenceSession(builder.build())
 
 
-@pytest.mark.parametrize("wrong", ["codes", "scales", "zero_points"])
-def test_sizes_that_do_not_fit(random_numbers: np.random.Generator, wrong: str) -> None:
-    weights = Blocks(random_numbers, 64, 33, 4, 32, True)
-    setattr(weights, wrong, getattr(weights, wrong)[1:])
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"codes": (32, 2, 16)}, r"codes of shape \(32, 2, 16\), expected \(33, 2, 16\)"),
+        ({"codes": (16, 2, 33)}, r"codes of shape \(16, 2, 33\), expected \(33, 2, 16\)"),
+        ({"scales": (2, 33)}, r"scales of shape \(2, 33\), expected \(33, 2\)"),
+        ({"scales": (65,)}, r"scales of shape \(65,\), expected \(33, 2\)"),
+        ({"zero points": (33, 2)}, r"zero points of shape \(33, 2\), expected \(33, 1\)"),
+        ({"bias": (1, 33)}, r"a bias of shape \(1, 33\), expected \(33,\)"),
+    ],
+    ids=str,
+)
+def test_shapes_that_do_not_fit(changed: dict[str, tuple[int, ...]], message: str) -> None:
+    shapes = {"codes": (33, 2, 16), "scales": (33, 2), "zero points": (33, 1), "bias": (33,), **changed}
+    codes, scales, points, bias = (
+        np.zeros(shape, np.uint8 if name in ("codes", "zero points") else np.float32) for name, shape in shapes.items()
+    )
     builder = Builder()
-    builder.output(weights.add_to(builder, builder.input("float32", (3, 64))), "float32")
-    with pytest.raises(dmlcpu.InvalidModelError, match=r"MatMulNBits.*of 33 columns"):
-        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((3, 64), np.float32)})
+    inputs = [builder.input("float32", (3, 64)), codes, scales, points, "", bias]
+    sizes = {"K": 64, "N": 33, "bits": 4, "block_size": 32}
+    builder.output(builder.node("com.microsoft.MatMulNBits", inputs, **sizes), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match="MatMulNBits.*" + message):
+        dmlcpu.InferenceSession(builder.build())
+
+
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize("shape", [(64,), (0, 64), (2, 1, 3, 1, 64)], ids=str)
+def test_any_number_of_axes(random_numbers: np.random.Generator, level: int, shape: tuple[int, ...]) -> None:
+    weights, x = Blocks(random_numbers, 64, 33, 4, 32, True), floats(random_numbers, shape)
+    builder = Builder()
+    builder.output(weights.add_to(builder, builder.input("float32", shape), accuracy_level=level), "float32")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert result.shape == (*shape[:-1], 33)
+    np.testing.assert_allclose(result, x @ weights.floats(), atol=1e-3 if level == 0 else 1)
+
+
+def test_a_code_that_ties(random_numbers: np.random.Generator) -> None:
+    """Where the product with the inverse is a half after it is rounded, but not before."""
+    x, codes = np.zeros((1, 16), np.float32), np.full((1, 1, 8), 0x88, np.uint8)
+    x[0, :2] = 1.1369617, 0.8370545
+    codes[0, 0, 0] = 0x98
+    builder = Builder()
+    inputs = [builder.input("float32", x.shape), codes, np.ones(1, np.float32)]
+    sizes = {"K": 16, "N": 1, "bits": 4, "block_size": 16, "accuracy_level": 4}
+    builder.output(builder.node("com.microsoft.MatMulNBits", inputs, **sizes), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x})
 
 
 def dequantized_weights(
@@ -214,13 +252,80 @@ def test_blocks_that_are_no_whole_words(random_numbers: np.random.Generator) -> 
     assert np.array_equal(result, product_with(values, x))
 
 
+@pytest.mark.parametrize("block_size", [16, 1 << 28, (1 << 31) - 1])
+@pytest.mark.parametrize("dtype", ["int4", "int8"])
+def test_blocks_larger_than_the_matrix(random_numbers: np.random.Generator, dtype: str, block_size: int) -> None:
+    builder = Builder(21)
+    x = floats(random_numbers, (3, 15))
+    name = builder.input("float32", x.shape)
+    weights, values = dequantized_weights(builder, random_numbers, dtype, (15, 40), 0, block_size)
+    builder.output(builder.node("MatMul", [name, weights]), "float32")
+    assert steps_of(builder.build()) == ["DEQUANTIZED_PRODUCT"]
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert np.array_equal(result, product_with(values, x))
+
+
+@pytest.mark.parametrize("block_size", [0, 16])
+def test_weights_behind_a_transposition(random_numbers: np.random.Generator, block_size: int) -> None:
+    builder = Builder(21)
+    x = floats(random_numbers, (3, 64))
+    name = builder.input("float32", x.shape)
+    axis = 1 if block_size else 0
+    weights, values = dequantized_weights(builder, random_numbers, "int4", (40, 64), axis, block_size)
+    turned = builder.node("Transpose", [weights], perm=[1, 0])
+    builder.output(builder.node("MatMul", [name, turned]), "float32")
+    assert steps_of(builder.build()) == ["DEQUANTIZED_PRODUCT"]
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert np.array_equal(result, product_with(values.T, x))
+
+
+def test_weights_beside_a_factor(random_numbers: np.random.Generator) -> None:
+    """Of many rows, where floats would take the factor."""
+    builder = Builder(21)
+    x = floats(random_numbers, (128, 64))
+    scaled = builder.node("Mul", [builder.input("float32", x.shape), np.float32(0.125)])
+    weights, values = dequantized_weights(builder, random_numbers, "int8", (64, 40), 1, 0)
+    builder.output(builder.node("MatMul", [scaled, weights]), "float32")
+    assert "DEQUANTIZED_PRODUCT" in steps_of(builder.build())
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert np.array_equal(result, product_with(values, x * np.float32(0.125)))
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_float16_scales(random_numbers: np.random.Generator, count: int) -> None:
+    builder = Builder(21)
+    name = builder.input("float16", (3, 64))
+    codes, scales = np.ones((64, 40), np.int8), np.full((count,) if count > 1 else (), 0.5, np.float16)
+    builder.output(builder.node("MatMul", [name, builder.node("DequantizeLinear", [codes, scales], axis=1)]), "f2")
+    x = random_numbers.integers(-9, 9, (3, 64)).astype(np.float16)
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert result.dtype == np.float16
+    np.testing.assert_allclose(result, x @ np.full((64, 40), 0.5, np.float16), atol=0.5)
+
+
+@pytest.mark.parametrize("axis", [-3, 2, 5])
+@pytest.mark.parametrize("block_size", [0, 16])
+def test_an_axis_that_there_is_not(axis: int, block_size: int) -> None:
+    builder = Builder(21)
+    name = builder.input("float32", (3, 64))
+    scales = np.ones((4, 40) if block_size else 40, np.float32)
+    options = {"axis": axis, **({"block_size": block_size} if block_size else {})}
+    weights = builder.node("DequantizeLinear", [np.ones((64, 40), np.int8), scales], **options)
+    builder.output(builder.node("MatMul", [name, weights]), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"along axis {axis} of \(64, 40\)"):
+        dmlcpu.InferenceSession(builder.build())
+
+
 @pytest.mark.parametrize("transposed", [False, True])
-def test_gemm(random_numbers: np.random.Generator, transposed: bool) -> None:
+@pytest.mark.parametrize("block_size", [0, 16])
+def test_gemm(random_numbers: np.random.Generator, block_size: int, transposed: bool) -> None:
     builder = Builder(21)
     x = floats(random_numbers, (3, 64))
     name = builder.input("float32", x.shape)
     shape = (40, 64) if transposed else (64, 40)
-    weights, values = dequantized_weights(builder, random_numbers, "int8", shape, 0 if transposed else 1, 0)
+    axis = int(transposed) if block_size else int(not transposed)
+    weights, values = dequantized_weights(builder, random_numbers, "int8", shape, axis, block_size)
     builder.output(builder.node("Gemm", [name, weights], transB=int(transposed)), "float32")
+    assert steps_of(builder.build()) == ["DEQUANTIZED_PRODUCT"]
     [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
     assert np.array_equal(result, product_with(values.T if transposed else values, x))

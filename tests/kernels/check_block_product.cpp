@@ -29,7 +29,7 @@ std::vector<float> draw_row(Check& check, const Case& of) {
     for (std::size_t i = 0; i < count; ++i) {
       float& x = row[first + i];
       x = kind == 0   ? 0.0f
-          : kind == 1 ? std::ldexp(static_cast<float>(check.below(255)) - 127.0f, -110)
+          : kind == 1 ? std::ldexp(static_cast<float>(check.below(255)) - 127.0f, -130)
           : kind == 2 ? (static_cast<float>(check.below(509)) - 254.0f) / 2
                       : check.number();
       if (kind > 3 && !(std::fabs(x) < 0x1p100f)) x = 1.0f;
@@ -54,12 +54,11 @@ void quantize_row(const Case& of, const std::vector<float>& row, Quantized& quan
       finite = finite && std::isfinite(row[i]);
       most = std::max(most, std::fabs(row[i]));
     }
-    const bool has_codes = finite && most >= 0x1p-100f;
+    const bool has_codes = finite && most >= 0x1p-120f;
     const float inverse = has_codes ? 127.0f / most : 0.0f;
     std::int32_t sum = 0;
     for (std::size_t i = first; i < first + of.block; ++i) {
-      // Exact in double: 24 bits by 24.
-      const double scaled = i < end && has_codes ? static_cast<double>(row[i]) * inverse : 0.0;
+      const float scaled = i < end && has_codes ? row[i] * inverse : 0.0f;
       const auto code = static_cast<std::int8_t>(std::nearbyint(scaled));
       sum += code;
       quantized.codes.push_back(code);

@@ -28,10 +28,9 @@ def quantized_block_product(a: FloatArray, codes: Array, scale: FloatArray, zero
     largest = np.abs(blocks).max(-1)
     is_finite = np.isfinite(blocks).all(-1)
     a_scale = np.where(is_finite, largest / np.float32(127), np.float32(np.nan))
-    has_codes = is_finite & (largest >= np.float32(2.0**-100))
+    has_codes = is_finite & (largest >= np.float32(2.0**-120))
     inverse = np.where(has_codes, np.float32(127) / largest, np.float32(0))
-    # Exact in double: 24 bits by 24.
-    scaled = np.where(has_codes[..., None], blocks, np.float32(0)).astype(np.float64) * inverse[..., None]
+    scaled = np.where(has_codes[..., None], blocks, np.float32(0)) * inverse[..., None]
     a_codes = np.rint(scaled).astype(np.int64)
     of_block = np.arange(codes.shape[0]) // size
     differences = in_blocks((codes.astype(np.int64) - zero_point.astype(np.int64)[of_block]).T, size)

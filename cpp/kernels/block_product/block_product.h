@@ -2,8 +2,9 @@
 // blocks: integers within a block of k, floats from block to block.
 //
 //   quantize, for each block of a row:
-//     scale = max |a| / 127        inverse = 127 / max |a|, or 0 where max |a| < 2^-100
+//     scale = max |a| / 127        inverse = 127 / max |a|, or 0 where max |a| < 2^-120
 //     code  = rne(a * inverse)     scale is NaN, and codes are 0, where an element is not finite
+//   as onnxruntime quantizes rows for MatMulNBits, but for the bound
 //
 //   multiply, for one block after the other, from 0 on:
 //     dot   = sum over k of a_code * b_code  -  b_zero_point * sum over k of a_code

@@ -25,7 +25,7 @@ inline std::int32_t write_codes(const float* values, std::size_t count, float in
   for (std::size_t v = 0; v < kVectors; ++v) sum[v] = spread(0.0f);
   for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) noexcept {
     const Floats x = lanes == kLanes ? load(values + i) : load_first(values + i, lanes, 0.0f);
-    const Floats whole = fused(x, spread(inverse), spread(kRounding)) - spread(kRounding);
+    const Floats whole = (x * spread(inverse) + spread(kRounding)) - spread(kRounding);
     sum[v] = sum[v] + whole;
     store_codes(whole, codes + i);
   });
@@ -40,7 +40,7 @@ void quantize(const BlockRow& row) noexcept {
     const float most = largest_magnitude(row.a + first, count);
     row.scale[block] = most / 127.0f;
     std::int32_t sum = 0;
-    if (most >= 0x1p-100f) {
+    if (most >= 0x1p-120f) {
       sum = write_codes(row.a + first, count, 127.0f / most, codes);
     } else {  // or NaN
       for (std::size_t i = 0; i < count; ++i) codes[i] = 0;

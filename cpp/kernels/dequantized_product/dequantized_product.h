@@ -32,8 +32,8 @@ namespace dmlcpu {
 
 inline constexpr std::size_t kCodedPanelColumns = 64;
 
-// The lowest bit of a code in its word.
-constexpr std::size_t code_shift(std::size_t bits, std::size_t code) { return code % 4 * 8 + code / 4 * bits; }
+// The lowest bit of a code in its word. Static: no kernel file shares a function with another.
+static constexpr std::size_t code_shift(std::size_t bits, std::size_t code) { return code % 4 * 8 + code / 4 * bits; }
 
 // A part of a panel.
 struct CodedPanel {

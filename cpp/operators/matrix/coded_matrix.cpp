@@ -52,7 +52,8 @@ CodedMatrix::CodedMatrix(const OperatorDesc& desc)
   if (a.rank < 2 || b.rank != 2) refuse("matrices are of rank 2 to 4, codes of rank 2");
   k_ = a.sizes[a.rank - 1];
   n_ = b.sizes[0];
-  // Broadcast tensors can be of sizes that no memory has. An element becomes a row of a panel at most: 256 bytes.
+  // Broadcast tensors can be of sizes that no memory has, and a block is kept whole. What is packed is below 1024 bytes
+  // for each term of a block, row and column.
   constexpr std::int64_t kMost = INT64_MAX / 1024;
   if (block_size_ < 1 || block_size_ > kMost) refuse("block_size is out of range");
   if (k_ > kMost / block_size_ || n_ > kMost / block_size_ / k_) refuse("b is too large to be packed");

@@ -8,6 +8,7 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/matrix/coded_matrix.h"
+#include "operators/matrix/matrix_elements.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "runtime/scratch.h"
@@ -28,7 +29,7 @@ class QuantizedBlockProduct final : public CompiledOperator {
         geometry_(matrix_.geometry(desc())),
         row_tiles_(divide_up(geometry_.m, kTileRows)),
         tasks_(geometry_.products() * row_tiles_ * matrix_.panels()) {
-    if (matrix_.block_size() % kBlockStep != 0 || matrix_.block_size() > as_signed(kMostBlockTerms)) {
+    if (matrix_.block_size() % kBlockStep != 0 || as_size(matrix_.block_size()) > kMostBlockTerms) {
       throw std::invalid_argument(desc().type + ": blocks are of 16 to 256 terms, a multiple of 16");
     }
     const auto rows = as_size(geometry_.products() * geometry_.m), blocks = as_size(matrix_.blocks());
@@ -68,7 +69,6 @@ class QuantizedBlockProduct final : public CompiledOperator {
   void run(const TensorPointers& tensors) const override;
 
  private:
-  static constexpr std::int64_t as_signed(std::size_t value) { return static_cast<std::int64_t>(value); }
   std::int64_t participants() const {
     return std::min<std::int64_t>(target().num_threads, std::max(tasks_, geometry_.products() * geometry_.m));
   }
@@ -103,11 +103,14 @@ void QuantizedBlockProduct::quantize_row(const float* a, std::int64_t row, std::
                                          std::uint8_t* own) const noexcept {
   const auto index = geometry_.batch_index(row / geometry_.m);
   a += MatrixGeometry::offset(geometry_.a, index) + row % geometry_.m * geometry_.a.row;
-  auto* gathered = reinterpret_cast<float*>(own + gathered_);
-  for (std::int64_t i = 0; gathers_a() && i < geometry_.k; ++i) gathered[i] = a[i * geometry_.a.column];
+  if (gathers_a()) {
+    gather_elements<float>(reinterpret_cast<const std::uint8_t*>(a), 1, geometry_.k, 0, geometry_.a.column,
+                           own + gathered_);
+    a = reinterpret_cast<const float*>(own + gathered_);
+  }
   const std::size_t first = as_size(row * matrix_.blocks()), block = as_size(matrix_.block_size());
   target().kernels().block_product->quantize(
-      {.a = gathers_a() ? gathered : a,
+      {.a = a,
        .k = as_size(geometry_.k),
        .block = block,
        .codes = reinterpret_cast<std::int8_t*>(scratch + codes_) + first * block,
@@ -144,8 +147,9 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
             .block = block,
             .sums = sums,
             .sums_row_stride = as_size(sums_row)});
-  for (std::int64_t i = 0; stages_output() && i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) output[i * strides.row + j * strides.column] = sums[i * sums_row + j];
+  if (stages_output()) {
+    spread_elements<float>(own + staged_, rows, columns, reinterpret_cast<std::uint8_t*>(output), strides.row,
+                           strides.column);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "operators/buffer_layout.h"
+#include "operators/matrix/matrix_elements.h"
 #include "operators/plan_words.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
@@ -12,14 +13,6 @@ namespace {
 
 // The first tensor of the desc; the output is the last one.
 constexpr std::size_t kA = 0;
-
-// rows x columns elements to rows of neighbours.
-void gather(const float* source, std::int64_t row_stride, std::int64_t column_stride, std::int64_t rows,
-            std::int64_t columns, float* target, std::int64_t target_row_stride) noexcept {
-  for (std::int64_t row = 0; row < rows; ++row, source += row_stride, target += target_row_stride) {
-    for (std::int64_t column = 0; column < columns; ++column) target[column] = source[column * column_stride];
-  }
-}
 
 }  // namespace
 
@@ -68,13 +61,16 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
   float* output = static_cast<float*>(tensors[desc().tensors.size() - 1]) +
                   MatrixGeometry::offset(geometry_.output, index) + row * geometry_.output.row +
                   column * geometry_.output.column;
-  auto* a_values = reinterpret_cast<float*>(own + a_values_);
+  const auto* a_values = reinterpret_cast<const float*>(own + a_values_);
   float* sums = stages_sums() ? reinterpret_cast<float*>(own + sums_) : output;
   const std::int64_t sums_row = stages_sums() ? columns : geometry_.output.row;
   for (std::int64_t k = 0, terms = 0; k < geometry_.k; k += terms) {
     terms = terms_from(k);
     const float* of_a = a + k * geometry_.a.column;
-    if (gathers_a()) gather(of_a, geometry_.a.row, geometry_.a.column, rows, terms, a_values, terms);
+    if (gathers_a()) {
+      gather_elements<float>(reinterpret_cast<const std::uint8_t*>(of_a), rows, terms, geometry_.a.row,
+                             geometry_.a.column, own + a_values_);
+    }
     FloatProductBlock block = {.a = gathers_a() ? a_values : of_a,
                                .a_row_stride = as_size(gathers_a() ? terms : geometry_.a.row),
                                .b = nullptr,
@@ -87,10 +83,9 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
                                .begins = k == 0};
     accumulate(tensors, {product, k, column}, block, own);
   }
-  for (std::int64_t i = 0; stages_sums() && i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; ++j) {
-      output[i * geometry_.output.row + j * geometry_.output.column] = sums[i * sums_row + j];
-    }
+  if (stages_sums()) {
+    spread_elements<float>(own + sums_, rows, columns, reinterpret_cast<std::uint8_t*>(output), geometry_.output.row,
+                           geometry_.output.column);
   }
 }
 

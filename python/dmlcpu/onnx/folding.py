@@ -19,6 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constant_functions import by_numpy
 from dmlcpu.onnx.extraction import described, shape_of
 from dmlcpu.onnx.lowering import NotFolded, NotNative
@@ -89,6 +90,11 @@ class Folding:
             raise NotNative("nothing to reduce, of which runtimes say otherwise")
         if node.operator == "Identity" and len(constants) == 1:
             return constants
+        if node.operator == "Transpose" and len(constants) == 1 and isinstance(constants[0], ConstantOfBlocks):
+            axes = range(len(constants[0].shape))
+            order = node.attributes.get("perm", axes[::-1])
+            if isinstance(order, Sequence) and set(order) == {*axes} and len(order) == len(axes):
+                return [constants[0].transpose(order)]
         arrays = [value.source for value in constants]
         try:
             computed = self._by_numpy(node, arrays)

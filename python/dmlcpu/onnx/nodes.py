@@ -116,9 +116,10 @@ def _check_counts(
             continue
         kind = attribute.type
         counts = tuple(attribute.ints) if kind == _INTS else (attribute.i,)
-        if kind in (_INT, _INTS) and not 1 <= min(counts, default=1) <= max(counts, default=1) < 2**31:
-            got = f"{attribute.name} {list(counts)}"
-            raise InvalidModelError(f"node {name} ({proto.op_type}): got {got}, expected numbers from 1 to {2**31 - 1}")
+        least = 0 if attribute.name == "block_size" else 1  # 0, its default, says that there are no blocks
+        if kind in (_INT, _INTS) and not least <= min(counts, default=1) <= max(counts, default=1) < 2**31:
+            got, wanted = f"{attribute.name} {list(counts)}", f"numbers from {least} to {2**31 - 1}"
+            raise InvalidModelError(f"node {name} ({proto.op_type}): got {got}, expected {wanted}")
     for graph in subgraphs:
         for node in graph.node:
             _check_counts(node.name or name, node, node.attribute, graphs_within(node.attribute))

@@ -12,7 +12,7 @@ import onnx
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.coded_product import coded_matrix, coded_product
+from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
@@ -199,7 +199,11 @@ def matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     """MatMul: of codes where both operands are quantized, else of floats."""
     a, b = present(inputs[0]), present(inputs[1])
     product = product_of_codes(lowering, a, b)
-    return [float_product(lowering, *_scaled_once(lowering, a, b)) if product is None else product]
+    if product is not None:
+        return [product]
+    if coded_operand(lowering, b) is None:  # codes do not take a factor
+        a, b = _scaled_once(lowering, a, b)
+    return [float_product(lowering, a, b)]
 
 
 def _scaled_once(lowering: Lowering, a: Value, b: Value) -> tuple[Value, Value]:
@@ -238,7 +242,7 @@ def float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
     Raises:
         NotNative: They are of another type, or their shapes do not fit together.
     """
-    matrix = coded_matrix(b)
+    matrix = coded_operand(lowering, b)
     if matrix is not None:
         return coded_product(lowering, a, matrix)
     left, right = (Factor(lowering.floats(value), None, None) for value in (a, b))

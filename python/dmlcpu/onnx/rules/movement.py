@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
@@ -200,6 +201,8 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
     shape = tuple(value.shape[axis] for axis in order)
     if order == tuple(range(len(value.shape))):
         return value
+    if isinstance(value, ConstantOfBlocks):
+        return value.transpose(order)
     if isinstance(value, Dequantized):
         return replace(value, held=value.codes.transpose(order), axis=order.index(value.axis))
 

@@ -14,9 +14,9 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to, of_other_sign
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.coded_product import ConstantOfBlocks
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import (
     Array,
@@ -71,14 +71,7 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     if _blocked(node):
         return [_of_blocks(node, codes, scale, zero_point)]
     if isinstance(codes, Constant):
-        scales = constant(scale, "a scale")
-        zero_points = np.zeros_like(scales, codes.dtype) if zero_point is None else constant(zero_point, "zero point")
-        rank = len(codes.shape)
-        axis = int(node.attributes.get("axis", 1)) if scales.size > 1 else 0
-        if scales.size > 1 and not (-rank <= axis < rank and scales.size == codes.shape[axis]):
-            raise NotNative(f"{scales.size} scales along axis {axis} of {codes.shape}")
-        held = codes if isinstance(codes, FreeArray) else codes.array
-        return [Dequantized(held, scales.reshape(-1), zero_points.reshape(-1), axis % max(rank, 1))]
+        return [_of_columns(node, codes, constant(scale, "a scale"), zero_point)]
     if not isinstance(codes, Tensor | SignedCodes):
         raise NotNative("floats are dequantized")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
@@ -96,11 +89,36 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     return [lowering.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", operands, dtype, codes.shape)]
 
 
+def _of_columns(node: Node, codes: Constant, scales: Array, zero_point: Value | None) -> Dequantized:
+    """Return constant codes which have one scale, or one for each index of an axis."""
+    points = np.zeros_like(scales, codes.dtype) if zero_point is None else constant(zero_point, "a zero point")
+    if scales.dtype != np.float32 or points.dtype != codes.dtype:
+        raise NotNative(f"codes of type {codes.dtype} with scales of type {scales.dtype} and points of {points.dtype}")
+    rank = len(codes.shape)
+    axis = int(node.attributes.get("axis", 1)) if scales.size > 1 else 0
+    if scales.size > 1:
+        _check_axis(node, axis, codes.shape)
+    if scales.size > 1 and scales.shape != (codes.shape[axis],):
+        raise NotNative(f"scales of shape {scales.shape} along axis {axis} of {codes.shape}")
+    if points.size != scales.size:
+        raise NotNative(f"{points.size} zero points and {scales.size} scales")
+    held = codes if isinstance(codes, FreeArray) else codes.array
+    return Dequantized(held, scales.reshape(-1), points.reshape(-1), axis % max(rank, 1))
+
+
+def _check_axis(node: Node, axis: int, shape: Sequence[int]) -> None:
+    if not -len(shape) <= axis < len(shape):
+        raise InvalidModelError(f"node {node}: got scales along axis {axis} of {tuple(shape)}")
+
+
 def _of_blocks(node: Node, codes: Value | None, scale: Value | None, zero_point: Value | None) -> ConstantOfBlocks:
     """Return constant codes, such as weights of 4 bits, which have scales of blocks along an axis."""
     array, scales = constant(codes, "codes of blocks"), constant(scale, "a scale")
     points = np.zeros_like(scales, array.dtype) if zero_point is None else constant(zero_point, "zero point")
+    if not ConstantOfBlocks.has_type(array, scales, points):
+        raise NotNative(f"codes of type {array.dtype} with blocks of scales of type {scales.dtype}")
     block, axis = int(node.attributes["block_size"]), int(node.attributes.get("axis", 1))
+    _check_axis(node, axis, array.shape)
     blocks = [*array.shape]
     blocks[axis] = -(-blocks[axis] // block)
     if not scales.shape == points.shape == (*blocks,):

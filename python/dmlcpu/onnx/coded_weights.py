@@ -1,0 +1,145 @@
+"""Constant weights that stay codes: what a product of floats and a matrix of codes of 4 or 8 bits reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Value
+
+__all__ = ["CodedMatrix", "ConstantOfBlocks", "coded_matrix"]
+
+_WORD_BITS: Final = 32  # blocks are of whole words of codes, where a column has several
+_BITS: Final = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
+
+
+class ConstantOfBlocks(Constant):
+    """The floats of constant codes which have a scale and a zero point for each block along an axis.
+
+    Attributes:
+        codes: INT4, UINT4, INT8 or UINT8.
+        scale: FLOAT32, of the codes' shape, but along the axis one a block.
+        zero_point: Of the codes' type and the scale's shape.
+        block_size: Elements.
+        axis: From 0 on.
+    """
+
+    __slots__ = ("_floats", "axis", "block_size", "codes", "scale", "zero_point")
+    codes: Array
+    scale: Array
+    zero_point: Array
+    block_size: int
+    axis: int
+    _floats: Array | None
+
+    def __init__(self, codes: Array, scale: Array, zero_point: Array, block_size: int, axis: int) -> None:
+        fields = {"codes": codes, "scale": scale, "zero_point": zero_point, "block_size": block_size, "axis": axis}
+        for name, field in fields.items():
+            object.__setattr__(self, name, field)
+        object.__setattr__(self, "_floats", None)
+
+    @staticmethod
+    def has_type(codes: Array, scale: Array, zero_point: Array) -> bool:
+        """Whether arrays are of the types that they have here."""
+        return codes.dtype.name in _BITS and scale.dtype == np.float32 and zero_point.dtype == codes.dtype
+
+    @property
+    def array(self) -> Array:
+        """The floats: one array, whoever asks."""
+        if self._floats is None:
+            of_block = np.arange(self.codes.shape[self.axis]) // self.block_size
+            zero_points = np.take(self.zero_point, of_block, self.axis).astype(np.int32)
+            differences = (self.codes.astype(np.int32) - zero_points).astype(np.float32)
+            object.__setattr__(self, "_floats", differences * np.take(self.scale, of_block, self.axis))
+        assert self._floats is not None
+        return self._floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the codes."""
+        return tuple(self.codes.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """FLOAT32."""
+        return np.dtype(np.float32)
+
+    def transpose(self, order: Sequence[int]) -> ConstantOfBlocks:
+        """Return the same with axes in another order."""
+        codes, scale, zero_point = (array.transpose(order) for array in (self.codes, self.scale, self.zero_point))
+        return ConstantOfBlocks(codes, scale, zero_point, self.block_size, list(order).index(self.axis))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodedMatrix:
+    """The right operand of a product, as DEQUANTIZED_PRODUCT and QUANTIZED_BLOCK_PRODUCT read it: columns of codes.
+
+    Attributes:
+        codes: UINT8, {columns, bytes of a column}; of 4 bits two in a byte, the first one in the lower half.
+        scale: FLOAT32, {columns, blocks}.
+        zero_point: UINT8, {columns, blocks}.
+        bits: Of a code.
+        block_size: Rows.
+        rows: Of the matrix.
+    """
+
+    codes: Array
+    scale: Array
+    zero_point: Array
+    bits: int
+    block_size: int
+    rows: int
+
+
+def coded_matrix(value: Value) -> CodedMatrix | None:
+    """Return the codes of a constant matrix; None if it has none that are dequantized by blocks of rows or columns."""
+    if len(value.shape) != 2 or 0 in value.shape:
+        return None
+    if isinstance(value, ConstantOfBlocks) and value.axis == 0:
+        scale, zero_point, block_size = value.scale, value.zero_point, min(value.block_size, value.shape[0])
+    elif (
+        isinstance(value, Dequantized)
+        and isinstance(value.held, np.ndarray)
+        and (value.axis == 1 or value.scale.size == 1)
+        and ConstantOfBlocks.has_type(value.held, value.scale, value.zero_point)
+    ):
+        scale, zero_point, block_size = value.scale.reshape(1, -1), value.zero_point.reshape(1, -1), value.shape[0]
+    else:
+        return None
+    rows, columns = value.shape
+    bits = _BITS[value.codes.dtype.name]
+    if rows > block_size and block_size * bits % _WORD_BITS:
+        return None
+    by_column = _unsigned(value.codes, bits).T
+    return CodedMatrix(
+        _in_halves(by_column, block_size) if bits == 4 else _filled(by_column, block_size),
+        np.broadcast_to(scale.T, (columns, scale.shape[0])),
+        np.broadcast_to(_unsigned(zero_point, bits).T, (columns, scale.shape[0])),
+        bits,
+        block_size,
+        rows,
+    )
+
+
+def _unsigned(codes: Array, bits: int) -> Array:
+    """Return codes as UINT8, signed ones with their lowest value at 0: a byte each, whose higher bits do not count."""
+    code_bytes = codes.view(np.uint8)
+    if codes.dtype.name.startswith("int"):
+        code_bytes = code_bytes ^ np.uint8(1 << (bits - 1))
+    return code_bytes & np.uint8(15) if bits == 4 else code_bytes
+
+
+def _filled(columns: Array, block_size: int) -> Array:
+    """Return columns of whole blocks, filled up with zeros."""
+    missing = -columns.shape[1] % block_size
+    return np.ascontiguousarray(np.pad(columns, ((0, 0), (0, missing))) if missing else columns)
+
+
+def _in_halves(columns: Array, block_size: int) -> Array:
+    """Return columns of codes of 4 bits, two in a byte."""
+    filled = _filled(columns, block_size + block_size % 2)
+    halves: Array = filled[:, ::2] | filled[:, 1::2] << 4
+    return halves
