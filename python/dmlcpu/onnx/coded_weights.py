@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from dmlcpu.enums import TensorDataType
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Value
+from dmlcpu.tensor import dtype_of
 
-__all__ = ["CodedMatrix", "ConstantOfBlocks", "coded_matrix"]
+__all__ = ["CodedMatrix", "ConstantOfBlocks", "coded_matrix", "codes_of_halves"]
 
 _WORD_BITS: Final = 32  # blocks are of whole words of codes, where a column has several
 _BITS: Final = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
@@ -122,6 +124,12 @@ def coded_matrix(value: Value) -> CodedMatrix | None:
         block_size,
         rows,
     )
+
+
+def codes_of_halves(packed: Array) -> Array:
+    """Return UINT4 codes of bytes, two in each, the first one in the lower half: twice as many along the last axis."""
+    halves = np.stack([packed & 15, packed >> 4], axis=-1)
+    return halves.reshape(*packed.shape[:-1], -1).view(dtype_of(TensorDataType.UINT4))
 
 
 def _unsigned(codes: Array, bits: int) -> Array:

@@ -12,8 +12,10 @@ import numpy as np
 
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.movement import expanded, join, moved, nothing, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resizing import Taps, resampled
@@ -161,6 +163,10 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
             return chosen(value.floats())
         parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
         return Table(chosen(value.codes), parameters)
+    if isinstance(value, ConstantOfBlocks) and axis == 0 and value.axis == 1:
+        rows = dequantized_rows(lowering, value, chosen)
+        if rows is not None:
+            return rows
     if isinstance(value, Constant):
         return chosen(value.array)
     shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])

@@ -1,0 +1,46 @@
+"""GatherBlockQuantized, which chooses rows of a constant matrix of codes, such as an embedding of 4 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks, codes_of_halves
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.gathering import chosen_by
+from dmlcpu.onnx.rules.operands import constant, present
+from dmlcpu.onnx.values import Value
+
+__all__ = ["RULES"]
+
+
+def gather_block_quantized(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """GatherBlockQuantized: rows of codes with blocks of columns, dequantized."""
+    data, places, scale, zero_point = (*inputs, None, None, None)[:4]
+    codes, scales = constant(data, "the codes"), constant(scale, "a scale")
+    bits, block_size, gather_axis, quantize_axis = (
+        int(node.attributes.get(name, default))
+        for name, default in (("bits", 4), ("block_size", 128), ("gather_axis", 0), ("quantize_axis", 1))
+    )
+    if bits not in (4, 8) or gather_axis != 0 or quantize_axis not in (1, -1) or codes.ndim != 2 or block_size < 1:
+        raise NotNative("codes that are no rows of blocks")
+    in_halves = codes.dtype == np.uint8 and bits == 4
+    default = 1 << (bits - 1) if codes.dtype == np.uint8 else 0
+    if in_halves:
+        codes = codes_of_halves(codes)
+    shape = codes.shape[0], -(-codes.shape[1] // block_size)
+    if scales.shape != shape:
+        raise NotNative(f"scales of shape {scales.shape}, not {shape}")
+    points = np.full(shape, default, np.uint8).astype(codes.dtype)
+    if zero_point is not None:
+        given = constant(zero_point, "a zero point")
+        points = codes_of_halves(given)[:, : shape[1]] if in_halves and given.dtype == np.uint8 else given
+    if points.shape != shape or not ConstantOfBlocks.has_type(codes, scales, points):
+        raise NotNative(f"zero points of shape {points.shape}, codes of type {codes.dtype}, scales of {scales.dtype}")
+    return [chosen_by(lowering, ConstantOfBlocks(codes, scales, points, block_size, 1), 0, present(places))]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {("com.microsoft", "GatherBlockQuantized"): gather_block_quantized}
