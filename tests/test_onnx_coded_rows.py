@@ -67,6 +67,22 @@ def test_gather_block_quantized(
     assert partition.provider == "dmlcpu"
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("columns", [1, 15, 20])
+def test_rows_that_are_no_whole_blocks(random_numbers: np.random.Generator, dtype: str, columns: int) -> None:
+    builder = Builder(21)
+    places = builder.input("int64", ("rows", 3))
+    codes = add_codes(builder, "codes", dtype, drawn(random_numbers, dtype, (50, columns)))
+    scales = random_numbers.random((50, -(-columns // 16)), np.float32)
+    attributes = {"gather_axis": 0, "quantize_axis": 1, "block_size": 16}
+    node = builder.node("com.microsoft.GatherBlockQuantized", [codes, places, scales], **attributes)
+    builder.output(node, "float32")
+    model = builder.build()
+    [expected] = results_of_onnxruntime(model, {"x": PLACES})
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": PLACES})
+    assert np.array_equal(result, expected)
+
+
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int8", "uint8"])
 @pytest.mark.parametrize("has_one_point", [False, True])
 @pytest.mark.parametrize("axis", [0, 1])

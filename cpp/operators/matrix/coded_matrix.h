@@ -3,7 +3,7 @@
 //
 //   a           {.., M, K}, FLOAT32
 //   b           {N, blocks * bytes of a block}, UINT8: codes of a column, unsigned; of 4 bits two in a byte, the first
-//               in the low half; a block begins with a byte of its own, and the last one is filled up with anything
+//               in the low half; several blocks are of whole 32-bit words, and the last is filled up with anything
 //   scale       {N, blocks}, FLOAT32
 //   zero point  {N, blocks}, UINT8, a byte each
 //   output      {.., M, N}, FLOAT32

@@ -16,6 +16,10 @@ from dmlcpu.onnx.values import Value
 
 __all__ = ["RULES"]
 
+_LEAST_BLOCK: Final = 16
+# Types of codes and their bits: of UINT8 with 4 two are in a byte.
+_FORMS: Final = (("int4", 4), ("uint4", 4), ("uint8", 4), ("uint8", 8))
+
 
 def gather_block_quantized(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """GatherBlockQuantized: rows of codes with blocks of columns, dequantized."""
@@ -25,8 +29,11 @@ def gather_block_quantized(lowering: Lowering, node: Node, inputs: Sequence[Valu
         int(node.attributes.get(name, default))
         for name, default in (("bits", 4), ("block_size", 128), ("gather_axis", 0), ("quantize_axis", 1))
     )
-    if bits not in (4, 8) or gather_axis != 0 or quantize_axis not in (1, -1) or codes.ndim != 2 or block_size < 1:
-        raise NotNative("codes that are no rows of blocks")
+    is_power = block_size >= _LEAST_BLOCK and block_size & (block_size - 1) == 0
+    if gather_axis != 0 or quantize_axis not in (1, -1) or codes.ndim != 2 or not is_power:
+        raise NotNative(f"codes that are no rows of blocks, or blocks of {block_size}")
+    if (codes.dtype.name, bits) not in _FORMS:
+        raise NotNative(f"codes of type {codes.dtype} and {bits} bits")
     in_halves = codes.dtype == np.uint8 and bits == 4
     default = 1 << (bits - 1) if codes.dtype == np.uint8 else 0
     if in_halves:
@@ -36,8 +43,9 @@ def gather_block_quantized(lowering: Lowering, node: Node, inputs: Sequence[Valu
         raise NotNative(f"scales of shape {scales.shape}, not {shape}")
     points = np.full(shape, default, np.uint8).astype(codes.dtype)
     if zero_point is not None:
-        given = constant(zero_point, "a zero point")
-        points = codes_of_halves(given)[:, : shape[1]] if in_halves and given.dtype == np.uint8 else given
+        points = constant(zero_point, "a zero point")
+        if in_halves and points.dtype == np.uint8 and points.shape == (shape[0], -(-shape[1] // 2)):
+            points = codes_of_halves(points)[:, : shape[1]]
     if points.shape != shape or not ConstantOfBlocks.has_type(codes, scales, points):
         raise NotNative(f"zero points of shape {points.shape}, codes of type {codes.dtype}, scales of {scales.dtype}")
     return [chosen_by(lowering, ConstantOfBlocks(codes, scales, points, block_size, 1), 0, present(places))]

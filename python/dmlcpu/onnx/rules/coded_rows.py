@@ -29,7 +29,7 @@ def dequantized_rows(lowering: Lowering, matrix: ConstantOfBlocks, chosen: Calla
         chosen: Chooses rows of an array.
     """
     coded = coded_matrix(matrix.transpose((1, 0))) if len(matrix.shape) == 2 else None
-    if coded is None or coded.rows % coded.block_size:
+    if coded is None or coded.rows % coded.block_size or coded.block_size * coded.bits % 8:
         return None
     codes = chosen(coded.codes)
     places, blocks = codes.shape[:-1], coded.scale.shape[1]
