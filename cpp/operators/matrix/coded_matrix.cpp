@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/dequantized_product/dequantized_product.h"
+#include "operators/matrix/matrix_elements.h"
 
 namespace dmlcpu {
 namespace {
@@ -11,20 +12,6 @@ namespace {
 constexpr std::int64_t kColumns = kCodedPanelColumns;
 
 constexpr std::size_t element_size(std::size_t tensor) { return tensor == kCodedZeroPoint ? 1 : 4; }
-
-// Codes that are neighbours from their beginning on; otherwise they are copied together.
-const std::uint8_t* neighbours(const TensorLayout& layout, const std::uint8_t* columns, std::int64_t count,
-                               std::vector<std::uint8_t>& copied) {
-  const std::int64_t bytes = layout.sizes[1];
-  if (layout.strides[1] == 1 || bytes == 1) return columns;
-  copied.resize(as_size(count * bytes));
-  for (std::int64_t column = 0; column < count; ++column) {
-    for (std::int64_t i = 0; i < bytes; ++i) {
-      copied[as_size(column * bytes + i)] = columns[column * layout.strides[0] + i * layout.strides[1]];
-    }
-  }
-  return copied.data();
-}
 
 // Half bytes 0, 1, ... 7 of a word to the low halves of its bytes, then the high ones.
 std::uint32_t with_halves_apart(std::uint32_t word) {
@@ -118,10 +105,16 @@ AlignedBuffer CodedMatrix::packed(const OperatorDesc& desc, const PackKernels& k
 void CodedMatrix::pack_words(const TensorLayout& layout, const PackKernels& kernels, const std::uint8_t* columns,
                              std::int64_t count, std::uint32_t* panel) const {
   std::vector<std::uint8_t> copied;
-  const std::uint8_t* from = neighbours(layout, columns, count, copied);
-  const std::int64_t bytes = layout.sizes[1] / blocks_, stride = from == columns ? layout.strides[0] : layout.sizes[1];
+  std::int64_t stride = layout.strides[0];
+  if (layout.strides[1] != 1 && layout.sizes[1] != 1) {  // a column's codes are no neighbours
+    copied.resize(as_size(count * layout.sizes[1]));
+    gather_elements<std::uint8_t>(columns, count, layout.sizes[1], stride, layout.strides[1], copied.data());
+    columns = copied.data();
+    stride = layout.sizes[1];
+  }
+  const std::int64_t bytes = layout.sizes[1] / blocks_;
   for (std::int64_t block = 0; block < blocks_; ++block) {
-    kernels.gather_groups({.columns = from + block * bytes,
+    kernels.gather_groups({.columns = columns + block * bytes,
                            .column_stride = as_size(stride),
                            .count = as_size(count),
                            .k = as_size(bytes),

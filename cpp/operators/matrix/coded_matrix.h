@@ -13,6 +13,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernels/pack/pack.h"
@@ -53,6 +54,32 @@ class CodedMatrix {
                   std::int64_t count, std::uint32_t* panel) const;
 
   std::int64_t bits_, block_size_, blocks_, k_, n_;
+};
+
+// A kind of operators, Base, that keeps its b, scale and zero point as a coded matrix.
+template <class Base>
+class OfCodedMatrix : public Base {
+ protected:
+  // The arguments are Base's.
+  template <class... Arguments>
+  explicit OfCodedMatrix(const CodedMatrix& matrix, Arguments&&... arguments)
+      : Base(std::forward<Arguments>(arguments)...), matrix_(matrix) {}
+
+  const CodedMatrix& matrix() const { return matrix_; }
+
+  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const final {
+    if (tensor == kCodedA) return std::nullopt;
+    return matrix_.packed(this->desc(), *this->target().kernels().pack, tensor, data);
+  }
+  std::size_t packed_owned_size(std::size_t tensor) const final {
+    return tensor == kCodedA ? Base::packed_owned_size(tensor) : matrix_.packed_size(tensor);
+  }
+  std::vector<std::size_t> packing(std::size_t tensor) const final {
+    return tensor == kCodedA ? Base::packing(tensor) : matrix_.packing();
+  }
+
+ private:
+  CodedMatrix matrix_;
 };
 
 }  // namespace dmlcpu

@@ -15,35 +15,24 @@ namespace {
 
 constexpr std::int64_t kPanelColumns = kCodedPanelColumns, kFewRows = 4;
 
-class DequantizedProduct final : public TiledFloatProduct {
+class DequantizedProduct final : public OfCodedMatrix<TiledFloatProduct> {
  public:
   DequantizedProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
                      const CodedMatrix& matrix)
-      : TiledFloatProduct(std::move(operator_desc), execution_target, geometry, kPanelColumns,
-                          geometry.m <= kFewRows ? 0 : as_size(kFloatBlockTerms * kPanelColumns) * sizeof(float)),
-        matrix_(matrix),
+      : OfCodedMatrix(matrix, std::move(operator_desc), execution_target, geometry, kPanelColumns,
+                      geometry.m <= kFewRows ? 0 : as_size(kFloatBlockTerms * kPanelColumns) * sizeof(float)),
         kernels_(matrix.bits() == 4 ? target().kernels().dequantized_product->of_4_bits
                                     : target().kernels().dequantized_product->of_8_bits) {}
 
   std::string describe() const override {
-    return "algorithm: float32 product, k in order, b of " + std::to_string(matrix_.bits()) + " bits in " +
-           counted(matrix_.blocks(), "block") + " a column, dequantized " +
+    return "algorithm: float32 product, k in order, b of " + std::to_string(matrix().bits()) + " bits in " +
+           counted(matrix().blocks(), "block") + " a column, dequantized " +
            (few_rows() ? "in registers" : "for each tile") +
            "\nkernel: " + kernel_words(target(), "dequantized_product") +
            (few_rows() ? "" : ", " + kernel_words(target(), "float_product")) + "\n" + describe_tiles();
   }
 
  protected:
-  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
-    if (tensor == kCodedA) return std::nullopt;
-    return matrix_.packed(desc(), *target().kernels().pack, tensor, data);
-  }
-  std::size_t packed_owned_size(std::size_t tensor) const override {
-    return tensor == kCodedA ? CompiledOperator::packed_owned_size(tensor) : matrix_.packed_size(tensor);
-  }
-  std::vector<std::size_t> packing(std::size_t tensor) const override {
-    return tensor == kCodedA ? CompiledOperator::packing(tensor) : matrix_.packing();
-  }
   std::int64_t terms_from(std::int64_t k) const noexcept override;
   void accumulate(const TensorPointers& tensors, const Terms& terms, FloatProductBlock& block,
                   std::uint8_t* own) const noexcept override;
@@ -51,13 +40,12 @@ class DequantizedProduct final : public TiledFloatProduct {
  private:
   bool few_rows() const { return geometry().m <= kFewRows; }
 
-  CodedMatrix matrix_;
   const DequantizedProductFunctions& kernels_;
 };
 
 // Up to the end of a block, or whole blocks.
 std::int64_t DequantizedProduct::terms_from(std::int64_t k) const noexcept {
-  const std::int64_t size = matrix_.block_size();
+  const std::int64_t size = matrix().block_size();
   const std::int64_t most = size < kFloatBlockTerms ? kFloatBlockTerms / size * size : size - k % size;
   return std::min({most, kFloatBlockTerms, geometry().k - k});
 }
@@ -65,17 +53,17 @@ std::int64_t DequantizedProduct::terms_from(std::int64_t k) const noexcept {
 void DequantizedProduct::accumulate(const TensorPointers& tensors, const Terms& terms, FloatProductBlock& block,
                                     std::uint8_t* own) const noexcept {
   const std::size_t panel = as_size(terms.column / kPanelColumns), columns = as_size(kPanelColumns);
-  const std::size_t of_block = as_size(terms.k / matrix_.block_size());
+  const std::size_t of_block = as_size(terms.k / matrix().block_size());
   const std::size_t word =
-      of_block * as_size(matrix_.words_of_block()) + as_size(terms.k % matrix_.block_size() * matrix_.bits() / 32);
+      of_block * as_size(matrix().words_of_block()) + as_size(terms.k % matrix().block_size() * matrix().bits() / 32);
   const auto of_panel = [&](std::size_t tensor, std::size_t row) {
-    return panel * matrix_.panel_elements(tensor) + row * columns;
+    return panel * matrix().panel_elements(tensor) + row * columns;
   };
   const CodedPanel codes = {
       .words = static_cast<const std::uint32_t*>(tensors[kCodedB]) + of_panel(kCodedB, word),
       .scale = static_cast<const float*>(tensors[kCodedScale]) + of_panel(kCodedScale, of_block),
       .zero_point = static_cast<const std::uint8_t*>(tensors[kCodedZeroPoint]) + of_panel(kCodedZeroPoint, of_block),
-      .block = as_size(std::min(matrix_.block_size(), kFloatBlockTerms)),
+      .block = as_size(std::min(matrix().block_size(), kFloatBlockTerms)),
       .k = block.k};
   if (few_rows()) {
     kernels_.accumulate({.a = block.a,

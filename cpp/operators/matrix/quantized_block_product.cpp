@@ -21,20 +21,19 @@ constexpr std::int64_t kPanelColumns = kCodedPanelColumns, kTileRows = 128;
 // Blocks are a multiple of what a kernel writes of a row at a time.
 constexpr std::int64_t kBlockStep = 16;
 
-class QuantizedBlockProduct final : public CompiledOperator {
+class QuantizedBlockProduct final : public OfCodedMatrix<CompiledOperator> {
  public:
-  QuantizedBlockProduct(OperatorDesc operator_desc, ExecutionTarget execution_target)
-      : CompiledOperator(std::move(operator_desc), execution_target),
-        matrix_(desc()),
-        geometry_(matrix_.geometry(desc())),
+  QuantizedBlockProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const CodedMatrix& coded_matrix)
+      : OfCodedMatrix(coded_matrix, std::move(operator_desc), execution_target),
+        geometry_(matrix().geometry(desc())),
         row_tiles_(divide_up(geometry_.m, kTileRows)),
-        tasks_(geometry_.products() * row_tiles_ * matrix_.panels()) {
-    if (matrix_.block_size() % kBlockStep != 0 || as_size(matrix_.block_size()) > kMostBlockTerms) {
+        tasks_(geometry_.products() * row_tiles_ * matrix().panels()) {
+    if (matrix().block_size() % kBlockStep != 0 || as_size(matrix().block_size()) > kMostBlockTerms) {
       throw std::invalid_argument(desc().type + ": blocks are of 16 to 256 terms, a multiple of 16");
     }
-    const auto rows = as_size(geometry_.products() * geometry_.m), blocks = as_size(matrix_.blocks());
+    const auto rows = as_size(geometry_.products() * geometry_.m), blocks = as_size(matrix().blocks());
     BufferLayout layout;
-    codes_ = layout.take(rows, blocks * as_size(matrix_.block_size()));
+    codes_ = layout.take(rows, blocks * as_size(matrix().block_size()));
     scales_ = layout.take(rows, blocks * sizeof(float));
     sums_ = layout.take(rows, blocks * sizeof(std::int32_t));
     participants_ = layout.size();
@@ -48,24 +47,14 @@ class QuantizedBlockProduct final : public CompiledOperator {
 
   std::size_t temporary_size() const override { return temporary_size_; }
   std::string describe() const override {
-    return "algorithm: rows quantized by " + counted(matrix_.blocks(), "block") + ", integer product with b of " +
-           std::to_string(matrix_.bits()) +
+    return "algorithm: rows quantized by " + counted(matrix().blocks(), "block") + ", integer product with b of " +
+           std::to_string(matrix().bits()) +
            " bits, float32 from block to block\nkernel: " + kernel_words(target(), "block_product") +
            "\ntile: " + std::to_string(kTileRows) + " rows, " + std::to_string(kPanelColumns) + " columns, on " +
            counted(participants(), "thread");
   }
 
  protected:
-  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
-    if (tensor == kCodedA) return std::nullopt;
-    return matrix_.packed(desc(), *target().kernels().pack, tensor, data);
-  }
-  std::size_t packed_owned_size(std::size_t tensor) const override {
-    return tensor == kCodedA ? CompiledOperator::packed_owned_size(tensor) : matrix_.packed_size(tensor);
-  }
-  std::vector<std::size_t> packing(std::size_t tensor) const override {
-    return tensor == kCodedA ? CompiledOperator::packing(tensor) : matrix_.packing();
-  }
   void run(const TensorPointers& tensors) const override;
 
  private:
@@ -78,7 +67,6 @@ class QuantizedBlockProduct final : public CompiledOperator {
   void multiply_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* scratch,
                      std::uint8_t* own) const noexcept;
 
-  CodedMatrix matrix_;
   MatrixGeometry geometry_;
   std::int64_t row_tiles_, tasks_;
   // Of the scratch memory: of all rows the codes, and of their blocks the scales and sums.
@@ -108,7 +96,7 @@ void QuantizedBlockProduct::quantize_row(const float* a, std::int64_t row, std::
                            own + gathered_);
     a = reinterpret_cast<const float*>(own + gathered_);
   }
-  const std::size_t first = as_size(row * matrix_.blocks()), block = as_size(matrix_.block_size());
+  const std::size_t first = as_size(row * matrix().blocks()), block = as_size(matrix().block_size());
   target().kernels().block_product->quantize(
       {.a = a,
        .k = as_size(geometry_.k),
@@ -120,7 +108,7 @@ void QuantizedBlockProduct::quantize_row(const float* a, std::int64_t row, std::
 
 void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* scratch,
                                           std::uint8_t* own) const noexcept {
-  const std::int64_t panel = task % matrix_.panels(), tile = task / matrix_.panels();
+  const std::int64_t panel = task % matrix().panels(), tile = task / matrix().panels();
   const std::int64_t product = tile / row_tiles_, row = tile % row_tiles_ * kTileRows;
   const std::int64_t rows = std::min(kTileRows, geometry_.m - row), column = panel * kPanelColumns;
   const std::int64_t columns = std::min(kPanelColumns, geometry_.n - column);
@@ -130,11 +118,11 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
                   column * strides.column;
   float* sums = stages_output() ? reinterpret_cast<float*>(own + staged_) : output;
   const std::int64_t sums_row = stages_output() ? columns : strides.row;
-  const std::size_t first = as_size((product * geometry_.m + row) * matrix_.blocks());
-  const std::size_t block = as_size(matrix_.block_size());
-  const auto of_panel = [&](std::size_t tensor) { return as_size(panel) * matrix_.panel_elements(tensor); };
+  const std::size_t first = as_size((product * geometry_.m + row) * matrix().blocks());
+  const std::size_t block = as_size(matrix().block_size());
+  const auto of_panel = [&](std::size_t tensor) { return as_size(panel) * matrix().panel_elements(tensor); };
   const BlockProductKernels& kernels = *target().kernels().block_product;
-  const auto multiply = matrix_.bits() == 4 ? kernels.multiply_4_bits : kernels.multiply_8_bits;
+  const auto multiply = matrix().bits() == 4 ? kernels.multiply_4_bits : kernels.multiply_8_bits;
   multiply({.a = reinterpret_cast<const std::int8_t*>(scratch + codes_) + first * block,
             .a_scale = reinterpret_cast<const float*>(scratch + scales_) + first,
             .a_negative_sum = reinterpret_cast<const std::int32_t*>(scratch + sums_) + first,
@@ -143,7 +131,7 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
             .zero_point = static_cast<const std::uint8_t*>(tensors[kCodedZeroPoint]) + of_panel(kCodedZeroPoint),
             .m = as_size(rows),
             .n = as_size(columns),
-            .blocks = as_size(matrix_.blocks()),
+            .blocks = as_size(matrix().blocks()),
             .block = block,
             .sums = sums,
             .sums_row_stride = as_size(sums_row)});
@@ -156,7 +144,8 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_quantized_block_product(OperatorDesc desc, ExecutionTarget target) {
-  return std::make_unique<QuantizedBlockProduct>(std::move(desc), target);
+  const CodedMatrix matrix(desc);
+  return std::make_unique<QuantizedBlockProduct>(std::move(desc), target, matrix);
 }
 
 }  // namespace dmlcpu

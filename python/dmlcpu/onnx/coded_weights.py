@@ -8,13 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.enums import TensorDataType
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Value
-from dmlcpu.tensor import dtype_of
 
-__all__ = ["CodedMatrix", "ConstantOfBlocks", "coded_matrix", "codes_of_halves"]
+__all__ = ["CodedMatrix", "ConstantOfBlocks", "coded_matrix", "codes_of_halves", "is_block_size"]
 
 _WORD_BITS: Final = 32  # blocks are of whole words of codes, where a column has several
+_LEAST_BLOCK: Final = 16
 _BITS: Final = {"int4": 4, "uint4": 4, "int8": 8, "uint8": 8}
 
 
@@ -126,10 +125,14 @@ def coded_matrix(value: Value) -> CodedMatrix | None:
     )
 
 
+def is_block_size(block_size: int) -> bool:
+    """Whether operators of com.microsoft have blocks of this size: a power of 2 from 16 on."""
+    return block_size >= _LEAST_BLOCK and block_size & (block_size - 1) == 0
+
+
 def codes_of_halves(packed: Array) -> Array:
-    """Return UINT4 codes of bytes, two in each, the first one in the lower half: twice as many along the last axis."""
-    halves = np.stack([packed & 15, packed >> 4], axis=-1)
-    return halves.reshape(*packed.shape[:-1], -1).view(dtype_of(TensorDataType.UINT4))
+    """Return the codes of bytes, two in each, the lower half first: UINT8, twice as many along the last axis."""
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)
 
 
 def _unsigned(codes: Array, bits: int) -> Array:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix
+from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix, codes_of_halves, is_block_size
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import reshaped
@@ -20,7 +20,6 @@ __all__ = ["RULES", "coded_operand", "coded_product"]
 
 _ADD: Final = 0  # its number among the functions of two floats
 _QUANTIZED_ROWS: Final = 4  # the accuracy_level that allows for it
-_LEAST_BLOCK: Final = 16
 _MOST_OF_QUANTIZED_ROWS: Final = 256  # terms of a block
 _MOST_AXES: Final = 4
 
@@ -83,8 +82,7 @@ def _matrix_of_blocks(node: Node, codes: Value | None, scale: Value | None, zero
         int(node.attributes.get(name, default))
         for name, default in (("K", 0), ("N", 0), ("bits", 4), ("block_size", 0))
     )
-    is_power = block_size >= _LEAST_BLOCK and block_size & (block_size - 1) == 0
-    if bits not in (4, 8) or min(rows, columns) < 1 or not is_power:
+    if bits not in (4, 8) or min(rows, columns) < 1 or not is_block_size(block_size):
         raise NotNative(f"blocks of {block_size} codes of {bits} bits, {rows} rows and {columns} columns")
     if node.attributes.get("weight_prepacked", 0):
         raise NotNative("a matrix packed for another runtime")
@@ -121,7 +119,7 @@ def _zero_points(node: Node, value: Value | None, shape: tuple[int, int], bits: 
     _check_shape(node, "zero points", packed, (columns, -(-blocks * bits // 8)))
     packed = packed.reshape(columns, -1)
     if bits == 4:
-        packed = np.stack([packed & 15, packed >> 4], axis=-1).reshape(columns, -1)
+        packed = codes_of_halves(packed)
     return packed[:, :blocks]
 
 
