@@ -127,6 +127,8 @@ def test_an_array_to_write_is_named_out_and_a_new_one_output() -> None:
     out = np.zeros((2, 3), np.uint8)
     with pytest.raises(dmlcpu.InvalidDescError, match=r"^quantize_linear: out: got shape \(2, 3\)"):
         dmlcpu.quantize_linear(X, 1.0, out=out)
+    with pytest.raises(dmlcpu.BindingError, match=r"^quantize_linear: out: got an object of type list"):
+        dmlcpu.quantize_linear(X, 1.0, out=[1])  # type: ignore[arg-type]
     out.flags.writeable = False
     with pytest.raises(dmlcpu.BindingError, match=r"^quantized_linear_add: out: got uint8 .* read-only"):
         dmlcpu.quantized_linear_add(CODES, 1.0, 0, CODES, 1.0, 0, 1.0, 0, out=out)

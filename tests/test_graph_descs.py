@@ -118,6 +118,58 @@ def test_memory_that_is_reinterpreted_is_aligned(device: Device, random_numbers:
     np.testing.assert_array_equal(wide, dmlcpu.dequantize_linear(x.copy().view(np.int32).reshape(4, 4), 0.5))
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (TensorDesc(TensorDataType.UINT8, (2, 1), strides=(2, 1)), TensorDesc(TensorDataType.UINT8, (4,))),
+        (TensorDesc(TensorDataType.UINT8, (3,)), TensorDesc(TensorDataType.UINT8, (4,))),
+        (TensorDesc(TensorDataType.UINT4, (7,)), TensorDesc(TensorDataType.UINT4, (8,))),
+    ],
+    ids=["gaps", "last bytes", "half a byte"],
+)
+def test_what_nothing_was_written_to_is_zeros(device: Device, written: TensorDesc, read: TensorDesc) -> None:
+    """Where a reader sees what its writer leaves out; other codes have been in the same memory."""
+
+    def floats(desc: TensorDesc) -> TensorDesc:
+        return TensorDesc(TensorDataType.FLOAT32, desc.sizes)
+
+    def scale(desc: TensorDesc) -> dict[str, Any]:
+        tensors = (TensorDesc(TensorDataType.FLOAT32, (1,) * len(desc.sizes)),)
+        return {"quantization_type": dmlcpu.QuantizationType.SCALE, "quantization_tensors": tensors}
+
+    def quantize(desc: TensorDesc) -> dmlcpu.OperatorDesc:
+        return dmlcpu.QuantizeOperatorDesc(input_tensor=floats(desc), **scale(desc), output_tensor=desc)
+
+    def dequantize(desc: TensorDesc) -> dmlcpu.OperatorDesc:
+        return dmlcpu.DequantizeOperatorDesc(input_tensor=desc, **scale(desc), output_tensor=floats(desc))
+
+    others, first = TensorDesc(TensorDataType.UINT8, (4,)), TensorDesc(TensorDataType.UINT8, (1,))
+    descs = [quantize(others), dequantize(first), quantize(written), dequantize(read)]
+    graph = device.compile_graph(
+        GraphDesc(
+            input_count=3,
+            output_count=1,
+            nodes=[operator_node(device, desc) for desc in descs],
+            input_edges=[
+                *(InputGraphEdgeDesc(index, node, 0) for index, node in ((0, 0), (1, 2))),
+                *(InputGraphEdgeDesc(2, node, 1) for node in (0, 1, 3)),
+            ],
+            output_edges=[OutputGraphEdgeDesc(3, 0, 0)],
+            # What the other codes are dequantized to is the scale of those that are written.
+            intermediate_edges=[
+                IntermediateGraphEdgeDesc(0, 0, 1, 0),
+                IntermediateGraphEdgeDesc(1, 0, 2, 1),
+                IntermediateGraphEdgeDesc(2, 0, 3, 0),
+            ],
+        )
+    )
+    codes_written = np.arange(1, np.prod(written.sizes) + 1, dtype=np.float32).reshape(written.sizes)
+    expected = np.full(read.sizes, -8.0 if read.data_type is TensorDataType.UINT4 else -128.0)  # of a code of 0
+    expected[:: written.element_strides[0]][: codes_written.size] = codes_written.ravel()
+    result = graph.dispatch(input_0=np.full(4, 0x77, np.float32), input_1=codes_written * 0x77, input_2=np.float32([1]))
+    np.testing.assert_array_equal(result, expected)
+
+
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no nodes": ({"nodes": []}, "nodes"),
     "a node of another type": ({"nodes": ["node"]}, r"nodes\[0\]"),

@@ -110,6 +110,18 @@ def test_sizes_of_images_are_in_range(height: int) -> None:
         bind("QUANTIZED_LINEAR_AVERAGE_POOLING", pooling, attributes, repeated)
 
 
+def test_elements_of_outputs_have_places_of_their_own() -> None:
+    """Repeated rows of an output would be as many as there are numbers, and written by several threads at once."""
+    for rows in (2, 2**63 - 1):
+        product: dict[str, Tensor | None] = {
+            "a": ("FLOAT32", (rows, 1)),
+            "b": ("FLOAT32", (1, 1)),
+            "output": ("FLOAT32", (rows, 1)),
+        }
+        with pytest.raises(ValueError, match="one place"):
+            bind("FLOAT_PRODUCT", product, {}, {"a": (0, 1), "output": (0, 1)})
+
+
 def bind_graph(values: Sequence[Any], nodes: Sequence[Any]) -> _core.BoundGraph:
     return _core.bind_graph(_core.new_graph(values, nodes), "scalar", 1, not_called, not_called)
 
@@ -132,8 +144,11 @@ def test_constants_of_graphs_lie_as_layouts_can_say() -> None:
     for array in (five.astype(np.float64), five.astype(">f4"), five != 0, np.zeros(2, "V4")):
         with pytest.raises(ValueError, match="no data type"):
             bind_array(array)
-    for array in (five[::-1], np.ndarray((2,), np.float32, bytes(12), strides=(6,))):
-        with pytest.raises(ValueError, match="no whole elements"):
+    with pytest.raises(ValueError, match="no whole elements"):
+        bind_array(five[::-1])
+    memory = bytearray(16)
+    for array in (np.ndarray((2,), np.float32, memory, offset=1), np.ndarray((2,), np.float32, memory, strides=(6,))):
+        with pytest.raises(ValueError, match="not aligned"):
             bind_array(array)
     with pytest.raises(ValueError, match="rank"):
         bind_array(five.reshape((5, *(1,) * 8)))

@@ -61,6 +61,19 @@ def test_embeddings(random_numbers: np.random.Generator, dtype: str, table: str,
     assert steps_of(builder) == ["GATHER", "ELEMENT_WISE_DEQUANTIZE_LINEAR" if table == "codes" else "COPY"]
 
 
+@pytest.mark.parametrize("batch", [3, "batch"])
+def test_integers_of_either_type_of_c(random_numbers: np.random.Generator, batch: int | str) -> None:
+    """numpy has two numbers for INT64; arrays that onnxruntime returns have the other one."""
+    builder = Builder()
+    rows = random_numbers.normal(0, 1, (5, 3)).astype(np.float32)
+    builder.output(builder.node("Gather", [rows, builder.input("int64", [batch])]), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for dtype in ("l", "q"):
+        for _ in range(3):
+            [result] = session.run(None, {"x": np.array([4, 0, -2], dtype)})
+            np.testing.assert_array_equal(result, rows[[4, 0, -2]])
+
+
 def test_a_row_by_a_single_computed_index(random_numbers: np.random.Generator) -> None:
     builder = Builder()
     rows = random_numbers.normal(0, 1, (5, 3)).astype(np.float32)

@@ -28,17 +28,21 @@ bool is_native(const py::dtype& dtype) {
   return order == '=' || order == '|' || order == kNativeOrder;
 }
 
+// By what elements are rather than by the number that numpy gives their C type: the machine's long and long long are
+// the same. From kFirstForeignNumber on dtypes are other packages', whatever kind they say they are.
+constexpr int kFirstForeignNumber = 256;
 DataType data_type_of(const py::dtype& dtype) {
   constexpr DataType kSigned[] = {DataType::int8, DataType::int16, DataType::unknown, DataType::int32};
   constexpr DataType kUnsigned[] = {DataType::uint8, DataType::uint16, DataType::unknown, DataType::uint32};
   const py::ssize_t bytes = dtype.itemsize();
-  if (is_native(dtype) && bytes >= 1 && bytes <= 4) {
-    if (dtype.kind() == 'i') return kSigned[bytes - 1];
-    if (dtype.kind() == 'u') return kUnsigned[bytes - 1];
-    if (dtype.kind() == 'f' && bytes % 2 == 0) return bytes == 4 ? DataType::float32 : DataType::float16;
+  const char kind = dtype.kind();
+  if (!is_native(dtype) || dtype.num() >= kFirstForeignNumber) return DataType::unknown;
+  if (bytes >= 1 && bytes <= 4) {
+    if (kind == 'i') return kSigned[bytes - 1];
+    if (kind == 'u') return kUnsigned[bytes - 1];
+    if (kind == 'f' && bytes % 2 == 0) return bytes == 4 ? DataType::float32 : DataType::float16;
   }
-  if (is_native(dtype) && bytes == 8 && dtype.kind() == 'i') return DataType::int64;
-  return DataType::unknown;
+  return bytes == 8 && kind == 'i' ? DataType::int64 : DataType::unknown;
 }
 
 bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }
@@ -108,11 +112,10 @@ ArrayRule::ArrayRule(const TensorLayout& tensor_layout)
       element_count(layout.element_count()),
       has_gaps(layout.span() != element_count),
       is_packed(is_row_major(layout)),
-      dtype_number(numpy_dtype(layout.type).num()) {}
+      bound_type(is_four_bits(layout.type) ? DataType::uint8 : layout.type) {}
 
 bool ArrayRule::has_elements_in(const py::array& array) const {
-  const py::dtype dtype = array.dtype();
-  return dtype.num() == dtype_number && is_native(dtype) && has_flag(array, py::detail::npy_api::NPY_ARRAY_ALIGNED_) &&
+  return data_type_of(array.dtype()) == bound_type && has_flag(array, py::detail::npy_api::NPY_ARRAY_ALIGNED_) &&
          (!layout.output || array.writeable());
 }
 
@@ -165,8 +168,8 @@ py::array ArrayRule::allocate() const {
 
 TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
                            const std::optional<std::vector<std::int64_t>>& strides) {
-  if ((strides && sizes.size() != strides->size()) || sizes.size() > kMaxRank)
-    throw std::invalid_argument("a tensor's rank is above 8");
+  if (sizes.size() > kMaxRank) throw std::invalid_argument("a tensor's rank is above 8");
+  if (strides && strides->size() != sizes.size()) throw std::invalid_argument("a tensor has a stride for each size");
   TensorLayout layout{.type = static_cast<DataType>(type), .rank = sizes.size()};
   std::copy(sizes.begin(), sizes.end(), layout.sizes.begin());
   if (strides) {
@@ -189,6 +192,7 @@ void pack_strides(TensorLayout& layout) {
 TensorLayout tensor_layout(const py::array& array) {
   const DataType type = data_type_of(array.dtype());
   if (type == DataType::unknown) throw std::invalid_argument("no data type is this numpy dtype");
+  if (!has_flag(array, py::detail::npy_api::NPY_ARRAY_ALIGNED_)) throw std::invalid_argument("an array is not aligned");
   std::vector<std::int64_t> sizes(array.shape(), array.shape() + array.ndim());
   if (sizes.empty()) sizes.push_back(1);
   if (has_flag(array, py::array::c_style)) return tensor_layout(static_cast<int>(type), sizes, std::nullopt);

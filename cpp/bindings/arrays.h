@@ -28,8 +28,8 @@ struct ArrayRule {
   std::size_t span_bytes;
   std::int64_t element_count;
   bool has_gaps;
-  bool is_packed;  // in row-major order
-  int dtype_number;
+  bool is_packed;       // in row-major order
+  DataType bound_type;  // of an array's elements: bytes hold those of 4 bits
 
   explicit ArrayRule(const TensorLayout& tensor_layout);
 
@@ -49,7 +49,8 @@ struct ArrayRule {
   pybind11::array allocate() const;
 };
 
-// Packed without strides. Throws std::invalid_argument for a rank above 8, and packed sizes that overflow.
+// Packed without strides. Throws std::invalid_argument for a rank above 8, strides that are more or fewer than the
+// sizes, and packed sizes that overflow.
 TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
                            const std::optional<std::vector<std::int64_t>>& strides);
 
@@ -57,8 +58,8 @@ TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
 void pack_strides(TensorLayout& layout);
 
 // The layout of an array as it lies in memory; one without axes has one of length 1. Throws std::invalid_argument for
-// elements of another type or in another byte order, strides that are no whole elements going forward, and a rank above
-// 8.
+// elements of another type, in another byte order or not aligned, strides that are no whole elements going forward, and
+// a rank above 8.
 TensorLayout tensor_layout(const pybind11::array& array);
 
 // Whether an object is an array of numpy's own class in the machine's byte order, or a scalar of one of numpy's own

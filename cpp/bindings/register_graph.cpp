@@ -174,18 +174,9 @@ class BoundGraph {
   // Arrays of constants, by value: of all that were not given by one. What a predecessor was given for them must be the
   // same. Throws std::logic_error if another call has begun before.
   void initialize(const std::unordered_map<std::size_t, py::array>& arrays) {
-    CompiledGraph::Pointers pointers(graph_->value_count());
-    for (std::size_t i = 0; i < arrays_.size(); ++i) {
-      if (arrays_[i]) pointers[i] = const_cast<void*>(py::reinterpret_borrow<py::array>(arrays_[i]).data());
-    }
-    for (const auto& [value, rule] : constants_) {
-      const auto array = arrays.find(value);
-      if (array == arrays.end()) throw std::invalid_argument("an array for each constant");
-      pointers[value] = rule.accept(array->second);
-      if (pointers[value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
-    }
     if (initializing_.exchange(true)) throw std::logic_error("the graph is initialized already");
     try {
+      const CompiledGraph::Pointers pointers = constant_pointers(arrays);
       without_gil([&] { graph_->initialize(pointers); });
     } catch (...) {
       initializing_.store(false);
@@ -229,6 +220,20 @@ class BoundGraph {
     CompiledGraph::Pointers pointers;
     std::vector<py::object> held, outputs;
   };
+
+  CompiledGraph::Pointers constant_pointers(const std::unordered_map<std::size_t, py::array>& arrays) const {
+    CompiledGraph::Pointers pointers(graph_->value_count());
+    for (std::size_t i = 0; i < arrays_.size(); ++i) {
+      if (arrays_[i]) pointers[i] = const_cast<void*>(py::reinterpret_borrow<py::array>(arrays_[i]).data());
+    }
+    for (const auto& [value, rule] : constants_) {
+      const auto array = arrays.find(value);
+      if (array == arrays.end()) throw std::invalid_argument("an array for each constant");
+      pointers[value] = rule.accept(array->second);
+      if (pointers[value] == nullptr) throw std::logic_error("a constant does not fit its tensor");
+    }
+    return pointers;
+  }
 
   py::object run(const py::dict& bindings, std::vector<StepTime>* times) const {
     Bound bound{.pointers = CompiledGraph::Pointers(graph_->value_count()), .held = {}, .outputs = {}};

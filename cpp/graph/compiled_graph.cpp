@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -106,14 +107,21 @@ CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::sh
 }
 
 void CompiledGraph::compile_steps(const Graph& graph, PlacedGraph& placed, Reuse& reuse) {
-  const MemoryPlan memory = plan_memory(buffer_uses(placed));
+  const std::vector<BufferUse> uses = buffer_uses(placed);
+  const MemoryPlan memory = plan_memory(uses);
   block_bytes_ = memory.bytes;
   steps_.reserve(placed.steps.size());
-  for (GraphStep& from : placed.steps) {
+  for (std::size_t number = 0; number < placed.steps.size(); ++number) {
+    GraphStep& from = placed.steps[number];
     Operator compiled = compile(graph, placed, from, memory, reuse);
     scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
-    if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0});
+    if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0, .cleared = {}});
     Step& step = steps_.back();
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (placed.buffers[i].is_cleared && uses[i].first_step == number) {
+        step.cleared.push_back({memory.offsets[i], placed.buffers[i].bytes});
+      }
+    }
     for (std::size_t i = 0; i < from.tensors.size(); ++i) {
       // What a stage finds and leaves in the output has been counted.
       if (!from.tensors[i] || (from.stage_operand && (i == *from.stage_operand || i >= from.inputs))) continue;
@@ -187,6 +195,7 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
   std::array<CodeStage, kMostStages> stages;
   for (const Step& step : steps_) {
     const Clock::time_point started = times == nullptr ? begin : Clock::now();
+    for (const BlockPart& part : step.cleared) std::memset(block.data() + part.offset, 0, part.bytes);
     for (std::size_t i = 0; i < step.stages.size(); ++i) {
       stages[i] = step.stages[i].compiled->stage(addresses(step.stages[i].bound, bound, block.data()));
     }

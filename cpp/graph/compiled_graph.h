@@ -71,6 +71,10 @@ class CompiledGraph {
   };
   static constexpr std::size_t kBlock = SIZE_MAX;
 
+  struct BlockPart {
+    std::size_t offset, bytes;
+  };
+
   struct Operator {
     NodePointer node;
     bool is_copy;  // as of a GraphStep
@@ -84,6 +88,7 @@ class CompiledGraph {
     Operator first;
     std::vector<Operator> stages;  // see graph/fusion.h
     std::size_t bytes;
+    std::vector<BlockPart> cleared;  // before it runs
   };
 
   class Reuse;

@@ -17,6 +17,13 @@ void advance(Placement& place, std::size_t axis, std::int64_t index) {
   place.offset += index * place.layout.strides[axis] * static_cast<std::int64_t>(element_size(place.layout.type));
 }
 
+// Whether what computes a tensor writes all bytes that another one of the same memory reads.
+// An odd number of 4-bit elements ends within a byte.
+bool writes_all_of(const TensorLayout& tensor, std::size_t bytes) {
+  const std::int64_t count = tensor.element_count();
+  return bytes <= storage_size(tensor.type, is_four_bits(tensor.type) ? count - count % 2 : count);
+}
+
 bool has_channels(const NodePointer& node) { return node->arrangement == Arrangement::channels; }
 
 class Placer {
@@ -203,6 +210,7 @@ Placement Placer::as_declared(const NodePointer& node) {
     throw std::invalid_argument("node " + node->name + ": the other tensor is larger than the memory of the first");
   }
   buffer.bytes = std::max(buffer.bytes, offset + bytes);
+  buffer.is_cleared |= !buffer.bound && !writes_all_of(declared, bytes);
   // Arrays are aligned to the elements that they are declared with.
   const std::size_t element = element_size(output.type);
   const bool aligned = element <= element_size(declared.type) || (!buffer.bound && offset % element == 0);

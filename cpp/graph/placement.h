@@ -20,6 +20,7 @@ namespace dmlcpu {
 struct GraphBuffer {
   std::optional<std::size_t> bound;  // the input, output or constant whose memory it is
   std::size_t bytes;
+  bool is_cleared = false;  // to zeros before the first step that touches it: what no step writes is read
 };
 
 // A tensor in a buffer.

@@ -161,8 +161,9 @@ void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataType
   if (storage_size(layout.type, 1) == 0 || (set_of(layout.type) & types) == 0) {
     throw std::invalid_argument(desc.type + ": a tensor's data type is none of its kernels'");
   }
-  layout.span();
-  layout.element_count();
+  if (layout.span() < layout.element_count() && layout.output) {
+    throw std::invalid_argument(desc.type + ": elements of an output are written to one place");
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Arithmetic on sizes that are known to be in range.
+// Arithmetic on sizes.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,10 @@ namespace dmlcpu {
 
 constexpr std::size_t as_size(std::int64_t value) { return static_cast<std::size_t>(value); }
 
-constexpr std::int64_t divide_up(std::int64_t value, std::int64_t divisor) { return (value + divisor - 1) / divisor; }
+// Of any value that is not negative: sizes of axes that repeat take no memory, and may be as large as there are
+// numbers.
+constexpr std::int64_t divide_up(std::int64_t value, std::int64_t divisor) {
+  return value / divisor + (value % divisor > 0 ? 1 : 0);
+}
 
 }  // namespace dmlcpu

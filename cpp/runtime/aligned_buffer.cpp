@@ -21,11 +21,11 @@ namespace dmlcpu {
 namespace {
 
 #ifdef DMLCPU_MAPS_LARGE_PAGES
+// Asked for when the library is loaded: were it at the first use, a fork() amid that would leave the child waiting.
+const auto kPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+
 // What mappings begin and end at.
-std::size_t whole_pages(std::size_t size) {
-  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  return round_up(size, page);
-}
+std::size_t whole_pages(std::size_t size) { return round_up(size, kPage); }
 
 // Memory of its own mapping, which goes back to the system as a whole: among the C library's it would leave gaps.
 std::uint8_t* map_large_pages(std::size_t size) {

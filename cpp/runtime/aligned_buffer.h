@@ -11,7 +11,7 @@ namespace dmlcpu {
 // A cache line, and the largest vector register.
 inline constexpr std::size_t kAlignment = 64;
 
-// Rounds up to a multiple. The caller's values are sizes of memory that exists or was checked, far below overflow.
+// Rounds up to a multiple, modulo 2^64: sizes of memory that exists, and those of axes, are far below overflow.
 constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }

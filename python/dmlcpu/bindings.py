@@ -226,7 +226,11 @@ class BindingResolver:
         if not tensor.has_type(array):
             raise self._error(tensor.name, got, tensor.expectation())
         if not array.flags.aligned:
-            raise self._error(tensor.name, f"{got} at an odd address", "elements aligned to their size")
+            raise self._error(
+                tensor.name,
+                f"{got} at an address that is no multiple of {array.dtype.alignment}",
+                "elements aligned to their size",
+            )
         if not tensor.fits(array):
             got += f" and strides {array.strides} in bytes"
             raise self._error(tensor.name, got, tensor.expectation())

@@ -84,14 +84,17 @@ class AppendToPast final : public CompiledOperator {
     clear_rows(output, length + more, rows);
   }
 
+  // Whether rows of a tensor, all of the output's length, are one after the other without gaps.
+  bool is_one_run_of(const TensorLayout& rows) const noexcept {
+    return rows.strides[kElement] == 1 && rows.strides[kRow] == output_.sizes[kElement];
+  }
+
   // count rows from the first on to rows of the output.
   void copy_rows(const TensorLayout& from, const void* input, void* output, std::int64_t first,
                  std::int64_t count) const noexcept {
     const std::int64_t elements = output_.sizes[kElement];
     const std::size_t bytes = element_size(output_.type);
-    const bool is_one_run = from.strides[kElement] == 1 && output_.strides[kElement] == 1 &&
-                            from.strides[kRow] == elements && output_.strides[kRow] == elements;
-    if (is_one_run && count != 0) {
+    if (is_one_run_of(from) && is_one_run_of(output_) && count != 0) {
       std::memcpy(element(output, output_.type, first * elements), input, as_size(count * elements) * bytes);
       return;
     }
@@ -104,10 +107,14 @@ class AppendToPast final : public CompiledOperator {
   }
 
   void clear_rows(void* output, std::int64_t first, std::int64_t end) const noexcept {
+    const std::int64_t elements = output_.sizes[kElement];
+    const std::size_t bytes = element_size(output_.type);
+    if (is_one_run_of(output_)) {
+      std::memset(place(output, first, 0), 0, as_size((end - first) * elements) * bytes);
+      return;
+    }
     for (std::int64_t row = first; row < end; ++row) {
-      for (std::int64_t i = 0; i < output_.sizes[kElement]; ++i) {
-        std::memset(place(output, row, i), 0, element_size(output_.type));
-      }
+      for (std::int64_t i = 0; i < elements; ++i) std::memset(place(output, row, i), 0, bytes);
     }
   }
 

@@ -49,7 +49,9 @@ def operator_function(
             call = FunctionCall(function.__name__, desc_type, cast(Any, kwargs.get("device")))
             # Nobody may change a list of numbers between the signature and the call.
             positional = tuple(map(_snapshot, args))
-            named = {name: _snapshot(value) for name, value in kwargs.items()}
+            named: dict[str, Any] = {
+                name: value if name == "out" else _snapshot(value) for name, value in kwargs.items()
+            }
             signed = memo.sign(positional, named)
             try:
                 result = function(call, *positional, **named)

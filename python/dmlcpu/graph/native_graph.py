@@ -241,7 +241,6 @@ class NativeGraph:
 
 
 def as_a_desc_can_say(array: _Array) -> _Array:
-    """Return an array packed if no desc can say how it lies in memory."""
-    if not array.flags.c_contiguous and any(step < 0 or step % array.itemsize for step in array.strides):
-        return np.ascontiguousarray(array)
-    return array
+    """Return an array packed if no desc can say how it lies in memory, or if it is not aligned to its elements."""
+    goes_forward = array.flags.c_contiguous or all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
+    return array if goes_forward and array.flags.aligned else array.copy()
