@@ -319,3 +319,24 @@ def test_constants_too_large_to_be_computed_beforehand() -> None:
     assert isinstance(larger_graph, LoweredGraph)
     assert isinstance(smaller_graph, LoweredGraph)
     assert len(larger_graph.graph.rows()[1]) > len(smaller_graph.graph.rows()[1])
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_products_with_relative_places(projected: bool) -> None:
+    """As in encoders of speech: as many rows of a table as there are distances, as codes, times those of tokens."""
+    rng = np.random.default_rng(7)
+    builder = Builder()
+    x = coded(builder, builder.input("float32", (1, "tokens", 16)))
+    tokens = builder.node("Slice", [builder.node("Shape", [x]), np.array([1]), np.array([2])])
+    first = builder.node("Sub", [np.int64([40]), tokens])
+    last = builder.node("Sub", [builder.node("Add", [np.int64([40]), tokens]), np.int64([1])])
+    table = rng.normal(0, 1, (1, 79, 16)).astype(np.float32)
+    rows = coded(builder, builder.node("Slice", [table, first, last, np.array([1])]))
+    if projected:
+        weights = builder.dequantized(rng.integers(-90, 90, (16, 16), np.int8), 0.0123, np.int8(0))
+        rows = coded(builder, builder.node("MatMul", [rows, weights]))
+    scores = builder.node("MatMul", [x, builder.node("Transpose", [rows], perm=[0, 2, 1])])
+    builder.output(scores, "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, [{"x": (1, tokens, 16)} for tokens in (3, 8, 9, 33)], 1)
+    assert_like_onnxruntime(model, {"x": rng.normal(0, 0.3, (1, 9, 16)).astype(np.float32)})

@@ -260,3 +260,18 @@ def test_a_look_up_along_a_free_axis(indices: Any) -> None:
     builder.output(builder.node("Gather", [x, np.int64(indices)], axis=1), "float32")
     shapes = [{"x": (count, tokens, 8)} for count in (2, 3) for tokens in (2, 5, 9)]
     assert_templates_follow_the_rules(builder.build(), shapes, 1)
+
+
+@pytest.mark.parametrize("on_codes", [False, True])
+@pytest.mark.parametrize("axes", [[1], [-1], [0, 1], [1, 2]], ids=str)
+def test_sums_along_free_axes(axes: list[int], on_codes: bool) -> None:
+    """Of codes they are averages, whose scale follows from the lengths."""
+    builder = Builder()
+    x = builder.input("float32", ("batch", "tokens", 8))
+    value = coded(builder, x) if on_codes else builder.node("Exp", [x])
+    total = builder.node("ReduceSum", [value, np.int64(axes)])
+    builder.output(coded(builder, total) if on_codes else total, "float32")
+    model = builder.build()
+    shapes = [{"x": (count, tokens, 8)} for count in (2, 3) for tokens in (2, 5, 9)]
+    assert_templates_follow_the_rules(model, shapes, 1)
+    assert_like_onnxruntime(model, {"x": np.linspace(-0.5, 0.4, 2 * 5 * 8, dtype=np.float32).reshape(2, 5, 8)})

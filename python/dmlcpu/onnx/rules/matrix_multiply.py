@@ -16,7 +16,18 @@ from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    FreeArray,
+    Operand,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+)
 
 __all__ = ["RULES", "Factor", "Product", "factors", "float_product", "matmul", "product_of_codes", "times"]
 
@@ -29,7 +40,7 @@ _LARGEST_FACTOR: Final = 2.0**32
 class Factor:
     """One operand of a product: codes, and scale and zero point, one or several along one of its last two axes."""
 
-    def __init__(self, codes: Tensor | Array, scale: Operand, zero_point: Operand) -> None:
+    def __init__(self, codes: Tensor | Array | FreeArray, scale: Operand, zero_point: Operand) -> None:
         self.codes, self.scale, self.zero_point = codes, scale, zero_point
 
     @property
@@ -50,11 +61,11 @@ def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
     if isinstance(value, Table) and value.parameters is not None:
         scale, zero_point = lowering.pair(value.parameters)
         return Factor(value.codes, scale, zero_point)
-    if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES or value.scale.dtype != np.float32:
+    if not isinstance(value, Dequantized) or value.dtype not in CODE_TYPES or value.scale.dtype != np.float32:
         raise NotNative("an operand is not quantized to 8 bits")
-    if value.scale.size > 1 and not (column_axis and value.axis == value.codes.ndim - 1):
+    if value.scale.size > 1 and not (column_axis and value.axis == len(value.shape) - 1):
         raise NotNative("scales along another axis than the columns'")
-    return Factor(value.codes, value.scale, value.zero_point)
+    return Factor(value.held, value.scale, value.zero_point)
 
 
 def _shape(a: Factor, b: Factor) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -95,10 +95,12 @@ def moved(
         of_codes = value.scale.size == 1
         held = value.held if of_codes else value.elements()
         constant = constant_by(move_array, source_of(held), *lengths)
-        if not of_codes:
-            return constant
-        return replace(value, held=constant if isinstance(constant, FreeArray) else constant.array)
+        return _holding(value, constant) if of_codes else constant
     return constant_by(move_array, value.source, *lengths) if isinstance(value, Constant) else move(value)
+
+
+def _holding(value: Dequantized, codes: Constant) -> Dequantized:
+    return replace(value, held=codes if isinstance(codes, FreeArray) else codes.array)
 
 
 def _every(array: Array, *limits: int) -> Array:
@@ -204,7 +206,8 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
     if isinstance(value, ConstantOfBlocks):
         return value.transpose(order)
     if isinstance(value, Dequantized):
-        return replace(value, held=value.codes.transpose(order), axis=order.index(value.axis))
+        codes = constant_by(np.transpose, source_of(value.held), order)
+        return replace(_holding(value, codes), axis=order.index(value.axis))
 
     def move(tensor: Tensor) -> Tensor:
         return lowering.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": order})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -13,21 +14,24 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window, window_of
 from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
-from dmlcpu.onnx.values import Deferred, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
-__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum"]
+__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "summed", "times"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
 
 
 class AveragePooling(Deferred):
-    """The average of the dequantized codes of each window."""
+    """The average of the dequantized codes of each window, or as many of it as a factor says."""
 
-    def __init__(self, lowering: Lowering, x: Table, window: Window, include_padding: bool) -> None:
+    def __init__(
+        self, lowering: Lowering, x: Table, window: Window, include_padding: bool, factor: int | None = None
+    ) -> None:
         self._lowering, self._x, self._window, self._include_padding = lowering, x, window, include_padding
+        self._factor = factor
         self.shape = (*x.shape[:2], *window.output)
 
     def quantized(self, parameters: Parameters) -> Tensor:
@@ -39,12 +43,15 @@ class AveragePooling(Deferred):
         zero_point = parameters.zero_point + int(np.iinfo(dtype).min) - int(np.iinfo(parameters.dtype).min)
         given = self._lowering.pair(self._x.parameters)
         wanted = self._lowering.pair(Parameters(parameters.scale, zero_point, dtype))
+        scale: Operand = wanted[0].reshape(ones)
+        if self._factor is not None:
+            scale = constant_by(_scale_of_sums, parameters.scale, self._factor, len(ones))
         attributes = {
             **self._window.attributes(),
             "window_size": self._window.kernel,
             "include_padding": (int(self._include_padding),),
         }
-        operands: list[Operand] = [self._x.codes, *(array.reshape(ones) for array in (*given, *wanted))]
+        operands = [self._x.codes, *(array.reshape(ones) for array in given), scale, wanted[1].reshape(ones)]
         codes = self._lowering.emit("QUANTIZED_LINEAR_AVERAGE_POOLING", operands, dtype, self.shape, attributes)
         if dtype == parameters.dtype:
             return codes
@@ -54,7 +61,26 @@ class AveragePooling(Deferred):
         """Add the pooling of floats."""
         floats = self._lowering.floats(self._x)
         assert isinstance(floats, Tensor)
-        return float_pooling(self._lowering, floats, self._window, AVERAGE, self._include_padding)
+        average = float_pooling(self._lowering, floats, self._window, AVERAGE, self._include_padding)
+        return average if self._factor is None else times(self._lowering, average, self._factor)
+
+    def times(self, factor: int) -> AveragePooling:
+        """Return the average as often as a factor says, which may be known only later."""
+        return AveragePooling(self._lowering, self._x, self._window, self._include_padding, factor)
+
+
+def _scale_of_sums(scale: np.float32, count: int, rank: int) -> Array:
+    """Return the scale of averages whose codes are those of sums."""
+    return np.full((1,) * rank, scale / np.float32(count), np.float32)
+
+
+def times(lowering: Lowering, value: Value, factor: int) -> Tensor:
+    """Add the product of floats and an integer, which may be known only later."""
+    return on_floats(lowering, 2, value, constant_by(_as_float, factor))
+
+
+def _as_float(number: int) -> Array:
+    return np.array(number, np.float32)
 
 
 # The functions of FLOAT_POOLING.
@@ -123,7 +149,7 @@ class StackedSum(Deferred):
             (0, *window.end_padding),
             (1, *window.output),
         )
-        pooled = Multiple(self._lowering, AveragePooling(self._lowering, stack, volume, include_padding), depth)
+        pooled = AveragePooling(self._lowering, stack, volume, include_padding, depth)
         result = reshaped(self._lowering, pooled, (*self.shape[:2], *window.output))
         assert isinstance(result, Deferred)
         return result
@@ -157,6 +183,14 @@ def averaged(lowering: Lowering, value: Value, window: Window, include_padding: 
     if isinstance(value, Table) and value.parameters is not None and len(value.shape) in (4, 5):
         return AveragePooling(lowering, value, window, include_padding)
     return float_pooling(lowering, computed(lowering, value), window, AVERAGE, include_padding)
+
+
+def summed(lowering: Lowering, value: Value, window: Window) -> Value:
+    """Return the sum of each window of an image: the average, as often as there are elements in it."""
+    average, count = averaged(lowering, value, window), math.prod(window.kernel)
+    if isinstance(average, AveragePooling):
+        return average.times(count)
+    return Multiple(lowering, average, count) if isinstance(average, Deferred) else times(lowering, average, count)
 
 
 class Maximum(Moved):

@@ -11,12 +11,11 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
-from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum
-from dmlcpu.onnx.values import Constant, Deferred, Table, Tensor, Value
+from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, summed, times
+from dmlcpu.onnx.values import Table, Tensor, Value
 
 __all__ = ["RULES", "reduce_max", "sum_of_integers"]
 
@@ -100,11 +99,9 @@ def _summed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> V
 def _multiple_of_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
     mean = _mean_of_floats(lowering, node, inputs)
     if mean is None:
-        [mean] = reduce_mean(lowering, node, inputs)
+        return _reduced(lowering, node, inputs, lambda image, window: summed(lowering, image, window))
     count = math.prod(present(inputs[0]).shape) // math.prod(mean.shape)
-    if isinstance(mean, Deferred):
-        return Multiple(lowering, mean, count)
-    return on_floats(lowering, 2, mean, Constant(np.array(count, np.float32)))
+    return times(lowering, mean, count)
 
 
 def sum_of_integers(lowering: Lowering, tensor: Tensor, axis: int) -> Tensor:
