@@ -198,7 +198,7 @@ def test_lengths_of_one_name() -> None:
 
 
 def test_unusual_shapes_do_not_end_it() -> None:
-    """No template is made for an empty batch; later shapes get one."""
+    """An empty batch has a template of its own; later shapes get one."""
     builder = Builder()
     x = coded(builder, builder.input("float32", ("batch", 3)))
     builder.output(coded(builder, builder.node("Sigmoid", [x])), "float32")
@@ -206,8 +206,9 @@ def test_unusual_shapes_do_not_end_it() -> None:
     for count in (1, 0, 0, *range(2, 30)):
         assert session.run(None, {"x": np.zeros((count, 3), np.float32)})[0].shape == (count, 3)
     assert session._variants is not None
-    [template] = session._variants.whole.templates._templates
-    assert template.uses > 10
+    templates = session._variants.whole.templates._templates
+    assert len(templates) <= 2
+    assert max(template.uses for template in templates) > 10
 
 
 def test_a_rule_that_asserts_what_holds_of_known_lengths() -> None:

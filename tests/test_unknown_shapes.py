@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from dmlcpu.onnx import planning
 from onnx_models import Builder, coded, results_of_onnxruntime
 
 Array = NDArray[Any]
@@ -88,3 +89,35 @@ def test_lengths_that_are_new_once_the_rest_is_elsewhere(monkeypatch: pytest.Mon
         for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
             assert ours.shape == expected.shape
             np.testing.assert_allclose(ours, expected, 0, 0.051)
+
+
+def test_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no elements is known, whatever computes it: no node is refused and the model planned anew without it."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", (40, 8)))
+    first = builder.node("Gather", [x, np.int64(0)], axis=1)
+    found = builder.node("NonZero", [builder.node("Greater", [first, np.float32(0)])])
+    taken = coded(builder, builder.node("Gather", [x, builder.node("Squeeze", [found, np.int64([0])])]))
+    low, high = (builder.node("Slice", [taken, np.int64([n]), np.int64([n + 3]), np.int64([1])]) for n in (0, 3))
+    sides = builder.node("Sub", [high, low])
+    for value in (taken, sides):  # onnxruntime reads both
+        widest, _ = builder.node("TopK", [value, np.int64([2])], 2, axis=1)
+        builder.output(coded(builder, widest), "float32")
+    builder.output(builder.node("ReduceSum", [sides, np.int64([0])]), "float32")
+    model = builder.build()
+    made = []
+
+    class Planner(planning._Planner):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(planning, "_Planner", Planner)
+    session = dmlcpu.InferenceSession(model)
+    for count in (4, 0):
+        made.clear()
+        feeds = {"x": rows(count)}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            assert ours.shape == expected.shape
+            np.testing.assert_allclose(ours, expected, 0, 1e-5)
+        assert len(made) <= 3  # one for each shape that a run tells

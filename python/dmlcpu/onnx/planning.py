@@ -32,6 +32,7 @@ from dmlcpu.onnx.nodes import Node, reaching
 from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan
 from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.rules.movement import nothing
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, without_elements
 
 __all__ = ["MALFORMED", "lowered_model", "make_plan"]
@@ -139,7 +140,7 @@ class _Planner:
         self._foreign: list[ForeignPart] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
-            self._values[value.name] = _fed(value.name, *arrays[value.name])
+            self._values[value.name] = _given(value.name, *arrays[value.name])
         self._readers = Readers(output.name for output in model.outputs)
         self._meet(model.nodes)
         self._lowering = Lowering(device, self._readers)
@@ -193,9 +194,12 @@ class _Planner:
         return value.array if isinstance(value, FreeArray) else value
 
     def _elements(self, name: str) -> Tensor | Array | FreeArray:
+        value = self._values[name]
         try:
-            return self._lowering.elements(self._values[name])
+            return self._lowering.elements(value)
         except (NotNative, *MALFORMED):
+            if 0 in value.shape:
+                return self._lowering.elements(nothing(value, value.shape))
             raise _NotLoweredError(self._writers[name]) from None
 
     def _export(self, values: Iterable[Tensor | Array | FreeArray]) -> None:
@@ -338,7 +342,7 @@ class _Planner:
             if array is None:
                 unknown.append(name)
             else:
-                self._values[name] = Tensor(-1, -1, name, *array)
+                self._values[name] = _given(name, *array)
         return tuple(unknown)
 
     def _compiled(self, part: LoweredGraph) -> NativePart:
@@ -372,8 +376,8 @@ class _Planner:
         return LoweredGraph(tuple(self._native_nodes[index]), graph.reaching(graph.outputs)[0], inputs, exports)
 
 
-def _fed(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
-    """Return what an input is; without elements, as what a decoder's prompt has of the past, a constant."""
+def _given(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
+    """Return what is fed or computed elsewhere; without elements, such as the past of a prompt, a constant."""
     if 0 in shape and math.prod(length for length in shape if length != 0) <= _LARGEST_OF_NOTHING:
         return without_elements(dtype, shape)
     return Tensor(-1, -1, name, dtype, shape)
