@@ -22,7 +22,7 @@ THREAD_COUNTS = (1, 2)
 # No database: with the seed alone a run can be repeated, on any machine.
 COMMON = hypothesis.settings(deadline=None, database=None, print_blob=True)
 hypothesis.settings.register_profile("default", COMMON, max_examples=60)
-hypothesis.settings.register_profile("ci", COMMON, max_examples=400)
+hypothesis.settings.register_profile("ci", COMMON, max_examples=200)
 hypothesis.settings.register_profile("fuzz", COMMON, max_examples=10_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
