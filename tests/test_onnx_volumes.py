@@ -53,6 +53,27 @@ def test_convolutions(random_numbers: np.random.Generator, shapes: str, x_type: 
     assert_like_onnxruntime(builder.build(), {"x": x}, 1)
 
 
+@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)
+@pytest.mark.parametrize("zero_points", ["computed", "constant", "none"])
+def test_sums_of_dynamic_codes(random_numbers: np.random.Generator, shapes: str, zero_points: str) -> None:
+    """Slices around the volume hold the zero point, whatever that is in a run."""
+    x_shape, w_shape, attributes = CONVOLUTIONS[shapes]
+    w = codes(random_numbers, "int8", w_shape)
+    builder = Builder()
+    points: list[Any] = [] if zero_points == "none" else [np.uint8(77), np.int8(5)]
+    feeds: dict[str, Any] = {"x": codes(random_numbers, "uint8", x_shape)}
+    if zero_points == "computed":
+        feeds = {"x": random_numbers.uniform(-2, 5, x_shape).astype(np.float32)}
+        x, scale, points[0] = builder.node("DynamicQuantizeLinear", [builder.input("float32", x_shape)], 3)
+    else:
+        x, scale = builder.input("uint8", x_shape), np.float32(0.02)
+    sums = builder.node("ConvInteger", [x, w, *points], **attributes)
+    builder.output(sums, "int32")
+    scales = builder.node("Mul", [scale, random_numbers.uniform(0.01, 0.1, (w_shape[0], 1, 1, 1)).astype(np.float32)])
+    builder.output(builder.node("Mul", [builder.node("Cast", [sums], to=1), scales]), "float32")
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
 @pytest.mark.parametrize("attributes", MAXIMA, ids=str)
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "float32"])
 @pytest.mark.parametrize("before", ["", "Neg"])

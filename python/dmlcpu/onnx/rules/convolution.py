@@ -19,6 +19,7 @@ __all__ = [
     "Filter",
     "QuantizedConvolution",
     "Window",
+    "conv_integer",
     "convolution",
     "integer_bias",
     "qlinear_conv",

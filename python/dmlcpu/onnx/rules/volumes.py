@@ -17,22 +17,23 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import (
     Filter,
     QuantizedConvolution,
     Window,
+    conv_integer,
     convolution,
     integer_bias,
     qlinear_conv,
     window_of,
 )
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.pooling import max_pool, maximum
-from dmlcpu.onnx.values import Array, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, FreeArray, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
@@ -48,43 +49,79 @@ def _part(window: Window, axes: slice) -> Window:
     return Window(*(getattr(window, name)[axes] for name in names))
 
 
-def _side_by_side(lowering: Lowering, x: Table, depth: Window, groups: int) -> Table:
-    """Return the slices that each output slice reads as channels of an image: of a group those of one tap together."""
+def _windows(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, Window, int]:
+    """Return the window of a volume along its depth, that of its planes, and the number of groups.
+
+    Raises:
+        NotNative: The input, the filter and the groups do not go together, or there are too many slices.
+    """
+    groups = int(node.attributes.get("group", 1))
+    if len(weights) != _RANK or groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
+        raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
+    if weights[2] > _MOST_TAPS:
+        raise NotNative(f"a convolution of {weights[2]} slices")
+    window = window_of(node, shape[2:], weights[2:])
+    return _part(window, slice(0, 1)), _part(window, slice(1, None)), groups
+
+
+def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int) -> Tensor:
+    """Return the slices that each output slice reads as channels of an image: of a group those of one tap together.
+
+    The codes are padded along the depth.
+    """
     [taps], [count], [stride], [dilation] = depth.kernel, depth.output, depth.strides, depth.dilations
-    margins = Margins((0, 0, *depth.start_padding, 0, 0), (0, 0, *depth.end_padding, 0, 0))
-    assert x.parameters is not None
-    value = padded(lowering, x, margins, np.float32(0))
-    images, channels, _, height, width = value.shape
-    parts: list[Tensor | Array] = []
+    images, channels, _, height, width = codes.shape
+    parts: list[Tensor | Array | FreeArray] = []
     for tap in range(taps):
         starts, shape = (0, 0, tap * dilation, 0, 0), (images, channels, count, height, width)
-        part = transposed(lowering, sliced(lowering, value, starts, (1, 1, stride, 1, 1), shape), _SLICES_AS_IMAGES)
+        part = transposed(lowering, sliced(lowering, codes, starts, (1, 1, stride, 1, 1), shape), _SLICES_AS_IMAGES)
+        assert isinstance(part, Tensor)
         grouped = (images, count, groups, 1, channels // groups, height, width)
-        part = reshaped(lowering, part, grouped) if taps > 1 else part
-        parts.append(lowering.affine(part).codes)
-    codes = join(lowering, parts, 3) if taps > 1 else parts[0]
-    assert isinstance(codes, Tensor)
-    return replace(x, codes=lowering.reshaped(codes, (images * count, channels * taps, height, width)))
+        parts.append(lowering.reshaped(part, grouped) if taps > 1 else part)
+    joined = join(lowering, parts, 3) if taps > 1 else parts[0]
+    assert isinstance(joined, Tensor)
+    return lowering.reshaped(joined, (images * count, channels * taps, height, width))
+
+
+def _of_slices(codes: Array) -> Array:
+    """Return a filter whose taps along the depth are channels, as those of the slices."""
+    outputs, channels, taps, *kernel = codes.shape
+    return np.ascontiguousarray(codes.transpose(0, 2, 1, 3, 4).reshape(outputs, taps * channels, *kernel))
+
+
+def _as_volumes(lowering: Lowering, slices: Value, images: int, depth: Window, plane: Window) -> Value:
+    shape = (images, *depth.output, slices.shape[1], *plane.output)
+    return transposed(lowering, reshaped(lowering, slices, shape), _SLICES_AS_IMAGES)
 
 
 def _convolved(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
     """Return the convolution of a volume."""
     assert x.parameters is not None
-    outputs, channels, taps, *kernel = weights.codes.shape
-    groups = int(node.attributes.get("group", 1))
-    if len(weights.codes.shape) != _RANK or groups < 1 or channels * groups != x.shape[1] or outputs % groups:
-        raise NotNative(f"{groups} groups of {x.shape[1]} channels with a filter of shape {weights.codes.shape}")
-    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+    depth, plane, groups = _windows(node, x.shape, weights.codes.shape)
     # The padding of slices that lie outside is the zero point, which is 0 as a float, if any scale makes it finite.
-    if taps > _MOST_TAPS or not np.isfinite(x.parameters.scale):
-        raise NotNative(f"a convolution of {taps} slices, with the scale {x.parameters.scale}")
-    image = _side_by_side(lowering, x, _part(window, slice(0, 1)), groups)
-    codes = weights.codes.transpose(0, 2, 1, 3, 4).reshape(outputs, taps * channels, *kernel)
-    flat = Filter(np.ascontiguousarray(codes), weights.scale, weights.zero_point)
-    plane = _part(window, slice(1, None))
+    if not np.isfinite(x.parameters.scale):
+        raise NotNative(f"a convolution of slices with the scale {x.parameters.scale}")
+    margins = Margins((0, 0, *depth.start_padding, 0, 0), (0, 0, *depth.end_padding, 0, 0))
+    codes = lowering.affine(padded(lowering, x, margins, np.float32(0))).codes
+    image = replace(x, codes=_side_by_side(lowering, codes, depth, groups))
+    flat = Filter(_of_slices(weights.codes), weights.scale, weights.zero_point)
     result = QuantizedConvolution(lowering, image, flat, bias, plane, groups)
-    slices = reshaped(lowering, result, (x.shape[0], window.output[0], outputs, *plane.output))
-    return transposed(lowering, slices, _SLICES_AS_IMAGES)
+    return _as_volumes(lowering, result, x.shape[0], depth, plane)
+
+
+def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | None, depth: Window) -> Tensor:
+    """Return a volume with slices of a zero point, which may be computed, around it."""
+    point = aligned(lowering, zero_point, (1,) * _RANK, "a zero point")
+    if point is None:
+        point = np.zeros((1,) * _RANK, x.dtype)
+    assert isinstance(point, Tensor | np.ndarray)
+    parts: list[Tensor | Array | FreeArray] = [x]
+    for at_end, count in enumerate((*depth.start_padding, *depth.end_padding)):
+        if count:
+            shape = (*x.shape[:2], count, *x.shape[3:])
+            slices = lowering.expanded(point, shape) if isinstance(point, Tensor) else broadcast_to(point, shape)
+            parts.insert(len(parts) if at_end else 0, slices)
+    return join(lowering, parts, 2) if len(parts) > 1 else x
 
 
 def volume_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -112,6 +149,28 @@ def volume_convolution_of_codes(lowering: Lowering, node: Node, inputs: Sequence
     codes = lowering.quantized(result, parameters_of(y_scale, y_zero_point))
     assert isinstance(codes, Tensor)
     return [codes]
+
+
+def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ConvInteger; the input's zero point may be computed."""
+    x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
+    if not isinstance(x, Tensor) or len(x.shape) != _RANK:
+        return conv_integer(lowering, node, inputs)
+    if x.dtype not in CODE_TYPES:
+        raise NotNative("an input that is no tensor of codes")
+    weights = constant(w, "the filter")
+    depth, plane, groups = _windows(node, x.shape, weights.shape)
+    codes = _padded_with_computed(lowering, x, x_zero_point, depth)
+    image = _side_by_side(lowering, codes, depth, groups)
+    attributes = {
+        "strides": plane.strides,
+        "dilations": plane.dilations,
+        "pads": (*plane.start_padding, *plane.end_padding),
+        "group": groups,
+    }
+    operands: list[Value | None] = [image, Constant(_of_slices(weights)), x_zero_point, w_zero_point]
+    [sums] = conv_integer(lowering, replace(node, attributes=attributes), operands)
+    return [_as_volumes(lowering, sums, x.shape[0], depth, plane)]
 
 
 def volume_maximum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -144,5 +203,6 @@ def volume_maximum(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Conv"): volume_convolution,
     ("", "QLinearConv"): volume_convolution_of_codes,
+    ("", "ConvInteger"): volume_sums,
     ("", "MaxPool"): volume_maximum,
 }
