@@ -1,4 +1,4 @@
-"""Transposed convolutions of floats whose windows do not overlap, beside onnxruntime."""
+"""Transposed convolutions of floats and of volumes whose windows do not overlap, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -17,11 +17,15 @@ BLOCKS: Final = (
     ((2, 5, 9), (5, 6, 4)),
     ((1, 3, 4, 5), (3, 7, 1, 1)),
 )
+VOLUMES: Final = (
+    ((2, 5, 3, 4, 3), (5, 6, 2, 2, 2)),
+    ((1, 24, 2, 3, 5), (24, 1, 1, 3, 2)),
+)
 
 
 @pytest.mark.parametrize("form", ["floats", "codes", "quantized filter"])
 @pytest.mark.parametrize("with_bias", [False, True])
-@pytest.mark.parametrize("shapes", BLOCKS, ids=str)
+@pytest.mark.parametrize("shapes", [*BLOCKS, *VOLUMES], ids=str)
 def test_blocks(random_numbers: np.random.Generator, shapes: Any, with_bias: bool, form: str) -> None:
     builder, (x_shape, w_shape) = Builder(), shapes
     x: Any = codes(random_numbers, "uint8", x_shape)
@@ -38,6 +42,24 @@ def test_blocks(random_numbers: np.random.Generator, shapes: Any, with_bias: boo
     builder.output(result, "float32")
     builder.output(builder.quantized(result, 0.3, POINTS["uint8"]), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+
+
+@pytest.mark.parametrize("of_channels", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize("shapes", VOLUMES, ids=str)
+def test_volumes_of_codes(random_numbers: np.random.Generator, shapes: Any, with_bias: bool, of_channels: bool) -> None:
+    """With one scale of the filter, or one for each output channel."""
+    builder, (x_shape, w_shape) = Builder(), shapes
+    value = builder.dequantized(builder.input("uint8", x_shape), SCALE, POINTS["uint8"])
+    count = w_shape[1] if of_channels else 1
+    scales, points = random_numbers.uniform(0.01, 0.02, count).astype(np.float32), codes(random_numbers, "int8", count)
+    filters = codes(random_numbers, "int8", w_shape)
+    weights = builder.dequantized(filters, scales, points, axis=1)
+    bias = [random_numbers.standard_normal(w_shape[1], np.float32)] if with_bias else []
+    result = builder.node("ConvTranspose", [value, weights, *bias], strides=list(w_shape[2:]))
+    builder.output(result, "float32")
+    builder.output(builder.quantized(result, 0.3, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", x_shape)}, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,20 @@
-"""Transposed convolutions of floats whose windows do not overlap: each input pixel becomes a block, by one product.
+"""Transposed convolutions whose windows do not overlap: each input pixel becomes a block, by one product.
 
-Quantizers leave ConvTranspose in floating point in QOperator and dynamically quantized models.
+Of floats, in which quantizers leave ConvTranspose in QOperator and dynamically quantized models, and of volumes.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.matrix_multiply import matmul
+from dmlcpu.onnx.rules.matrix_multiply import Product, matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
@@ -21,6 +22,8 @@ from dmlcpu.onnx.rules.transposed_convolution import transposed_convolution
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Value
 
 __all__ = ["RULES"]
+
+_VOLUME: Final = 5  # axes
 
 
 def _are_blocks(node: Node, kernel: tuple[int, ...]) -> bool:
@@ -37,26 +40,46 @@ def _are_blocks(node: Node, kernel: tuple[int, ...]) -> bool:
     )
 
 
+def _as_matrix(filters: Constant | Dequantized) -> Constant | Dequantized:
+    """Return a filter {input channels, output channels, ...} as {input channels, all others}."""
+    channels, _, *kernel = filters.shape
+    if isinstance(filters, Constant):
+        return Constant(filters.array.reshape(channels, -1))
+    codes, taps = filters.codes.reshape(channels, -1), math.prod(kernel)
+    if filters.scale.size == 1:
+        return replace(filters, held=codes, axis=1)
+    if filters.axis != 1:
+        raise NotNative("a filter with scales along another axis than the output channels'")
+    scale, zero_point = (np.repeat(array, taps) for array in (filters.scale, filters.zero_point))
+    return Dequantized(codes, scale, zero_point, 1)
+
+
 def blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ConvTranspose, 1-D and 2-D; of floats where the stride is the kernel, in one group."""
+    """ConvTranspose, 1-D to 3-D; of floats, and of volumes, where the stride is the kernel, in one group."""
     value, weights, bias = (*inputs, None)[:3]
-    x, filter_value = present(value), present(weights)
-    if isinstance(filter_value, Dequantized) and isinstance(x, Table):
-        return transposed_convolution(lowering, node, inputs)
-    filters = constant(filter_value, "a filter")
+    x, filters = present(value), present(weights)
     rank = len(x.shape)
-    if filters.ndim != rank or rank not in (3, 4) or filters.dtype != np.float32 or filters.shape[0] != x.shape[1]:
+    of_codes = isinstance(filters, Dequantized) and isinstance(x, Table)
+    if of_codes and rank != _VOLUME:
+        return transposed_convolution(lowering, node, inputs)
+    if not of_codes or not isinstance(filters, Dequantized):
+        filters = Constant(constant(filters, "a filter"))
+        x = computed_floats(lowering, x)
+    if len(filters.shape) != rank or not 3 <= rank <= _VOLUME or filters.shape[0] != x.shape[1]:
         raise NotNative(f"an input of shape {x.shape} with a filter of shape {filters.shape}")
-    kernel, outputs = filters.shape[2:], filters.shape[1]
-    if not _are_blocks(node, kernel):
-        raise NotNative("a transposed convolution of floats whose windows overlap")
+    outputs, *kernel = filters.shape[1:]
+    if not _are_blocks(node, tuple(kernel)):
+        raise NotNative("a transposed convolution of floats or volumes whose windows overlap")
     images, channels, *spatial = x.shape
-    last = transposed(lowering, computed_floats(lowering, x), (0, *range(2, rank), 1))
+    last = transposed(lowering, x, (0, *range(2, rank), 1))
     rows = reshaped(lowering, last, (images * math.prod(spatial), channels))
-    [product] = matmul(lowering, node, [rows, Constant(filters.reshape(channels, -1))])
+    [product] = matmul(lowering, node, [rows, _as_matrix(filters)])
     if bias is not None:
         addends = np.repeat(constant(bias, "a bias"), math.prod(kernel))
-        product = on_floats(lowering, 0, product, Constant(addends))
+        if isinstance(product, Product):
+            product = product.with_bias(addends)
+        else:
+            product = on_floats(lowering, 0, product, Constant(addends))
     product = reshaped(lowering, product, (images, *spatial, outputs, *kernel))
     # {N, H, W, C, rows, columns} becomes {N, C, H, rows, W, columns}.
     count = len(kernel)
