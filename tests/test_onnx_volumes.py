@@ -1,4 +1,4 @@
-"""Convolutions and maxima of volumes, beside onnxruntime."""
+"""Convolutions and poolings of volumes, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -90,3 +90,46 @@ def test_maxima(random_numbers: np.random.Generator, attributes: Any, dtype: str
     builder.output(result, "float32")
     builder.output(builder.quantized(result, SCALE, POINTS["uint8"]), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": x})
+
+
+AVERAGES: Final = (
+    {"kernel_shape": [3, 2, 2], "strides": [2, 2, 1]},
+    {"kernel_shape": [2, 3, 3], "strides": [1, 2, 2], "pads": [1, 1, 0, 0, 1, 1], "count_include_pad": 1},
+    {"kernel_shape": [7, 9, 6]},
+)
+
+
+@pytest.mark.parametrize("attributes", AVERAGES, ids=str)
+@pytest.mark.parametrize("before", ["", "Exp"])
+def test_averages(random_numbers: np.random.Generator, attributes: Any, before: str) -> None:
+    """Of floats, computed or not; those of codes are one operator."""
+    shape = (2, 3, 7, 9, 6)
+    builder = Builder()
+    value = builder.input("float32", shape)
+    value = builder.node(before, [value]) if before else value
+    result = builder.node("AveragePool", [value], **attributes)
+    builder.output(result, "float32")
+    builder.output(builder.quantized(result, 0.017, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": random_numbers.standard_normal(shape, np.float32)}, 1)
+
+
+def test_averages_whose_padding_does_not_count(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.input("float32", (1, 2, 5, 5, 5))
+    builder.output(builder.node("AveragePool", [x], kernel_shape=[3, 3, 3], pads=[1] * 6), "float32")
+    feeds = {"x": random_numbers.standard_normal((1, 2, 5, 5, 5), np.float32)}
+    assert_like_onnxruntime(builder.build(), feeds, native=False)
+
+
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
+@pytest.mark.parametrize("of_codes", [False, True])
+def test_whole_volumes(random_numbers: np.random.Generator, operator: str, of_codes: bool) -> None:
+    shape = (2, 3, 4, 5, 6)
+    builder = Builder()
+    value = builder.input("uint8" if of_codes else "float32", shape)
+    x: Any = codes(random_numbers, "uint8", shape) if of_codes else random_numbers.standard_normal(shape, np.float32)
+    value = builder.dequantized(value, SCALE, POINTS["uint8"]) if of_codes else value
+    result = builder.node(operator, [value])
+    builder.output(result, "float32")
+    builder.output(builder.quantized(result, 0.013, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)

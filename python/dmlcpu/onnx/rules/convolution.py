@@ -44,6 +44,11 @@ class Window:
     end_padding: tuple[int, ...]
     output: tuple[int, ...]
 
+    def along(self, axes: slice) -> Window:
+        """Return the window along some of its axes."""
+        names = ("kernel", "strides", "dilations", "start_padding", "end_padding", "output")
+        return Window(*(getattr(self, name)[axes] for name in names))
+
     def attributes(self) -> dict[str, tuple[int, ...]]:
         """Return the attributes of a convolution or a pooling."""
         return {name: getattr(self, name) for name in ("strides", "dilations", "start_padding", "end_padding")}

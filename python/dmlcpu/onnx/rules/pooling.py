@@ -16,9 +16,10 @@ from dmlcpu.onnx.rules.convolution import Window, window_of
 from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
+from dmlcpu.onnx.rules.slices import pooled_by_slices
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
-__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "summed", "times"]
+__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "summed", "times", "whole"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -90,11 +91,20 @@ AVERAGE, MAXIMUM = 0, 1
 def float_pooling(
     lowering: Lowering, floats: Tensor, window: Window, function: int, include_padding: bool = False
 ) -> Tensor:
-    """Add a pooling of a FLOAT32 tensor.
+    """Add a pooling of a FLOAT32 tensor: of an image, or of a volume, whose padding counts.
 
     Raises:
-        NotNative: It is none, or no image.
+        NotNative: It is none of these.
     """
+    if len(floats.shape) == 5:
+        # Averages of averages are those of all only if there are as many elements in each.
+        if any((*window.start_padding, *window.end_padding)) and not include_padding and function == AVERAGE:
+            raise NotNative("averages of volumes whose padding does not count")
+
+        def pool(image: Value, part: Window) -> Tensor:
+            return float_pooling(lowering, computed(lowering, image), part, function, include_padding)
+
+        return computed(lowering, pooled_by_slices(lowering, floats, window, pool))
     if floats.dtype != np.float32 or len(floats.shape) != 4:
         raise NotNative(f"a pooling of {len(floats.shape)} dimensions of type {floats.dtype}")
     attributes = {
@@ -227,7 +237,7 @@ def maximum(lowering: Lowering, value: Value, window: Window) -> Value:
     return move(computed(lowering, value))
 
 
-def _whole(spatial: Sequence[int]) -> Window:
+def whole(spatial: Sequence[int]) -> Window:
     """Return the window that covers everything."""
     ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
     return Window(tuple(spatial), ones, ones, zeros, zeros, ones)
@@ -259,7 +269,7 @@ def _window_of_image(window: Window) -> Window:
 
 def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
     if node.operator.endswith("GlobalAveragePool"):
-        window, include_padding = _whole(value.shape[2:]), False
+        window, include_padding = whole(value.shape[2:]), False
     else:
         window = window_of(node, value.shape[2:], node.attributes["kernel_shape"])
         include_padding = bool(node.attributes.get("count_include_pad", 0))
@@ -329,7 +339,7 @@ def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     if len(value.shape) not in (3, 4):
         raise NotNative(f"a pooling of {len(value.shape)} dimensions")
     if node.operator == "GlobalMaxPool":
-        window = _whole(value.shape[2:])
+        window = whole(value.shape[2:])
     elif node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
         raise NotNative("the indices are asked for")
     else:

@@ -1,4 +1,4 @@
-"""Convolutions and maxima of volumes, {N, C, D, H, W}: convolutions and poolings of their slices, which are images.
+"""Convolutions and poolings of volumes, {N, C, D, H, W}: those of their slices, which are images.
 
 A convolution sums over the taps along the depth as it does over channels: the slices that one output slice reads lie
 side by side as channels of one image. That copies the input as often as there are such taps.
@@ -32,7 +32,8 @@ from dmlcpu.onnx.rules.convolution import (
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
-from dmlcpu.onnx.rules.pooling import max_pool, maximum
+from dmlcpu.onnx.rules.pooling import max_pool, maximum, whole
+from dmlcpu.onnx.rules.slices import SLICES_AS_IMAGES, pooled_by_slices
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Table, Tensor, Value
 
 __all__ = ["RULES"]
@@ -40,13 +41,6 @@ __all__ = ["RULES"]
 _RANK: Final = 5
 # Slices that lie side by side: each is a node of the graph.
 _MOST_TAPS: Final = 64
-_SLICES_AS_IMAGES: Final = (0, 2, 1, 3, 4)  # and back again
-
-
-def _part(window: Window, axes: slice) -> Window:
-    """Return a window along some of its axes."""
-    names = ("kernel", "strides", "dilations", "start_padding", "end_padding", "output")
-    return Window(*(getattr(window, name)[axes] for name in names))
 
 
 def _windows(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[Window, Window, int]:
@@ -61,7 +55,7 @@ def _windows(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[
     if weights[2] > _MOST_TAPS:
         raise NotNative(f"a convolution of {weights[2]} slices")
     window = window_of(node, shape[2:], weights[2:])
-    return _part(window, slice(0, 1)), _part(window, slice(1, None)), groups
+    return window.along(slice(0, 1)), window.along(slice(1, None)), groups
 
 
 def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int) -> Tensor:
@@ -74,7 +68,7 @@ def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int)
     parts: list[Tensor | Array | FreeArray] = []
     for tap in range(taps):
         starts, shape = (0, 0, tap * dilation, 0, 0), (images, channels, count, height, width)
-        part = transposed(lowering, sliced(lowering, codes, starts, (1, 1, stride, 1, 1), shape), _SLICES_AS_IMAGES)
+        part = transposed(lowering, sliced(lowering, codes, starts, (1, 1, stride, 1, 1), shape), SLICES_AS_IMAGES)
         assert isinstance(part, Tensor)
         grouped = (images, count, groups, 1, channels // groups, height, width)
         parts.append(lowering.reshaped(part, grouped) if taps > 1 else part)
@@ -91,7 +85,7 @@ def _of_slices(codes: Array) -> Array:
 
 def _as_volumes(lowering: Lowering, slices: Value, images: int, depth: Window, plane: Window) -> Value:
     shape = (images, *depth.output, slices.shape[1], *plane.output)
-    return transposed(lowering, reshaped(lowering, slices, shape), _SLICES_AS_IMAGES)
+    return transposed(lowering, reshaped(lowering, slices, shape), SLICES_AS_IMAGES)
 
 
 def _convolved(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
@@ -174,30 +168,15 @@ def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
 
 
 def volume_maximum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """MaxPool: the maxima of slices, and then across them."""
+    """MaxPool and GlobalMaxPool: the maxima of slices, and then across them."""
     value = present(inputs[0])
     if len(value.shape) != _RANK or node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
         return max_pool(lowering, node, inputs)
     if isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
         raise NotNative(f"a pooling of elements of type {value.dtype}")
-    window = window_of(node, value.shape[2:], node.attributes["kernel_shape"])
-    images, channels, depth, *plane = value.shape
-    slices = transposed(lowering, value, _SLICES_AS_IMAGES)
-    slices = reshaped(lowering, slices, (images * depth, channels, *plane))
-    slices = maximum(lowering, slices, _part(window, slice(1, None)))
-    area = window.output[1] * window.output[2]
-    slices = reshaped(lowering, slices, (images, depth, channels, area))
-    one, none = (1,), (0,)
-    across = Window(
-        window.kernel[:1] + one,
-        window.strides[:1] + one,
-        window.dilations[:1] + one,
-        window.start_padding[:1] + none,
-        window.end_padding[:1] + none,
-        (window.output[0], area),
-    )
-    result = maximum(lowering, transposed(lowering, slices, (0, 2, 1, 3)), across)
-    return [reshaped(lowering, result, (images, channels, *window.output))]
+    is_global = node.operator == "GlobalMaxPool"
+    window = whole(value.shape[2:]) if is_global else window_of(node, value.shape[2:], node.attributes["kernel_shape"])
+    return [pooled_by_slices(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
@@ -205,4 +184,5 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "QLinearConv"): volume_convolution_of_codes,
     ("", "ConvInteger"): volume_sums,
     ("", "MaxPool"): volume_maximum,
+    ("", "GlobalMaxPool"): volume_maximum,
 }
