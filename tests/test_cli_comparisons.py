@@ -54,7 +54,7 @@ def test_check_of_a_model_that_is_quantized_in_part(tmp_path: Path) -> None:
     rows = {line.split("  ")[0]: line.split() for line in told.splitlines()}
     assert rows["quantize_a"][1:5] == ["Conv", "Relu", "dmlcpu", "0"]
     assert rows["quantize_rows"][1:4] == ["Add", "Reshape", "dmlcpu"]
-    assert rows["tan"][1:4] == ["Tan", "dmlcpu+onnxruntime", "0"]
+    assert rows["trilu"][1:4] == ["Trilu", "dmlcpu+onnxruntime", "0"]
 
 
 def test_check_names_the_operator_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_groups_are_dequantize_operate_quantize(tmp_path: Path) -> None:
         "quantize_a": ("dequantize_x", "dequantize_w", "conv", "relu", "quantize_a"),
         "quantize_b": ("dequantize_x", "dequantize_w", "conv", "relu", "quantize_b"),
         "quantize_rows": ("dequantize_a", "dequantize_b", "add", "reshape", "quantize_rows"),
-        "tan": ("dequantize_rows", "tan"),
+        "trilu": ("dequantize_rows", "trilu"),
     }
     assert found["quantize_rows"].inputs == ("a_codes", "b_codes")
     assert found["quantize_rows"].settled == ("new_shape",)

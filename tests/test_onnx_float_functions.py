@@ -66,3 +66,28 @@ def test_powers(random_numbers: np.random.Generator, exponent: float) -> None:
     [expected] = results_of_onnxruntime(model, {"x": feed})
     np.testing.assert_allclose(result, expected, rtol=6e-6)
     assert [part.provider for part in dmlcpu.InferenceSession(model).partitions()] == ["dmlcpu"]
+
+
+@pytest.mark.parametrize("operator", ["ThresholdedRelu", "Shrink", "Tan", "Atan", "Acosh"])
+def test_what_is_a_table_alone_is_left_to_onnxruntime_on_floats(
+    random_numbers: np.random.Generator, operator: str
+) -> None:
+    builder = Builder()
+    builder.output(builder.node(operator, [builder.input("float32", (3, 5))]), "float32")
+    model = builder.build()
+    feeds = {"x": 1 + random_numbers.random((3, 5), np.float32)}
+    assert_like_onnxruntime(model, feeds, native=False)
+    [part] = dmlcpu.InferenceSession(model).partitions()
+    assert [*part.reasons.values()] == ["no kernel for it on floats"]
+
+
+@pytest.mark.parametrize("below", [0, 1])
+@pytest.mark.parametrize("above", [0, 1])
+@pytest.mark.parametrize("scale", [None, 0.1, 2e38], ids=["floats", "codes", "codes that overflow"])
+def test_infinities(below: int, above: int, scale: float | None) -> None:
+    builder = Builder(20)
+    x = builder.input("float32" if scale is None else "int8", SPECIAL.shape)
+    value = x if scale is None else builder.dequantized(x, scale, np.int8(0))
+    builder.output(builder.node("IsInf", [value], detect_negative=below, detect_positive=above), "bool")
+    feed = SPECIAL if scale is None else np.arange(-6, SPECIAL.size - 6, dtype=np.int8)
+    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)

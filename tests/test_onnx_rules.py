@@ -35,6 +35,10 @@ def resizes() -> list[Case]:
 
 UNARY: Final = (
     *(Case(name, IMAGE) for name in ("Relu", "Abs", "Neg", "Identity", "Sqrt", "HardSwish", "HardSigmoid", "Sign")),
+    *(Case(name, IMAGE) for name in ("Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")),
+    Case("ThresholdedRelu", IMAGE, alpha=0.7),
+    Case("Shrink", IMAGE, lambd=0.7, bias=0.4),
+    Case("Shrink", IMAGE),
     *(Case(name, IMAGE, most=1) for name in ("Sigmoid", "Tanh", "Exp", "Erf", "Softplus", "Elu", "Selu", "Log")),
     *(Case(name, IMAGE, most=1) for name in ("Sin", "Cos")),
     Case("Gelu", IMAGE, most=1, opset=20),

@@ -38,7 +38,8 @@ def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) ->
     inputs = tuple((name, arrays[name].dtype, arrays[name].shape) if name else None for name in names)
     attributes = tuple(attribute.SerializeToString() for attribute in node.proto.attribute)
     try:
-        [result] = _evaluator(node.domain, node.operator, node.version, attributes, inputs).run(None, arrays)
+        with np.errstate(all="ignore"):  # not every code is one of an argument that the function has
+            [result] = _evaluator(node.domain, node.operator, node.version, attributes, inputs).run(None, arrays)
     except Exception as error:  # not every operator has a reference, and not every node is valid
         raise NotNative(f"no table can be made of it ({error})") from None
     array = np.asarray(result)
@@ -208,6 +209,22 @@ def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     return [on_floats(lowering, 2, tensor, gate)]
 
 
+# Functions that no kernel computes of floats, nor any composition of kernels does as exactly as onnxruntime.
+_OF_TABLES_ALONE: Final = (
+    "ThresholdedRelu",
+    "Shrink",
+    "Tan",
+    "Asin",
+    "Acos",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Asinh",
+    "Acosh",
+    "Atanh",
+)
+
+
 def table_only(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """A function of one element that is computed as a table alone."""
     value = present(inputs[0])
@@ -272,7 +289,7 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): element_wise for name in (*FLOAT_FUNCTIONS, "Clip")},
-    ("", "ThresholdedRelu"): table_only,
+    **{("", name): table_only for name in _OF_TABLES_ALONE},
     ("", "PRelu"): prelu,
     ("", "HardSwish"): hard_swish,
     ("", "Identity"): identity,

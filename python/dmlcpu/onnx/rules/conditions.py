@@ -30,12 +30,36 @@ def is_nan(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     """IsNaN: of codes most often known."""
     value = present(inputs[0])
     if isinstance(value, Table) and not np.isnan(value.floats).any():
-        nowhere = broadcast_to(np.array(False), value.shape)
-        return [nowhere if isinstance(nowhere, FreeArray) else Constant(nowhere.reshape(value.shape))]
+        return [_nowhere(value.shape)]
+    tensor = _computed_floats(lowering, value)
+    return [compared(lowering, "Different", tensor, tensor)]
+
+
+def is_infinite(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """IsInf, above, below or both: of codes most often known."""
+    value = present(inputs[0])
+    ends = [end for name, end in _INFINITIES.items() if node.attributes.get(name, 1)]
+    if not ends or (isinstance(value, Table) and not np.isinf(value.floats).any()):
+        return [_nowhere(value.shape)]
+    tensor = _computed_floats(lowering, value)
+    found = [compared(lowering, "Equal", tensor, Constant(np.array(end, np.float32))) for end in ends]
+    return [found[0] if len(found) == 1 else compared(lowering, "Or", *found)]
+
+
+_INFINITIES: Final = {"detect_negative": -np.inf, "detect_positive": np.inf}
+
+
+def _nowhere(shape: tuple[int, ...]) -> Constant:
+    """Return a condition that no element meets."""
+    nowhere = broadcast_to(np.array(False), shape)
+    return nowhere if isinstance(nowhere, FreeArray) else Constant(nowhere.reshape(shape))
+
+
+def _computed_floats(lowering: Lowering, value: Value) -> Tensor:
     tensor = computed(lowering, value)
     if tensor.dtype != np.float32:
         raise NotNative(f"elements of type {tensor.dtype}")
-    return [compared(lowering, "Different", tensor, tensor)]
+    return tensor
 
 
 class Chosen(Deferred):
@@ -90,5 +114,6 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): compare for name in ("And", "Or", "Xor")},
     ("", "Not"): not_,
     ("", "IsNaN"): is_nan,
+    ("", "IsInf"): is_infinite,
     ("", "Where"): where,
 }
