@@ -19,10 +19,12 @@ from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.slices import pooled_by_slices
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
-__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "summed", "times", "whole"]
+__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "minimum", "summed", "times", "whole"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
+_REVERSED: Final = ~np.arange(256, dtype=np.uint8)  # from the last code to the first, with a sign or without
+_NEGATION: Final = 11  # its number among the functions of floats
 
 
 class AveragePooling(Deferred):
@@ -203,8 +205,8 @@ def summed(lowering: Lowering, value: Value, window: Window) -> Value:
     return Multiple(lowering, average, count) if isinstance(average, Deferred) else times(lowering, average, count)
 
 
-class Maximum(Moved):
-    """The maximum of each window of what is to be quantized."""
+class Extreme(Moved):
+    """The maximum, or minimum, of each window of what is to be quantized."""
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Take it of the codes, or quantize that of the floats."""
@@ -220,20 +222,38 @@ def maximum(lowering: Lowering, value: Value, window: Window) -> Value:
 
     Of what is to be quantized it is that of the codes, where these keep the order.
     """
-    shape = (*value.shape[:2], *window.output)
+    return _extreme(lowering, value, window, lambda tensor: _pooled_maximum(lowering, tensor, window))
+
+
+def minimum(lowering: Lowering, value: Value, window: Window) -> Value:
+    """Return the minimum of each window of an image: the maximum, where all order is reversed."""
 
     def move(tensor: Tensor) -> Tensor:
-        if tensor.dtype not in CODE_TYPES:
-            return float_pooling(lowering, tensor, window, MAXIMUM)
-        attributes = {**window.attributes(), "window_size": window.kernel}
-        return lowering.emit("MAX_POOLING", [tensor], tensor.dtype, shape, attributes)
+        def reversed_order(tensor: Tensor) -> Tensor:
+            if tensor.dtype in CODE_TYPES:
+                return lowering.code_table(tensor, _REVERSED.view(tensor.dtype))
+            if tensor.dtype != np.float32:
+                raise NotNative(f"minima of elements of type {tensor.dtype}")
+            return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (_NEGATION,)})
 
-    if isinstance(value, Table):
-        if np.all(np.diff(_in_order(value)) >= 0):
-            return replace(value, codes=move(value.codes))
-        return Maximum(lowering, value, shape, move)
-    if isinstance(value, Deferred):
-        return Maximum(lowering, value, shape, move)
+        return reversed_order(_pooled_maximum(lowering, reversed_order(tensor), window))
+
+    return _extreme(lowering, value, window, move)
+
+
+def _pooled_maximum(lowering: Lowering, tensor: Tensor, window: Window) -> Tensor:
+    if tensor.dtype not in CODE_TYPES:
+        return float_pooling(lowering, tensor, window, MAXIMUM)
+    attributes = {**window.attributes(), "window_size": window.kernel}
+    return lowering.emit("MAX_POOLING", [tensor], tensor.dtype, (*tensor.shape[:2], *window.output), attributes)
+
+
+def _extreme(lowering: Lowering, value: Value, window: Window, move: Callable[[Tensor], Tensor]) -> Value:
+    """Return what is moved of floats, or of their codes, where these keep the order."""
+    if isinstance(value, Table) and np.all(np.diff(_in_order(value)) >= 0):
+        return replace(value, codes=move(value.codes))
+    if isinstance(value, Table | Deferred):
+        return Extreme(lowering, value, (*value.shape[:2], *window.output), move)
     return move(computed(lowering, value))
 
 

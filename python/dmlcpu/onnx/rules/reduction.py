@@ -14,7 +14,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
-from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, summed, times
+from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.values import Table, Tensor, Value
 
 __all__ = ["RULES", "reduce_max", "sum_of_integers"]
@@ -67,6 +67,11 @@ def reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
 def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ReduceMax."""
     return [_reduced(lowering, node, inputs, lambda image, window: maximum(lowering, image, window))]
+
+
+def reduce_min(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMin."""
+    return [_reduced(lowering, node, inputs, lambda image, window: minimum(lowering, image, window))]
 
 
 def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -207,6 +212,7 @@ def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "ReduceMean"): reduce_mean,
     ("", "ReduceMax"): reduce_max,
+    ("", "ReduceMin"): reduce_min,
     **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},
     ("", "ArgMax"): arg_extreme,
     ("", "ArgMin"): arg_extreme,
