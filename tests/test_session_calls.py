@@ -314,7 +314,7 @@ run_other()
 def test_children_have_threads_and_locks_of_their_own(body: str, tmp_path: Path) -> None:
     builder = Builder()
     x = builder.input("float32", (300, 300))
-    builder.output(builder.node("Tan", [builder.node("LpNormalization", [x])]), "float32")
+    builder.output(builder.node("LpNormalization", [builder.node("Tan", [x])]), "float32")
     paths = [tmp_path / "native.onnx", tmp_path / "foreign.onnx"]
     paths[0].write_bytes(doubled(("N", 3)))
     paths[1].write_bytes(builder.build())

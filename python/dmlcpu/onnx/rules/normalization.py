@@ -1,10 +1,9 @@
-"""Softmax and layer normalization: functions of the elements along an axis."""
+"""Layer normalization and its kin: elements less the mean of their row or group, over its deviation."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,15 +11,14 @@ import numpy as np
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, parameters_of, present
-from dmlcpu.onnx.rules.reduction import reduce_max
+from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "LayerNormalization", "computed_floats"]
+__all__ = ["MOST_CODES", "RULES", "LayerNormalization", "computed_floats"]
 
 
-_LOGARITHM: Final = 13  # its number among the functions of floats
-_MOST_CODES: Final = 1 << 23  # in a row that is normalized
+MOST_CODES: Final = 1 << 23
+"""In a row of codes that is normalized."""
 
 
 class LayerNormalization(Deferred):
@@ -152,71 +150,6 @@ def layer_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value |
     return [LayerNormalization(lowering, value, len(shape), epsilon, *parameters)]
 
 
-class Softmax(Deferred):
-    """The softmax of dequantized codes along an axis."""
-
-    def __init__(self, lowering: Lowering, x: Table, axis: int) -> None:
-        self._lowering, self._x, self._axis = lowering, x, axis
-        self.shape = x.shape
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the softmax from codes to codes."""
-        assert self._x.parameters is not None
-        pairs = (*self._lowering.pair(self._x.parameters), *self._lowering.pair(parameters))
-        operands: list[Operand] = [self._x.codes, *pairs]
-        return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
-
-    def floats(self) -> Tensor:
-        """Add the softmax of floats."""
-        floats = self._lowering.floats(self._x)
-        assert isinstance(floats, Tensor)
-        return self._lowering.emit("SOFTMAX", [floats], FLOAT32, self.shape, {"axis": (self._axis,)})
-
-
-def _softmax_axis(node: Node, rank: int, version: int) -> int:
-    """Return the one axis of a softmax; before version 13 it was over all axes from the given one on."""
-    axis = int(node.attributes.get("axis", -1 if version >= 13 else 1)) % max(rank, 1)
-    if version < 13 and axis != rank - 1:
-        raise NotNative("a softmax over several axes")
-    return axis
-
-
-def softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Softmax."""
-    value = present(inputs[0])
-    axis = _softmax_axis(node, len(value.shape), node.version)
-    if isinstance(value, Table) and value.parameters is not None:
-        return [Softmax(lowering, value, axis)]
-    tensor = computed_floats(lowering, value)
-    return [lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})]
-
-
-def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearSoftmax."""
-    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
-    if not isinstance(x, Tensor):
-        raise NotNative("an input that is no tensor of codes")
-    axis = _softmax_axis(node, len(x.shape), int(node.attributes.get("opset", 13)))
-    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
-    return [Softmax(lowering, table, axis).quantized(parameters_of(y_scale, y_zero_point, x.dtype))]
-
-
-def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """LogSoftmax: the distances to the largest element, plus the logarithm of that one's share.
-
-    That share is at least one of as many as there are elements, so that its logarithm is exact to the last bits.
-    """
-    x = computed_floats(lowering, present(inputs[0]))
-    axis = _softmax_axis(node, len(x.shape), node.version)
-    shares = lowering.emit("SOFTMAX", [x], FLOAT32, x.shape, {"axis": (axis,)})
-    along = replace(node, inputs=node.inputs[:1], attributes={"axes": (axis,), "keepdims": 1})
-    [largest], [share] = (reduce_max(lowering, along, [value]) for value in (x, shares))
-    attributes = {"function": (_LOGARITHM,)}
-    share = computed(lowering, share)
-    logarithm = lowering.emit("ELEMENT_WISE_UNARY", [share], FLOAT32, share.shape, attributes)
-    return [on_floats(lowering, 0, on_floats(lowering, 1, x, largest), logarithm)]
-
-
 class GroupNormalization(Deferred):
     """Dequantized codes less the mean of their group, over its deviation, times a weight, plus a bias of the channel.
 
@@ -295,16 +228,13 @@ def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Valu
         raise NotNative(f"{channels} channels with weights of shape {weight.shape}")
     weight, bias = weight.reshape(-1), bias.reshape(-1)
     epsilon = np.float32(node.attributes.get("epsilon", 1e-5))
-    if isinstance(x, Table) and x.parameters is not None and math.prod(x.shape[1:]) // groups <= _MOST_CODES:
+    if isinstance(x, Table) and x.parameters is not None and math.prod(x.shape[1:]) // groups <= MOST_CODES:
         return [GroupNormalization(lowering, x, groups, epsilon, weight, bias)]
     return [_normalized_floats(lowering, x, groups, epsilon, weight, bias)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    ("", "Softmax"): softmax,
-    ("", "LogSoftmax"): log_softmax,
     ("", "LayerNormalization"): layer_normalization,
     ("", "InstanceNormalization"): instance_normalization,
     ("", "GroupNormalization"): instance_normalization,
-    ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
 }

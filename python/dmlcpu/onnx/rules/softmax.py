@@ -1,0 +1,125 @@
+"""Softmax and its kin: shares of the elements along an axis, or before opset 13 along all from one on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.movement import reshaped
+from dmlcpu.onnx.rules.normalization import computed_floats
+from dmlcpu.onnx.rules.operands import compared, computed, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.reduction import reduce_max
+from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
+
+__all__ = ["RULES"]
+
+_LOGARITHM: Final = 13  # its number among the functions of floats
+
+
+class Softmax(Deferred):
+    """The softmax of dequantized codes along an axis."""
+
+    def __init__(self, lowering: Lowering, x: Table, axis: int) -> None:
+        self._lowering, self._x, self._axis = lowering, x, axis
+        self.shape = x.shape
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the softmax from codes to codes."""
+        assert self._x.parameters is not None
+        pairs = (*self._lowering.pair(self._x.parameters), *self._lowering.pair(parameters))
+        operands: list[Operand] = [self._x.codes, *pairs]
+        return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
+
+    def floats(self) -> Tensor:
+        """Add the softmax of floats."""
+        floats = self._lowering.floats(self._x)
+        assert isinstance(floats, Tensor)
+        return self._lowering.emit("SOFTMAX", [floats], FLOAT32, self.shape, {"axis": (self._axis,)})
+
+
+def _in_rows(lowering: Lowering, value: Value, node: Node, version: int) -> tuple[Value, int]:
+    """Return what a node is of, and its one axis; before version 13 all axes from the given one on are one."""
+    rank = len(value.shape)
+    axis = int(node.attributes.get("axis", -1 if version >= 13 else 1)) % max(rank, 1)
+    if version >= 13 or axis >= rank - 1:
+        return value, axis
+    return reshaped(lowering, value, (math.prod(value.shape[:axis]), math.prod(value.shape[axis:]))), 1
+
+
+def _softmax(lowering: Lowering, value: Value, axis: int) -> Value:
+    if isinstance(value, Table) and value.parameters is not None:
+        return Softmax(lowering, value, axis)
+    tensor = computed_floats(lowering, value)
+    return lowering.emit("SOFTMAX", [tensor], FLOAT32, tensor.shape, {"axis": (axis,)})
+
+
+def _in_shape(lowering: Lowering, rows: Value, value: Value) -> Value:
+    """Return what was computed of the rows of a value in its shape."""
+    return rows if rows.shape == value.shape else reshaped(lowering, rows, value.shape)
+
+
+def softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Softmax."""
+    value = present(inputs[0])
+    return [_in_shape(lowering, _softmax(lowering, *_in_rows(lowering, value, node, node.version)), value)]
+
+
+def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearSoftmax."""
+    x, x_scale, x_zero_point, y_scale, y_zero_point = (*inputs, None)[:5]
+    if not isinstance(x, Tensor):
+        raise NotNative("an input that is no tensor of codes")
+    table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
+    rows, axis = _in_rows(lowering, table, node, int(node.attributes.get("opset", 13)))
+    codes = lowering.quantized(_softmax(lowering, rows, axis), parameters_of(y_scale, y_zero_point, x.dtype))
+    assert isinstance(codes, Tensor)
+    return [_in_shape(lowering, codes, table)]
+
+
+def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """LogSoftmax: the distances to the largest element, plus the logarithm of that one's share.
+
+    That share is at least one of as many as there are elements, so that its logarithm is exact to the last bits.
+    """
+    value = present(inputs[0])
+    rows, axis = _in_rows(lowering, computed_floats(lowering, value), node, node.version)
+    x = computed_floats(lowering, rows)
+    shares = lowering.emit("SOFTMAX", [x], FLOAT32, x.shape, {"axis": (axis,)})
+    along = replace(node, inputs=node.inputs[:1], attributes={"axes": (axis,), "keepdims": 1})
+    [largest], [share] = (reduce_max(lowering, along, [value]) for value in (x, shares))
+    attributes = {"function": (_LOGARITHM,)}
+    share = computed(lowering, share)
+    logarithm = lowering.emit("ELEMENT_WISE_UNARY", [share], FLOAT32, share.shape, attributes)
+    result = on_floats(lowering, 0, on_floats(lowering, 1, x, largest), logarithm)
+    return [_in_shape(lowering, result, value)]
+
+
+def hardmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Hardmax: 1 at the place of the first largest element, 0 elsewhere."""
+    value = present(inputs[0])
+    rows, axis = _in_rows(lowering, computed_floats(lowering, value), node, node.version)
+    x = computed_floats(lowering, rows)
+    one = tuple(1 if place == axis else length for place, length in enumerate(x.shape))
+    largest = lowering.emit("ARGMAX", [x], np.int64, one, {"axis": (axis,), "axis_direction": (0,)})
+    along = (-1, *(1 for _ in x.shape[axis + 1 :]))
+    places = constant_by(_counted, x.shape[axis], *along)
+    chosen = compared(lowering, "Equal", places, largest)
+    return [_in_shape(lowering, lowering.emit("CAST", [chosen], FLOAT32, chosen.shape), value)]
+
+
+def _counted(length: int, *shape: int) -> Array:
+    return np.arange(length).reshape(shape)
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Softmax"): softmax,
+    ("", "LogSoftmax"): log_softmax,
+    ("", "Hardmax"): hardmax,
+    ("com.microsoft", "QLinearSoftmax"): qlinear_softmax,
+}
