@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 import dmlcpu
+from onnx_models import Builder
 
 MODEL = Path(__file__).parent / "data" / "models" / "keyword_spotting.qop.onnx"
 
@@ -48,13 +49,13 @@ def test_providers_that_are_not_available_are_a_warning() -> None:
         session = dmlcpu.InferenceSession(MODEL, providers=[("CUDA", {"device_id": 0}), "CPUExecutionProvider"])
     assert [str(warning.message) for warning in warned] == [expected]
     assert warned[0].filename == __file__
-    for providers in (None, [], dmlcpu.get_all_providers(), ("CPUExecutionProvider",)):
+    for providers in (None, [], dmlcpu.get_all_providers(), ("CPUExecutionProvider",), "CPUExecutionProvider"):
         dmlcpu.InferenceSession(MODEL, providers=providers)  # a warning would be an error
     assert session.get_provider_options() == {name: {} for name in session.get_providers()}
     assert session.get_overridable_initializers() == []
 
 
-@pytest.mark.parametrize("providers", ["CPUExecutionProvider", 5, [5], [()]])
+@pytest.mark.parametrize("providers", [5, [5], [()]])
 def test_providers_are_a_sequence_of_names(providers: Any) -> None:
     with pytest.raises(TypeError, match=r"^providers: got an object of type .*, expected a"):
         dmlcpu.InferenceSession(MODEL, providers=providers)
@@ -102,3 +103,78 @@ def test_options_take_what_equals_a_value_of_their_type(tmp_path: Path) -> None:
     assert copy == options
     assert copy.get_session_config_entry("key") == "value"
     assert dmlcpu.InferenceSession(MODEL, options).device.num_threads == 2
+
+
+def free_model() -> Builder:
+    builder = Builder()
+    x = builder.input("float32", ("batch", "length", None, 4))
+    builder.output(builder.node("Relu", [x]), "float32", ("batch", "length", None, 4))
+    return builder
+
+
+def test_free_lengths_are_given_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(free_model().build())
+    ours, theirs = dmlcpu.SessionOptions(), onnxruntime.SessionOptions()
+    for options in (ours, theirs):
+        options.add_free_dimension_override_by_name("batch", 2)
+        options.add_free_dimension_override_by_name("batch", 3)  # which is too late
+        options.add_free_dimension_override_by_name("nothing", 5)
+    expected = onnxruntime.InferenceSession(path, theirs, providers=["CPUExecutionProvider"])
+    session = dmlcpu.InferenceSession(path, ours)
+    for opened in (session, pickle.loads(pickle.dumps(session))):
+        for mine, other in (
+            (opened.get_inputs(), expected.get_inputs()),
+            (opened.get_outputs(), expected.get_outputs()),
+        ):
+            assert [value.shape[:2] for value in mine] == [value.shape[:2] for value in other] == [[2, "length"]]
+        assert opened.run(None, {"x": np.ones((2, 3, 1, 4), np.float32)})[0].shape == (2, 3, 1, 4)
+        with pytest.raises(dmlcpu.BindingError, match=r"expected float32 of shape \(2, length, \?, 4\)"):
+            opened.run(None, {"x": np.ones((1, 3, 1, 4), np.float32)})
+    assert dmlcpu.InferenceSession(path).get_inputs()[0].shape[:2] == ["batch", "length"]
+
+
+def test_free_lengths_are_given_by_what_they_are_of() -> None:
+    builder = free_model()
+    axes = builder.inputs[0].type.tensor_type.shape.dim
+    axes[0].denotation, axes[2].denotation, axes[3].denotation = "DATA_BATCH", "DATA_FEATURE", "DATA_FEATURE"
+    options = dmlcpu.SessionOptions()
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 2)
+    options.add_free_dimension_override_by_denotation("DATA_FEATURE", 7)
+    session = dmlcpu.InferenceSession(builder.build(), options)
+    assert session.get_inputs()[0].shape == [2, "length", 7, 4]
+    assert session.get_outputs()[0].shape[0] == 2
+
+
+def test_a_model_whose_lengths_are_all_given_is_planned_at_once() -> None:
+    options = dmlcpu.SessionOptions()
+    for name in ("batch", "length"):
+        options.add_free_dimension_override_by_name(name, 2)
+    builder = Builder()
+    builder.output(builder.node("Relu", [builder.input("float32", ("batch", "length"))]), "float32")
+    assert len(dmlcpu.InferenceSession(builder.build(), options)._plans) == 1
+
+
+def test_lengths_that_are_none() -> None:
+    options = dmlcpu.SessionOptions()
+    for add in (options.add_free_dimension_override_by_name, options.add_free_dimension_override_by_denotation):
+        with pytest.raises(ValueError, match=f"{add.__name__}: got -1, expected a length of 0 or more"):
+            add("batch", -1)
+        with pytest.raises(TypeError, match=f"{add.__name__}: got '3', expected a value of type int"):
+            add("batch", "3")  # type: ignore[arg-type]
+    assert options == dmlcpu.SessionOptions()
+
+
+def test_providers_are_none_of_the_options() -> None:
+    assert dmlcpu.SessionOptions().has_providers() == onnxruntime.SessionOptions().has_providers()
+
+
+@pytest.mark.parametrize("version", [None, 0, 7])
+def test_versions_of_models_are_those_that_onnxruntime_tells(version: int | None) -> None:
+    proto = free_model().proto()
+    proto.ClearField("model_version")
+    if version is not None:
+        proto.model_version = version
+    model = proto.SerializeToString()
+    theirs = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).get_modelmeta()
+    assert dmlcpu.InferenceSession(model).get_modelmeta().version == theirs.version

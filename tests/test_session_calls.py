@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
@@ -107,6 +108,9 @@ def test_every_run_checks_feeds_as_the_first_one_does() -> None:
         {"x": np.asfortranarray(x), "y": y},
         {"x": misaligned(x), "y": misaligned(y)},
         {"x": np.ma.masked_array(x), "y": y[::-1]},
+        {"x": x.astype(">f4"), "y": y},
+        {"x": x.tolist(), "y": [3]},
+        {"x": [*x.astype(np.float64)], "y": (3.0,)},
         MappingProxyType({"x": x, "y": y}),
         {"x": x[:1], "y": y},
         {"x": np.concatenate([x, x]), "y": y},
@@ -118,7 +122,7 @@ def test_every_run_checks_feeds_as_the_first_one_does() -> None:
         {"x": x.reshape(1, 2, 4), "y": y},
         {"x": x.T, "y": y},
         {"x": x.astype(np.float64), "y": y},
-        {"x": x.astype(">f4"), "y": y},
+        {"x": x.astype(">f8"), "y": y},
         {"x": x.view(np.int32), "y": y},
         {"x": x},
         {"x": x, "y": y, "z": y},
@@ -140,6 +144,43 @@ def test_every_run_checks_feeds_as_the_first_one_does() -> None:
         with pytest.raises(dmlcpu.BindingError) as later:
             session.run(None, feeds)
         assert str(later.value) == str(first.value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "numbers", "refused"),
+    [
+        ("float32", [0.1, 2, True], [1e39, "1", None]),
+        ("float16", [0.5, -3, np.float32(7)], [70000]),
+        ("float64", [0.1, 1 << 60], ["1"]),
+        ("int64", [1 << 62, -5, True], [1 << 63, 1.0]),
+        ("uint64", [1 << 63, (1 << 64) - 1], [-1, 1 << 64]),
+        ("int8", [-128, 127], [128, -129, 0.0]),
+        ("bool", [True, False, 1], [2, 0.0]),
+    ],
+)
+def test_lists_of_numbers(dtype: str, numbers: list[Any], refused: list[Any]) -> None:
+    """They become what an input is of, if it has them."""
+    builder = Builder()
+    builder.output(builder.node("Identity", [builder.input(dtype, ("count",))]), dtype)
+    session = dmlcpu.InferenceSession(builder.build())
+    for feed in (numbers, tuple(numbers), [np.asarray(number) for number in numbers], []):
+        for result in (session.run(None, {"x": feed})[0], session.run_async(None, {"x": feed}).result()[0]):
+            np.testing.assert_array_equal(result, np.array(feed, dtype), strict=True)
+    for number in refused:
+        with pytest.raises(dmlcpu.BindingError, match=f"expected {dtype} of shape"):
+            session.run(None, {"x": [number]})
+
+
+def test_numbers_and_words_alone() -> None:
+    builder = Builder()
+    builder.output(builder.node("Identity", [builder.input("float32", ())]), "float32")
+    assert dmlcpu.InferenceSession(builder.build()).run(None, {"x": 3})[0] == 3
+    builder = Builder()
+    builder.input("float32", ("count",))
+    builder.inputs[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
+    builder.output(builder.node("Identity", ["x"]), "float32")
+    builder.outputs[0].type.tensor_type.elem_type = onnx.TensorProto.STRING
+    assert dmlcpu.InferenceSession(builder.build()).run(None, {"x": ["a", "bc"]})[0].tolist() == ["a", "bc"]
 
 
 def test_inputs_without_axes_stay_without_them() -> None:

@@ -19,6 +19,14 @@ from onnx_models import Builder
         (None, r"input_feed: got None, expected a mapping from names to arrays: x"),
         ([X], r"input_feed: got an object of type list, expected a mapping from names to arrays: x"),
         ({"x": [[1, 2, 3], [1, 2]]}, r"input 'x': got an object of type list \(.*\), expected uint8 of shape \(2, 3\)"),
+        (
+            {"x": [[1, 2, 3], [4, 5, 256]]},
+            r"input 'x': got int64 of shape \(2, 3\), from 1 to 256, expected uint8 of shape",
+        ),
+        ({"x": [[1, 2, 3], [4, 5, -1]]}, r"input 'x': got int64 of shape \(2, 3\), from -1 to 5, expected uint8"),
+        ({"x": [[1, 2, 3], [4, 5, 6.5]]}, r"input 'x': got float64 of shape \(2, 3\), from 1.0 to 6.5, expected uint8"),
+        ({"x": [[1, 2, 3]]}, r"input 'x': got uint8 of shape \(1, 3\), expected uint8 of shape \(2, 3\)"),
+        ({"x": X.astype(np.int64)}, r"input 'x': got int64 of shape \(2, 3\), expected uint8"),
         ({"x": None}, r"input 'x': got object of shape \(\), expected uint8 of shape \(2, 3\)"),
         ({"x": X, 3: X}, "got input 3, expected one of x"),
         ({}, "got no input 'x', expected uint8 of shape"),
@@ -72,12 +80,15 @@ def test_shapes_of_no_input() -> None:
         session.partitions({"z": (2, 3)})
 
 
-@pytest.mark.parametrize("count", [-1, 1025])
-def test_numbers_of_threads_that_are_none(count: int) -> None:
+def test_numbers_of_threads() -> None:
+    """Those below 0 are as many as there are processors, as 0 is, and as onnxruntime has it."""
     options = dmlcpu.SessionOptions()
-    options.intra_op_num_threads = count
-    with pytest.raises(ValueError, match=rf"num_threads={count}; expected .* from 1 to 1024, or 0 for all"):
+    options.intra_op_num_threads = 1025
+    with pytest.raises(ValueError, match=r"num_threads=1025; expected .* from 1 to 1024, or 0 for all"):
         dmlcpu.InferenceSession(doubled(), options)
+    options.intra_op_num_threads = -1
+    usual = dmlcpu.InferenceSession(doubled()).device.num_threads
+    assert dmlcpu.InferenceSession(doubled(), options).device.num_threads == usual
 
 
 @pytest.mark.parametrize("names", ["value2_0", 5, [3], ["nothing"], [None]])

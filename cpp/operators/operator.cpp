@@ -25,7 +25,8 @@ std::int64_t TensorLayout::span() const {
   std::int64_t last = 0;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     std::int64_t reach = 0;
-    if (sizes[axis] < 1 || strides[axis] < 0 || __builtin_mul_overflow(sizes[axis] - 1, strides[axis], &reach) ||
+    if (sizes[axis] < 1) throw std::invalid_argument("a tensor has a size below 1");
+    if (strides[axis] < 0 || __builtin_mul_overflow(sizes[axis] - 1, strides[axis], &reach) ||
         __builtin_add_overflow(last, reach, &last) || last > INT64_MAX / 16) {
       throw std::invalid_argument("the sizes and strides of a tensor overflow");
     }

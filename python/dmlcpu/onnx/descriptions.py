@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.graph.compiled_graph import Step
@@ -13,6 +14,7 @@ from dmlcpu.onnx.plans import NativePart
 
 __all__ = ["ModelMetadata", "NodeArg", "Partition", "metadata_of", "node_arg", "partition_of"]
 
+_NO_VERSION: Final = 2**63 - 1
 _TYPE_NAMES = {"float32": "float", "float64": "double", "bool": "bool", "object": "string", "str": "string"}
 
 
@@ -33,7 +35,11 @@ class NodeArg:
 
 @dataclass(frozen=True, slots=True)
 class ModelMetadata:
-    """What a model says of itself; onnxruntime's names."""
+    """What a model says of itself; onnxruntime's names.
+
+    Attributes:
+        version: The largest INT64 where the model says none, as there.
+    """
 
     producer_name: str
     graph_name: str
@@ -74,7 +80,7 @@ def metadata_of(model: Model) -> ModelMetadata:
         proto.domain,
         proto.doc_string,
         proto.graph.doc_string,
-        proto.model_version,
+        proto.model_version if proto.HasField("model_version") else _NO_VERSION,
         {entry.key: entry.value for entry in proto.metadata_props},
     )
 

@@ -11,10 +11,12 @@ from dmlcpu.errors import BindingError
 from dmlcpu.onnx.model import ValueInfo
 from dmlcpu.onnx.values import Array
 
-__all__ = ["checked_feeds", "conflicting_lengths", "is_fixed", "output_indices"]
+__all__ = ["checked_feeds", "conflicting_lengths", "empty_input", "is_fixed", "output_indices"]
 
 # What numpy and other makers of arrays raise where they make none of an object.
 _NO_ARRAY: Final = (TypeError, ValueError, RuntimeError, BufferError)
+# What has no element type of its own; what numpy makes of its own numbers has.
+_NUMBERS: Final = frozenset((list, tuple, bool, int, float))
 
 
 def is_fixed(shape: Sequence[int | str | None] | None) -> bool:
@@ -78,6 +80,19 @@ def conflicting_lengths(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequen
     return None
 
 
+def empty_input(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> str | None:
+    """Return which input has a length of 0 where the model leaves it free, None if none has.
+
+    Args:
+        inputs: What is fed.
+        shapes: Of the arrays that are.
+    """
+    for value in inputs:
+        if 0 in shapes[value.name] and 0 not in (value.shape or ()):
+            return f"input {value.name!r} has a length of 0, its shape is {tuple(shapes[value.name])}"
+    return None
+
+
 def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     if type(feed) is np.ndarray and feed.dtype == value.dtype and feed.shape == value.shape and not copy:
         return (
@@ -88,14 +103,41 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     except _NO_ARRAY as error:
         message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}"
         raise BindingError(message, value.name) from None
+    if array.dtype != value.dtype:
+        array = _converted(array, value.dtype, type(feed) in _NUMBERS)
     fits = value.shape is None or (
         len(value.shape) == array.ndim
         and all(not isinstance(want, int) or want == got for want, got in zip(value.shape, array.shape, strict=True))
     )
     if array.dtype != value.dtype or not fits:
         got = f"{array.dtype} of shape {array.shape}"
+        if type(feed) in _NUMBERS and array.dtype != value.dtype and array.dtype.kind in "iuf":
+            got += f", from {array.min()} to {array.max()}"
         raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
     return np.array(array, order="C") if copy else _packed(array)
+
+
+def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:
+    """Return an array as one of an input's type: of the same elements in another byte order, or of Python's numbers.
+
+    Those of a list have no type of their own. They become floats, or integers if they are integers that the type has.
+    What has another type is returned as it is.
+    """
+    if array.dtype.newbyteorder("=") == dtype:
+        return array.astype(dtype)
+    if not are_numbers:
+        return array
+    kind, given = dtype.kind, array.dtype.kind
+    if not array.size or (kind == "O" and given == "U"):  # an empty list is one of FLOAT64 to numpy
+        return array.astype(dtype)
+    if kind == "f" and given in "biuf":
+        with np.errstate(over="ignore"):
+            floats = array.astype(dtype)
+        return floats if np.array_equal(np.isinf(floats), np.isinf(array)) else array
+    if kind in "biu" and given in "biu":
+        least, most = (0, 1) if kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return array.astype(dtype) if least <= int(array.min()) <= int(array.max()) <= most else array
+    return array
 
 
 def _packed(array: Array) -> Array:

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.branches import Branches
+from dmlcpu.onnx.given_lengths import GivenLengths
 from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data
@@ -63,12 +64,15 @@ class Model:
     branches: Branches = field(repr=False)
 
 
-def load_model(model: str | PathLike[str] | bytes, with_weights: bool = True) -> Model:
+def load_model(
+    model: str | PathLike[str] | bytes, with_weights: bool = True, lengths: GivenLengths | None = None
+) -> Model:
     """Read a model from a path or from the bytes of a file.
 
     Args:
         model: Where it is.
         with_weights: Whether the proto is to keep the initializers, which the model has as arrays anyway.
+        lengths: Take the place of those that it leaves free.
 
     Raises:
         InvalidModelError: It is no ONNX model, or one whose parts do not fit together; the message names the node.
@@ -86,6 +90,8 @@ def load_model(model: str | PathLike[str] | bytes, with_weights: bool = True) ->
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
         except _UNREADABLE as error:
             raise InvalidModelError(f"{source}: its external data cannot be read: {error}") from None
+    if lengths is not None:
+        lengths.fix(proto.graph)
     return _checked(proto, large, with_weights)
 
 

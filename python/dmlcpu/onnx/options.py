@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from dmlcpu.onnx.given_lengths import GivenLengths
+
 __all__ = [
     "ExecutionMode",
     "GraphOptimizationLevel",
@@ -23,6 +25,7 @@ __all__ = [
     "get_all_providers",
     "get_available_providers",
     "get_device",
+    "given_lengths",
     "picklable_options",
     "set_default_logger_severity",
 ]
@@ -87,7 +90,7 @@ class SessionOptions(_CheckedOptions):
     """How a session runs; onnxruntime's names. What is none of them cannot be set.
 
     Attributes:
-        intra_op_num_threads: Threads of one operator; 0 for the device's default.
+        intra_op_num_threads: Threads of one operator; 0 or less for the device's default.
         inter_op_num_threads, graph_optimization_level, execution_mode, enable_cpu_mem_arena, enable_mem_pattern,
             enable_mem_reuse, enable_profiling, log_severity_level, log_verbosity_level, logid,
             optimized_model_filepath, profile_file_prefix, use_deterministic_compute, use_per_session_threads:
@@ -120,6 +123,30 @@ class SessionOptions(_CheckedOptions):
     use_deterministic_compute: bool = False
     use_per_session_threads: bool = True
     _entries: dict[str, str] = field(default_factory=dict, repr=False)
+    _lengths_by_name: dict[str, int] = field(default_factory=dict, repr=False)
+    _lengths_by_denotation: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def add_free_dimension_override_by_name(self, name: str, length: int) -> None:
+        """Give a length to the axes that a model has this name for. What was given first counts.
+
+        Raises:
+            TypeError: The length is no integer.
+            ValueError: It is below 0.
+        """
+        self._lengths_by_name.setdefault(name, _length("add_free_dimension_override_by_name", length))
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, length: int) -> None:
+        """Give a length to the free axes of inputs that a model denotes so, such as ``"DATA_BATCH"``.
+
+        Raises:
+            TypeError: The length is no integer.
+            ValueError: It is below 0.
+        """
+        self._lengths_by_denotation.setdefault(denotation, _length("add_free_dimension_override_by_denotation", length))
+
+    def has_providers(self) -> bool:
+        """Return whether providers have been added to the options: they are an argument of sessions here."""
+        return False
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Keep an entry; none has an effect."""
@@ -132,6 +159,20 @@ class SessionOptions(_CheckedOptions):
             KeyError: There is none.
         """
         return self._entries[key]
+
+
+def _length(argument: str, given: Any) -> int:
+    length: int = _typed(argument, given, int)
+    if not 0 <= length < 1 << 63:
+        raise ValueError(f"{argument}: got {length}, expected a length of 0 or more")
+    return length
+
+
+def given_lengths(options: SessionOptions) -> GivenLengths | None:
+    """Return the lengths that options give, None if none; onnxruntime's own do not tell theirs."""
+    if not isinstance(options, SessionOptions) or not (options._lengths_by_name or options._lengths_by_denotation):
+        return None
+    return GivenLengths(options._lengths_by_name, options._lengths_by_denotation)
 
 
 def checked_options(options: SessionOptions | None) -> SessionOptions:
@@ -200,15 +241,19 @@ def get_all_providers() -> list[str]:
     return ["DmlCpuExecutionProvider", "CPUExecutionProvider"]
 
 
-def checked_providers(providers: Sequence[Any] | None) -> Sequence[Any] | None:
+def checked_providers(providers: str | Sequence[Any] | None) -> Sequence[Any] | None:
     """Return the providers that a session is given, each a name or a name and options; they choose nothing.
+
+    One name alone is taken, too.
 
     Warns of names that are not known, as onnxruntime does. To be called by what a user calls.
 
     Raises:
         TypeError: They are no sequence of names.
     """
-    if isinstance(providers, str) or not (providers is None or isinstance(providers, Sequence)):
+    if isinstance(providers, str):
+        providers = [providers]
+    if not (providers is None or isinstance(providers, Sequence)):
         raise TypeError(f"providers: got an object of type {type(providers).__name__}, expected a sequence of names")
     for provider in providers or ():
         name = provider[0] if isinstance(provider, tuple) and provider else provider

@@ -20,13 +20,14 @@ from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
 from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.feeds import checked_feeds, conflicting_lengths, is_fixed, output_indices
+from dmlcpu.onnx.feeds import checked_feeds, conflicting_lengths, empty_input, is_fixed, output_indices
 from dmlcpu.onnx.model import ValueInfo, load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
     checked_providers,
     get_available_providers,
+    given_lengths,
     picklable_options,
 )
 from dmlcpu.onnx.plan_cache import PlanCache, PlanKey
@@ -51,7 +52,7 @@ class InferenceSession:
 
     Args:
         path_or_bytes: A file, or the bytes of one.
-        sess_options: ``intra_op_num_threads`` counts.
+        sess_options: ``intra_op_num_threads`` counts, and free lengths that they give.
         providers, provider_options: Accepted for onnxruntime's sake; a provider that is not known is a warning.
         device: Where native graphs run; by default one with the threads that the options ask for.
 
@@ -67,7 +68,7 @@ class InferenceSession:
         self,
         path_or_bytes: str | PathLike[str] | bytes,
         sess_options: SessionOptions | None = None,
-        providers: Sequence[Any] | None = None,
+        providers: str | Sequence[Any] | None = None,
         provider_options: Sequence[Any] | None = None,
         *,
         device: Device | None = None,
@@ -77,7 +78,7 @@ class InferenceSession:
         self._providers = checked_providers(providers)
         self._given_device = device
         self._device = _device_of(self._options) if device is None else device
-        model = load_model(self._source, with_weights=False)
+        model = load_model(self._source, with_weights=False, lengths=given_lengths(self._options))
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
         self._names = [output.name for output in model.outputs]
         variants = Variants(model, self._device)
@@ -155,7 +156,7 @@ class InferenceSession:
 
         Args:
             output_names: The outputs to return; None or none for all.
-            input_feed: An array for each input, by name.
+            input_feed: An array, or a list of numbers, for each input, by name.
             run_options: Accepted for onnxruntime's sake.
 
         Returns:
@@ -263,7 +264,8 @@ class InferenceSession:
                 plan = self._plan(variant, arrays)
                 values = plan.run(values, profile, resumed=True)
         except InvalidModelError as error:
-            conflict = conflicting_lengths(self._inputs, {name: feed.shape for name, feed in feeds.items()})
+            shapes = {name: feed.shape for name, feed in feeds.items()}
+            conflict = conflicting_lengths(self._inputs, shapes) or empty_input(self._inputs, shapes)
             if conflict is None:
                 raise
             raise BindingError(f"{conflict}: {error}") from None
@@ -375,11 +377,11 @@ def _checked_source(source: Any) -> str | bytes:
 def _device_of(options: SessionOptions) -> Device:
     count = options.intra_op_num_threads
     try:
-        return Device(num_threads=count or None)
+        return Device(num_threads=count if count > 0 else None)
     except DmlError:
         raise
     except ValueError as error:
-        raise ValueError(f"{error}, or 0 for all processors" if count else str(error)) from None
+        raise ValueError(f"{error}, or 0 for all processors" if count > 0 else str(error)) from None
 
 
 def _reopened(source: Any, options: Any, providers: Any, device: Any) -> InferenceSession:
