@@ -28,6 +28,13 @@ INDICES: Final[dict[str, Array]] = {
     "matrices": grid(range(2)),
     "one matrix": np.int64([[-1]]),
     "rows in another order": np.int64([[1, 2], [0, -1], [0, 0]]),
+    "a block": grid(range(1, 2), range(1, 3), range(1, 4)),
+    "a block amid": grid(range(1), range(1, 2), range(1, 3)),
+    "a block from the end": grid(range(-1, 0), range(-2, 0), range(-4, -1)),
+    "a block of rows": grid(range(2), range(1, 3)),
+    "a block in a list": grid(range(1, 2), range(1, 3), range(4)).reshape(-1, 3),
+    "a block columns first": grid(range(2), range(1, 3), range(2)).transpose(0, 2, 1, 3),
+    "a block with a gap": np.int64([[0, 0], [0, 2]]),
     "an element twice": np.int64([[0, 0, 0], [1, 2, 3], [0, 0, 0]]),
 }
 
@@ -55,6 +62,51 @@ def test_everything_written_is_no_work() -> None:
     builder.output(builder.node("Neg", [written]), "float32")
     [part] = dmlcpu.InferenceSession(builder.build()).partitions()
     assert [step.type for step in part.steps] == ["ELEMENT_WISE_UNARY"] * 2
+
+
+def steps_of(builder: Builder) -> list[str]:
+    [part] = dmlcpu.InferenceSession(builder.build()).partitions()
+    return [step.type for step in part.steps]
+
+
+def test_a_block_is_joined_of_slices(random_numbers: np.random.Generator) -> None:
+    """As positions are added to all scores but those of a class token; more indices than a look-up is made of."""
+    length = 800
+    builder = Builder()
+    x = builder.input("float32", (1, 2, length, length))
+    ends = [np.int64([1, 1]), np.int64([length, length]), np.int64([2, 3])]
+    shifted = builder.node("Add", [builder.node("Slice", [x, *ends]), np.float32(3)])
+    indices = grid(range(1), range(2), range(1, length), range(1, length))
+    builder.output(builder.node("Neg", [builder.node("ScatterND", [x, indices, shifted])]), "float32")
+    feed = random_numbers.normal(0, 1, (1, 2, length, length)).astype(np.float32)
+    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
+    assert "GATHER" not in steps_of(builder)
+
+
+def test_a_block_of_codes(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, 3, 4)), 0.1, np.uint8(7))
+    other = builder.dequantized(builder.input("uint8", (2, 2, 3), "other"), 0.2, np.uint8(9))
+    written = builder.node("ScatterND", [x, grid(range(2), range(1, 3), range(1, 4)), other])
+    builder.output(builder.quantized(written, 0.1, np.uint8(7)), "uint8")
+    feeds = {"x": random_numbers.integers(0, 256, (2, 3, 4)).astype(np.uint8)}
+    feeds["other"] = random_numbers.integers(0, 256, (2, 2, 3)).astype(np.uint8)
+    assert_like_onnxruntime(builder.build(), feeds)
+    assert "ELEMENT_WISE_DEQUANTIZE_LINEAR" not in steps_of(builder)
+
+
+def test_blocks_of_all_lengths(random_numbers: np.random.Generator) -> None:
+    """All rows but the first, of which there are more with each length."""
+    builder = Builder()
+    x = builder.input("float32", ("length", 4))
+    length = builder.node("Squeeze", [builder.node("Shape", [x], end=1)])
+    rows = builder.node("Unsqueeze", [builder.node("Range", [np.array(1), length, np.array(1)]), np.int64([1])])
+    rest = builder.node("Slice", [x, np.int64([1]), np.int64([1 << 40])])
+    builder.output(builder.node("ScatterND", [x, rows, builder.node("Neg", [rest])]), "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, [{"x": (length, 4)} for length in (5, 3, 8, 4)], 1)
+    for count in (3, 9):
+        assert_like_onnxruntime(model, {"x": random_numbers.normal(0, 1, (count, 4)).astype(np.float32)}, equal=True)
 
 
 @pytest.mark.parametrize(

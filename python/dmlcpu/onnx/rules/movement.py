@@ -41,6 +41,7 @@ __all__ = [
     "axes_of",
     "expanded",
     "join",
+    "joined",
     "moved",
     "reshaped",
     "sliced",
@@ -318,7 +319,15 @@ def join(lowering: Lowering, parts: Sequence[Tensor | Array | FreeArray], axis: 
 def concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Concat: of the same codes joined codes, of others what is requantized when it is quantized."""
     values = [present(value) for value in inputs]
-    axis = int(node.attributes["axis"]) % len(values[0].shape)
+    return [joined(lowering, values, int(node.attributes["axis"]) % len(values[0].shape))]
+
+
+def joined(lowering: Lowering, values: Sequence[Value], axis: int) -> Value:
+    """Return values of one type side by side.
+
+    Raises:
+        NotNative: Their shapes differ along other axes, or their types do.
+    """
     shape = list(values[0].shape)
     shape[axis] = sum(value.shape[axis] for value in values)
     if any(
@@ -327,7 +336,7 @@ def concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         raise NotNative("shapes that differ along other axes")
     values = [value for value in values if value.shape[axis] != 0]  # such as what a decoder knows of the past at first
     if len(values) == 1:
-        return values
+        return values[0]
     if not values:
         raise NotNative("nothing to join")
     tables = [value for value in values if isinstance(value, Table)]
@@ -335,13 +344,13 @@ def concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if first is not None and all(
         table.codes.dtype == first.codes.dtype and np.array_equal(table.floats, first.floats) for table in tables
     ):
-        return [replace(first, codes=join(lowering, [table.codes for table in tables], axis))]
+        return replace(first, codes=join(lowering, [table.codes for table in tables], axis))
     if all(isinstance(value, Tensor | Constant) for value in values):
         parts = [lowering.elements(value) for value in values]
         if len({part.dtype for part in parts}) != 1:
             raise NotNative("parts of several types")
-        return [join(lowering, parts, axis)]
-    return [Joined(lowering, values, axis, tuple(shape))]
+        return join(lowering, parts, axis)
+    return Joined(lowering, values, axis, tuple(shape))
 
 
 def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
