@@ -199,7 +199,7 @@ def test_codes_that_no_memory_has(devices: Devices, operator: str, sizes: tuple[
         "b_tensor": StridedTensor("UINT8", (n, k), (0, 0), code),
         "scale_tensor": StridedTensor("FLOAT32", (n, 1), (0, 0), one),
         "zero_point_tensor": StridedTensor("UINT8", (n, 1), (0, 0), code),
-        "output_tensor": StridedTensor("FLOAT32", (1, n), (0, 0), one),
+        "output_tensor": StridedTensor("FLOAT32", (1, n), (0, 1), one),
     }
     with pytest.raises(ValueError, match=r"b is too large to be packed|block_size is out of range"):
         run(next(iter(devices.values())), operator, tensors, k, 8)

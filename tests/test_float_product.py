@@ -108,7 +108,7 @@ def test_matrices_that_no_memory_has(devices: Devices, sizes: tuple[int, int]) -
     tensors = {
         "a_tensor": StridedTensor("FLOAT32", (1, sizes[0]), (0, 0), one),
         "b_tensor": StridedTensor("FLOAT32", sizes, (0, 0), one),
-        "output_tensor": StridedTensor("FLOAT32", (1, sizes[1]), (0, 0), one),
+        "output_tensor": StridedTensor("FLOAT32", (1, sizes[1]), (0, 1), one),
     }
     with pytest.raises(ValueError, match="b is too large to be packed"):
         run_native(next(iter(devices.values())), "FLOAT_PRODUCT", tensors, {}, owned=["b_tensor"])

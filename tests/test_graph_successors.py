@@ -211,7 +211,7 @@ def test_changes_of_what_is_not_there() -> None:
     with pytest.raises(ValueError, match="overflow"):
         bound(graph.changed([1 << 62], {}, {}))
     for length in (0, -4):
-        with pytest.raises(ValueError, match="sizes"):
+        with pytest.raises(ValueError, match="size below 1"):
             bound(graph.changed([length], {}, {}))
 
 

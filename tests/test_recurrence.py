@@ -218,7 +218,7 @@ REFUSED: Mapping[str, list[Tensors]] = {
         {
             "recurrence_tensor": repeated(1, HUGE, 4 * HUGE),
             "input_tensor": repeated(3, 1, 4 * HUGE),
-            "sequence_tensor": repeated(3, 1, 1, HUGE),
+            "sequence_tensor": StridedTensor("FLOAT32", (3, 1, 1, HUGE), (HUGE, 1, 1, 1), np.zeros(1, np.float32)),
             "single_tensor": None,
             "cell_single_tensor": None,
         }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "check.h"
 #include "reference.h"
@@ -138,7 +139,7 @@ void check_layer_normalization(Check& check) {
           check_floats(check, count, edge, in_place);
           check_codes(check, count, edge, in_place);
         }
-        for (const std::size_t pixels : {1, 2, 3, 4, 9}) {
+        for (const std::size_t pixels : std::initializer_list<std::size_t>{1, 2, 3, 4, 9}) {
           describe_case("channels %zu, pixels %zu, edge %d, in place %d", count, pixels, static_cast<int>(edge),
                         in_place);
           check_channels(check, count, pixels, count % 3, edge, in_place);

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,11 +29,11 @@ from dmlcpu.onnx.foreign_types import told_types
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node, reaching
+from dmlcpu.onnx.nothing import has_no_elements, nothing, outer
 from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan
 from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.rules import RULES
-from dmlcpu.onnx.rules.movement import nothing
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, without_elements
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value
 
 __all__ = ["MALFORMED", "lowered_model", "make_plan"]
 
@@ -45,8 +45,6 @@ MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, Val
 # So many values wait for each other at most: more than the 48 layers of a dense block, each joined to those before it,
 # and few enough for the calls from one to the next.
 _DEEPEST: Final = 64
-# Beside a length of 0 others have numpy arrays up to here, where bytes are still counted.
-_LARGEST_OF_NOTHING: Final = 1 << 48
 # Operators whose results are not the same each time.
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
@@ -140,7 +138,7 @@ class _Planner:
         self._foreign: list[ForeignPart] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
-            self._values[value.name] = _given(value.name, *arrays[value.name])
+            self._values[value.name] = outer(value.name, *arrays[value.name])
         self._readers = Readers(output.name for output in model.outputs)
         self._meet(model.nodes)
         self._lowering = Lowering(device, self._readers)
@@ -198,7 +196,7 @@ class _Planner:
         try:
             return self._lowering.elements(value)
         except (NotNative, *MALFORMED):
-            if 0 in value.shape:
+            if has_no_elements(value.shape):
                 return self._lowering.elements(nothing(value, value.shape))
             raise _NotLoweredError(self._writers[name]) from None
 
@@ -342,7 +340,7 @@ class _Planner:
             if array is None:
                 unknown.append(name)
             else:
-                self._values[name] = _given(name, *array)
+                self._values[name] = outer(name, *array)
         return tuple(unknown)
 
     def _compiled(self, part: LoweredGraph) -> NativePart:
@@ -374,13 +372,6 @@ class _Planner:
             graph.mark_output(tensor.number, f"output_{number}", desc_of(tensor.dtype, tensor.shape))
         inputs = tuple(self._imports[index])
         return LoweredGraph(tuple(self._native_nodes[index]), graph.reaching(graph.outputs)[0], inputs, exports)
-
-
-def _given(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
-    """Return what is fed or computed elsewhere; without elements, such as the past of a prompt, a constant."""
-    if 0 in shape and math.prod(length for length in shape if length != 0) <= _LARGEST_OF_NOTHING:
-        return without_elements(dtype, shape)
-    return Tensor(-1, -1, name, dtype, shape)
 
 
 def _near(value: Value) -> Value:

@@ -38,7 +38,6 @@ __all__ = [
     "constant_by",
     "element_type",
     "source_of",
-    "without_elements",
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -156,15 +155,6 @@ def constant_by(function: Callable[..., Array], *arguments: Any) -> Constant:
     """
     made = derived(function, *arguments)
     return FreeArray.of(made) if isinstance(made, Derived) else Constant(made)
-
-
-def without_elements(dtype: np.dtype[Any], shape: Sequence[int]) -> Constant:
-    """Return an array of a shape that has a length of 0: it is known, whatever computes it or is fed."""
-    return constant_by(_zeros, dtype, *shape)
-
-
-def _zeros(dtype: np.dtype[Any], *shape: int) -> Array:
-    return np.zeros(shape, dtype)
 
 
 class FreeNumbers(FreeArray):

@@ -12,9 +12,10 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix, codes_of_halves, is_block_size
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.nothing import without_elements
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
-from dmlcpu.onnx.values import Array, Tensor, Value, without_elements
+from dmlcpu.onnx.values import Array, Tensor, Value
 
 __all__ = ["RULES", "coded_operand", "coded_product"]
 

@@ -15,8 +15,9 @@ from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.nothing import nothing
 from dmlcpu.onnx.rules.coded_rows import dequantized_rows
-from dmlcpu.onnx.rules.movement import expanded, join, moved, nothing, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resizing import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of

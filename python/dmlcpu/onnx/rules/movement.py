@@ -14,6 +14,7 @@ from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.nothing import nothing
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
 from dmlcpu.onnx.shape_arithmetic import numbers
 from dmlcpu.onnx.values import (
@@ -32,7 +33,6 @@ from dmlcpu.onnx.values import (
     constant_by,
     element_type,
     source_of,
-    without_elements,
 )
 
 __all__ = [
@@ -231,11 +231,6 @@ def with_channels_last(rule: Rule) -> Rule:
         return [transposed(lowering, result, (0, *(axis + 1 for axis in last), 1)) for result in results]
 
     return lower
-
-
-def nothing(value: Value, shape: Sequence[int]) -> Constant:
-    """Return an array without elements, of the type that a value's floats, or other elements, have."""
-    return without_elements(element_type(value), shape)
 
 
 def sliced(

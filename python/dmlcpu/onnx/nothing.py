@@ -1,0 +1,40 @@
+"""Values without elements: constants, whatever made them, such as the past of a prompt or what a detector found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
+
+__all__ = ["has_no_elements", "nothing", "outer", "without_elements"]
+
+# Beside a length of 0 others have numpy arrays up to here, where bytes are still counted.
+_LARGEST: Final = 1 << 48
+
+
+def has_no_elements(shape: Sequence[int]) -> bool:
+    """Return whether a shape is that of an array without elements; of some such shapes numpy has no arrays."""
+    return 0 in shape and math.prod(length for length in shape if length != 0) <= _LARGEST
+
+
+def without_elements(dtype: np.dtype[Any], shape: Sequence[int]) -> Constant:
+    """Return an array of a shape that has a length of 0: it is known, whatever computes it or is fed."""
+    return constant_by(_zeros, dtype, *shape)
+
+
+def _zeros(dtype: np.dtype[Any], *shape: int) -> Array:
+    return np.zeros(shape, dtype)
+
+
+def nothing(value: Value, shape: Sequence[int]) -> Constant:
+    """Return an array without elements, of the type that a value's floats, or other elements, have."""
+    return without_elements(element_type(value), shape)
+
+
+def outer(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
+    """Return a value that is fed, or computed by another runtime."""
+    return without_elements(dtype, shape) if has_no_elements(shape) else Tensor(-1, -1, name, dtype, shape)
