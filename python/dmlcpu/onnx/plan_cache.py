@@ -32,6 +32,11 @@ class PlanCache(dict[PlanKey, ExecutablePlan]):
         plan.last_use = next(self._uses)
         return plan
 
+    @property
+    def latest(self) -> ExecutablePlan | None:
+        """The plan that was used last; None before the first."""
+        return max([*self.values()], key=lambda plan: plan.last_use, default=None)
+
     def keep(self, key: PlanKey, plan: ExecutablePlan) -> None:
         """Add a plan; those whose last use is longest ago make room for it."""
         self._size += plan.size

@@ -214,13 +214,17 @@ class InferenceSession:
         """Return who runs which nodes.
 
         Args:
-            shapes: Of inputs whose shapes the model leaves free; by default free lengths are 1.
-            values: Of ``deciding_inputs``; by default 0.
+            shapes: Of inputs whose shapes the model leaves free.
+            values: Of ``deciding_inputs``.
+
+            Without both it is told of the last run. If there was none, or only one of them is given, free lengths are 1
+            and values 0.
 
         Raises:
             BindingError: The model says otherwise of an input, or has none of a name.
         """
-        executable = self._planned(shapes or {}, values or {})
+        latest = None if shapes or values else self._plans.latest
+        executable = latest or self._planned(shapes or {}, values or {})
         return [
             partition_of(provider, part)
             for provider, part in zip(executable.providers, executable.plan.parts, strict=True)
@@ -281,7 +285,8 @@ class InferenceSession:
 
     def _plan(self, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         key = (() if variant is None else variant.values, *arrays.items())
-        return self._plans.used(self._plans.get(key) or self._made_plan(key, variant, arrays))
+        plan = self._plans.get(key) or self._made_plan(key, variant, arrays)  # which may begin another cache
+        return self._plans.used(plan)
 
     def _made_plan(self, key: PlanKey, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         with self._lock:
