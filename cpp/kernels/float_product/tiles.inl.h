@@ -18,21 +18,28 @@ inline void write_tile(const FloatProductBlock& block, std::size_t row, std::siz
   float* sums = block.sums + row * block.sums_row_stride + column;
   const float *a = block.a + row * block.a_row_stride, *b = block.b + column;
   Floats sum[rows][vectors];
+#pragma GCC unroll 8
   for (std::size_t r = 0; r < rows; ++r) {
+#pragma GCC unroll 8
     for (std::size_t v = 0; v < vectors; ++v) {
       sum[r][v] = block.begins ? zeros() : load_vector(sums + r * block.sums_row_stride, v);
     }
   }
   for (std::size_t k = 0; k < block.k; ++k, b += block.b_row_stride) {
     Floats of_b[vectors];
+#pragma GCC unroll 8
     for (std::size_t v = 0; v < vectors; ++v) of_b[v] = load_vector(b, v);
+#pragma GCC unroll 8
     for (std::size_t r = 0; r < rows; ++r) {
       const Floats of_a = spread(a[r * block.a_row_stride + k]);
+#pragma GCC unroll 8
       for (std::size_t v = 0; v < vectors; ++v) sum[r][v] = fused(of_a, of_b[v], sum[r][v]);
     }
   }
+#pragma GCC unroll 8
   for (std::size_t r = 0; r < rows; ++r) {
     float* row_sums = sums + r * block.sums_row_stride;
+#pragma GCC unroll 8
     for (std::size_t v = 0; v + masked < vectors; ++v) store(row_sums + v * kLanes, sum[r][v]);
     if (masked) store(row_sums + (vectors - 1) * kLanes, mask, sum[r][vectors - 1]);
   }
