@@ -33,6 +33,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &scalar::table,
      .rescale = &scalar::rescale,
      .float_product = &scalar::float_product,
+     .float_depthwise = &scalar::float_depthwise,
      .pool = &scalar::pool,
      .float_functions = &scalar::float_functions,
      .cast = &scalar::cast,
@@ -59,6 +60,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx2::table,
      .rescale = &avx2::rescale,
      .float_product = &avx2::float_product,
+     .float_depthwise = &avx2::float_depthwise,
      .pool = &avx2::pool,
      .float_functions = &avx2::float_functions,
      .cast = &avx2::cast,
@@ -84,6 +86,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx2::table,
      .rescale = &avx2::rescale,
      .float_product = &avx2::float_product,
+     .float_depthwise = &avx2::float_depthwise,
      .pool = &avx2::pool,
      .float_functions = &avx2::float_functions,
      .cast = &avx2::cast,
@@ -109,6 +112,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx512_vbmi::table,
      .rescale = &avx512_vnni::rescale,
      .float_product = &avx512_vnni::float_product,
+     .float_depthwise = &avx512_vnni::float_depthwise,
      .pool = &avx512_vnni::pool,
      .float_functions = &avx512_vnni::float_functions,
      .cast = &avx512_vnni::cast,
@@ -134,6 +138,7 @@ constexpr std::array<KernelTable, kIsaCount> kTable = {{
      .table_with_vbmi = &avx512_vbmi::table,
      .rescale = &avx512_vnni::rescale,
      .float_product = &avx512_vnni::float_product,
+     .float_depthwise = &avx512_vnni::float_depthwise,
      .pool = &avx512_vnni::pool,
      .float_functions = &avx512_vnni::float_functions,
      .cast = &avx512_vnni::cast,
@@ -189,6 +194,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   }
   append("rescale", &KernelTable::rescale);
   append("float_product", &KernelTable::float_product);
+  append("float_depthwise", &KernelTable::float_depthwise);
   append("pool", &KernelTable::pool);
   append("float_functions", &KernelTable::float_functions);
   append("cast", &KernelTable::cast);

@@ -9,6 +9,7 @@
 #include "kernels/depthwise_window/depthwise_window.h"
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/dequantized_product/dequantized_product.h"
+#include "kernels/float_depthwise/float_depthwise.h"
 #include "kernels/float_functions/float_functions.h"
 #include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
@@ -55,6 +56,7 @@ struct KernelTable {
   const TableKernels& best_table() const { return has_avx512_vbmi() ? *table_with_vbmi : *table; }
   const RescaleKernels* rescale;
   const FloatProductKernels* float_product;
+  const FloatDepthwiseKernels* float_depthwise;
   const PoolKernels* pool;
   const FloatFunctionKernels* float_functions;
   const CastKernels* cast;

@@ -30,6 +30,7 @@ std::unique_ptr<CompiledOperator> compile_copy(OperatorDesc desc, ExecutionTarge
 std::unique_ptr<CompiledOperator> compile_padding(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_max_pooling(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_pooling(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_convolution(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_softmax(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_layer_normalization(OperatorDesc desc, ExecutionTarget target);
@@ -117,6 +118,7 @@ inline constexpr OperatorRow kOperators[] = {
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
     {"FLOAT_POOLING", compile_float_pooling, Arrangement::channels, {kFloat32, kFloat32}},
+    {"FLOAT_CONVOLUTION", compile_float_convolution, Arrangement::channels, {kFloat32, kFloat32, kFloat32, kFloat32}},
     {"CONVOLUTION_INTEGER",
      compile_convolution_integer,
      Arrangement::channels,

@@ -52,6 +52,7 @@ constexpr Family kFamilies[] = {
     {"table", check_table},
     {"rescale", check_rescale},
     {"float product", check_float_product},
+    {"float depthwise", check_float_depthwise},
     {"pool", check_pool},
     {"cast", check_cast},
     {"float functions", check_float_functions},

@@ -1,0 +1,31 @@
+// float_depthwise.h for AVX-512, in blocks of runs.inl.h.
+#include <immintrin.h>
+
+#include "kernels/float_depthwise/float_depthwise.h"
+
+#ifndef __AVX512VNNI__
+#error "compile with AVX512-VNNI"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+using Floats = __m512;
+using Mask = __mmask16;
+constexpr std::size_t kLanes = 16;
+
+inline Mask first_lanes(std::size_t count) noexcept { return static_cast<Mask>((1U << count) - 1); }
+inline Floats zeros() noexcept { return _mm512_setzero_ps(); }
+inline Floats load(const float* values) noexcept { return _mm512_loadu_ps(values); }
+inline Floats load(const float* values, Mask mask) noexcept { return _mm512_maskz_loadu_ps(mask, values); }
+inline void store(float* values, Floats lanes) noexcept { _mm512_storeu_ps(values, lanes); }
+inline void store(float* values, Mask mask, Floats lanes) noexcept { _mm512_mask_storeu_ps(values, mask, lanes); }
+inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm512_fmadd_ps(a, b, c); }
+
+#include "kernels/float_depthwise/runs.inl.h"
+
+}  // namespace
+
+constinit const FloatDepthwiseKernels avx512_vnni::float_depthwise = {.convolve = convolve};
+
+}  // namespace dmlcpu

@@ -1,0 +1,23 @@
+// The normative arithmetic of float_depthwise.h in plain C++.
+#include "kernels/float_depthwise/float_depthwise.h"
+
+namespace dmlcpu {
+namespace {
+
+void convolve(const FloatDepthwiseRun& run) noexcept {
+  for (std::size_t pixel = 0; pixel < run.pixels; ++pixel) {
+    float* output = run.output + pixel * run.output_pixel_stride;
+    for (std::size_t c = 0; c < run.channels; ++c) output[c] = run.bias == nullptr ? 0.0F : run.bias[c];
+    for (std::size_t t = 0; t < run.tap_count; ++t) {
+      const float* input = run.taps[t].input + pixel * run.taps[t].step;
+      const float* filter = run.filter + t * run.filter_row_stride;
+      for (std::size_t c = 0; c < run.channels; ++c) output[c] = __builtin_fmaf(input[c], filter[c], output[c]);
+    }
+  }
+}
+
+}  // namespace
+
+constinit const FloatDepthwiseKernels scalar::float_depthwise = {.convolve = convolve};
+
+}  // namespace dmlcpu

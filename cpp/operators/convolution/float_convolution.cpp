@@ -1,0 +1,196 @@
+// FLOAT_CONVOLUTION: tensors input, filter, bias (optional), output, FLOAT32, {N, C, H, W} or {N, C, W}; attributes
+// strides, dilations, start_padding, end_padding, group_count. Of graphs alone. float_convolution_algorithm.h has the
+// arithmetic.
+//
+// An input whose channels are no neighbours is copied first, so many images at a time as fit half of the level-2 cache:
+//
+//   input {N, C, H, W} -> {n, H, W, C} -> algorithm -> output, of any strides
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "operators/buffer_layout.h"
+#include "operators/convolution/float_convolution_algorithm.h"
+#include "operators/convolution/staged_convolution.h"
+#include "operators/operator_table.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+#include "operators/strided_copy.h"
+#include "runtime/cpu_features.h"
+#include "runtime/scratch.h"
+
+namespace dmlcpu {
+namespace {
+
+enum Tensor : std::size_t { kInput, kFilter, kBias, kOutput };
+
+// Threads for each of which there are 6 us of work at least, as far as an estimate for AVX-512 tells.
+ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
+  constexpr double kStepsPerCycle = 16, kLeastCyclesOfThread = 18000;
+  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) *
+                         static_cast<double>(geometry.output_channels);
+  const double most = outputs * static_cast<double>(geometry.reduction()) / kStepsPerCycle / kLeastCyclesOfThread;
+  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
+  return target;
+}
+
+// Of images whose channels are neighbours, in memory without gaps, or as they lie.
+TensorLayout image_layout(const ConvolutionGeometry& geometry, std::int64_t images, const PlaneStrides& strides) {
+  TensorLayout layout;
+  layout.type = DataType::float32;
+  layout.rank = 4;
+  layout.sizes = {images, geometry.input_channels, geometry.input_height, geometry.input_width};
+  layout.strides = {strides.n, strides.c, strides.h, strides.w};
+  return layout;
+}
+
+class FloatConvolution final : public CompiledOperator {
+ public:
+  FloatConvolution(OperatorDesc operator_desc, ExecutionTarget execution_target)
+      : CompiledOperator(std::move(operator_desc), execution_target),
+        geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
+        images_(geometry_.batch) {
+    check_bias();
+    // An element of the filter becomes a row of a panel at most.
+    if (desc().tensor(kFilter).element_count() > INT64_MAX / 1024) {
+      throw std::invalid_argument(desc().type + ": the filter is too large to be packed");
+    }
+    const ExecutionTarget chosen = with_threads_that_pay(geometry_, target());
+    ConvolutionGeometry inner = geometry_;
+    if (geometry_.input.c != 1 && reads_most(geometry_)) stage_input(chosen, inner);
+    is_depthwise_ = inner.input.c == 1 && float_depthwise_applies(inner);
+    algorithm_ =
+        is_depthwise_ ? make_float_depthwise_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);
+    BufferLayout layout;
+    filter_at_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
+    bias_at_ = layout.take(has_bias() && !desc().tensor(kBias).owned ? bias_size() : 0);
+    staged_at_ = layout.take(copy_ ? as_size(images_) : 0, copy_ ? image_floats(inner) * sizeof(float) : 0);
+    algorithm_at_ = layout.take(algorithm_->scratch_size());
+    scratch_size_ = layout.size();
+  }
+
+  std::size_t temporary_size() const override { return scratch_size_; }
+  std::string describe() const override {
+    const std::string staging = copy_ ? "staging: input through {N, H, W, C} copies of " + std::to_string(images_) +
+                                            " of " + counted(geometry_.batch, "image") +
+                                            ", because its channels are not neighbours\n"
+                                      : "";
+    return staging + algorithm_->describe() +
+           "\nfilter: " + (desc().tensor(kFilter).owned ? "packed once, " : "packed at each dispatch, ") +
+           std::to_string(algorithm_->packed_filter_size()) + " bytes";
+  }
+
+ protected:
+  std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
+    if (tensor != kFilter && tensor != kBias) return std::nullopt;
+    AlignedBuffer packed(packed_owned_size(tensor));
+    const auto* from = static_cast<const float*>(data);
+    auto* to = reinterpret_cast<float*>(packed.data());
+    tensor == kFilter ? algorithm_->pack_filter(from, to) : pack_bias(from, to);
+    return packed;
+  }
+  std::size_t packed_owned_size(std::size_t tensor) const override {
+    if (tensor == kBias) return bias_size();
+    return tensor == kFilter ? algorithm_->packed_filter_size() : CompiledOperator::packed_owned_size(tensor);
+  }
+  std::vector<std::size_t> packing(std::size_t tensor) const override {
+    if (tensor != kFilter) return CompiledOperator::packing(tensor);
+    return {static_cast<std::size_t>(is_depthwise_), as_size(geometry_.groups)};
+  }
+
+  void run(const TensorPointers& tensors) const override {
+    std::uint8_t* scratch = thread_scratch(scratch_size_);
+    FloatConvolutionDispatch dispatch = {
+        .input = nullptr,
+        .filter = static_cast<const float*>(tensors[kFilter]),
+        .bias = static_cast<const float*>(tensors[kBias]),
+        .output = nullptr,
+    };
+    if (!desc().tensor(kFilter).owned) {
+      auto* packed = reinterpret_cast<float*>(scratch + filter_at_);
+      algorithm_->pack_filter(dispatch.filter, packed);
+      dispatch.filter = packed;
+    }
+    if (has_bias() && !desc().tensor(kBias).owned) {
+      auto* packed = reinterpret_cast<float*>(scratch + bias_at_);
+      pack_bias(dispatch.bias, packed);
+      dispatch.bias = packed;
+    }
+    for (std::int64_t image = 0; image < geometry_.batch; image += images_) {
+      dispatch.input = static_cast<const float*>(tensors[kInput]) + image * geometry_.input.n;
+      dispatch.output = static_cast<float*>(tensors[kOutput]) + image * geometry_.output.n;
+      if (copy_) {
+        copy_->run(dispatch.input, scratch + staged_at_);
+        dispatch.input = reinterpret_cast<const float*>(scratch + staged_at_);
+      }
+      algorithm_->run(dispatch, scratch + algorithm_at_);
+    }
+  }
+
+ private:
+  bool has_bias() const { return desc().tensors[kBias].has_value(); }
+  std::size_t bias_size() const { return as_size(geometry_.output_channels) * sizeof(float); }
+  static std::size_t image_floats(const ConvolutionGeometry& geometry) {
+    return as_size(geometry.input_height) * as_size(geometry.input_width) * as_size(geometry.input_channels);
+  }
+
+  void check_bias() const {
+    if (desc().tensors.size() != kOutput + 1) throw std::invalid_argument(desc().type + " has four tensors");
+    if (!has_bias()) return;
+    const TensorLayout& bias = desc().tensor(kBias);
+    const bool fits = bias.rank == desc().tensor(kOutput).rank && bias.sizes[1] == geometry_.output_channels &&
+                      bias.element_count() == geometry_.output_channels;
+    if (!fits) throw std::invalid_argument(desc().type + ": the bias has not an element for each output channel");
+  }
+
+  void pack_bias(const float* bias, float* packed) const {
+    const std::int64_t stride = desc().tensor(kBias).strides[1];
+    for (std::int64_t c = 0; c < geometry_.output_channels; ++c) packed[c] = bias[c * stride];
+  }
+
+  // Sizes of images without elements that repeat fit 63 bits.
+  void stage_input(const ExecutionTarget& chosen, ConvolutionGeometry& inner) {
+    const std::size_t image = image_floats(inner) * sizeof(float);
+    const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image);
+    images_ = std::clamp<std::int64_t>(most, 1, geometry_.batch);
+    while (geometry_.batch % images_ != 0) --images_;
+    const std::int64_t row = inner.input_width * inner.input_channels;
+    inner.batch = images_;
+    inner.input = {inner.input_height * row, 1, row, inner.input_channels};
+    copy_.emplace(image_layout(inner, images_, inner.input), image_layout(inner, images_, geometry_.input), chosen);
+  }
+
+  ConvolutionGeometry geometry_;
+  std::int64_t images_;
+  std::optional<StridedCopy> copy_;
+  bool is_depthwise_ = false;
+  std::unique_ptr<FloatConvolutionAlgorithm> algorithm_;
+  std::size_t filter_at_ = 0, bias_at_ = 0, staged_at_ = 0, algorithm_at_ = 0, scratch_size_ = 0;
+};
+
+}  // namespace
+
+void spread_floats(const PackKernels& kernels, const float* values, std::int64_t pixels, std::int64_t channels,
+                   float* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept {
+  if (pixel_stride == 1) {  // groups of four bytes that change places
+    kernels.gather_groups({.columns = reinterpret_cast<const std::uint8_t*>(values),
+                           .column_stride = as_size(channels) * sizeof(float),
+                           .count = as_size(pixels),
+                           .k = as_size(channels) * sizeof(float),
+                           .flip = 0,
+                           .output = reinterpret_cast<std::uint8_t*>(output),
+                           .group_stride = as_size(channel_stride) * sizeof(float)});
+    return;
+  }
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      output[pixel * pixel_stride + c * channel_stride] = values[pixel * channels + c];
+    }
+  }
+}
+
+std::unique_ptr<CompiledOperator> compile_float_convolution(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<FloatConvolution>(std::move(desc), target);
+}
+
+}  // namespace dmlcpu

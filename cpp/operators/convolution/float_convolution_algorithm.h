@@ -1,0 +1,63 @@
+// The ways to compute FLOAT_CONVOLUTION, behind one interface, as convolution_algorithm.h has it for codes. Whichever
+// is taken, an output element is the same chain of fused multiply-adds over the taps of its window and their channels:
+//
+//   sum = fma(input[row][column][channel], filter[row][column][channel], sum)
+//
+// channels innermost, columns outside, rows outermost, begun at the channel's bias, or at 0 where there is none. Taps
+// in the padding are zeros, and count.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "operators/convolution/convolution_geometry.h"
+#include "operators/operator.h"
+
+namespace dmlcpu {
+
+struct FloatConvolutionDispatch {
+  const float* input;
+  const float* filter;  // packed, 64-byte aligned
+  const float* bias;    // an element for each output channel; null where there is none
+  float* output;
+};
+
+class FloatConvolutionAlgorithm {
+ public:
+  virtual ~FloatConvolutionAlgorithm() = default;
+  FloatConvolutionAlgorithm(const FloatConvolutionAlgorithm&) = delete;
+  FloatConvolutionAlgorithm& operator=(const FloatConvolutionAlgorithm&) = delete;
+
+  // Bytes of the packed filter.
+  virtual std::size_t packed_filter_size() const = 0;
+  // From a filter of the geometry's strides. Algorithms of one kind pack a filter of given sizes and strides alike, if
+  // they have as many groups.
+  virtual void pack_filter(const float* filter, float* packed) const = 0;
+
+  // Bytes of scratch memory that run() works in, 64-byte aligned.
+  virtual std::size_t scratch_size() const = 0;
+  virtual void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const = 0;
+
+  // What was chosen, one property a line.
+  virtual std::string describe() const = 0;
+
+ protected:
+  FloatConvolutionAlgorithm() = default;
+};
+
+// A product of matrices, the windows of pixels by the filter.
+std::unique_ptr<FloatConvolutionAlgorithm> make_float_product_convolution(const ConvolutionGeometry& geometry,
+                                                                          const ExecutionTarget& target);
+
+// Whether every channel is a group of its own, of few enough taps. The channels of the input have to be neighbours.
+bool float_depthwise_applies(const ConvolutionGeometry& geometry);
+std::unique_ptr<FloatConvolutionAlgorithm> make_float_depthwise_convolution(const ConvolutionGeometry& geometry,
+                                                                            const ExecutionTarget& target);
+
+// Floats of pixels that follow each other, the channels of each together, to an output of any strides, in elements.
+void spread_floats(const PackKernels& kernels, const float* values, std::int64_t pixels, std::int64_t channels,
+                   float* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept;
+
+}  // namespace dmlcpu

@@ -1,0 +1,196 @@
+// A float convolution as a product of matrices (kernels/float_product): windows of pixels by the filter of a group.
+//
+//   for each tile of up to 128 pixels and as many output channels as leave each thread several (in parallel):
+//     begin the sums at the bias
+//     for a block of up to 128 terms, one after the other:
+//       gather the windows' (float_windows.h), where the pixels of the input are not themselves the rows
+//       for each panel of 64 channels: the product of the terms, added to the sums
+//     spread the sums over the output, where its channels are no neighbours
+//
+// The filter lies in panels of up to 64 output channels of a group, the terms of a panel one after the other, each with
+// the panel's channels: those of the last one, filled up with zeros to whole vectors, if there are more than one has.
+#include <algorithm>
+
+#include "operators/buffer_layout.h"
+#include "operators/convolution/float_convolution_algorithm.h"
+#include "operators/convolution/float_windows.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+constexpr std::int64_t kPanelColumns = 64, kTilePixels = 128, kBlockTerms = 128;
+constexpr std::int64_t kLeastTilePixels = 16, kMostTileColumns = 512;
+
+// Elements of a row of a panel.
+std::int64_t panel_stride(std::int64_t columns) {
+  constexpr std::int64_t kVector = 16;  // lanes of the widest
+  return columns < kVector ? columns : divide_up(columns, kVector) * kVector;
+}
+
+class FloatProductConvolution final : public FloatConvolutionAlgorithm {
+ public:
+  FloatProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
+      : geometry_(geometry), target_(target), windows_(geometry) {
+    if (geometry.pointwise() && geometry.input.c == 1) {
+      input_pixel_ = uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
+    }
+    if (geometry.output.c == 1) {
+      output_pixel_ =
+          uniform_pixel_stride(geometry.output, geometry.batch, geometry.output_height, geometry.output_width);
+    }
+    choose_tiles();
+    BufferLayout own;
+    windows_at_ = own.take(input_pixel_ ? 0 : as_size(tile_pixels_ * kBlockTerms), sizeof(float));
+    sums_at_ = own.take(output_pixel_ ? 0 : as_size(tile_pixels_ * tile_columns_), sizeof(float));
+    participant_size_ = own.size();
+  }
+
+  std::size_t packed_filter_size() const override {
+    BufferLayout packed;
+    packed.take(as_size(geometry_.groups), as_size(group_floats()) * sizeof(float));
+    return packed.size();
+  }
+  void pack_filter(const float* filter, float* packed) const override;
+
+  std::size_t scratch_size() const override { return as_size(participants()) * participant_size_; }
+  void run(const FloatConvolutionDispatch& dispatch, std::uint8_t* scratch) const override {
+    parallel_for(as_size(tasks()), target_.num_threads, [&](std::size_t task, int slot) noexcept {
+      run_tile(dispatch, tile_of(static_cast<std::int64_t>(task)), scratch + as_size(slot) * participant_size_);
+    });
+  }
+
+  std::string describe() const override {
+    return std::string("algorithm: float32 product, ") + (input_pixel_ ? "pixels" : "windows gathered") +
+           " by the filter\nkernel: " + kernel_words(target_, "float_product") +
+           "\ntile: " + std::to_string(tile_pixels_) + " pixels, " + std::to_string(tile_columns_) + " channels, on " +
+           counted(participants(), "thread");
+  }
+
+ private:
+  struct Tile {
+    std::int64_t pixel, pixels, group, column, columns;
+  };
+
+  // Elements of a group's panels.
+  std::int64_t group_floats() const {
+    const std::int64_t columns = geometry_.group_output_channels(), last = columns % kPanelColumns;
+    return (columns - last + panel_stride(last)) * geometry_.reduction();
+  }
+  std::int64_t pixels() const { return geometry_.batch * geometry_.image_pixels(); }
+  std::int64_t column_tiles() const { return divide_up(geometry_.group_output_channels(), tile_columns_); }
+  std::int64_t tasks() const { return divide_up(pixels(), tile_pixels_) * geometry_.groups * column_tiles(); }
+  std::int64_t participants() const { return std::min<std::int64_t>(target_.num_threads, tasks()); }
+
+  void choose_tiles();
+  Tile tile_of(std::int64_t task) const noexcept;
+  void begin_sums(const float* bias, const Tile& tile, float* sums, std::int64_t sums_row) const noexcept;
+  void run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile, std::uint8_t* own) const noexcept;
+  void spread(const float* sums, const Tile& tile, float* output) const noexcept;
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  FloatWindows windows_;
+  std::optional<std::int64_t> input_pixel_, output_pixel_;  // strides, where tensors are rows of a matrix as they lie
+  std::int64_t tile_pixels_ = kTilePixels, tile_columns_ = kPanelColumns;
+  std::size_t windows_at_ = 0, sums_at_ = 0, participant_size_ = 0;
+};
+
+// All output channels, so that windows are gathered once; with threads so few that each has several tiles.
+void FloatProductConvolution::choose_tiles() {
+  tile_pixels_ = std::min(kTilePixels, pixels());
+  const std::int64_t all = divide_up(geometry_.group_output_channels(), kPanelColumns) * kPanelColumns;
+  tile_columns_ = input_pixel_ ? kPanelColumns : std::min(kMostTileColumns, all);
+  if (target_.num_threads == 1) return;
+  const auto too_few = [&] { return tasks() < static_cast<std::int64_t>(target_.num_threads) * kTasksPerThread; };
+  while (too_few() && tile_columns_ > kPanelColumns) {
+    tile_columns_ = divide_up(tile_columns_ / 2, kPanelColumns) * kPanelColumns;
+  }
+  while (too_few() && tile_pixels_ >= 2 * kLeastTilePixels) tile_pixels_ = divide_up(tile_pixels_, 8) * 4;
+}
+
+FloatProductConvolution::Tile FloatProductConvolution::tile_of(std::int64_t task) const noexcept {
+  const std::int64_t column = task % column_tiles() * tile_columns_;
+  const std::int64_t group = task / column_tiles() % geometry_.groups;
+  const std::int64_t pixel = task / column_tiles() / geometry_.groups * tile_pixels_;
+  return {.pixel = pixel,
+          .pixels = std::min(tile_pixels_, pixels() - pixel),
+          .group = group,
+          .column = column,
+          .columns = std::min(tile_columns_, geometry_.group_output_channels() - column)};
+}
+
+void FloatProductConvolution::pack_filter(const float* filter, float* packed) const {
+  const std::int64_t columns = geometry_.group_output_channels(), channels = geometry_.group_input_channels();
+  for (std::int64_t first = 0; first < geometry_.output_channels;) {
+    const std::int64_t count = std::min(kPanelColumns, columns - first % columns), stride = panel_stride(count);
+    for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
+      const float* taps = filter + first * geometry_.filter.n + tap / geometry_.kernel_width * geometry_.filter.h +
+                          tap % geometry_.kernel_width * geometry_.filter.w;
+      for (std::int64_t c = 0; c < channels; ++c, packed += stride) {
+        for (std::int64_t n = 0; n < count; ++n) {
+          packed[n] = taps[n * geometry_.filter.n + c * geometry_.filter.c];
+        }
+        std::fill_n(packed + count, stride - count, 0.0F);
+      }
+    }
+    first += count;
+  }
+}
+
+void FloatProductConvolution::begin_sums(const float* bias, const Tile& tile, float* sums,
+                                         std::int64_t sums_row) const noexcept {
+  if (bias == nullptr) return;
+  bias += tile.group * geometry_.group_output_channels() + tile.column;
+  for (std::int64_t row = 0; row < tile.pixels; ++row) std::copy_n(bias, tile.columns, sums + row * sums_row);
+}
+
+void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile,
+                                       std::uint8_t* own) const noexcept {
+  const std::int64_t terms_of_window = geometry_.reduction();
+  const float* input = dispatch.input + tile.group * geometry_.group_input_channels() * geometry_.input.c;
+  const float* filter = dispatch.filter + tile.group * group_floats() + tile.column * terms_of_window;
+  const std::int64_t channel = tile.group * geometry_.group_output_channels() + tile.column;
+  auto* windows = reinterpret_cast<float*>(own + windows_at_);
+  float* sums = output_pixel_ ? dispatch.output + tile.pixel * *output_pixel_ + channel
+                              : reinterpret_cast<float*>(own + sums_at_);
+  const std::int64_t sums_row = output_pixel_.value_or(tile.columns);
+  begin_sums(dispatch.bias, tile, sums, sums_row);
+  for (std::int64_t k = 0, terms = 0; k < terms_of_window; k += terms) {
+    terms = std::min(kBlockTerms, terms_of_window - k);
+    if (!input_pixel_) windows_.gather(input, tile.pixel, tile.pixels, k, terms, windows);
+    for (std::int64_t column = 0; column < tile.columns; column += kPanelColumns) {
+      const std::int64_t columns = std::min(kPanelColumns, tile.columns - column), stride = panel_stride(columns);
+      target_.kernels().float_product->accumulate({.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
+                                                   .a_row_stride = as_size(input_pixel_.value_or(terms)),
+                                                   .b = filter + column * terms_of_window + k * stride,
+                                                   .b_row_stride = as_size(stride),
+                                                   .m = as_size(tile.pixels),
+                                                   .k = as_size(terms),
+                                                   .n = as_size(columns),
+                                                   .sums = sums + column,
+                                                   .sums_row_stride = as_size(sums_row),
+                                                   .begins = k == 0 && dispatch.bias == nullptr});
+    }
+  }
+  if (!output_pixel_) spread(sums, tile, dispatch.output + channel * geometry_.output.c);
+}
+
+void FloatProductConvolution::spread(const float* sums, const Tile& tile, float* output) const noexcept {
+  for_each_pixel_run(geometry_, tile.pixel, tile.pixels, [&](std::int64_t offset, const PixelRun& run) {
+    spread_floats(*target_.kernels().pack, sums + offset * tile.columns, run.count, tile.columns,
+                  output + run.n * geometry_.output.n + run.row * geometry_.output.h + run.column * geometry_.output.w,
+                  geometry_.output.w, geometry_.output.c);
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<FloatConvolutionAlgorithm> make_float_product_convolution(const ConvolutionGeometry& geometry,
+                                                                          const ExecutionTarget& target) {
+  return std::make_unique<FloatProductConvolution>(geometry, target);
+}
+
+}  // namespace dmlcpu
