@@ -69,10 +69,11 @@ class Lowering:
         imported: The values from outside that the current graph reads: by name, its number there.
         readers: Of the model's values.
         exports: By partition, the values that other partitions or the caller read: by name, the tensor.
+        convolves_floats: Whether convolutions of floats are native in this model.
     """
 
-    def __init__(self, device: Device, readers: Readers) -> None:
-        self.device, self.readers = device, readers
+    def __init__(self, device: Device, readers: Readers, convolves_floats: bool = True) -> None:
+        self.device, self.readers, self.convolves_floats = device, readers, convolves_floats
         self.graph = NativeGraph()
         self.partition = 0
         self.node: Node | None = None

@@ -22,6 +22,7 @@ from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import is_fixed
+from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.folding import Folding
 from dmlcpu.onnx.foreign_nodes import ANCHORS, check_complete, taken_together
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
@@ -141,7 +142,7 @@ class _Planner:
             self._values[value.name] = outer(value.name, *arrays[value.name])
         self._readers = Readers(output.name for output in model.outputs)
         self._meet(model.nodes)
-        self._lowering = Lowering(device, self._readers)
+        self._lowering = Lowering(device, self._readers, convolves_floats(model.nodes))
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 

@@ -1,4 +1,4 @@
-"""Conv on quantized operands, QLinearConv and ConvInteger."""
+"""Conv, on quantized operands or on floats, QLinearConv and ConvInteger."""
 
 from __future__ import annotations
 
@@ -11,8 +11,19 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import with_channels_last
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, computed, constant, parameters_of, present
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    Operand,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+    element_type,
+)
 
 __all__ = [
     "RULES",
@@ -21,7 +32,9 @@ __all__ = [
     "Window",
     "conv_integer",
     "convolution",
+    "float_convolution",
     "integer_bias",
+    "is_of_codes",
     "qlinear_conv",
     "scaled_sums",
     "window_of",
@@ -248,8 +261,44 @@ def _groups(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
     return groups
 
 
+def is_of_codes(inputs: Sequence[Value | None]) -> bool:
+    """Whether a convolution's input is dequantized 8-bit codes, and its filter such constants."""
+    x, weights = inputs[:2]
+    if not (isinstance(x, Table) and x.parameters is not None):
+        return False
+    return isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES
+
+
+def float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
+    """Add a convolution of floats with a constant filter.
+
+    Raises:
+        NotNative: The filter or the bias is computed, they are of other types, it is no image, or one of many in a
+            model that has few operators on codes.
+    """
+    if not lowering.convolves_floats:
+        raise NotNative("a convolution of floats, in a model of few operators on codes")
+    x, bias = present(inputs[0]), (*inputs, None)[2]
+    weights = constant(inputs[1], "the filter")
+    if not element_type(x) == weights.dtype == np.float32:
+        raise NotNative(f"a convolution of {element_type(x)} with {weights.dtype}")
+    groups = _groups(node, x.shape, weights.shape)
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    biases = None if bias is None else constant(bias, "the bias")
+    if biases is not None:
+        if biases.shape != weights.shape[:1] or biases.dtype != np.float32:
+            raise NotNative(f"a bias of shape {biases.shape} and type {biases.dtype}")
+        biases = biases.reshape(1, -1, *(1,) * (weights.ndim - 2))
+    shape = (x.shape[0], weights.shape[0], *window.output)
+    attributes = {**window.attributes(), "group_count": (groups,)}
+    operands: list[Operand] = [computed(lowering, x), weights, biases]
+    return lowering.emit("FLOAT_CONVOLUTION", operands, np.float32, shape, attributes)
+
+
 def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """A float convolution whose operands are dequantized."""
+    """Conv: of codes where both operands are quantized, else of floats."""
+    if not is_of_codes(inputs):
+        return [float_convolution(lowering, node, inputs)]
     x, bias = lowering.affine(present(inputs[0])), (*inputs, None)[2]
     weights = Filter.of(inputs[1])
     assert x.parameters is not None

@@ -26,6 +26,7 @@ from dmlcpu.onnx.rules.convolution import (
     conv_integer,
     convolution,
     integer_bias,
+    is_of_codes,
     qlinear_conv,
     window_of,
 )
@@ -123,6 +124,8 @@ def volume_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | 
     value = present(inputs[0])
     if len(value.shape) != _RANK:
         return convolution(lowering, node, inputs)
+    if not is_of_codes(inputs):
+        raise NotNative("a 3-D convolution of floats")
     x, weights = lowering.affine(value), Filter.of(inputs[1])
     assert x.parameters is not None
     bias = integer_bias((*inputs, None)[2], weights.unit(x.parameters), weights.codes.shape[0])

@@ -1,0 +1,162 @@
+"""Convolutions of floats, in models that quantize others of their operators, beside onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from dmlcpu.onnx import float_convolutions
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes
+
+Array = NDArray[Any]
+
+CONVOLUTIONS: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], Mapping[str, Any]]]] = {
+    "pointwise": ((2, 8, 5, 4), (6, 8, 1, 1), {}),
+    "square": ((1, 5, 9, 8), (7, 5, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "strided": ((2, 3, 11, 9), (4, 3, 3, 2), {"strides": [2, 3], "pads": [0, 1, 2, 0], "dilations": [2, 1]}),
+    "same upper": ((1, 3, 8, 9), (4, 3, 3, 4), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    "same lower": ((1, 3, 8, 9), (4, 3, 3, 4), {"strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+    "valid": ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "VALID"}),
+    "depthwise": ((2, 6, 7, 7), (6, 1, 3, 3), {"group": 6, "pads": [1, 1, 1, 1]}),
+    "grouped": ((1, 8, 5, 5), (12, 2, 3, 3), {"group": 4}),
+    "1-D": ((2, 5, 17), (4, 5, 3), {"pads": [1, 1], "strides": [2]}),
+    "1-D depthwise": ((2, 5, 17), (5, 1, 3), {"group": 5}),
+    "padding alone": ((1, 2, 3, 3), (4, 2, 2, 2), {"pads": [5, 4, 3, 6]}),
+}
+
+
+def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def add_product_of_codes(builder: Builder, rng: np.random.Generator) -> dict[str, Array]:
+    """Beside which convolutions of floats are native; returns what is fed to it."""
+    x = builder.dequantized(builder.input("uint8", (3, 8), "codes"), 0.02, POINT)
+    weights = builder.dequantized(codes(rng, "int8", (8, 5)), 0.01, np.int8(0))
+    builder.output(builder.quantized(builder.node("MatMul", [x, weights]), 0.1, POINT), "uint8")
+    return {"codes": codes(rng, "uint8", (3, 8))}
+
+
+def steps_of(model: bytes) -> list[str]:
+    return [step.type for part in dmlcpu.InferenceSession(model).partitions() for step in part.steps]
+
+
+@pytest.mark.parametrize("shapes", CONVOLUTIONS, ids=repr)
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("weights", ["floats", "codes", "codes by channel"])
+def test_convolutions(random_numbers: np.random.Generator, shapes: str, bias: bool, weights: str) -> None:
+    x_shape, w_shape, attributes = CONVOLUTIONS[shapes]
+    builder = Builder()
+    x, count = builder.input("float32", x_shape), w_shape[0]
+    w: Any = floats(random_numbers, w_shape)
+    if weights != "floats":
+        by_channel = weights == "codes by channel"
+        scales = random_numbers.uniform(0.01, 0.02, count if by_channel else ()).astype(np.float32)
+        points = np.zeros(scales.shape, np.int8)
+        w = builder.dequantized(codes(random_numbers, "int8", w_shape), scales, points, axis=0)
+    others = [w, floats(random_numbers, (count,))] if bias else [w]
+    builder.output(builder.node("Conv", [x, *others], **attributes), "float32")
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, x_shape)}
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+    assert steps_of(builder.build()).count("FLOAT_CONVOLUTION") == 1
+
+
+def test_the_first_and_last_ones_of_a_model(random_numbers: np.random.Generator) -> None:
+    """They are left out when models are quantized."""
+    builder = Builder()
+    value = builder.input("float32", (1, 3, 20, 18))
+    value = builder.node("Conv", [value, floats(random_numbers, (8, 3, 3, 3))], strides=[2, 2], pads=[1, 1, 1, 1])
+    value = coded(builder, builder.node("Relu", [value]))
+    weights = builder.dequantized(codes(random_numbers, "int8", (8, 8, 3, 3)), 0.001, np.int8(0))
+    value = coded(builder, builder.node("Conv", [value, weights], pads=[1, 1, 1, 1]))
+    last = builder.node("Conv", [value, floats(random_numbers, (5, 8, 1, 1)), floats(random_numbers, (5,))])
+    builder.output(last, "float32")
+    model = builder.build()
+    steps = steps_of(model)
+    assert [steps.count(name) for name in ("FLOAT_CONVOLUTION", "QUANTIZED_LINEAR_CONVOLUTION")] == [2, 1]
+    [part] = dmlcpu.InferenceSession(model).partitions()
+    assert part.provider == "dmlcpu"
+
+
+def test_of_a_function_of_codes(random_numbers: np.random.Generator) -> None:
+    """It is not dequantized codes that the convolution reads, though its filter is."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 4, 6, 6)), 0.03, POINT)
+    weights = builder.dequantized(codes(random_numbers, "int8", (5, 4, 3, 3)), 0.01, np.int8(0))
+    builder.output(builder.node("Conv", [builder.node("Sigmoid", [value]), weights]), "float32")
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": codes(random_numbers, "uint8", (1, 4, 6, 6))}
+    assert_like_onnxruntime(builder.build(), feeds, 1)
+    assert "FLOAT_CONVOLUTION" in steps_of(builder.build())
+
+
+def test_images_of_free_sizes(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    value = builder.input("float32", ("count", 3, "height", "width"))
+    for count, before in ((16, 3), (4, 16)):
+        weights = floats(random_numbers, (count, before, 3, 3))
+        value = builder.node("Conv", [value, weights], pads=[1, 1, 1, 1], strides=[2, 1])
+    builder.output(value, "float32")
+    feeds = add_product_of_codes(builder, random_numbers)
+    model = builder.build()
+    for shape in ((1, 3, 9, 8), (2, 3, 9, 5), (1, 3, 30, 31), (1, 3, 1, 1)):
+        assert_like_onnxruntime(model, feeds | {"x": floats(random_numbers, shape)}, 1)
+
+
+def reasons_of(builder: Builder) -> list[str]:
+    parts = dmlcpu.InferenceSession(builder.build()).partitions()
+    return [reason for part in parts for reason in part.reasons.values()]
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ("filter", "the filter is not a constant"),
+        ("bias", "the bias is not a constant"),
+        ("volume", "a 3-D convolution of floats"),
+    ],
+)
+def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, changed: str, reason: str) -> None:
+    builder = Builder()
+    rank = 3 if changed == "volume" else 2
+    w_shape, x_shape = (4, 3, *(2,) * rank), (1, 3, *(5,) * rank)
+    feeds = {"x": floats(random_numbers, x_shape)}
+    operands: list[Any] = [builder.input("float32", x_shape), floats(random_numbers, w_shape), np.ones(4, np.float32)]
+    if changed in ("filter", "bias"):
+        index = 1 if changed == "filter" else 2
+        feeds["y"], operands[index] = operands[index], builder.input("float32", operands[index].shape, "y")
+    builder.output(builder.node("Conv", operands), "float32")
+    feeds |= add_product_of_codes(builder, random_numbers)
+    assert_like_onnxruntime(builder.build(), feeds, 1, native=False)
+    assert reasons_of(builder) == [reason]
+
+
+def test_models_of_floats_are_left_to_onnxruntime(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If it is there."""
+    builder = Builder()
+    value = builder.input("float32", (1, 3, 9, 8))
+    builder.output(builder.node("Conv", [value, floats(random_numbers, (4, 3, 3, 3))]), "float32")
+    assert reasons_of(builder) == ["a convolution of floats, in a model of few operators on codes"]
+    monkeypatch.setattr(float_convolutions, "find_spec", lambda name: None)
+    assert reasons_of(builder) == []
+    assert steps_of(builder.build()) == ["FLOAT_CONVOLUTION"]
+
+
+@pytest.mark.parametrize(("count", "is_native"), [(4, True), (5, False)])
+def test_convolutions_that_one_product_of_codes_makes_up_for(
+    random_numbers: np.random.Generator, count: int, is_native: bool
+) -> None:
+    builder = Builder()
+    value = builder.input("float32", (1, 3, 9, 8))
+    for _ in range(count):
+        value = builder.node("Conv", [value, floats(random_numbers, (3, 3, 1, 1))])
+    builder.output(value, "float32")
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": floats(random_numbers, (1, 3, 9, 8))}
+    assert_like_onnxruntime(builder.build(), feeds, 1, native=is_native)
+    assert steps_of(builder.build()).count("FLOAT_CONVOLUTION") == (count if is_native else 0)
