@@ -21,6 +21,7 @@ void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::siz
   const std::vector<float> filter = draw(check, (tap_count - 1) * filter_stride + channels);
   const std::vector<float> bias = check.one_in(2) ? draw(check, channels) : std::vector<float>(channels);
   const bool has_bias = check.one_in(2);
+  const std::size_t first = check.below(20);
   std::vector<float> expected = draw(check, (pixels - 1) * stride + channels);
   for (std::size_t p = 0; p < pixels; ++p) {
     for (std::size_t c = 0; c < channels; ++c) expected[p * stride + c] = has_bias ? bias[c] : 0.0f;
@@ -28,14 +29,14 @@ void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::siz
   std::deque<GuardedBuffer<float>> inputs;  // which stay where they are
   std::vector<FloatDepthwiseTap> taps;
   for (std::size_t t = 0; t < tap_count; ++t) {
-    const std::size_t step = check.one_in(3) ? 0 : channels + check.below(2);
-    const std::vector<float> input = draw(check, (pixels - 1) * step + channels);
+    const std::size_t step = check.one_in(3) ? 0 : first + channels + check.below(2);
+    const std::vector<float> input = draw(check, (pixels - 1) * step + first + channels);
     inputs.emplace_back(input, edge);
     taps.push_back({inputs.back().data(), step});
     for (std::size_t p = 0; p < pixels; ++p) {
       for (std::size_t c = 0; c < channels; ++c) {
         float& sum = expected[p * stride + c];
-        sum = std::fma(input[p * step + c], filter[t * filter_stride + c], sum);
+        sum = std::fma(input[p * step + first + c], filter[t * filter_stride + c], sum);
       }
     }
   }
@@ -48,6 +49,7 @@ void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::siz
                                          .filter_row_stride = filter_stride,
                                          .bias = has_bias ? guarded_bias.data() : nullptr,
                                          .pixels = pixels,
+                                         .first_channel = first,
                                          .channels = channels,
                                          .output = output.data(),
                                          .output_pixel_stride = stride});

@@ -3,8 +3,8 @@
 //   output[p][c] = fma(taps[t].input[p * taps[t].step + c], filter[t][c], sum)     for t = 0, 1, ..., one after the
 //   other
 //
-// begun at bias[c], or at 0 where bias is null. float32 throughout, each step fused; the order of taps is part of the
-// result. A tap in the padding is one of zeros whose step is 0.
+// for channels c of [channel, end), begun at bias[c], or at 0 where bias is null. float32 throughout, each step fused;
+// the order of taps is part of the result. A tap in the padding is one of zeros whose step is 0.
 //
 // Contract: there is a tap, a pixel and a channel at least. Reads `channels` elements of each tap and pixel, of each
 // row of the filter and of bias; writes as many of each pixel, nothing else. Output overlaps no operand; no alignment
@@ -30,6 +30,7 @@ struct FloatDepthwiseRun {
   std::size_t filter_row_stride;  // elements
   const float* bias;
   std::size_t pixels;
+  std::size_t first_channel;
   std::size_t channels;
   float* output;
   std::size_t output_pixel_stride;  // elements

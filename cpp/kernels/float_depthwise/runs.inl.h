@@ -20,7 +20,7 @@ inline void write_block(const FloatDepthwiseRun& run, std::size_t pixel, std::si
   const float* filter = run.filter + channel;
   for (std::size_t t = 0; t < run.tap_count; ++t, filter += run.filter_row_stride) {
     const std::size_t step = run.taps[t].step;
-    const float* input = run.taps[t].input + pixel * step + channel;
+    const float* input = run.taps[t].input + pixel * step + run.first_channel + channel;
     Floats of_filter[vectors];
 #pragma GCC unroll 8
     for (std::size_t v = 0; v < vectors; ++v) of_filter[v] = load_vector(filter, v);

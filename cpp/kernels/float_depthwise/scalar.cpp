@@ -9,7 +9,7 @@ void convolve(const FloatDepthwiseRun& run) noexcept {
     float* output = run.output + pixel * run.output_pixel_stride;
     for (std::size_t c = 0; c < run.channels; ++c) output[c] = run.bias == nullptr ? 0.0F : run.bias[c];
     for (std::size_t t = 0; t < run.tap_count; ++t) {
-      const float* input = run.taps[t].input + pixel * run.taps[t].step;
+      const float* input = run.taps[t].input + pixel * run.taps[t].step + run.first_channel;
       const float* filter = run.filter + t * run.filter_row_stride;
       for (std::size_t c = 0; c < run.channels; ++c) output[c] = __builtin_fmaf(input[c], filter[c], output[c]);
     }

@@ -1,8 +1,9 @@
 // A float depthwise convolution (kernels/float_depthwise): runs of pixels of one output row, for which the same taps
 // are in the padding. Those whose windows lie between the ends of the rows are one run, the others runs of one pixel.
 //
-// The filter lies tap by tap, the channels of each together.
+// The filter lies chunk by chunk, within these tap by tap.
 #include <algorithm>
+#include <array>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/float_convolution_algorithm.h"
@@ -14,20 +15,21 @@ namespace dmlcpu {
 namespace {
 
 constexpr std::int64_t kMostTaps = 1024;
-// Multiply-adds of a task, about 5 us of them.
-constexpr std::int64_t kTaskSteps = 1 << 18;
 // Pixels that are staged at once where the output's channels are no neighbours.
 constexpr std::int64_t kStagedPixels = 64;
+// Runs that go through a chunk of the filter together, its bytes at most, and what its channels are multiples of.
+constexpr std::int64_t kRuns = 16, kChunkBytes = 16384, kChunkLanes = 64;
 
 class FloatDepthwiseConvolution final : public FloatConvolutionAlgorithm {
  public:
   FloatDepthwiseConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
       : geometry_(geometry), target_(target) {
-    const std::int64_t of_pixel = geometry.output_channels * taps();
-    pixels_of_task_ = std::clamp<std::int64_t>(kTaskSteps / of_pixel, 4, pixels());
-    if (pixels_of_task_ > geometry.output_width) pixels_of_task_ -= pixels_of_task_ % geometry.output_width;
+    // Tasks of one thread would only break up what goes through a chunk of the filter together.
+    pixels_of_task_ = target.num_threads == 1 ? pixels() : divide_up(pixels(), target.num_threads * kTasksPerThread);
+    const std::int64_t channels_of_chunk = kChunkBytes / static_cast<std::int64_t>(sizeof(float)) / taps();
+    chunk_ = std::max(channels_of_chunk / kChunkLanes, std::int64_t{1}) * kChunkLanes;
     BufferLayout own;
-    own.take(as_size(taps()), sizeof(FloatDepthwiseTap));
+    own.take(as_size(kRuns * taps()), sizeof(FloatDepthwiseTap));
     staged_at_ = own.take(stages() ? as_size(kStagedPixels) : 0, as_size(geometry.output_channels) * sizeof(float));
     participant_size_ = own.size();
     BufferLayout shared;
@@ -39,10 +41,13 @@ class FloatDepthwiseConvolution final : public FloatConvolutionAlgorithm {
     return as_size(taps() * geometry_.output_channels) * sizeof(float);
   }
   void pack_filter(const float* filter, float* packed) const override {
-    for (std::int64_t tap = 0; tap < taps(); ++tap) {
-      const float* from = filter + tap / geometry_.kernel_width * geometry_.filter.h +
-                          tap % geometry_.kernel_width * geometry_.filter.w;
-      for (std::int64_t c = 0; c < geometry_.output_channels; ++c) *packed++ = from[c * geometry_.filter.n];
+    for (std::int64_t channel = 0; channel < geometry_.output_channels; channel += chunk_) {
+      const std::int64_t end = std::min(channel + chunk_, geometry_.output_channels);
+      for (std::int64_t tap = 0; tap < taps(); ++tap) {
+        const float* from = filter + tap / geometry_.kernel_width * geometry_.filter.h +
+                            tap % geometry_.kernel_width * geometry_.filter.w;
+        for (std::int64_t c = channel; c < end; ++c) *packed++ = from[c * geometry_.filter.n];
+      }
     }
   }
 
@@ -56,11 +61,13 @@ class FloatDepthwiseConvolution final : public FloatConvolutionAlgorithm {
   }
 
  private:
-  // What a participant works with, beside the tensors.
-  struct Scratch {
+  // What a participant works with, beside the tensors: runs that wait to be computed, the taps of each.
+  struct Waiting {
     const float* zeros;
     FloatDepthwiseTap* taps;
     float* staged;
+    std::array<PixelRun, kRuns> runs;
+    std::int64_t count = 0, pixels = 0;
   };
 
   std::int64_t taps() const { return geometry_.kernel_height * geometry_.kernel_width; }
@@ -69,14 +76,13 @@ class FloatDepthwiseConvolution final : public FloatConvolutionAlgorithm {
   std::int64_t participants() const { return std::min<std::int64_t>(target_.num_threads, tasks()); }
   bool stages() const { return geometry_.output.c != 1; }
 
-  void run_row(const FloatConvolutionDispatch& dispatch, const PixelRun& pixels, const Scratch& scratch) const noexcept;
-  void find_taps(const float* input, const PixelRun& pixels, const Scratch& scratch) const noexcept;
-  void convolve(const FloatConvolutionDispatch& dispatch, const PixelRun& pixels,
-                const Scratch& scratch) const noexcept;
+  void run_row(const FloatConvolutionDispatch& dispatch, const PixelRun& pixels, Waiting& waiting) const noexcept;
+  void find_taps(const float* input, const PixelRun& pixels, const float* zeros, FloatDepthwiseTap* tap) const noexcept;
+  void convolve(const FloatConvolutionDispatch& dispatch, Waiting& waiting) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
-  std::int64_t pixels_of_task_ = 1;
+  std::int64_t pixels_of_task_ = 1, chunk_ = kChunkLanes;
   std::size_t staged_at_ = 0, participant_size_ = 0, zeros_size_ = 0;
 };
 
@@ -85,16 +91,19 @@ void FloatDepthwiseConvolution::run(const FloatConvolutionDispatch& dispatch, st
   std::fill_n(zeros, geometry_.input_channels, 0.0F);
   parallel_for(as_size(tasks()), target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + zeros_size_ + as_size(slot) * participant_size_;
-    const Scratch of_slot = {zeros, reinterpret_cast<FloatDepthwiseTap*>(own),
-                             reinterpret_cast<float*>(own + staged_at_)};
+    Waiting waiting = {.zeros = zeros,
+                       .taps = reinterpret_cast<FloatDepthwiseTap*>(own),
+                       .staged = reinterpret_cast<float*>(own + staged_at_),
+                       .runs = {}};
     const std::int64_t first = static_cast<std::int64_t>(task) * pixels_of_task_;
     for_each_pixel_run(geometry_, first, std::min(pixels_of_task_, pixels() - first),
-                       [&](std::int64_t, const PixelRun& row) { run_row(dispatch, row, of_slot); });
+                       [&](std::int64_t, const PixelRun& row) { run_row(dispatch, row, waiting); });
+    convolve(dispatch, waiting);
   });
 }
 
 void FloatDepthwiseConvolution::run_row(const FloatConvolutionDispatch& dispatch, const PixelRun& pixels,
-                                        const Scratch& scratch) const noexcept {
+                                        Waiting& waiting) const noexcept {
   const auto inside = [&](std::int64_t kernel_column) {
     const std::int64_t column =
         pixels.column * geometry_.stride_width - geometry_.padding_left + kernel_column * geometry_.dilation_width;
@@ -103,15 +112,18 @@ void FloatDepthwiseConvolution::run_row(const FloatConvolutionDispatch& dispatch
   // The first tap of a row is the last to enter the image, its last one the first to leave it.
   const std::int64_t begin = inside(0).begin, end = std::max(begin, inside(geometry_.kernel_width - 1).end);
   for (std::int64_t x = 0, count = 0; x < pixels.count; x += count) {
-    count = x == begin && begin < end ? end - begin : 1;
+    count = begin <= x && x < end ? end - x : 1;
     if (stages()) count = std::min(count, kStagedPixels);
-    convolve(dispatch, {pixels.n, pixels.row, pixels.column + x, count}, scratch);
+    if (waiting.count == kRuns || (stages() && waiting.pixels + count > kStagedPixels)) convolve(dispatch, waiting);
+    const PixelRun run = {pixels.n, pixels.row, pixels.column + x, count};
+    find_taps(dispatch.input, run, waiting.zeros, waiting.taps + waiting.count * taps());
+    waiting.runs[as_size(waiting.count++)] = run;
+    waiting.pixels += count;
   }
 }
 
-void FloatDepthwiseConvolution::find_taps(const float* input, const PixelRun& pixels,
-                                          const Scratch& scratch) const noexcept {
-  FloatDepthwiseTap* tap = scratch.taps;
+void FloatDepthwiseConvolution::find_taps(const float* input, const PixelRun& pixels, const float* zeros,
+                                          FloatDepthwiseTap* tap) const noexcept {
   const std::int64_t first_column = pixels.column * geometry_.stride_width - geometry_.padding_left;
   for (std::int64_t i = 0; i < geometry_.kernel_height; ++i) {
     const std::int64_t row =
@@ -123,32 +135,45 @@ void FloatDepthwiseConvolution::find_taps(const float* input, const PixelRun& pi
         *tap = {input + pixels.n * geometry_.input.n + row * geometry_.input.h + column * geometry_.input.w,
                 as_size(geometry_.stride_width * geometry_.input.w)};
       } else {
-        *tap = {scratch.zeros, 0};
+        *tap = {zeros, 0};
       }
     }
   }
 }
 
-void FloatDepthwiseConvolution::convolve(const FloatConvolutionDispatch& dispatch, const PixelRun& pixels,
-                                         const Scratch& scratch) const noexcept {
-  find_taps(dispatch.input, pixels, scratch);
-  float* output = dispatch.output + pixels.n * geometry_.output.n + pixels.row * geometry_.output.h +
-                  pixels.column * geometry_.output.w;
+void FloatDepthwiseConvolution::convolve(const FloatConvolutionDispatch& dispatch, Waiting& waiting) const noexcept {
   const std::int64_t channels = geometry_.output_channels;
-  target_.kernels().float_depthwise->convolve(
-      {.taps = scratch.taps,
-       .tap_count = as_size(taps()),
-       .filter = dispatch.filter,
-       .filter_row_stride = as_size(channels),
-       .bias = dispatch.bias,
-       .pixels = as_size(pixels.count),
-       .channels = as_size(channels),
-       .output = stages() ? scratch.staged : output,
-       .output_pixel_stride = as_size(stages() ? channels : geometry_.output.w)});
-  if (stages()) {
-    spread_floats(*target_.kernels().pack, scratch.staged, pixels.count, channels, output, geometry_.output.w,
-                  geometry_.output.c);
+  const auto output_of = [&](const PixelRun& run) {
+    return dispatch.output + run.n * geometry_.output.n + run.row * geometry_.output.h +
+           run.column * geometry_.output.w;
+  };
+  for (std::int64_t channel = 0; channel < channels; channel += chunk_) {
+    const std::int64_t count = std::min(chunk_, channels - channel);
+    float* staged = waiting.staged;
+    for (std::int64_t i = 0; i < waiting.count; ++i) {
+      const PixelRun& run = waiting.runs[as_size(i)];
+      target_.kernels().float_depthwise->convolve(
+          {.taps = waiting.taps + i * taps(),
+           .tap_count = as_size(taps()),
+           .filter = dispatch.filter + channel * taps(),
+           .filter_row_stride = as_size(count),
+           .bias = dispatch.bias == nullptr ? nullptr : dispatch.bias + channel,
+           .pixels = as_size(run.count),
+           .first_channel = as_size(channel),
+           .channels = as_size(count),
+           .output = (stages() ? staged : output_of(run)) + channel,
+           .output_pixel_stride = as_size(stages() ? channels : geometry_.output.w)});
+      if (stages()) staged += run.count * channels;
+    }
   }
+  const float* staged = waiting.staged;
+  for (std::int64_t i = 0; stages() && i < waiting.count; ++i) {
+    const PixelRun& run = waiting.runs[as_size(i)];
+    spread_floats(*target_.kernels().pack, staged, run.count, channels, output_of(run), geometry_.output.w,
+                  geometry_.output.c);
+    staged += run.count * channels;
+  }
+  waiting.count = waiting.pixels = 0;
 }
 
 }  // namespace
