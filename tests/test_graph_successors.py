@@ -76,10 +76,14 @@ def operator_graph(operator: str, record: Record, weights: Any) -> NativeGraph:
     length = record.free(3)
     graph = NativeGraph()
     scale, point, small = graph.add_array(ONE), graph.add_array(NONE), graph.add_array(ONE * np.float32(0.01))
-    floats = operator == "FLOAT_PRODUCT"
+    floats = operator.startswith("FLOAT")
     constant = graph.add_constant(TensorDesc(FLOAT32 if floats else U8, weights.shape), weights)
-    if floats:
-        inputs: list[int | None] = [graph.add_input("x", FreeDesc(FLOAT32, (length, 8))), constant]
+    inputs: list[int | None]
+    if operator == "FLOAT_CONVOLUTION":
+        inputs = [graph.add_input("x", FreeDesc(FLOAT32, (1, 8, length, 5))), constant, None]
+        desc = FreeDesc(FLOAT32, (1, 40, length, 5))
+    elif floats:
+        inputs = [graph.add_input("x", FreeDesc(FLOAT32, (length, 8))), constant]
         desc = FreeDesc(FLOAT32, (length, 40))
     elif operator == "QUANTIZED_LINEAR_MATRIX_MULTIPLY":
         x = graph.add_input("x", FreeDesc(U8, (1, 1, length, 8)))
@@ -95,6 +99,7 @@ def operator_graph(operator: str, record: Record, weights: Any) -> NativeGraph:
 
 SHAPES = {
     "FLOAT_PRODUCT": (8, 40),
+    "FLOAT_CONVOLUTION": (40, 8, 3, 3),
     "QUANTIZED_LINEAR_MATRIX_MULTIPLY": (1, 1, 8, 40),
     "QUANTIZED_LINEAR_CONVOLUTION": (40, 8, 3, 3),
 }
@@ -103,7 +108,7 @@ SHAPES = {
 @pytest.mark.parametrize("operator", SHAPES)
 def test_packed_weights_are_taken_from_other_lengths(operator: str, devices: Devices, random_numbers: Rng) -> None:
     """Those given with another length are others here, which shows whose are read."""
-    dtype = np.float32 if operator == "FLOAT_PRODUCT" else np.uint8
+    dtype = np.float32 if operator.startswith("FLOAT") else np.uint8
     weights, others = (random_numbers.integers(0, 256, SHAPES[operator]).astype(dtype) for _ in range(2))
     for label, device in devices.items():
         record = Record()
