@@ -10,17 +10,9 @@
 namespace dmlcpu {
 namespace {
 
-using Floats = __m512;
-using Mask = __mmask16;
-constexpr std::size_t kLanes = 16;
+#include "kernels/masked_floats/avx512_vnni.inl.h"
 
-inline Mask first_lanes(std::size_t count) noexcept { return static_cast<Mask>((1U << count) - 1); }
-inline Floats zeros() noexcept { return _mm512_setzero_ps(); }
-inline Floats load(const float* values) noexcept { return _mm512_loadu_ps(values); }
-inline Floats load(const float* values, Mask mask) noexcept { return _mm512_maskz_loadu_ps(mask, values); }
-inline void store(float* values, Floats lanes) noexcept { _mm512_storeu_ps(values, lanes); }
-inline void store(float* values, Mask mask, Floats lanes) noexcept { _mm512_mask_storeu_ps(values, mask, lanes); }
-inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm512_fmadd_ps(a, b, c); }
+constexpr std::size_t kVectors = 2, kPixelVectors = 4;
 
 #include "kernels/float_depthwise/runs.inl.h"
 

@@ -1,7 +1,8 @@
-// float_depthwise.h in blocks of sums that stay in registers, on the vectors of an instruction set: of four pixels and
-// two vectors of channels, so that what is read of the filter serves four steps; of single pixels and four vectors.
-// Included inside the unnamed namespace of a kernel file, behind what kernels/float_product/tiles.inl.h asks for but
-// for the vectors of a tile.
+// float_depthwise.h in blocks of sums that stay in registers, on the vectors of an instruction set: of four pixels, so
+// that what is read of the filter serves four steps, or of one.
+// Included inside the unnamed namespace of a kernel file, behind masked_floats/<isa>.inl.h and
+//
+//   kVectors, kPixelVectors      the vectors of channels of a block of four pixels, and of one
 
 // A block; of a masked one the last vector is cut off at the end of the channels.
 template <std::size_t pixels, std::size_t vectors, bool masked>
@@ -59,6 +60,6 @@ inline void write_pixels(const FloatDepthwiseRun& run, std::size_t pixel) noexce
 
 void convolve(const FloatDepthwiseRun& run) noexcept {
   std::size_t pixel = 0;
-  for (; pixel + 4 <= run.pixels; pixel += 4) write_pixels<4, 2>(run, pixel);
-  for (; pixel < run.pixels; ++pixel) write_pixels<1, 4>(run, pixel);
+  for (; pixel + 4 <= run.pixels; pixel += 4) write_pixels<4, kVectors>(run, pixel);
+  for (; pixel < run.pixels; ++pixel) write_pixels<1, kPixelVectors>(run, pixel);
 }

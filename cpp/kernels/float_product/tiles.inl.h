@@ -1,11 +1,6 @@
 // float_product.h in tiles of sums that stay in registers, on the vectors of an instruction set.
-// Included inside the unnamed namespace of a kernel file, behind
+// Included inside the unnamed namespace of a kernel file, behind masked_floats/<isa>.inl.h and
 //
-//   Floats, kLanes               a vector, and its lanes
-//   Mask, first_lanes(count)     its first lanes, 1 to kLanes
-//   zeros(), spread(value)       vectors of one value
-//   load, store                  whole, or the lanes of a mask alone, of which the others are loaded as 0
-//   fused(a, b, c)               a * b + c, rounded once
 //   kVectors, kRowVectors        the vectors of a row of a tile of 4 rows, and of one row
 
 // A tile; of a masked one the last vector of each row is cut off at the end.
