@@ -118,8 +118,24 @@ def test_elements_of_outputs_have_places_of_their_own() -> None:
             "b": ("FLOAT32", (1, 1)),
             "output": ("FLOAT32", (rows, 1)),
         }
-        with pytest.raises(ValueError, match="one place"):
-            bind("FLOAT_PRODUCT", product, {}, {"a": (0, 1), "output": (0, 1)})
+        for repeated in ((0, 1), (0, 2**40)):
+            with pytest.raises(ValueError, match="one place"):
+                bind("FLOAT_PRODUCT", product, {}, {"a": (0, 1), "output": repeated})
+
+
+@pytest.mark.parametrize("kernel", [1, 2**20])
+def test_images_that_no_memory_has_are_not_staged(kernel: int) -> None:
+    """One float, repeated: its copy with the channels innermost would have more bytes than can be counted."""
+    length, steps = 2**30, 2**28
+    convolution: dict[str, Tensor | None] = {
+        "input": ("FLOAT32", (1, 4, length, length)),
+        "filter": ("FLOAT32", (1, 4, kernel, 1)),
+        "bias": None,
+        "output": ("FLOAT32", (1, 1, length - kernel + 1, steps)),
+    }
+    strides = {"input": (0, 0, 0, 0), "filter": (0, 0, 0, 0)}
+    with pytest.raises(MemoryError):
+        bind("FLOAT_CONVOLUTION", convolution, {**WINDOW, "strides": (1, 4), "group_count": (1,)}, strides)
 
 
 def bind_graph(values: Sequence[Any], nodes: Sequence[Any]) -> _core.BoundGraph:

@@ -109,6 +109,10 @@ CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::sh
 void CompiledGraph::compile_steps(const Graph& graph, PlacedGraph& placed, Reuse& reuse) {
   const std::vector<BufferUse> uses = buffer_uses(placed);
   const MemoryPlan memory = plan_memory(uses);
+  std::vector<std::size_t> cleared;  // buffers
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (placed.buffers[i].is_cleared) cleared.push_back(i);
+  }
   block_bytes_ = memory.bytes;
   steps_.reserve(placed.steps.size());
   for (std::size_t number = 0; number < placed.steps.size(); ++number) {
@@ -117,10 +121,8 @@ void CompiledGraph::compile_steps(const Graph& graph, PlacedGraph& placed, Reuse
     scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
     if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0, .cleared = {}});
     Step& step = steps_.back();
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      if (placed.buffers[i].is_cleared && uses[i].first_step == number) {
-        step.cleared.push_back({memory.offsets[i], placed.buffers[i].bytes});
-      }
+    for (const std::size_t i : cleared) {
+      if (uses[i].first_step == number) step.cleared.push_back({memory.offsets[i], placed.buffers[i].bytes});
     }
     for (std::size_t i = 0; i < from.tensors.size(); ++i) {
       // What a stage finds and leaves in the output has been counted.

@@ -17,10 +17,11 @@ void advance(Placement& place, std::size_t axis, std::int64_t index) {
   place.offset += index * place.layout.strides[axis] * static_cast<std::int64_t>(element_size(place.layout.type));
 }
 
-// Whether what computes a tensor writes all bytes that another one of the same memory reads.
+// Whether what computes a tensor writes so many bytes from its first element on.
 // An odd number of 4-bit elements ends within a byte.
 bool writes_all_of(const TensorLayout& tensor, std::size_t bytes) {
   const std::int64_t count = tensor.element_count();
+  if (tensor.span() != count) return false;  // it has gaps
   return bytes <= storage_size(tensor.type, is_four_bits(tensor.type) ? count - count % 2 : count);
 }
 

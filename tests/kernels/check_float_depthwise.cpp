@@ -19,7 +19,7 @@ std::vector<float> draw(Check& check, std::size_t count) {
 void check_run(Check& check, std::size_t tap_count, std::size_t pixels, std::size_t channels, Edge edge) {
   const std::size_t filter_stride = channels + check.below(3), stride = channels + check.below(3);
   const std::vector<float> filter = draw(check, (tap_count - 1) * filter_stride + channels);
-  const std::vector<float> bias = check.one_in(2) ? draw(check, channels) : std::vector<float>(channels);
+  const std::vector<float> bias = draw(check, channels);
   const bool has_bias = check.one_in(2);
   const std::size_t first = check.below(20);
   std::vector<float> expected = draw(check, (pixels - 1) * stride + channels);

@@ -1,14 +1,14 @@
 // A float32 depthwise convolution of a run of pixels whose channels are neighbours.
 //
-//   output[p][c] = fma(taps[t].input[p * taps[t].step + c], filter[t][c], sum)     for t = 0, 1, ..., one after the
-//   other
+//   output[p][c] = fma(taps[t].input[p * taps[t].step + first_channel + c], filter[t][c], sum)
+//                                                                          for t = 0, 1, ..., one after the other
 //
-// for channels c of [channel, end), begun at bias[c], or at 0 where bias is null. float32 throughout, each step fused;
-// the order of taps is part of the result. A tap in the padding is one of zeros whose step is 0.
+// begun at bias[c], or at 0 where bias is null. float32 throughout, each step fused; the order of taps is part of the
+// result. A tap in the padding is one of zeros whose step is 0.
 //
-// Contract: there is a tap, a pixel and a channel at least. Reads `channels` elements of each tap and pixel, of each
-// row of the filter and of bias; writes as many of each pixel, nothing else. Output overlaps no operand; no alignment
-// beyond the element's own.
+// Contract: there is a tap, a pixel and a channel at least. Reads `channels` elements, from the first channel on, of
+// each tap and pixel, and as many of each row of the filter and of bias; writes as many of each pixel, nothing else.
+// Output overlaps no operand; no alignment beyond the element's own.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::float_depthwise, a declaration goes to
 // the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
@@ -30,7 +30,7 @@ struct FloatDepthwiseRun {
   std::size_t filter_row_stride;  // elements
   const float* bias;
   std::size_t pixels;
-  std::size_t first_channel;
+  std::size_t first_channel;  // of the taps; filter, bias and output begin with it
   std::size_t channels;
   float* output;
   std::size_t output_pixel_stride;  // elements

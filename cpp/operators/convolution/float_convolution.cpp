@@ -6,8 +6,11 @@
 //
 //   input {N, C, H, W} -> {n, H, W, C} -> algorithm -> output, of any strides
 #include <algorithm>
-#include <array>
+#include <memory>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/float_convolution_algorithm.h"
@@ -64,7 +67,7 @@ class FloatConvolution final : public CompiledOperator {
     BufferLayout layout;
     filter_at_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
     bias_at_ = layout.take(has_bias() && !desc().tensor(kBias).owned ? bias_size() : 0);
-    staged_at_ = layout.take(copy_ ? as_size(images_) : 0, copy_ ? image_floats(inner) * sizeof(float) : 0);
+    staged_at_ = layout.take(copy_ ? as_size(images_) : 0, copy_ ? image_size(inner) : 0);
     algorithm_at_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
   }
@@ -130,8 +133,13 @@ class FloatConvolution final : public CompiledOperator {
  private:
   bool has_bias() const { return desc().tensors[kBias].has_value(); }
   std::size_t bias_size() const { return as_size(geometry_.output_channels) * sizeof(float); }
-  static std::size_t image_floats(const ConvolutionGeometry& geometry) {
-    return as_size(geometry.input_height) * as_size(geometry.input_width) * as_size(geometry.input_channels);
+  static std::size_t image_size(const ConvolutionGeometry& geometry) {
+    BufferLayout row, plane, image;
+    row.take(as_size(geometry.input_channels), sizeof(float));
+    plane.take(as_size(geometry.input_width), row.size());
+    image.take(as_size(geometry.input_height), plane.size());
+    return as_size(geometry.input_height) * as_size(geometry.input_width) * as_size(geometry.input_channels) *
+           sizeof(float);
   }
 
   void check_bias() const {
@@ -148,10 +156,9 @@ class FloatConvolution final : public CompiledOperator {
     for (std::int64_t c = 0; c < geometry_.output_channels; ++c) packed[c] = bias[c * stride];
   }
 
-  // Sizes of images without elements that repeat fit 63 bits.
+  // Throws std::bad_alloc for an image, of elements that repeat, that no memory has.
   void stage_input(const ExecutionTarget& chosen, ConvolutionGeometry& inner) {
-    const std::size_t image = image_floats(inner) * sizeof(float);
-    const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image);
+    const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_size(inner));
     images_ = std::clamp<std::int64_t>(most, 1, geometry_.batch);
     while (geometry_.batch % images_ != 0) --images_;
     const std::int64_t row = inner.input_width * inner.input_channels;

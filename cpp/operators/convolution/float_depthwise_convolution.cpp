@@ -133,7 +133,7 @@ void FloatDepthwiseConvolution::find_taps(const float* input, const PixelRun& pi
       const std::int64_t column = first_column + j * geometry_.dilation_width;
       if (row_inside && column >= 0 && column < geometry_.input_width) {
         *tap = {input + pixels.n * geometry_.input.n + row * geometry_.input.h + column * geometry_.input.w,
-                as_size(geometry_.stride_width * geometry_.input.w)};
+                as_size(geometry_.stride_width) * as_size(geometry_.input.w)};
       } else {
         *tap = {zeros, 0};
       }

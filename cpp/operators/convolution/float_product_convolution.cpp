@@ -10,6 +10,9 @@
 // The filter lies in panels of up to 64 output channels of a group, the terms of a panel one after the other, each with
 // the panel's channels: those of the last one, filled up with zeros to whole vectors, if there are more than one has.
 #include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/float_convolution_algorithm.h"
@@ -49,9 +52,9 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   }
 
   std::size_t packed_filter_size() const override {
-    BufferLayout packed;
-    packed.take(as_size(geometry_.groups), as_size(group_floats()) * sizeof(float));
-    return packed.size();
+    const std::size_t groups = as_size(geometry_.groups), bytes = as_size(group_floats()) * sizeof(float);
+    BufferLayout().take(groups, bytes);  // throws where there are too many
+    return groups * bytes;
   }
   void pack_filter(const float* filter, float* packed) const override;
 
