@@ -137,13 +137,28 @@ def test_free_lengths_are_given_by_name(tmp_path: Path) -> None:
 def test_free_lengths_are_given_by_what_they_are_of() -> None:
     builder = free_model()
     axes = builder.inputs[0].type.tensor_type.shape.dim
-    axes[0].denotation, axes[2].denotation, axes[3].denotation = "DATA_BATCH", "DATA_FEATURE", "DATA_FEATURE"
+    axes[0].denotation, axes[2].denotation = "DATA_BATCH", "DATA_FEATURE"
     options = dmlcpu.SessionOptions()
-    options.add_free_dimension_override_by_denotation("DATA_BATCH", 2)
+    options.add_free_dimension_override_by_denotation("data_batch", 2)  # as onnxruntime compares them
+    options.add_free_dimension_override_by_denotation("", 9)
+    options.add_free_dimension_override_by_name("", 9)
     options.add_free_dimension_override_by_denotation("DATA_FEATURE", 7)
     session = dmlcpu.InferenceSession(builder.build(), options)
     assert session.get_inputs()[0].shape == [2, "length", 7, 4]
     assert session.get_outputs()[0].shape[0] == 2
+    options.add_free_dimension_override_by_name("length", 5)
+    assert pickle.loads(pickle.dumps(session)).get_inputs()[0].shape == [2, "length", 7, 4]
+
+
+@pytest.mark.parametrize(("axis", "what"), [(0, "batch, which is 3"), (3, "an axis of input 'x', which is 4")])
+def test_lengths_that_contradict_others(axis: int, what: str) -> None:
+    builder = free_model()
+    builder.inputs[0].type.tensor_type.shape.dim[axis].denotation = "DATA_BATCH"
+    options = dmlcpu.SessionOptions()
+    options.add_free_dimension_override_by_denotation("DATA_BATCH", 2)
+    options.add_free_dimension_override_by_name("batch", 3)
+    with pytest.raises(ValueError, match=f"sess_options: got 2 as DATA_BATCH of {what}"):
+        dmlcpu.InferenceSession(builder.build(), options)
 
 
 def test_a_model_whose_lengths_are_all_given_is_planned_at_once() -> None:
@@ -162,6 +177,10 @@ def test_lengths_that_are_none() -> None:
             add("batch", -1)
         with pytest.raises(TypeError, match=f"{add.__name__}: got '3', expected a value of type int"):
             add("batch", "3")  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=f"{add.__name__}: got True, expected a length"):
+            add("batch", True)
+        with pytest.raises(TypeError, match="expected a value of type str"):
+            add(3, 3)  # type: ignore[arg-type]
     assert options == dmlcpu.SessionOptions()
 
 

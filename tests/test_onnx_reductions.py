@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, coded, results_of_onnxruntime
 from template_checks import assert_templates_follow_the_rules
 
 REDUCTIONS: Final = ("ReduceMin", "ReduceL1", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd")
@@ -109,3 +109,15 @@ def test_minima_of_codes_are_taken_of_the_codes(random_numbers: np.random.Genera
     assert_like_onnxruntime(builder.build(), {"x": feed})
     [part] = dmlcpu.InferenceSession(builder.build()).partitions()
     assert [step.type for step in part.steps] == ["CODE_TABLE", "MAX_POOLING", "CODE_TABLE"]
+
+
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceLogSum"])
+@pytest.mark.parametrize("of_codes", [False, True])
+@pytest.mark.parametrize("rows", [0, "rows"])
+def test_sums_of_nothing(operator: str, of_codes: bool, rows: int | str) -> None:
+    """They are left to onnxruntime, with what they are of."""
+    builder = Builder(18)
+    x = builder.input("float32", (rows, 3))
+    value = coded(builder, x) if of_codes else builder.node("Exp", [x])
+    builder.output(builder.node(operator, [value, np.int64([0])]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.zeros((0, 3), np.float32)}, native=False)

@@ -389,3 +389,4 @@ def test_partitions_are_those_of_the_last_run() -> None:
     session.run(None, {"x": np.zeros((1, 1, 5, 4), np.uint8)})
     assert [part.provider for part in session.partitions()] == ["dmlcpu"]
     assert "onnxruntime" in [part.provider for part in session.partitions({"x": (1, 1, 1, 4)})]
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]

@@ -112,7 +112,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
     if array.dtype != value.dtype or not fits:
         got = f"{array.dtype} of shape {array.shape}"
         if type(feed) in _NUMBERS and array.dtype != value.dtype and array.dtype.kind in "iuf":
-            got += f", from {array.min()} to {array.max()}"
+            got += f", from {np.nanmin(array)} to {np.nanmax(array)}"
         raise BindingError(f"input {value.name!r}: got {got}, expected {_expectation(value)}", value.name)
     return np.array(array, order="C") if copy else _packed(array)
 
@@ -120,8 +120,8 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
 def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:
     """Return an array as one of an input's type: of the same elements in another byte order, or of Python's numbers.
 
-    Those of a list have no type of their own. They become floats, or integers if they are integers that the type has.
-    What has another type is returned as it is.
+    Those of a list count as if they had no type of their own. They become floats, or integers if they are integers that
+    the type has. What has another type is returned as it is.
     """
     if array.dtype.newbyteorder("=") == dtype:
         return array.astype(dtype)

@@ -25,16 +25,34 @@ class GivenLengths:
     by_denotation: Mapping[str, int] = field(default_factory=dict)
 
     def fix(self, graph: onnx.GraphProto) -> None:
-        """Write the lengths to a graph, wherever it leaves them free."""
-        by_name = dict(self.by_name)
+        """Write the lengths to a graph, wherever it leaves them free.
+
+        Raises:
+            ValueError: Two of them are told of one axis, or another one than the model's own.
+        """
+        by_name = {name: length for name, length in self.by_name.items() if name}
         for value in graph.input:
             for axis in value.type.tensor_type.shape.dim:
-                length = self.by_denotation.get(axis.denotation)
-                if length is not None and axis.WhichOneof("value") == "dim_param":
-                    by_name.setdefault(axis.dim_param, length)  # the same name is the same length
-                elif length is not None and axis.WhichOneof("value") is None:
-                    axis.dim_value = length
+                length = self._of_meaning(axis.denotation)
+                if length is None:
+                    continue
+                said = axis.WhichOneof("value")
+                if said == "dim_param" and axis.dim_param:
+                    known = by_name.setdefault(axis.dim_param, length)  # the same name is the same length
+                else:
+                    known = axis.dim_value if said == "dim_value" else length
+                    axis.dim_value = known
+                if known != length:
+                    what = axis.dim_param or f"an axis of input {value.name!r}"
+                    raise ValueError(f"sess_options: got {length} as {axis.denotation} of {what}, which is {known}")
         for value in (*graph.input, *graph.output, *graph.value_info):
             for axis in value.type.tensor_type.shape.dim:
-                if axis.dim_param in by_name:
+                if axis.WhichOneof("value") == "dim_param" and axis.dim_param in by_name:
                     axis.dim_value = by_name[axis.dim_param]
+
+    def _of_meaning(self, denotation: str) -> int | None:
+        """Return the length of axes of a meaning, in letters of either case, as onnxruntime compares them."""
+        if not denotation:
+            return None
+        meant = denotation.lower()
+        return next((length for name, length in self.by_denotation.items() if name.lower() == meant), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import IntEnum
 from operator import index
@@ -129,19 +129,26 @@ class SessionOptions(_CheckedOptions):
     def add_free_dimension_override_by_name(self, name: str, length: int) -> None:
         """Give a length to the axes that a model has this name for. What was given first counts.
 
+        Sessions that are opened from then on have it; a name that no axis has is without effect.
+
         Raises:
-            TypeError: The length is no integer.
+            TypeError: The name is no str, or the length no integer.
             ValueError: It is below 0.
         """
+        name = _typed("name", name, str)
         self._lengths_by_name.setdefault(name, _length("add_free_dimension_override_by_name", length))
 
     def add_free_dimension_override_by_denotation(self, denotation: str, length: int) -> None:
         """Give a length to the free axes of inputs that a model denotes so, such as ``"DATA_BATCH"``.
 
+        All axes have it that the model has the same name for. A session refuses it with ValueError where the model, or
+        an override of that name, says another one.
+
         Raises:
-            TypeError: The length is no integer.
+            TypeError: The denotation is no str, or the length no integer.
             ValueError: It is below 0.
         """
+        denotation = _typed("denotation", denotation, str)
         self._lengths_by_denotation.setdefault(denotation, _length("add_free_dimension_override_by_denotation", length))
 
     def has_providers(self) -> bool:
@@ -162,6 +169,8 @@ class SessionOptions(_CheckedOptions):
 
 
 def _length(argument: str, given: Any) -> int:
+    if isinstance(given, bool | np.bool_):
+        raise TypeError(f"{argument}: got {given}, expected a length")
     length: int = _typed(argument, given, int)
     if not 0 <= length < 1 << 63:
         raise ValueError(f"{argument}: got {length}, expected a length of 0 or more")
@@ -172,7 +181,7 @@ def given_lengths(options: SessionOptions) -> GivenLengths | None:
     """Return the lengths that options give, None if none; onnxruntime's own do not tell theirs."""
     if not isinstance(options, SessionOptions) or not (options._lengths_by_name or options._lengths_by_denotation):
         return None
-    return GivenLengths(options._lengths_by_name, options._lengths_by_denotation)
+    return GivenLengths({**options._lengths_by_name}, {**options._lengths_by_denotation})
 
 
 def checked_options(options: SessionOptions | None) -> SessionOptions:
@@ -189,10 +198,16 @@ def checked_options(options: SessionOptions | None) -> SessionOptions:
     return options
 
 
-def picklable_options(options: SessionOptions) -> SessionOptions:
-    """Return options that pickle: onnxruntime's own do not. Entries that were added to those are left out."""
+def picklable_options(options: SessionOptions, lengths: GivenLengths | None) -> SessionOptions:
+    """Return options that pickle, with the lengths that a session was opened with.
+
+    onnxruntime's own do not. Entries that were added to those are left out.
+    """
     if isinstance(options, SessionOptions):
-        return options
+        lengths = lengths or GivenLengths()
+        own = replace(options)
+        own._lengths_by_name, own._lengths_by_denotation = {**lengths.by_name}, {**lengths.by_denotation}
+        return own
     own = SessionOptions()
     for entry in fields(SessionOptions):
         if entry.name[0] != "_" and hasattr(options, entry.name):

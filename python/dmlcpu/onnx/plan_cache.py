@@ -24,7 +24,7 @@ class PlanCache(dict[PlanKey, ExecutablePlan]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._uses = itertools.count()
+        self._uses = itertools.count(1)
         self._size = 0
 
     def used(self, plan: ExecutablePlan) -> ExecutablePlan:
@@ -35,7 +35,8 @@ class PlanCache(dict[PlanKey, ExecutablePlan]):
     @property
     def latest(self) -> ExecutablePlan | None:
         """The plan that was used last; None before the first."""
-        return max([*self.values()], key=lambda plan: plan.last_use, default=None)
+        used = [plan for plan in [*self.values()] if plan.last_use > 0]
+        return max(used, key=lambda plan: plan.last_use, default=None)
 
     def keep(self, key: PlanKey, plan: ExecutablePlan) -> None:
         """Add a plan; those whose last use is longest ago make room for it."""

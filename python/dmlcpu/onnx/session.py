@@ -78,7 +78,8 @@ class InferenceSession:
         self._providers = checked_providers(providers)
         self._given_device = device
         self._device = _device_of(self._options) if device is None else device
-        model = load_model(self._source, with_weights=False, lengths=given_lengths(self._options))
+        self._lengths = given_lengths(self._options)
+        model = load_model(self._source, with_weights=False, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
         self._names = [output.name for output in model.outputs]
         variants = Variants(model, self._device)
@@ -101,7 +102,8 @@ class InferenceSession:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a call: the path (or the bytes) and the options."""
-        return _reopened, (self._source, picklable_options(self._options), self._providers, self._given_device)
+        options = picklable_options(self._options, self._lengths)
+        return _reopened, (self._source, options, self._providers, self._given_device)
 
     def __repr__(self) -> str:
         """Return the model and where it runs."""
@@ -262,11 +264,11 @@ class InferenceSession:
         arrays = {value.name: (value.dtype, feeds[value.name].shape) for value in inputs}
         try:
             plan = self._plan(variant, arrays)
-            values = plan.run(feeds, profile)
+            values = self._plans.used(plan).run(feeds, profile)
             while plan.plan.unknown:
                 arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-                plan = self._plan(variant, arrays)
-                values = plan.run(values, profile, resumed=True)
+                plan = self._plan(variant, arrays)  # which may begin another cache
+                values = self._plans.used(plan).run(values, profile, resumed=True)
         except InvalidModelError as error:
             shapes = {name: feed.shape for name, feed in feeds.items()}
             conflict = conflicting_lengths(self._inputs, shapes) or empty_input(self._inputs, shapes)
@@ -285,8 +287,7 @@ class InferenceSession:
 
     def _plan(self, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         key = (() if variant is None else variant.values, *arrays.items())
-        plan = self._plans.get(key) or self._made_plan(key, variant, arrays)  # which may begin another cache
-        return self._plans.used(plan)
+        return self._plans.get(key) or self._made_plan(key, variant, arrays)
 
     def _made_plan(self, key: PlanKey, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         with self._lock:

@@ -34,6 +34,7 @@ def _reduced(
         if node.attributes.get("noop_with_empty_axes", 0):
             return value
         axes = tuple(range(rank))
+    _check_windows(value, axes)
     kept = [axis for axis in range(rank) if axis not in axes]
     shape = tuple(1 if axis in axes else length for axis, length in enumerate(value.shape))
     if not node.attributes.get("keepdims", 1):
@@ -45,6 +46,12 @@ def _reduced(
     output = tuple(length // window for length, window in zip(value.shape[2:], kernel, strict=True))
     window = Window(kernel, (1, 1), (1, 1), (0, 0), (0, 0), output)
     return reshaped(lowering, pool(value, window), shape)
+
+
+def _check_windows(value: Value, axes: Sequence[int]) -> None:
+    """Raise NotNative where there is nothing to reduce."""
+    if any(value.shape[axis] == 0 for axis in axes):
+        raise NotNative("a reduction of no elements")
 
 
 def _as_image(lowering: Lowering, value: Value, kept: Sequence[int], axes: Sequence[int]) -> Value:
@@ -83,6 +90,7 @@ def _mean_of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     axes = axes_of(node, inputs, len(value.shape))
     if axes is None or len(axes) != 1 or (isinstance(value, Table) and value.parameters is not None):
         return None
+    _check_windows(value, axes)
     x = computed(lowering, value)
     if x.dtype != np.float32:
         return None
@@ -133,7 +141,10 @@ def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | No
         return None
     axes = axes_of(node, inputs, len(value.shape))
     if not axes:
-        raise NotNative("a sum over no axes, or over all")
+        if node.attributes.get("noop_with_empty_axes", 0):
+            return value
+        axes = tuple(range(len(value.shape)))
+    _check_windows(value, axes)
     total = value
     for axis in axes:
         total = sum_of_integers(lowering, total, axis)
