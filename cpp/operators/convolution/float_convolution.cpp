@@ -7,6 +7,7 @@
 //   input {N, C, H, W} -> {n, H, W, C} -> algorithm -> output, of any strides
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -134,12 +135,11 @@ class FloatConvolution final : public CompiledOperator {
   bool has_bias() const { return desc().tensors[kBias].has_value(); }
   std::size_t bias_size() const { return as_size(geometry_.output_channels) * sizeof(float); }
   static std::size_t image_size(const ConvolutionGeometry& geometry) {
-    BufferLayout row, plane, image;
-    row.take(as_size(geometry.input_channels), sizeof(float));
-    plane.take(as_size(geometry.input_width), row.size());
-    image.take(as_size(geometry.input_height), plane.size());
-    return as_size(geometry.input_height) * as_size(geometry.input_width) * as_size(geometry.input_channels) *
-           sizeof(float);
+    std::size_t size = sizeof(float);
+    for (const std::int64_t length : {geometry.input_channels, geometry.input_width, geometry.input_height}) {
+      if (__builtin_mul_overflow(size, as_size(length), &size)) throw std::bad_alloc();
+    }
+    return size;
   }
 
   void check_bias() const {

@@ -72,7 +72,7 @@ class Lowering:
         convolves_floats: Whether convolutions of floats are native in this model.
     """
 
-    def __init__(self, device: Device, readers: Readers, convolves_floats: bool = True) -> None:
+    def __init__(self, device: Device, readers: Readers, convolves_floats: Callable[[], bool]) -> None:
         self.device, self.readers, self.convolves_floats = device, readers, convolves_floats
         self.graph = NativeGraph()
         self.partition = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -142,7 +143,7 @@ class _Planner:
             self._values[value.name] = outer(value.name, *arrays[value.name])
         self._readers = Readers(output.name for output in model.outputs)
         self._meet(model.nodes)
-        self._lowering = Lowering(device, self._readers, convolves_floats(model.nodes))
+        self._lowering = Lowering(device, self._readers, cache(partial(convolves_floats, model.nodes)))
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 

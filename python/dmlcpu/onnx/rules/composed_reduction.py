@@ -12,10 +12,10 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.float_functions import Floats
-from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import computed, present
-from dmlcpu.onnx.rules.reduction import reduce_max, reduce_sum
+from dmlcpu.onnx.rules.reduction import reduce_max, reduce_sum, reduced_axes, reduced_shape
 from dmlcpu.onnx.values import Table, Value
 
 __all__ = ["RULES"]
@@ -54,30 +54,19 @@ def logarithm_of_sum_of_exponentials(lowering: Lowering, node: Node, inputs: Seq
     Where that is infinite it is taken for the largest number, so that an infinity, or nothing but -infinity, is kept.
     """
     x = Floats(lowering, computed_floats(lowering, present(inputs[0])))
+    shape = x.tensor.shape
     keeping = replace(node, attributes={**node.attributes, "keepdims": 1})
     [found] = reduce_max(lowering, keeping, [x.tensor, *inputs[1:]])
     largest = Floats(lowering, computed_floats(lowering, found)).larger(-_LARGEST).smaller(_LARGEST)
     total = _sum(lowering, keeping, inputs, (x - largest).function("Exp").tensor)
     result = Floats(lowering, computed_floats(lowering, total)).function("Log") + largest
-    return [reshaped(lowering, result.tensor, _shape_of_result(node, inputs, x.tensor.shape))]
-
-
-def _axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
-    """Return the axes of a reduction: of none that are given all, or none."""
-    return axes_of(node, inputs, rank) or (() if node.attributes.get("noop_with_empty_axes", 0) else tuple(range(rank)))
-
-
-def _shape_of_result(node: Node, inputs: Sequence[Value | None], shape: tuple[int, ...]) -> tuple[int, ...]:
-    axes = _axes(node, inputs, len(shape))
-    if node.attributes.get("keepdims", 1):
-        return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
-    return tuple(length for axis, length in enumerate(shape) if axis not in axes)
+    return [reshaped(lowering, result.tensor, reduced_shape(node, shape, reduced_axes(node, inputs, len(shape))))]
 
 
 def product(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ReduceProd: one half of the elements times the other, and so on."""
     x = computed_floats(lowering, present(inputs[0]))
-    axes = _axes(node, inputs, len(x.shape))
+    axes = reduced_axes(node, inputs, len(x.shape))
     kept = [axis for axis in range(len(x.shape)) if axis not in axes]
     outer = tuple(x.shape[axis] for axis in kept)
     length = math.prod(x.shape[axis] for axis in axes)
@@ -94,7 +83,7 @@ def product(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
             odd.append(part(length - 1, 1))
         rows, length = (part(0, half) * part(half, half)).tensor, half
     result = math.prod(odd, start=part(0, 1))
-    return [reshaped(lowering, result.tensor, _shape_of_result(node, inputs, x.shape))]
+    return [reshaped(lowering, result.tensor, reduced_shape(node, x.shape, axes))]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

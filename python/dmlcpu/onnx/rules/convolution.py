@@ -276,7 +276,7 @@ def float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         NotNative: The filter or the bias is computed, they are of other types, it is no image, or one of many in a
             model that has few operators on codes.
     """
-    if not lowering.convolves_floats:
+    if not lowering.convolves_floats():
         raise NotNative("a convolution of floats, in a model of few operators on codes")
     x, bias = present(inputs[0]), (*inputs, None)[2]
     weights = constant(inputs[1], "the filter")

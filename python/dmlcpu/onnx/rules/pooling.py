@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.slices import pooled_by_slices
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
-__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "minimum", "summed", "times", "whole"]
+__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "minimum", "summed", "times", "window_of_pooling"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -257,8 +257,10 @@ def _extreme(lowering: Lowering, value: Value, window: Window, move: Callable[[T
     return move(computed(lowering, value))
 
 
-def whole(spatial: Sequence[int]) -> Window:
-    """Return the window that covers everything."""
+def window_of_pooling(node: Node, spatial: Sequence[int]) -> Window:
+    """Return the window of a pooling on spatial axes of these lengths: of a global one that which covers everything."""
+    if not node.operator.startswith(("Global", "QLinearGlobal")):
+        return window_of(node, spatial, node.attributes["kernel_shape"])
     ones, zeros = (1,) * len(spatial), (0,) * len(spatial)
     return Window(tuple(spatial), ones, ones, zeros, zeros, ones)
 
@@ -288,10 +290,8 @@ def _window_of_image(window: Window) -> Window:
 
 
 def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
-    if node.operator.endswith("GlobalAveragePool"):
-        window, include_padding = whole(value.shape[2:]), False
-    else:
-        window = window_of(node, value.shape[2:], node.attributes["kernel_shape"])
+    window, include_padding = window_of_pooling(node, value.shape[2:]), False
+    if not node.operator.endswith("GlobalAveragePool"):
         include_padding = bool(node.attributes.get("count_include_pad", 0))
         if include_padding and node.attributes.get("ceil_mode", 0):
             # What ceil_mode adds behind the padding never counts: the padding becomes part of the image.
@@ -358,12 +358,9 @@ def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     value = present(inputs[0])
     if len(value.shape) not in (3, 4):
         raise NotNative(f"a pooling of {len(value.shape)} dimensions")
-    if node.operator == "GlobalMaxPool":
-        window = whole(value.shape[2:])
-    elif node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
+    if node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
         raise NotNative("the indices are asked for")
-    else:
-        window = window_of(node, value.shape[2:], node.attributes["kernel_shape"])
+    window = window_of_pooling(node, value.shape[2:])
     result = maximum(lowering, _as_image(lowering, value), _window_of_image(window))
     return [reshaped(lowering, result, (*value.shape[:2], *window.output))]
 

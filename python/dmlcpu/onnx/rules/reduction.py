@@ -17,10 +17,22 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, inte
 from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.values import Table, Tensor, Value
 
-__all__ = ["RULES", "reduce_max", "sum_of_integers"]
+__all__ = ["RULES", "reduce_max", "reduce_sum", "reduced_axes", "reduced_shape", "sum_of_integers"]
 
 # Of the functions of ELEMENT_WISE_UNARY.
 _SQUARE_ROOT: Final = 4
+
+
+def reduced_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
+    """Return the axes that a node reduces: where none are given all, or none."""
+    return axes_of(node, inputs, rank) or (() if node.attributes.get("noop_with_empty_axes", 0) else tuple(range(rank)))
+
+
+def reduced_shape(node: Node, shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of what a node makes of one, its axes reduced."""
+    if node.attributes.get("keepdims", 1):
+        return tuple(1 if axis in axes else length for axis, length in enumerate(shape))
+    return tuple(length for axis, length in enumerate(shape) if axis not in axes)
 
 
 def _reduced(
@@ -29,16 +41,12 @@ def _reduced(
     """Return a value pooled over the axes of a node."""
     value = present(inputs[0])
     rank = len(value.shape)
-    axes = axes_of(node, inputs, rank)
+    axes = reduced_axes(node, inputs, rank)
     if not axes:
-        if node.attributes.get("noop_with_empty_axes", 0):
-            return value
-        axes = tuple(range(rank))
+        return value
     _check_windows(value, axes)
     kept = [axis for axis in range(rank) if axis not in axes]
-    shape = tuple(1 if axis in axes else length for axis, length in enumerate(value.shape))
-    if not node.attributes.get("keepdims", 1):
-        shape = tuple(value.shape[axis] for axis in kept)
+    shape = reduced_shape(node, value.shape, axes)
     if rank != 4 or min(axes) < 2:
         value = _as_image(lowering, value, kept, axes)
         axes = (2, 3)
@@ -139,18 +147,12 @@ def _summed_integers(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     value = inputs[0]
     if not isinstance(value, Tensor) or value.dtype not in INTEGER_TYPES:
         return None
-    axes = axes_of(node, inputs, len(value.shape))
-    if not axes:
-        if node.attributes.get("noop_with_empty_axes", 0):
-            return value
-        axes = tuple(range(len(value.shape)))
+    axes = reduced_axes(node, inputs, len(value.shape))
     _check_windows(value, axes)
     total = value
     for axis in axes:
         total = sum_of_integers(lowering, total, axis)
-    kept = node.attributes.get("keepdims", 1)
-    shape = total.shape if kept else [length for axis, length in enumerate(total.shape) if axis not in axes]
-    return lowering.reshaped(total, shape)
+    return lowering.reshaped(total, reduced_shape(node, value.shape, axes))
 
 
 def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -33,7 +33,7 @@ from dmlcpu.onnx.rules.convolution import (
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
-from dmlcpu.onnx.rules.pooling import max_pool, maximum, whole
+from dmlcpu.onnx.rules.pooling import max_pool, maximum, window_of_pooling
 from dmlcpu.onnx.rules.slices import SLICES_AS_IMAGES, pooled_by_slices
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Table, Tensor, Value
 
@@ -177,8 +177,7 @@ def volume_maximum(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         return max_pool(lowering, node, inputs)
     if isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
         raise NotNative(f"a pooling of elements of type {value.dtype}")
-    is_global = node.operator == "GlobalMaxPool"
-    window = whole(value.shape[2:]) if is_global else window_of(node, value.shape[2:], node.attributes["kernel_shape"])
+    window = window_of_pooling(node, value.shape[2:])
     return [pooled_by_slices(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
 
 
