@@ -212,3 +212,38 @@ def test_constants_of_types_that_onnxruntime_is_fed_no_arrays_of(random_numbers:
         x_values = random_numbers.normal(0, 1, shape).astype(np.float32)
         [expected] = results_of_onnxruntime(model, {"x": x_values})
         np.testing.assert_array_equal(session.run(None, {"x": x_values})[0], expected)
+
+
+@pytest.mark.parametrize("rows", [4, 16])  # with fewer bytes than are supplied, and with more
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "uint16", "int32", "int64", "uint64"])
+def test_large_constants_are_not_copied_into_a_model(
+    random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch, dtype: str, rows: int
+) -> None:
+    """Of each type, for onnxruntime and, where its session does not open, for the reference evaluator."""
+    is_float = np.dtype(dtype).kind == "f"
+    columns = 2048 // np.dtype(dtype).itemsize  # 2 KiB a row
+    array = random_numbers.integers(1, 100, (rows, columns)).astype(dtype)
+    builder = Builder(opset=18)
+    x = builder.input(dtype, (1, "columns"))
+    value = builder.node("Mod", [x, array], fmod=int(is_float))
+    builder.output(value, dtype, (rows, columns))
+    model = builder.build()
+    x_values = random_numbers.integers(100, 120, (1, columns)).astype(dtype)
+    sizes = []
+    open_session = onnxruntime.InferenceSession
+
+    def opened(serialized: bytes, *arguments: Any, **named: Any) -> Any:
+        sizes.append(len(serialized))
+        if is_refused:
+            raise RuntimeError("refused")
+        return open_session(serialized, *arguments, **named)
+
+    monkeypatch.setattr("onnxruntime.InferenceSession", opened)
+    for is_refused in (False, True):
+        session = dmlcpu.InferenceSession(model)
+        for _ in range(2):
+            [result] = session.run(None, {"x": x_values})
+            np.testing.assert_array_equal(result, np.fmod(x_values, array), strict=True)
+        assert session.partitions()[-1].provider == ("onnx.reference" if is_refused else "onnxruntime")
+    assert all((size > array.nbytes) == (rows == 4) for size in sizes)
+    assert len(sizes) > 1

@@ -11,7 +11,7 @@ import onnx
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array
 
-__all__ = ["ArrayType", "described", "extracted", "inferred", "shape_of"]
+__all__ = ["ArrayType", "described", "extracted", "inferred", "is_supplied", "shape_of"]
 
 ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
 """Type and shape of an array."""
@@ -19,6 +19,9 @@ ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
 # A part is stamped with this version of ONNX's operators where all of its nodes had their present form by then: other
 # runtimes follow new versions late.
 _USUAL_VERSION: Final = 18
+# Constants of more bytes are not copied into a model, where protobuf would copy them several times more. Inference
+# reads the elements of small ones alone.
+_SUPPLIED_FROM: Final = 1 << 14
 
 
 def extracted(
@@ -28,7 +31,10 @@ def extracted(
     constants: Mapping[str, Array],
     outputs: Sequence[str],
 ) -> onnx.ModelProto:
-    """Return a model of some nodes of another; lengths of its inputs that are None are free."""
+    """Return a model of some nodes of another; lengths of its inputs that are None are free.
+
+    Constants that :func:`is_supplied` tells are declared alone: who opens the model supplies their elements.
+    """
     helper = onnx.helper
     declared = {value.name: value for value in model.graph.output}
     graph = helper.make_graph(
@@ -39,7 +45,7 @@ def extracted(
             for name, (dtype, shape) in inputs.items()
         ],
         [declared.get(name) or helper.make_empty_tensor_value_info(name) for name in outputs],
-        [onnx.numpy_helper.from_array(np.asarray(array, order="C"), name) for name, array in constants.items()],
+        [_initializer(name, array) for name, array in constants.items()],
     )
     imports = list(model.opset_import)
     if not model.functions:
@@ -51,6 +57,24 @@ def extracted(
     part = helper.make_model(graph, opset_imports=imports, ir_version=max(ir_version, 4))
     part.functions.extend(model.functions)
     return part
+
+
+def is_supplied(array: Array) -> bool:
+    """Return whether a constant is large, and of one of numpy's own numeric types, which onnxruntime takes as it is."""
+    return array.nbytes >= _SUPPLIED_FROM and array.dtype.type.__module__ == "numpy" and array.dtype.kind in "biuf"
+
+
+def _initializer(name: str, array: Array) -> onnx.TensorProto:
+    if not is_supplied(array):
+        return onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
+    tensor = onnx.TensorProto(
+        name=name,
+        data_type=int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype)),
+        dims=array.shape,
+        data_location=onnx.TensorProto.EXTERNAL,
+    )
+    tensor.external_data.add(key="location", value=name)  # nobody opens it, but there has to be one
+    return tensor
 
 
 def _named(node: Node) -> onnx.NodeProto:

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.graph.lengths import at_hand
-from dmlcpu.onnx.extraction import extracted
+from dmlcpu.onnx.extraction import extracted, is_supplied
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
@@ -26,15 +26,46 @@ class ForeignModel:
 
     Attributes:
         proto: Of these nodes alone.
+        supplied: Its large constants, which the proto does not hold.
         is_shared: Whether it is for all lengths: then what follows from them is fed.
         session: Who runs it, another runtime's session, and the process that opened it; None before.
         is_refused: Whether the other runtime does not take it as it is, for all lengths.
     """
 
     proto: onnx.ModelProto = field(repr=False)
+    supplied: Mapping[str, Array] = field(repr=False)
     is_shared: bool
     session: tuple[str, Any, int] | None = field(default=None, repr=False)
     is_refused: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        model: onnx.ModelProto,
+        nodes: Sequence[Node],
+        inputs: Mapping[str, tuple[np.dtype[Any], Sequence[int | None]]],
+        constants: Mapping[str, Array],
+        outputs: Sequence[str],
+        is_shared: bool,
+    ) -> ForeignModel:
+        """Return the model of some nodes of a model, as :func:`~dmlcpu.onnx.extraction.extracted` makes it."""
+        proto = extracted(model, nodes, inputs, constants, outputs)
+        supplied = {name: np.asarray(array, order="C") for name, array in constants.items() if is_supplied(array)}
+        return cls(proto, supplied, is_shared)
+
+    @property
+    def num_bytes(self) -> int:
+        """How large the model is, with its constants."""
+        return int(self.proto.ByteSize()) + sum(array.nbytes for array in self.supplied.values())
+
+    def whole(self) -> onnx.ModelProto:
+        """Return the model with all of its constants in it."""
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        for tensor in proto.graph.initializer:
+            if tensor.name in self.supplied:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(self.supplied[tensor.name], tensor.name))
+        return proto
 
     def with_constants(self, constants: Mapping[str, Array]) -> ForeignModel:
         """Return the model for some lengths alone: with constants in place of inputs."""
@@ -44,7 +75,7 @@ class ForeignModel:
         del proto.graph.input[:]
         proto.graph.input.extend(inputs)
         proto.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in constants.items())
-        return ForeignModel(proto, is_shared=False)
+        return ForeignModel(proto, self.supplied, is_shared=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +132,7 @@ class ForeignModels:
         types = {name: (value.dtype, (None,) * len(value.shape)) for name, value in fed.items()}
         key = (tuple(node.name for node in nodes), tuple(types.items()), tuple(outputs))
         if key not in self._models:
-            self._models[key] = ForeignModel(extracted(model, nodes, types, arrays, outputs), is_shared=True)
+            self._models[key] = ForeignModel.of(model, nodes, types, arrays, outputs, is_shared=True)
         tensors = {name: value.name for name, value in fed.items() if isinstance(value, Tensor)}
         constants = {name: value for name, value in fed.items() if not isinstance(value, Tensor)}
         return ForeignPart(tuple(nodes), False, reasons, self._models[key], tensors, constants, tuple(outputs))
@@ -127,6 +158,6 @@ def fixed_part(
     arrays = {name: value.array if isinstance(value, FreeArray) else value for name, value in reads.items()}
     constants = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
     inputs = {name: (value.dtype, at_hand(value.shape)) for name, value in arrays.items() if name not in constants}
-    fixed = ForeignModel(extracted(model, nodes, inputs, constants, outputs), is_shared=False)
+    fixed = ForeignModel.of(model, nodes, inputs, constants, outputs, is_shared=False)
     tensors = {name: value.name for name, value in reads.items() if isinstance(value, Tensor)}
     return ForeignPart(tuple(nodes), by_reference, reasons, fixed, tensors, {}, tuple(outputs))

@@ -20,7 +20,7 @@ from dmlcpu.onnx.values import Array
 
 __all__ = ["ForeignRunner"]
 
-# Another runtime's session keeps the model's bytes about as often.
+# Another runtime's session keeps the model's bytes about as often, its own forms of the weights among them.
 _COPIES_OF_OTHERS = 5
 # Operators by which onnxruntime ends the process where there are no queries: it divides by their number.
 _DIVIDING = frozenset({"GroupQueryAttention"})
@@ -52,7 +52,7 @@ class ForeignRunner:
             self._fix_lengths()
         is_open = self._model.session is not None
         self._open()
-        own = 0 if is_open else _COPIES_OF_OTHERS * self._model.proto.ByteSize()
+        own = 0 if is_open else _COPIES_OF_OTHERS * self._model.num_bytes
         self.size = own + sum(array.nbytes for array in self._constants.values())
 
     def _fix_lengths(self) -> None:
@@ -83,7 +83,7 @@ class ForeignRunner:
         if len(part.nodes) > _MOST_NODES_TOLD:
             nodes += f"; and {len(part.nodes) - _MOST_NODES_TOLD} more"
         if part.by_reference:
-            return _reference(part, self._model.proto, f"nodes {nodes}")
+            return _reference(part, self._model.whole(), f"nodes {nodes}")
         try:
             import onnxruntime
         except ImportError:
@@ -95,6 +95,10 @@ class ForeignRunner:
         options.intra_op_num_threads = self._num_threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what is wrong is raised
+        supplied = self._model.supplied  # not copied: the model keeps them as long as its session
+        options.add_external_initializers(
+            list(supplied), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in supplied.values()]
+        )
         serialized = self._model.proto.SerializeToString()
         try:
             session = onnxruntime.InferenceSession(
@@ -103,7 +107,7 @@ class ForeignRunner:
         except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
             if self._constants:
                 return None
-            return _reference(part, self._model.proto, f"nodes {nodes}: {error}")
+            return _reference(part, self._model.whole(), f"nodes {nodes}: {error}")
         return "onnxruntime", session
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
