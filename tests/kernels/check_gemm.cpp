@@ -291,6 +291,14 @@ void check_gemm(Check& check) {
       check_random(1, m, n, round_up(2100 + check.below(300), kr), 0, 1);
     }
   }
+  // The same for a few panels more, which a kernel may multiply by ranges of k: of a segment, or of some.
+  for (const std::size_t m : Sizes{std::size_t{33}, std::size_t{70}}) {
+    for (const std::size_t panels : Sizes{std::size_t{9}, std::size_t{10}, std::size_t{11}, std::size_t{12}}) {
+      check_random(1, m, panels * nr - check.below(nr), round_up(1200 + check.below(300), kr), 0, 1);
+      check_random(1, m, panels * nr - check.below(nr), round_up(400 + check.below(100), kr), 0, 3);
+      check_random(1, m, panels * nr - check.below(nr), kr * (1 + check.below(2)), 0, 17);
+    }
+  }
 }
 
 }  // namespace dmlcpu::test

@@ -96,6 +96,15 @@ class Unfinished {
     if (has_factors && converts_within_range(tile)) simple_rows_ = area.rows->count();
   }
 
+  // After all rows have been finished.
+  void end() noexcept {
+    area_.rows = nullptr;
+    simple_rows_ = row_ = 0;
+  }
+
+  // Whether hardly any rows are left for products to be made beside, of those that can be.
+  bool is_nearly_finished() const noexcept { return simple_rows_ != 0 && simple_rows_ - row_ < 8; }
+
   // All rows, if they are not simple.
   void finish_others() noexcept {
     if (area_.rows == nullptr || simple_rows_ != 0) return;

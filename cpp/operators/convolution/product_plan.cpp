@@ -186,14 +186,28 @@ void choose_blocks(const ConvolutionGeometry& geometry, const GemmKernels& kerne
   plan.participants = static_cast<int>(std::min<std::int64_t>(num_threads, tiles * plan.block_splits));
 }
 
+// The pixels of a tile, before they are divided among threads. A block of products costs some hundred cycles beside
+// them: where its products take little longer and nothing is copied or transposed, tiles are larger.
+std::int64_t tile_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
+  constexpr double kFewCycles = 16384.0;
+  constexpr std::int64_t kMostPixelsInPlace = 1024;
+  const auto k = static_cast<std::int64_t>(plan.filter.order.k());
+  const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
+  const bool in_place = plan.source == ActivationsFrom::input && geometry.input.c == 1 && geometry.output.c == 1;
+  const double products_of_pixel = static_cast<double>(k * geometry.group_output_channels());
+  const double pixels = in_place ? kFewCycles * kernels.products_per_cycle / products_of_pixel : 0.0;
+  const std::int64_t most = pixels >= static_cast<double>(kMostPixelsInPlace)
+                                ? kMostPixelsInPlace
+                                : std::max(kMostTilePixels, static_cast<std::int64_t>(pixels));
+  return std::clamp<std::int64_t>(std::min(most, budget / k), 1, plan.unit_pixels);
+}
+
 // Tiles are large enough to read the filter seldom and small enough to stay in the level-1 and level-2 caches.
 void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
                      ProductPlan& plan) {
   constexpr std::int64_t kCacheLine = 64;
   const std::int64_t channels = geometry.group_output_channels(), panel = static_cast<std::int64_t>(kernels.nr);
-  const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
-  std::int64_t pixels = std::min(kMostTilePixels, budget / static_cast<std::int64_t>(plan.filter.order.k()));
-  pixels = std::clamp<std::int64_t>(pixels, 1, plan.unit_pixels);
+  std::int64_t pixels = tile_pixels(geometry, kernels, plan);
   const Division division = divide_work(geometry, kernels, plan, num_threads,
                                         plan.units * divide_up(plan.unit_pixels, pixels), divide_up(channels, panel));
   pixels = divide_up(pixels, division.pixels);
@@ -204,9 +218,7 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
     // Tiles that are transposed on their way in or out are whole cache lines of pixels, where that is possible.
     const bool planar = geometry.input.c != 1 || geometry.output.c != 1;
     const std::int64_t multiple = planar && pixels >= kCacheLine ? kCacheLine : static_cast<std::int64_t>(kernels.mr);
-    // The parts of a row are about equal.
-    if (plan.unit_pixels == geometry.output_width)
-      pixels = divide_up(plan.unit_pixels, divide_up(plan.unit_pixels, pixels));
+    pixels = divide_up(plan.unit_pixels, divide_up(plan.unit_pixels, pixels));  // about equal tiles
     plan.tile_pixels = std::min(divide_up(pixels, multiple) * multiple, plan.unit_pixels);
   }
   plan.tiles_of_unit = divide_up(plan.unit_pixels, plan.tile_pixels);
