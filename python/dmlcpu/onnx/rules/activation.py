@@ -10,21 +10,22 @@ import numpy as np
 import onnx
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, quantize
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, quantize
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import (
     CODE_TYPES,
     compared,
     computed,
     constant,
-    float_bits,
+    on_each_float,
     on_floats,
     parameters_of,
     present,
 )
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["FLOAT_FUNCTIONS", "RULES", "Clamped", "element_wise", "evaluated", "table_only"]
+__all__ = ["RULES", "Clamped", "element_wise", "evaluated", "table_only"]
 
 
 def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:
@@ -109,8 +110,7 @@ class Clamped(Deferred):
 
 
 def _clip(lowering: Lowering, tensor: Tensor, lowest: np.float32, highest: np.float32) -> Tensor:
-    attributes = {"function": (8,), "alpha": (float_bits(lowest),), "beta": (float_bits(highest),)}
-    return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)
+    return on_each_float(lowering, FloatUnary.CLIP, tensor, alpha=lowest, beta=highest)
 
 
 def _bounds(node: Node, inputs: Sequence[Value | None]) -> tuple[float, float] | None:
@@ -128,24 +128,24 @@ def _bounds(node: Node, inputs: Sequence[Value | None]) -> tuple[float, float] |
     )
 
 
-# The operators of one element that run on floats: the function's number, and its attributes with their defaults.
-FLOAT_FUNCTIONS: Final[Mapping[str, tuple[int, Mapping[str, float]]]] = {
-    "Relu": (0, {}),
-    "Sigmoid": (1, {}),
-    "Tanh": (2, {}),
-    "Exp": (3, {}),
-    "Sqrt": (4, {}),
-    "Reciprocal": (5, {}),
-    "Neg": (11, {}),
-    "Log": (13, {}),
-    "Erf": (6, {}),
-    "HardSigmoid": (7, {"alpha": 0.2, "beta": 0.5}),
-    "LeakyRelu": (9, {"alpha": 0.01}),
-    "Floor": (16, {}),
-    "Ceil": (17, {}),
-    "Round": (18, {}),
-    "Sin": (19, {}),
-    "Cos": (20, {}),
+# The operators of one element that run on floats: the function, and its attributes with their defaults.
+_FLOAT_FUNCTIONS: Final[Mapping[str, tuple[FloatUnary, Mapping[str, float]]]] = {
+    "Relu": (FloatUnary.RELU, {}),
+    "Sigmoid": (FloatUnary.SIGMOID, {}),
+    "Tanh": (FloatUnary.TANH, {}),
+    "Exp": (FloatUnary.EXPONENTIAL, {}),
+    "Sqrt": (FloatUnary.SQUARE_ROOT, {}),
+    "Reciprocal": (FloatUnary.RECIPROCAL, {}),
+    "Neg": (FloatUnary.NEGATE, {}),
+    "Log": (FloatUnary.LOGARITHM, {}),
+    "Erf": (FloatUnary.ERROR_FUNCTION, {}),
+    "HardSigmoid": (FloatUnary.HARD_SIGMOID, {"alpha": 0.2, "beta": 0.5}),
+    "LeakyRelu": (FloatUnary.LEAKY_RELU, {"alpha": 0.01}),
+    "Floor": (FloatUnary.FLOOR, {}),
+    "Ceil": (FloatUnary.CEIL, {}),
+    "Round": (FloatUnary.ROUND, {}),
+    "Sin": (FloatUnary.SINE, {}),
+    "Cos": (FloatUnary.COSINE, {}),
 }
 
 
@@ -163,12 +163,9 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     tensor = _computed_float32(lowering, value)
     if bounds is not None and node.operator == "Clip":
         return [_clip(lowering, tensor, np.float32(bounds[0]), np.float32(bounds[1]))]
-    function, defaults = FLOAT_FUNCTIONS[node.operator]
-    attributes = {
-        name: (float_bits(np.float32(node.attributes.get(name, default))),) for name, default in defaults.items()
-    }
-    attributes["function"] = (function,)
-    return [lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)]
+    function, defaults = _FLOAT_FUNCTIONS[node.operator]
+    parameters = {name: node.attributes.get(name, default) for name, default in defaults.items()}
+    return [on_each_float(lowering, function, tensor, **parameters)]
 
 
 def _computed_float32(lowering: Lowering, value: Value) -> Tensor:
@@ -188,10 +185,12 @@ def prelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
         return table_only(lowering, node, [value, Constant(slope.reshape(1))])
     tensor = _computed_float32(lowering, value)
     if np.all((slope > 0) & (slope <= 1)):
-        return [on_floats(lowering, 4, tensor, on_floats(lowering, 2, tensor, Constant(slope)))]
-    above = lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (0,)})
-    below = on_floats(lowering, 5, tensor, Constant(np.zeros((), np.float32)))
-    return [on_floats(lowering, 0, above, on_floats(lowering, 2, below, Constant(slope)))]
+        product = on_floats(lowering, FloatBinary.MULTIPLY, tensor, Constant(slope))
+        return [on_floats(lowering, FloatBinary.MAXIMUM, tensor, product)]
+    above = on_each_float(lowering, FloatUnary.RELU, tensor)
+    below = on_floats(lowering, FloatBinary.MINIMUM, tensor, Constant(np.zeros((), np.float32)))
+    product = on_floats(lowering, FloatBinary.MULTIPLY, below, Constant(slope))
+    return [on_floats(lowering, FloatBinary.ADD, above, product)]
 
 
 def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -200,13 +199,8 @@ def hard_swish(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     if isinstance(value, Table):
         return table_only(lowering, node, inputs)
     tensor = _computed_float32(lowering, value)
-    attributes = {
-        "function": (FLOAT_FUNCTIONS["HardSigmoid"][0],),
-        "alpha": (float_bits(np.float32(1 / 6)),),
-        "beta": (float_bits(np.float32(0.5)),),
-    }
-    gate = lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, attributes)
-    return [on_floats(lowering, 2, tensor, gate)]
+    gate = on_each_float(lowering, FloatUnary.HARD_SIGMOID, tensor, alpha=1 / 6, beta=0.5)
+    return [on_floats(lowering, FloatBinary.MULTIPLY, tensor, gate)]
 
 
 # Functions that no kernel computes of floats, nor any composition of kernels does as exactly as onnxruntime.
@@ -281,14 +275,14 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     if tensor.dtype == dtype:
         return [tensor]
     if dtype == np.bool_:
-        return [compared(lowering, "Different", tensor, Constant(np.zeros((), tensor.dtype)))]
+        return [compared(lowering, Logical.NOT_EQUALS, tensor, Constant(np.zeros((), tensor.dtype)))]
     if tensor.dtype.name not in _CASTS.get(dtype.name, ()):
         raise NotNative(f"a cast from {tensor.dtype} to {dtype}")
     return [lowering.emit("CAST", [tensor], dtype, tensor.shape)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    **{("", name): element_wise for name in (*FLOAT_FUNCTIONS, "Clip")},
+    **{("", name): element_wise for name in (*_FLOAT_FUNCTIONS, "Clip")},
     **{("", name): table_only for name in _OF_TABLES_ALONE},
     ("", "PRelu"): prelu,
     ("", "HardSwish"): hard_swish,

@@ -12,9 +12,19 @@ import numpy as np
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.activation import FLOAT_FUNCTIONS, evaluated
+from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, on_integers, parameters_of, present
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.operands import (
+    CODE_TYPES,
+    computed,
+    constant,
+    on_each_float,
+    on_floats,
+    on_integers,
+    parameters_of,
+    present,
+)
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -69,7 +79,13 @@ class QuantizedPair(Deferred):
     """A function of two dequantized operands for which there is an operator from codes to codes."""
 
     def __init__(
-        self, lowering: Lowering, operator: str, function: int, a: Value, b: Value, pair: tuple[Quantized, Quantized]
+        self,
+        lowering: Lowering,
+        operator: str,
+        function: FloatBinary,
+        a: Value,
+        b: Value,
+        pair: tuple[Quantized, Quantized],
     ) -> None:
         self._lowering, self._operator, self._function = lowering, operator, function
         self._values, self._pair = (a, b), pair
@@ -133,14 +149,14 @@ def _joined(shape: Sequence[int], whole: Sequence[int], groups: Sequence[range])
     return tuple(math.prod(own) for own in lengths)
 
 
-# The operators: the function's number on floats, and the operator on codes.
-_FUNCTIONS: Final[Mapping[str, tuple[int, str]]] = {
-    "Add": (0, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
-    "Sub": (1, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
-    "Mul": (2, "QUANTIZED_MULTIPLY"),
-    "Div": (3, ""),
-    "Max": (4, ""),
-    "Min": (5, ""),
+# The operators: the function on floats, and the operator on codes.
+_FUNCTIONS: Final[Mapping[str, tuple[FloatBinary, str]]] = {
+    "Add": (FloatBinary.ADD, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
+    "Sub": (FloatBinary.SUBTRACT, "ELEMENT_WISE_QUANTIZED_LINEAR_ADD"),
+    "Mul": (FloatBinary.MULTIPLY, "QUANTIZED_MULTIPLY"),
+    "Div": (FloatBinary.DIVIDE, ""),
+    "Max": (FloatBinary.MAXIMUM, ""),
+    "Min": (FloatBinary.MINIMUM, ""),
 }
 
 
@@ -225,7 +241,7 @@ class Multiple(Deferred):
 
     def floats(self) -> Tensor:
         """Add the operator, and a product."""
-        return on_floats(self._lowering, 2, self._source, Constant(np.array(self._factor)))
+        return on_floats(self._lowering, FloatBinary.MULTIPLY, self._source, Constant(np.array(self._factor)))
 
 
 def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -239,7 +255,7 @@ def sum_or_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         return [Table(result.codes, result.floats * np.float32(0.5))]
     if isinstance(result, QuantizedPair):
         return [Multiple(lowering, result, 0.5)]
-    return [on_floats(lowering, 3, result, Constant(np.float32(len(inputs)).reshape(())))]
+    return [on_floats(lowering, FloatBinary.DIVIDE, result, Constant(np.float32(len(inputs)).reshape(())))]
 
 
 def _as_table(lowering: Lowering, operator: str, a: Value, b: Value) -> Table | None:
@@ -289,26 +305,25 @@ def power(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     if tensor.dtype != np.float32 or array.ndim > len(tensor.shape):
         raise NotNative(f"powers of elements of type {tensor.dtype}")
     if degree in (2, 3):
-        square = on_floats(lowering, 2, tensor, tensor)
-        return [square if degree == 2 else on_floats(lowering, 2, square, tensor)]
+        square = on_floats(lowering, FloatBinary.MULTIPLY, tensor, tensor)
+        return [square if degree == 2 else on_floats(lowering, FloatBinary.MULTIPLY, square, tensor)]
     if degree in _POWERS:
         for function in _POWERS[degree]:
-            tensor = _function(lowering, function, tensor)
+            tensor = on_each_float(lowering, function, tensor)
         return [tensor]
     if not 0 < abs(degree) < 1:  # otherwise the logarithm's last bit would be one of many of the power's
         raise NotNative("a power other than a square, a cube, a root or a reciprocal")
-    logarithm = _function(lowering, "Log", tensor)
-    product = on_floats(lowering, 2, logarithm, Constant(np.array(degree, np.float32)))
-    return [_function(lowering, "Exp", product)]
+    logarithm = on_each_float(lowering, FloatUnary.LOGARITHM, tensor)
+    product = on_floats(lowering, FloatBinary.MULTIPLY, logarithm, Constant(np.array(degree, np.float32)))
+    return [on_each_float(lowering, FloatUnary.EXPONENTIAL, product)]
 
 
 # Exponents whose powers are functions with kernels, one after the other.
-_POWERS: Final[Mapping[float, tuple[str, ...]]] = {0.5: ("Sqrt",), -0.5: ("Sqrt", "Reciprocal"), -1.0: ("Reciprocal",)}
-
-
-def _function(lowering: Lowering, operator: str, tensor: Tensor) -> Tensor:
-    attributes = {"function": (FLOAT_FUNCTIONS[operator][0],)}
-    return lowering.emit("ELEMENT_WISE_UNARY", [tensor], np.float32, tensor.shape, attributes)
+_POWERS: Final[Mapping[float, tuple[FloatUnary, ...]]] = {
+    0.5: (FloatUnary.SQUARE_ROOT,),
+    -0.5: (FloatUnary.SQUARE_ROOT, FloatUnary.RECIPROCAL),
+    -1.0: (FloatUnary.RECIPROCAL,),
+}
 
 
 def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -19,15 +19,13 @@ from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
 from dmlcpu.onnx.rules.residual_normalization import vector
 from dmlcpu.onnx.values import Array, Constant, Value, constant_by
 
 __all__ = ["RULES", "attention_scale", "row_of_places", "scaled_queries"]
 
-# Of the functions of two floats.
-_ADD: Final = 0
-_MINIMUM: Final = 5
 
 _LOWEST: Final = np.finfo(np.float32).min
 
@@ -83,19 +81,21 @@ def _hidden(lowering: Lowering, node: Node, mask: Value, shape: _Shape) -> Value
     batch, keys, is_merged = shape.batch, shape.keys, node.operator != "MultiHeadAttention"
     places = constant_by(row_of_places, keys)
     if elements.shape == (batch,):
-        shown = compared(lowering, "Less", places, lowering.reshaped(elements, (batch, 1, 1, 1)))
+        shown = compared(lowering, Logical.LESS_THAN, places, lowering.reshaped(elements, (batch, 1, 1, 1)))
     elif elements.shape == (2 * batch,) and is_merged:
         ends, starts = (
             reshaped(lowering, sliced(lowering, elements, (first,), (1,), (batch,)), (batch, 1, 1, 1))
             for first in (0, batch)
         )
-        shown = compared(lowering, "Less", places, ends)
-        shown = compared(lowering, "And", shown, compared(lowering, "GreaterOrEqual", places, starts))
+        shown = compared(lowering, Logical.LESS_THAN, places, ends)
+        begun = compared(lowering, Logical.GREATER_THAN_OR_EQUAL, places, starts)
+        shown = compared(lowering, Logical.AND, shown, begun)
     elif elements.shape in ((1, 1), (batch, 1)) and is_merged:
         return None  # the same for all keys, which a softmax does not see
     elif elements.shape in ((batch, keys), (batch, shape.queries, keys)):
         alone = (batch, 1, elements.shape[-2] if len(elements.shape) == 3 else 1, keys)
-        shown = compared(lowering, "Greater", lowering.reshaped(elements, alone), Constant(np.zeros((), np.int32)))
+        zero = Constant(np.zeros((), np.int32))
+        shown = compared(lowering, Logical.GREATER_THAN, lowering.reshaped(elements, alone), zero)
     else:
         raise NotNative(f"a mask of shape {elements.shape} for {batch} times {keys} keys")
     choices = [broadcast_to(np.asarray(number), shown.shape) for number in (np.float32(0), filter_value)]
@@ -115,10 +115,10 @@ def _addend(lowering: Lowering, node: Node, mask: Value | None, bias: Value | No
     addend = None if mask is None else _hidden(lowering, node, mask, shape)
     if is_ordered:
         hidden = lowering.once([], _order, shape.queries, shape.past)
-        addend = hidden if addend is None else on_floats(lowering, _MINIMUM, addend, hidden)
+        addend = hidden if addend is None else on_floats(lowering, FloatBinary.MINIMUM, addend, hidden)
     if bias is None or addend is None:
         return bias if addend is None else addend
-    return on_floats(lowering, _ADD, bias, addend)
+    return on_floats(lowering, FloatBinary.ADD, bias, addend)
 
 
 def row_of_places(keys: int) -> Array:
@@ -157,7 +157,7 @@ def _attended(
         )
     scores = float_product(lowering, queries, transposed(lowering, keys, (0, 1, 3, 2)))
     if addend is not None:
-        scores = on_floats(lowering, _ADD, scores, addend)
+        scores = on_floats(lowering, FloatBinary.ADD, scores, addend)
     shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
     return [out_of_heads(lowering, float_product(lowering, shares, values)), keys, values]
 
@@ -244,7 +244,7 @@ def attention(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     else:
         projected = float_product(lowering, rows, matrix)
         if own is not None:
-            projected = on_floats(lowering, _ADD, projected, Constant(own))
+            projected = on_floats(lowering, FloatBinary.ADD, projected, Constant(own))
         parts = side_by_side(lowering, projected, sizes)
         parts[0] = times(lowering, parts[0], attention_scale(node, sizes[0] // shape.heads))
     return _with_present(lowering, node, _attended(lowering, parts, shape, total, past))

@@ -14,6 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window
 from dmlcpu.onnx.rules.movement import reshaped, transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
@@ -224,8 +225,8 @@ def batch_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value |
     along = (1, -1, *(1,) * (len(value.shape) - 2))
 
     def floats() -> Tensor:
-        product = on_floats(lowering, 2, value, Constant(factor.astype(np.float32).reshape(along)))
-        return on_floats(lowering, 0, product, Constant(addend.astype(np.float32).reshape(along)))
+        product = on_floats(lowering, FloatBinary.MULTIPLY, value, Constant(factor.astype(np.float32).reshape(along)))
+        return on_floats(lowering, FloatBinary.ADD, product, Constant(addend.astype(np.float32).reshape(along)))
 
     result = channel_affine(lowering, value, 1, lambda: (factor, addend), floats)
     return [floats() if result is None else result]

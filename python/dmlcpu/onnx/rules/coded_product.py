@@ -14,12 +14,12 @@ from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.nothing import without_elements
 from dmlcpu.onnx.rules.movement import reshaped
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
 from dmlcpu.onnx.values import Array, Tensor, Value
 
 __all__ = ["RULES", "coded_operand", "coded_product"]
 
-_ADD: Final = 0  # its number among the functions of two floats
 _QUANTIZED_ROWS: Final = 4  # the accuracy_level that allows for it
 _MOST_OF_QUANTIZED_ROWS: Final = 256  # terms of a block
 _MOST_AXES: Final = 4
@@ -74,7 +74,7 @@ def matmul_n_bits(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
         lowering, a, matrix, of_integers=of_integers and matrix.block_size <= _MOST_OF_QUANTIZED_ROWS
     )
     if bias is not None:
-        result = on_floats(lowering, _ADD, result, bias)
+        result = on_floats(lowering, FloatBinary.ADD, result, bias)
     return [lowering.reshaped(result, shape)]
 
 

@@ -10,13 +10,12 @@ import numpy as np
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, coded_matrix
 from dmlcpu.onnx.lowering import FLOAT32, Lowering
 from dmlcpu.onnx.rules.movement import join
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import on_floats
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value
 
 __all__ = ["dequantized_rows"]
 
-_SUBTRACT: Final = 1  # numbers among the functions of two floats
-_MULTIPLY: Final = 2
 _BYTES: Final = np.arange(256, dtype=np.uint8)
 
 
@@ -50,11 +49,11 @@ def dequantized_rows(lowering: Lowering, matrix: ConstantOfBlocks, chosen: Calla
         chosen_points = chosen(points)
         table = Constant(_BYTES.astype(np.float32))
         of_points = lowering.emit("FLOAT_TABLE", [chosen_points, table], FLOAT32, chosen_points.shape)
-        result = _with_parameters(lowering, _SUBTRACT, result, of_points)
-    result = _with_parameters(lowering, _MULTIPLY, result, chosen(coded.scale))
+        result = _with_parameters(lowering, FloatBinary.SUBTRACT, result, of_points)
+    result = _with_parameters(lowering, FloatBinary.MULTIPLY, result, chosen(coded.scale))
     return lowering.reshaped(result, (*places, coded.rows))
 
 
-def _with_parameters(lowering: Lowering, function: int, blocks: Tensor, parameters: Tensor) -> Tensor:
+def _with_parameters(lowering: Lowering, function: FloatBinary, blocks: Tensor, parameters: Tensor) -> Tensor:
     one_each: Value = lowering.reshaped(parameters, (*parameters.shape, 1))
     return on_floats(lowering, function, blocks, one_each)

@@ -13,6 +13,7 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.float_functions import Floats
 from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
+from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import computed, present
 from dmlcpu.onnx.rules.reduction import reduce_max, reduce_sum, reduced_axes, reduced_shape
@@ -45,7 +46,7 @@ def logarithm_of_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     value = present(inputs[0])
     x = value if isinstance(value, Table) else computed_floats(lowering, value)
     total = _sum(lowering, node, inputs, x)
-    return [Floats(lowering, computed(lowering, total)).function("Log").tensor]
+    return [Floats(lowering, computed(lowering, total)).function(FloatUnary.LOGARITHM).tensor]
 
 
 def logarithm_of_sum_of_exponentials(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -58,8 +59,8 @@ def logarithm_of_sum_of_exponentials(lowering: Lowering, node: Node, inputs: Seq
     keeping = replace(node, attributes={**node.attributes, "keepdims": 1})
     [found] = reduce_max(lowering, keeping, [x.tensor, *inputs[1:]])
     largest = Floats(lowering, computed_floats(lowering, found)).larger(-_LARGEST).smaller(_LARGEST)
-    total = _sum(lowering, keeping, inputs, (x - largest).function("Exp").tensor)
-    result = Floats(lowering, computed_floats(lowering, total)).function("Log") + largest
+    total = _sum(lowering, keeping, inputs, (x - largest).function(FloatUnary.EXPONENTIAL).tensor)
+    result = Floats(lowering, computed_floats(lowering, total)).function(FloatUnary.LOGARITHM) + largest
     return [reshaped(lowering, result.tensor, reduced_shape(node, shape, reduced_axes(node, inputs, len(shape))))]
 
 

@@ -10,20 +10,34 @@ import numpy as np
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.operands import broadcast, compared, computed, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
 
+_FUNCTIONS: Final[Mapping[str, Logical]] = {
+    "Equal": Logical.EQUALS,
+    "Greater": Logical.GREATER_THAN,
+    "GreaterOrEqual": Logical.GREATER_THAN_OR_EQUAL,
+    "Less": Logical.LESS_THAN,
+    "LessOrEqual": Logical.LESS_THAN_OR_EQUAL,
+    "And": Logical.AND,
+    "Or": Logical.OR,
+    "Xor": Logical.XOR,
+}
+
+
 def compare(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Equal, Greater, ... of numbers of one type, and And, Or and Xor of conditions."""
-    return [compared(lowering, node.operator, present(inputs[0]), present(inputs[1]))]
+    return [compared(lowering, _FUNCTIONS[node.operator], present(inputs[0]), present(inputs[1]))]
 
 
 def not_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Not."""
-    return [compared(lowering, "Equal", computed(lowering, present(inputs[0])), Constant(np.zeros((), np.bool_)))]
+    condition = computed(lowering, present(inputs[0]))
+    return [compared(lowering, Logical.EQUALS, condition, Constant(np.zeros((), np.bool_)))]
 
 
 def is_nan(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -32,7 +46,7 @@ def is_nan(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if isinstance(value, Table) and not np.isnan(value.floats).any():
         return [_nowhere(value.shape)]
     tensor = _computed_floats(lowering, value)
-    return [compared(lowering, "Different", tensor, tensor)]
+    return [compared(lowering, Logical.NOT_EQUALS, tensor, tensor)]
 
 
 def is_infinite(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -42,8 +56,8 @@ def is_infinite(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     if not ends or (isinstance(value, Table) and not np.isinf(value.floats).any()):
         return [_nowhere(value.shape)]
     tensor = _computed_floats(lowering, value)
-    found = [compared(lowering, "Equal", tensor, Constant(np.array(end, np.float32))) for end in ends]
-    return [found[0] if len(found) == 1 else compared(lowering, "Or", *found)]
+    found = [compared(lowering, Logical.EQUALS, tensor, Constant(np.array(end, np.float32))) for end in ends]
+    return [found[0] if len(found) == 1 else compared(lowering, Logical.OR, *found)]
 
 
 _INFINITIES: Final = {"detect_negative": -np.inf, "detect_positive": np.inf}
@@ -110,8 +124,7 @@ def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    **{("", name): compare for name in ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")},
-    **{("", name): compare for name in ("And", "Or", "Xor")},
+    **{("", name): compare for name in _FUNCTIONS},
     ("", "Not"): not_,
     ("", "IsNaN"): is_nan,
     ("", "IsInf"): is_infinite,

@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import with_channels_last
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.native_functions import FloatBinary
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, computed, constant, on_floats, parameters_of, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -240,13 +241,11 @@ def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | Non
     shape = sums.shape
     along = (1, -1, *(1,) * (len(shape) - 2))
     floats = lowering.emit("CAST", [sums], np.float32, shape)
-    operands: list[Operand] = [floats, broadcast_to(unit.reshape(along), shape)]
-    product = lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (2,)})
+    product = on_floats(lowering, FloatBinary.MULTIPLY, floats, Constant(unit.reshape(along)))
     if bias is None:
         return product
     scaled = bias.astype(np.float32) * unit
-    operands = [product, broadcast_to(scaled.reshape(along), shape)]
-    return lowering.emit("ELEMENT_WISE_BINARY", operands, np.float32, shape, {"function": (0,)})
+    return on_floats(lowering, FloatBinary.ADD, product, Constant(scaled.reshape(along)))
 
 
 def _groups(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:

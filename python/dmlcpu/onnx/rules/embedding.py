@@ -14,6 +14,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import binary
 from dmlcpu.onnx.rules.gathering import looked_up
 from dmlcpu.onnx.rules.movement import sliced
+from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization import LayerNormalization
 from dmlcpu.onnx.rules.operands import compared, computed, constant, present
 from dmlcpu.onnx.rules.quantization import dequantize_linear
@@ -99,7 +100,7 @@ def _count(lowering: Lowering, mask: Value | None, shape: tuple[int, ...]) -> Va
     """Return how many tokens of each row count; 0 without a mask."""
     if mask is None:
         return constant_by(_zeros, *shape[:1])
-    counts = compared(lowering, "Equal", _numbers(lowering, mask), Constant(np.ones((), np.int32)))
+    counts = compared(lowering, Logical.EQUALS, _numbers(lowering, mask), Constant(np.ones((), np.int32)))
     whole = lowering.emit("CAST", [counts], np.int32, counts.shape)
     return lowering.reshaped(sum_of_integers(lowering, whole, 1), shape[:1])
 

@@ -7,17 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.activation import FLOAT_FUNCTIONS, table_only
+from dmlcpu.onnx.rules.activation import table_only
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import on_floats, present
+from dmlcpu.onnx.rules.operands import on_each_float, on_floats, present
 from dmlcpu.onnx.values import Constant, Table, Tensor, Value
 
 __all__ = ["RULES"]
-
-# The functions of two floats, by their numbers.
-_ADD, _SUBTRACT, _MULTIPLY, _DIVIDE, _LARGER, _SMALLER = range(6)
 
 
 class Floats:
@@ -26,47 +24,43 @@ class Floats:
     def __init__(self, lowering: Lowering, tensor: Tensor) -> None:
         self._lowering, self.tensor = lowering, tensor
 
-    def _with(self, function: int, other: Floats | float) -> Floats:
+    def _with(self, function: FloatBinary, other: Floats | float) -> Floats:
         value = other.tensor if isinstance(other, Floats) else Constant(np.array(other, np.float32))
         return Floats(self._lowering, on_floats(self._lowering, function, self.tensor, value))
 
     def __add__(self, other: Floats | float) -> Floats:
-        return self._with(_ADD, other)
+        return self._with(FloatBinary.ADD, other)
 
     def __sub__(self, other: Floats | float) -> Floats:
-        return self._with(_SUBTRACT, other)
+        return self._with(FloatBinary.SUBTRACT, other)
 
     def __mul__(self, other: Floats | float) -> Floats:
-        return self._with(_MULTIPLY, other)
+        return self._with(FloatBinary.MULTIPLY, other)
 
     def __truediv__(self, other: Floats | float) -> Floats:
-        return self._with(_DIVIDE, other)
+        return self._with(FloatBinary.DIVIDE, other)
 
     def larger(self, other: Floats | float) -> Floats:
         """Return the larger one of two."""
-        return self._with(_LARGER, other)
+        return self._with(FloatBinary.MAXIMUM, other)
 
     def smaller(self, other: Floats | float) -> Floats:
         """Return the smaller one of two."""
-        return self._with(_SMALLER, other)
+        return self._with(FloatBinary.MINIMUM, other)
 
-    def function(self, operator: str) -> Floats:
-        """Return a function that has a kernel, by ONNX's name."""
-        attributes = {"function": (FLOAT_FUNCTIONS[operator][0],)}
-        return Floats(
-            self._lowering,
-            self._lowering.emit("ELEMENT_WISE_UNARY", [self.tensor], FLOAT32, self.tensor.shape, attributes),
-        )
+    def function(self, function: FloatUnary) -> Floats:
+        """Return a function that has a kernel and no parameters."""
+        return Floats(self._lowering, on_each_float(self._lowering, function, self.tensor))
 
     def absolute(self) -> Floats:
         """Return its distance to 0."""
-        return self.larger(self.function("Neg"))
+        return self.larger(self.function(FloatUnary.NEGATE))
 
 
 def _exponential_below_zero(x: Floats, alpha: float, divisor: float = 1.0) -> Floats:
     """Return x above 0, and below it ``alpha * (exp(x / divisor) - 1)``."""
     below = x.smaller(0.0)
-    curve = (below / divisor if divisor != 1 else below).function("Exp") - 1.0
+    curve = (below / divisor if divisor != 1 else below).function(FloatUnary.EXPONENTIAL) - 1.0
     return x.larger(0.0) + (curve * alpha if alpha != 1 else curve)
 
 
@@ -87,11 +81,12 @@ def _selu(x: Floats, node: Node) -> Floats:
 
 def _softplus(x: Floats, node: Node) -> Floats:
     """log(1 + exp(x)), by an exponential that is at most 1."""
-    return x.larger(0.0) + (x.absolute().function("Neg").function("Exp") + 1.0).function("Log")
+    exponential = x.absolute().function(FloatUnary.NEGATE).function(FloatUnary.EXPONENTIAL)
+    return x.larger(0.0) + (exponential + 1.0).function(FloatUnary.LOGARITHM)
 
 
 def _mish(x: Floats, node: Node) -> Floats:
-    return x * _softplus(x, node).function("Tanh")
+    return x * _softplus(x, node).function(FloatUnary.TANH)
 
 
 def _softsign(x: Floats, node: Node) -> Floats:
@@ -100,7 +95,7 @@ def _softsign(x: Floats, node: Node) -> Floats:
 
 def _swish(x: Floats, node: Node) -> Floats:
     alpha = node.attributes.get("alpha", 1.0)
-    return x * (x * alpha if alpha != 1 else x).function("Sigmoid")
+    return x * (x * alpha if alpha != 1 else x).function(FloatUnary.SIGMOID)
 
 
 def _absolute(x: Floats, node: Node) -> Floats:

@@ -8,22 +8,19 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import table_only
 from dmlcpu.onnx.rules.arithmetic import plus
+from dmlcpu.onnx.rules.native_functions import FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import constant, float_bits, present
+from dmlcpu.onnx.rules.operands import constant, on_each_float, present
 from dmlcpu.onnx.values import Constant, Deferred, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "Gated", "gelu_by_error_function", "gelu_by_tanh"]
 
 _ROOT_OF_2: Final = math.sqrt(2)
 
-# Their numbers among the functions of floats.
-_GELU: Final = 12
-_GATED: Final = 14
-_TANH_GELU: Final = 15
 
 # x / 2 * (1 + tanh(u)) is x * logistic(2 * u); u is the first of these times x, and the second times x cubed.
 _LINEAR: Final = 0.7978845608028654
@@ -35,11 +32,11 @@ class Gated(Deferred):
 
     Attributes:
         x: Any value of FLOAT32 elements.
-        function: Its number among the functions of floats.
+        function: The function of floats.
         alpha, beta: What that takes.
     """
 
-    def __init__(self, lowering: Lowering, x: Value, function: int, alpha: float, beta: float = 0) -> None:
+    def __init__(self, lowering: Lowering, x: Value, function: FloatUnary, alpha: float, beta: float = 0) -> None:
         self._lowering = lowering
         self.x, self.function, self.alpha, self.beta = x, function, alpha, beta
         self.shape = x.shape
@@ -51,22 +48,17 @@ class Gated(Deferred):
     def floats(self) -> Tensor:
         """Add the function of floats."""
         x = computed_floats(self._lowering, self.x)
-        attributes = {
-            "function": (self.function,),
-            "alpha": (float_bits(np.float32(self.alpha)),),
-            "beta": (float_bits(np.float32(self.beta)),),
-        }
-        return self._lowering.emit("ELEMENT_WISE_UNARY", [x], FLOAT32, x.shape, attributes)
+        return on_each_float(self._lowering, self.function, x, alpha=self.alpha, beta=self.beta)
 
 
 def gelu_by_error_function(lowering: Lowering, x: Value, divisor: float = _ROOT_OF_2) -> Gated:
     """Return x * (erf(x / divisor) + 1) * 0.5."""
-    return Gated(lowering, x, _GELU, divisor)
+    return Gated(lowering, x, FloatUnary.GELU, divisor)
 
 
 def gelu_by_tanh(lowering: Lowering, x: Value, linear: float = _LINEAR, cubic: float = _CUBIC) -> Gated:
     """Return x / 2 * (1 + tanh(linear * x + cubic * x ** 3))."""
-    return Gated(lowering, x, _TANH_GELU, 2 * linear, 2 * cubic)
+    return Gated(lowering, x, FloatUnary.TANH_GELU, 2 * linear, 2 * cubic)
 
 
 def _tabulated(x: Table, function: Callable[[float], float]) -> Table:
@@ -123,7 +115,7 @@ def quick_gelu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     x, alpha = present(inputs[0]), float(node.attributes.get("alpha", 1.702))
     if isinstance(x, Table):
         return [_tabulated(x, lambda element: element * 0.5 * (1 + math.tanh(alpha * element / 2)))]
-    return [Gated(lowering, _floating(lowering, x), _GATED, alpha)]
+    return [Gated(lowering, _floating(lowering, x), FloatUnary.GATED, alpha)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

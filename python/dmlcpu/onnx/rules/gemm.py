@@ -14,14 +14,12 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias
 from dmlcpu.onnx.rules.matrix_multiply import float_product
 from dmlcpu.onnx.rules.movement import transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, on_floats, parameters_of, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
-# Of the functions of two floats.
-_ADD: Final = 0
-_MULTIPLY: Final = 2
 
 _POINT: Final = Window((1, 1), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
 
@@ -118,14 +116,14 @@ def _float_gemm(lowering: Lowering, node: Node, a: Value, b: Value, addend: Valu
     result = float_product(lowering, operands[0], operands[1])
     alpha, beta = (np.float32(node.attributes.get(name, 1.0)) for name in ("alpha", "beta"))
     if alpha != 1:
-        result = on_floats(lowering, _MULTIPLY, result, Constant(alpha.reshape(())))
+        result = on_floats(lowering, FloatBinary.MULTIPLY, result, Constant(alpha.reshape(())))
     if addend is None or beta == 0:
         return result
     if broadcast_shapes(addend.shape, result.shape) != result.shape:
         raise NotNative(f"an addend of shape {addend.shape} for {result.shape}")
     if beta != 1:
-        addend = on_floats(lowering, _MULTIPLY, addend, Constant(beta.reshape(())))
-    return on_floats(lowering, _ADD, result, addend)
+        addend = on_floats(lowering, FloatBinary.MULTIPLY, addend, Constant(beta.reshape(())))
+    return on_floats(lowering, FloatBinary.ADD, result, addend)
 
 
 def _times(matrix: Dequantized, node: Node) -> Dequantized:

@@ -21,17 +21,24 @@ from dmlcpu.onnx.rules.attention import attention_scale, row_of_places, scaled_q
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import float_product, times
 from dmlcpu.onnx.rules.movement import reshaped, transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import broadcast, compared, computed, integers, on_floats, on_integers, present, written
+from dmlcpu.onnx.rules.operands import (
+    broadcast,
+    compared,
+    computed,
+    integers,
+    on_each_float,
+    on_floats,
+    on_integers,
+    present,
+    written,
+)
 from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES", "grouped_means", "hidden_in_order"]
 
-# Of the functions of two numbers, and of one.
-_ADD: Final = 0
-_SUBTRACT: Final = 1
-_TANH: Final = 2
 
 # Adds nothing to what a softmax takes shares of.
 _HIDDEN: Final = np.float32(-np.inf)
@@ -138,7 +145,7 @@ def _counted(lowering: Lowering, lengths: Value, tokens: int) -> Tensor:
     counts = lowering.reshaped(computed(lowering, lengths), (math.prod(lengths.shape),))
     if tokens == 1:
         return counts
-    return on_integers(lowering, _SUBTRACT, counts, constant_by(_one_less, tokens))
+    return on_integers(lowering, FloatBinary.SUBTRACT, counts, constant_by(_one_less, tokens))
 
 
 def _one_less(tokens: int) -> Array:
@@ -170,10 +177,10 @@ def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: 
     own = positions_from(lowering, lowering.reshaped(counts, (images, 1)), tokens)
     own = reshaped(lowering, own, (images, 1, tokens, 1))
     places = constant_by(row_of_places, rows)
-    hidden = compared(lowering, "Greater", places, own)
+    hidden = compared(lowering, Logical.GREATER_THAN, places, own)
     if window > 0:
-        before = on_integers(lowering, _SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
-        hidden = compared(lowering, "Or", hidden, compared(lowering, "LessOrEqual", places, before))
+        before = on_integers(lowering, FloatBinary.SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
+        hidden = compared(lowering, Logical.OR, hidden, compared(lowering, Logical.LESS_THAN_OR_EQUAL, places, before))
     choices = [broadcast_to(np.asarray(number), hidden.shape) for number in (_HIDDEN, np.float32(0))]
     return lowering.emit("ELEMENT_WISE_IF", [hidden, *choices], FLOAT32, hidden.shape)
 
@@ -183,8 +190,7 @@ def _capped(lowering: Lowering, scores: Tensor, cap: float) -> Tensor:
     if cap == 0:
         return scores
     divided = computed(lowering, times(lowering, scores, np.float32(1 / cap)))
-    attributes = {"function": (_TANH,), "alpha": (0,), "beta": (0,)}
-    tangents = lowering.emit("ELEMENT_WISE_UNARY", [divided], FLOAT32, scores.shape, attributes)
+    tangents = on_each_float(lowering, FloatUnary.TANH, divided)
     return computed(lowering, times(lowering, tangents, np.float32(cap)))
 
 
@@ -278,7 +284,7 @@ def grouped_means(
     scores = float_product(lowering, grouped, transposed(lowering, keys, (0, 1, 3, 2)))
     scores = _capped(lowering, lowering.reshaped(scores, (batch, heads, tokens, rows)), cap)
     if hidden is not None:
-        scores = on_floats(lowering, _ADD, scores, hidden)
+        scores = on_floats(lowering, FloatBinary.ADD, scores, hidden)
     shares = lowering.emit("SOFTMAX", [scores], FLOAT32, scores.shape, {"axis": (3,)})
     taken = float_product(lowering, lowering.reshaped(shares, (batch, groups, together, rows)), values)
     means = lowering.reshaped(taken, (batch, heads, tokens, values.shape[3]))

@@ -13,6 +13,7 @@ from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
@@ -31,7 +32,6 @@ from dmlcpu.onnx.values import (
 
 __all__ = ["RULES", "Factor", "Product", "factors", "float_product", "matmul", "product_of_codes", "times"]
 
-_MULTIPLY: Final = 2  # its number among the functions of two floats
 # Factors between these go from one operand to the other, and make neither of usual size overflow or vanish.
 _LEAST_FACTOR: Final = 2.0**-32
 _LARGEST_FACTOR: Final = 2.0**32
@@ -114,7 +114,7 @@ class Product(Deferred):
         """Return this product times FLOAT32 numbers, one or a vector of them for the columns."""
         scale = self._b.scale
         if isinstance(scale, Tensor):
-            scale = on_floats(self._lowering, _MULTIPLY, scale, Constant(numbers))
+            scale = on_floats(self._lowering, FloatBinary.MULTIPLY, scale, Constant(numbers))
         elif scale is not None:
             scale = (scale.array if isinstance(scale, Constant) else scale) * numbers
         b = Factor(self._b.codes, scale, self._b.zero_point)
@@ -244,7 +244,7 @@ def times(lowering: Lowering, value: Value, number: np.float32) -> Value:
         return value
     if isinstance(value, Constant | Dequantized):
         return Constant(constant(value, "a factor") * number)
-    return on_floats(lowering, _MULTIPLY, value, Constant(number.reshape(())))
+    return on_floats(lowering, FloatBinary.MULTIPLY, value, Constant(number.reshape(())))
 
 
 def float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
@@ -207,8 +208,8 @@ def _normalized_floats(
     if alike:
         return whole
     channel = (-1, *(1,) * (len(x.shape) - 2))
-    scaled = on_floats(lowering, 2, whole, Constant(weight.reshape(channel)))
-    return on_floats(lowering, 0, scaled, Constant(bias.reshape(channel)))
+    scaled = on_floats(lowering, FloatBinary.MULTIPLY, whole, Constant(weight.reshape(channel)))
+    return on_floats(lowering, FloatBinary.ADD, scaled, Constant(bias.reshape(channel)))
 
 
 def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -11,6 +11,7 @@ import numpy as np
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, broadcast_to
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "constant",
     "float_bits",
     "integers",
+    "on_each_float",
     "on_floats",
     "parameters_of",
     "present",
@@ -112,8 +114,8 @@ def computed(lowering: Lowering, value: Value) -> Tensor:
     return lowering.tensor(number, elements.dtype, elements.shape)
 
 
-def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
-    """Add a function of two FLOAT32 operands, broadcast to each other, by its number.
+def on_floats(lowering: Lowering, function: FloatBinary, a: Value, b: Value) -> Tensor:
+    """Add a function of two FLOAT32 operands, broadcast to each other.
 
     Raises:
         NotNative: They are of another type.
@@ -128,20 +130,13 @@ def on_floats(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
     return lowering.emit("ELEMENT_WISE_BINARY", operands, FLOAT32, shape, {"function": (function,)})
 
 
-INTEGER_TYPES: Final = (np.dtype(np.int32), np.dtype(np.int64))
+def on_each_float(lowering: Lowering, function: FloatUnary, tensor: Tensor, **parameters: float | np.float32) -> Tensor:
+    """Add a function of each element of a FLOAT32 tensor, with its alpha and beta where it has these."""
+    bits = {name: (float_bits(np.float32(number)),) for name, number in parameters.items()}
+    return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (function,), **bits})
 
-# The functions of ELEMENT_WISE_LOGICAL, by ONNX's names, and one that has none.
-_LOGICAL: Final = {
-    "Equal": 0,
-    "Different": 1,
-    "Greater": 2,
-    "GreaterOrEqual": 3,
-    "Less": 4,
-    "LessOrEqual": 5,
-    "And": 6,
-    "Or": 7,
-    "Xor": 8,
-}
+
+INTEGER_TYPES: Final = (np.dtype(np.int32), np.dtype(np.int64))
 
 
 def broadcast(lowering: Lowering, value: Tensor | Array | FreeArray, shape: tuple[int, ...]) -> Operand:
@@ -149,8 +144,8 @@ def broadcast(lowering: Lowering, value: Tensor | Array | FreeArray, shape: tupl
     return lowering.expanded(value, shape) if isinstance(value, Tensor) else broadcast_to(value, shape)
 
 
-def on_integers(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
-    """Add a function of two operands, INT32 or INT64, broadcast to each other, by its number among those of floats.
+def on_integers(lowering: Lowering, function: FloatBinary, a: Value, b: Value) -> Tensor:
+    """Add a function of two operands, INT32 or INT64, broadcast to each other; it is no quotient.
 
     Raises:
         NotNative: They are of other types.
@@ -163,7 +158,7 @@ def on_integers(lowering: Lowering, function: int, a: Value, b: Value) -> Tensor
     return lowering.emit("ELEMENT_WISE_BINARY", operands, left.dtype, shape, {"function": (function,)})
 
 
-def compared(lowering: Lowering, function: str, a: Value, b: Value) -> Tensor:
+def compared(lowering: Lowering, function: Logical, a: Value, b: Value) -> Tensor:
     """Add a comparison of two operands of one type, or a function of two conditions, broadcast to each other.
 
     Raises:
@@ -172,12 +167,13 @@ def compared(lowering: Lowering, function: str, a: Value, b: Value) -> Tensor:
     left, right = lowering.elements(a), lowering.elements(b)
     of_conditions = left.dtype == np.bool_
     is_known = of_conditions or left.dtype in (*INTEGER_TYPES, np.dtype(np.float32), np.dtype(np.uint8))
-    if left.dtype != right.dtype or not is_known or (of_conditions and function in ("Greater", "Less")):
+    if of_conditions and function in (Logical.GREATER_THAN, Logical.LESS_THAN):
+        raise NotNative("an order of conditions")
+    if left.dtype != right.dtype or not is_known:
         raise NotNative(f"operands of type {left.dtype} and {right.dtype}")
     shape = broadcast_shapes(a.shape, b.shape)
     operands = [broadcast(lowering, operand, shape) for operand in (left, right)]
-    attributes = {"function": (_LOGICAL[function],)}
-    return lowering.emit("ELEMENT_WISE_LOGICAL", operands, np.bool_, shape, attributes)
+    return lowering.emit("ELEMENT_WISE_LOGICAL", operands, np.bool_, shape, {"function": (function,)})
 
 
 def float_bits(number: np.float32) -> int:

@@ -14,7 +14,8 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
 from dmlcpu.onnx.rules.convolution import Window, window_of
 from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Pooling
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, on_each_float, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.slices import pooled_by_slices
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
@@ -24,7 +25,6 @@ __all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "minimum", 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
 _REVERSED: Final = ~np.arange(256, dtype=np.uint8)  # from the last code to the first, with a sign or without
-_NEGATION: Final = 11  # its number among the functions of floats
 
 
 class AveragePooling(Deferred):
@@ -64,7 +64,7 @@ class AveragePooling(Deferred):
         """Add the pooling of floats."""
         floats = self._lowering.floats(self._x)
         assert isinstance(floats, Tensor)
-        average = float_pooling(self._lowering, floats, self._window, AVERAGE, self._include_padding)
+        average = float_pooling(self._lowering, floats, self._window, Pooling.AVERAGES, self._include_padding)
         return average if self._factor is None else times(self._lowering, average, self._factor)
 
     def times(self, factor: int) -> AveragePooling:
@@ -79,19 +79,15 @@ def _scale_of_sums(scale: np.float32, count: int, rank: int) -> Array:
 
 def times(lowering: Lowering, value: Value, factor: int) -> Tensor:
     """Add the product of floats and an integer, which may be known only later."""
-    return on_floats(lowering, 2, value, constant_by(_as_float, factor))
+    return on_floats(lowering, FloatBinary.MULTIPLY, value, constant_by(_as_float, factor))
 
 
 def _as_float(number: int) -> Array:
     return np.array(number, np.float32)
 
 
-# The functions of FLOAT_POOLING.
-AVERAGE, MAXIMUM = 0, 1
-
-
 def float_pooling(
-    lowering: Lowering, floats: Tensor, window: Window, function: int, include_padding: bool = False
+    lowering: Lowering, floats: Tensor, window: Window, function: Pooling, include_padding: bool = False
 ) -> Tensor:
     """Add a pooling of a FLOAT32 tensor: of an image, or of a volume, whose padding counts.
 
@@ -100,7 +96,7 @@ def float_pooling(
     """
     if len(floats.shape) == 5:
         # Averages of averages are those of all only if there are as many elements in each.
-        if any((*window.start_padding, *window.end_padding)) and not include_padding and function == AVERAGE:
+        if any((*window.start_padding, *window.end_padding)) and not include_padding and function == Pooling.AVERAGES:
             raise NotNative("averages of volumes whose padding does not count")
 
         def pool(image: Value, part: Window) -> Tensor:
@@ -185,7 +181,9 @@ class StackedAverage(Deferred):
 
     def floats(self) -> Tensor:
         """Add the sum of floats, and its pooling."""
-        return float_pooling(self._lowering, self._source.computed(), self._window, AVERAGE, self._include_padding)
+        return float_pooling(
+            self._lowering, self._source.computed(), self._window, Pooling.AVERAGES, self._include_padding
+        )
 
 
 def averaged(lowering: Lowering, value: Value, window: Window, include_padding: bool = False) -> Value:
@@ -194,7 +192,7 @@ def averaged(lowering: Lowering, value: Value, window: Window, include_padding: 
         return StackedAverage(lowering, value, window, include_padding)
     if isinstance(value, Table) and value.parameters is not None and len(value.shape) in (4, 5):
         return AveragePooling(lowering, value, window, include_padding)
-    return float_pooling(lowering, computed(lowering, value), window, AVERAGE, include_padding)
+    return float_pooling(lowering, computed(lowering, value), window, Pooling.AVERAGES, include_padding)
 
 
 def summed(lowering: Lowering, value: Value, window: Window) -> Value:
@@ -234,7 +232,7 @@ def minimum(lowering: Lowering, value: Value, window: Window) -> Value:
                 return lowering.code_table(tensor, _REVERSED.view(tensor.dtype))
             if tensor.dtype != np.float32:
                 raise NotNative(f"minima of elements of type {tensor.dtype}")
-            return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (_NEGATION,)})
+            return on_each_float(lowering, FloatUnary.NEGATE, tensor)
 
         return reversed_order(_pooled_maximum(lowering, reversed_order(tensor), window))
 
@@ -243,7 +241,7 @@ def minimum(lowering: Lowering, value: Value, window: Window) -> Value:
 
 def _pooled_maximum(lowering: Lowering, tensor: Tensor, window: Window) -> Tensor:
     if tensor.dtype not in CODE_TYPES:
-        return float_pooling(lowering, tensor, window, MAXIMUM)
+        return float_pooling(lowering, tensor, window, Pooling.MAXIMA)
     attributes = {**window.attributes(), "window_size": window.kernel}
     return lowering.emit("MAX_POOLING", [tensor], tensor.dtype, (*tensor.shape[:2], *window.output), attributes)
 

@@ -17,13 +17,13 @@ from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, float_product
 from dmlcpu.onnx.rules.movement import transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present, written
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value
 
 __all__ = ["RULES"]
 
-_ADD: Final = 0  # its number among the functions of two floats
 # The functions of a cell, in ONNX's order.
 _LSTM_FUNCTIONS: Final = (b"sigmoid", b"tanh", b"tanh")
 _GRU_FUNCTIONS: Final = (b"sigmoid", b"tanh")
@@ -78,7 +78,7 @@ class _Layer:
             left = Factor(*dynamically_quantized(lowering, rows))
             return Product(lowering, left, Factor(self.weights, scale, zero_point), self.bias).floats()
         product = float_product(lowering, rows, Constant(self.weights))
-        return product if self.bias is None else on_floats(lowering, _ADD, product, Constant(self.bias))
+        return product if self.bias is None else on_floats(lowering, FloatBinary.ADD, product, Constant(self.bias))
 
 
 _Inputs: TypeAlias = Sequence[Value | None]

@@ -13,14 +13,21 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.operands import (
+    CODE_TYPES,
+    INTEGER_TYPES,
+    computed,
+    integers,
+    on_each_float,
+    on_floats,
+    parameters_of,
+    present,
+)
 from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.values import Table, Tensor, Value
 
 __all__ = ["RULES", "reduce_max", "reduce_sum", "reduced_axes", "reduced_shape", "sum_of_integers"]
-
-# Of the functions of ELEMENT_WISE_UNARY.
-_SQUARE_ROOT: Final = 4
 
 
 def reduced_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
@@ -167,12 +174,11 @@ def reduce_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     if isinstance(value, Table) and not (is_row and value.parameters is not None):
         squares = Table(value.codes, np.square(value.floats))
     else:  # of dequantized rows too: who divides them by their length reads the same floats
-        squares = on_floats(lowering, 2, value, value)
+        squares = on_floats(lowering, FloatBinary.MULTIPLY, value, value)
     total = _summed(lowering, node, [squares, *inputs[1:]])
     if node.operator == "ReduceSumSquare":
         return [total]
-    tensor = computed(lowering, total)
-    return [lowering.emit("ELEMENT_WISE_UNARY", [tensor], np.float32, tensor.shape, {"function": (_SQUARE_ROOT,)})]
+    return [on_each_float(lowering, FloatUnary.SQUARE_ROOT, computed(lowering, total))]
 
 
 def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -15,23 +15,19 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, on_floats, on_integers, present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES", "Turns", "positions_from"]
 
-# Of the functions of two numbers.
-_ADD: Final = 0
-_SUBTRACT: Final = 1
-_MULTIPLY: Final = 2
-
 
 def positions_from(lowering: Lowering, first: Value, tokens: int) -> Value:
     """Return the positions of tokens in a row, {N, tokens}, from those of the first ones, {N, 1}."""
     if tokens == 1:
         return first
-    return on_integers(lowering, _ADD, first, constant_by(in_order, element_type(first), tokens))
+    return on_integers(lowering, FloatBinary.ADD, first, constant_by(in_order, element_type(first), tokens))
 
 
 def in_order(dtype: np.dtype[np.generic], tokens: int) -> Array:
@@ -102,8 +98,8 @@ class Turns:
             else (part(0, 1, pairs), part(pairs, 1, pairs))
         )
         turned = [
-            self._combined(lowering, _SUBTRACT, a, b),
-            self._combined(lowering, _ADD, b, a),
+            self._combined(lowering, FloatBinary.SUBTRACT, a, b),
+            self._combined(lowering, FloatBinary.ADD, b, a),
         ]
         if self._is_interleaved:
             columns = [lowering.reshaped(half, (*half.shape, 1)) for half in turned]
@@ -112,10 +108,11 @@ class Turns:
             turned.append(computed(lowering, part(2 * pairs, 1, elements - 2 * pairs)))
         return turned[0] if len(turned) == 1 else join(lowering, turned, 3)
 
-    def _combined(self, lowering: Lowering, function: int, a: Value, b: Value) -> Tensor:
+    def _combined(self, lowering: Lowering, function: FloatBinary, a: Value, b: Value) -> Tensor:
         """Return a times the cosines, plus or minus b times the sines."""
         products = (
-            on_floats(lowering, _MULTIPLY, value, factors) for value, factors in ((a, self._cosines), (b, self._sines))
+            on_floats(lowering, FloatBinary.MULTIPLY, value, factors)
+            for value, factors in ((a, self._cosines), (b, self._sines))
         )
         return on_floats(lowering, function, *products)
 

@@ -13,6 +13,7 @@ from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_t
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.composed_reduction import sum_of_distances
 from dmlcpu.onnx.rules.movement import transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization import MOST_CODES, LayerNormalization, computed_floats
 from dmlcpu.onnx.rules.operands import compared, on_floats, present
 from dmlcpu.onnx.rules.reduction import reduce_sum
@@ -20,7 +21,6 @@ from dmlcpu.onnx.values import Constant, Table, Value
 
 __all__ = ["RULES"]
 
-_QUOTIENT: Final = 3  # its number among the functions of two floats
 
 # So little that it changes no deviation: that of elements which are all the same becomes more than 0.
 _EPSILON: Final = np.float32(1e-30)
@@ -44,10 +44,10 @@ def length_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value 
     )
     [found] = (sum_of_distances if absolute else reduce_sum)(lowering, along, [x])
     length = computed_floats(lowering, found)
-    is_zero = compared(lowering, "Equal", length, Constant(np.zeros((), np.float32)))
+    is_zero = compared(lowering, Logical.EQUALS, length, Constant(np.zeros((), np.float32)))
     infinity = broadcast_to(np.array(np.inf, np.float32), length.shape)
     divisor = lowering.emit("ELEMENT_WISE_IF", [is_zero, infinity, length], FLOAT32, length.shape)
-    return [on_floats(lowering, _QUOTIENT, x, divisor)]
+    return [on_floats(lowering, FloatBinary.DIVIDE, x, divisor)]
 
 
 def mean_variance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

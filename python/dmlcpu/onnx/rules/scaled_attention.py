@@ -16,14 +16,13 @@ from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.matrix_multiply import times
 from dmlcpu.onnx.rules.movement import join, reshaped
+from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
 from dmlcpu.onnx.rules.pooling import maximum
 from dmlcpu.onnx.values import Constant, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
-# Of the functions of two floats.
-_ADD: Final = 0
 
 # Later versions have more, such as windows.
 _ATTRIBUTES: Final = frozenset(
@@ -85,7 +84,7 @@ def _masked(lowering: Lowering, mask: Value, *shape: int) -> Value:
 
 
 def _sum(lowering: Lowering, a: Value, b: Value) -> Tensor:
-    return on_floats(lowering, _ADD, a, b)
+    return on_floats(lowering, FloatBinary.ADD, a, b)
 
 
 def _all_hidden(lowering: Lowering, hidden: Value) -> Value:
@@ -94,7 +93,7 @@ def _all_hidden(lowering: Lowering, hidden: Value) -> Value:
     image = reshaped(lowering, computed(lowering, hidden), (1, math.prod(rows), 1, hidden.shape[-1]))
     window = Window((1, hidden.shape[-1]), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1))
     largest = computed(lowering, maximum(lowering, image, window))
-    blank = compared(lowering, "Equal", largest, Constant(np.full((), -np.inf, np.float32)))
+    blank = compared(lowering, Logical.EQUALS, largest, Constant(np.full((), -np.inf, np.float32)))
     return reshaped(lowering, blank, (*rows, 1))
 
 

@@ -12,14 +12,13 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import reshaped
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import compared, computed, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import compared, computed, on_each_float, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.reduction import reduce_max
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
 __all__ = ["RULES"]
-
-_LOGARITHM: Final = 13  # its number among the functions of floats
 
 
 class Softmax(Deferred):
@@ -93,10 +92,8 @@ def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     shares = lowering.emit("SOFTMAX", [x], FLOAT32, x.shape, {"axis": (axis,)})
     along = replace(node, inputs=node.inputs[:1], attributes={"axes": (axis,), "keepdims": 1})
     [largest], [share] = (reduce_max(lowering, along, [value]) for value in (x, shares))
-    attributes = {"function": (_LOGARITHM,)}
-    share = computed(lowering, share)
-    logarithm = lowering.emit("ELEMENT_WISE_UNARY", [share], FLOAT32, share.shape, attributes)
-    result = on_floats(lowering, 0, on_floats(lowering, 1, x, largest), logarithm)
+    logarithm = on_each_float(lowering, FloatUnary.LOGARITHM, computed(lowering, share))
+    result = on_floats(lowering, FloatBinary.ADD, on_floats(lowering, FloatBinary.SUBTRACT, x, largest), logarithm)
     return [_in_shape(lowering, result, value)]
 
 
@@ -109,7 +106,7 @@ def hardmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     largest = lowering.emit("ARGMAX", [x], np.int64, one, {"axis": (axis,), "axis_direction": (0,)})
     along = (-1, *(1 for _ in x.shape[axis + 1 :]))
     places = constant_by(_counted, x.shape[axis], *along)
-    chosen = compared(lowering, "Equal", places, largest)
+    chosen = compared(lowering, Logical.EQUALS, places, largest)
     return [_in_shape(lowering, lowering.emit("CAST", [chosen], FLOAT32, chosen.shape), value)]
 
 

@@ -16,6 +16,7 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import Product, matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
+from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
 from dmlcpu.onnx.rules.transposed_convolution import transposed_convolution
@@ -79,7 +80,7 @@ def blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         if isinstance(product, Product):
             product = product.with_bias(addends)
         else:
-            product = on_floats(lowering, 0, product, Constant(addends))
+            product = on_floats(lowering, FloatBinary.ADD, product, Constant(addends))
     product = reshaped(lowering, product, (images, *spatial, outputs, *kernel))
     # {N, H, W, C, rows, columns} becomes {N, C, H, rows, W, columns}.
     count = len(kernel)

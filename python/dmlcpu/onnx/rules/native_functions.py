@@ -1,0 +1,65 @@
+"""The functions that native operators take by number, in the attribute ``function``."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["FloatBinary", "FloatUnary", "Logical", "Pooling"]
+
+
+class FloatBinary(IntEnum):
+    """ELEMENT_WISE_BINARY's, of floats and integers: C++'s FloatBinary."""
+
+    ADD = 0
+    SUBTRACT = 1
+    MULTIPLY = 2
+    DIVIDE = 3
+    MAXIMUM = 4
+    MINIMUM = 5
+
+
+class FloatUnary(IntEnum):
+    """ELEMENT_WISE_UNARY's: C++'s FloatUnary."""
+
+    RELU = 0
+    SIGMOID = 1
+    TANH = 2
+    EXPONENTIAL = 3
+    SQUARE_ROOT = 4
+    RECIPROCAL = 5
+    ERROR_FUNCTION = 6
+    HARD_SIGMOID = 7
+    CLIP = 8
+    LEAKY_RELU = 9
+    IDENTITY = 10
+    NEGATE = 11
+    GELU = 12
+    LOGARITHM = 13
+    GATED = 14
+    TANH_GELU = 15
+    FLOOR = 16
+    CEIL = 17
+    ROUND = 18
+    SINE = 19
+    COSINE = 20
+
+
+class Logical(IntEnum):
+    """ELEMENT_WISE_LOGICAL's; the last three are of conditions."""
+
+    EQUALS = 0
+    NOT_EQUALS = 1
+    GREATER_THAN = 2
+    GREATER_THAN_OR_EQUAL = 3
+    LESS_THAN = 4
+    LESS_THAN_OR_EQUAL = 5
+    AND = 6
+    OR = 7
+    XOR = 8
+
+
+class Pooling(IntEnum):
+    """FLOAT_POOLING's."""
+
+    AVERAGES = 0
+    MAXIMA = 1
