@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -42,8 +42,7 @@ from dmlcpu.onnx.rules import (
     scaled_product,
     scattering,
     softmax,
-    transposed_blocks,
-    volumes,
+    transposed_convolution,
 )
 
 __all__ = ["RULES"]
@@ -51,7 +50,7 @@ __all__ = ["RULES"]
 _MODULES = (
     quantization,
     convolution,
-    transposed_blocks,
+    transposed_convolution,
     matrix_multiply,
     coded_product,
     gemm,
@@ -68,7 +67,6 @@ _MODULES = (
     conditions,
     padding,
     pooling,
-    volumes,
     softmax,
     normalization,
     row_normalization,
@@ -87,7 +85,16 @@ _MODULES = (
     recurrence,
 )
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(
-    {key: rule for module in _MODULES for key, rule in module.RULES.items()}
-)
+
+def _merged(tables: Iterable[Mapping[tuple[str, str], Rule]]) -> dict[tuple[str, str], Rule]:
+    merged: dict[tuple[str, str], Rule] = {}
+    for table in tables:
+        twice = merged.keys() & table.keys()
+        if twice:
+            raise ValueError(f"more than one rule for {sorted(twice)}")
+        merged.update(table)
+    return merged
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = MappingProxyType(_merged(module.RULES for module in _MODULES))
 """Rules, such as ``("com.microsoft", "QLinearAdd")``'s."""

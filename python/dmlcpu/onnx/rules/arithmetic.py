@@ -347,6 +347,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    # Mul, Div and Pow, which may begin a normalization or a GELU, are in ``chains``.
     **{("", name): binary for name in _FUNCTIONS if name not in ("Mul", "Div")},
     ("", "Sum"): sum_or_mean,
     ("", "Mean"): sum_or_mean,

@@ -12,10 +12,11 @@ import numpy as np
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
+from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES", "ChannelAffine", "channel_affine"]

@@ -1,9 +1,8 @@
-"""Conv, on quantized operands or on floats, QLinearConv and ConvInteger."""
+"""Conv, on quantized operands or on floats, QLinearConv and ConvInteger; of volumes see ``volumes``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,256 +10,24 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import with_channels_last
-from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, computed, constant, on_floats, parameters_of, present
-from dmlcpu.onnx.values import (
-    Array,
-    Constant,
-    Deferred,
-    Dequantized,
-    Operand,
-    Parameters,
-    Table,
-    Tensor,
-    Value,
-    element_type,
+from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.quantized_convolution import (
+    Filter,
+    QuantizedConvolution,
+    convolution_of_computed,
+    convolution_sums,
+    groups_of,
+    integer_bias,
 )
+from dmlcpu.onnx.rules.slices import VOLUME_RANK
+from dmlcpu.onnx.rules.volumes import convolved_volume, qlinear_conv_of_volume, volume_sums
+from dmlcpu.onnx.rules.windows import window_of
+from dmlcpu.onnx.values import Dequantized, Operand, Table, Tensor, Value, element_type
 
-__all__ = [
-    "RULES",
-    "Filter",
-    "QuantizedConvolution",
-    "Window",
-    "conv_integer",
-    "convolution",
-    "float_convolution",
-    "integer_bias",
-    "is_of_codes",
-    "qlinear_conv",
-    "scaled_sums",
-    "window_of",
-]
+__all__ = ["RULES"]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A window that slides over the spatial axes.
-
-    Attributes:
-        kernel, strides, dilations, start_padding, end_padding: An entry for each axis.
-        output: The number of its positions on each axis.
-    """
-
-    kernel: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    start_padding: tuple[int, ...]
-    end_padding: tuple[int, ...]
-    output: tuple[int, ...]
-
-    def along(self, axes: slice) -> Window:
-        """Return the window along some of its axes."""
-        names = ("kernel", "strides", "dilations", "start_padding", "end_padding", "output")
-        return Window(*(getattr(self, name)[axes] for name in names))
-
-    def attributes(self) -> dict[str, tuple[int, ...]]:
-        """Return the attributes of a convolution or a pooling."""
-        return {name: getattr(self, name) for name in ("strides", "dilations", "start_padding", "end_padding")}
-
-
-def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Window:
-    """Return the window of a convolution or pooling on spatial axes of these lengths.
-
-    Where a last position that is only partly inside counts too (``ceil_mode``), the end padding reaches as far as it.
-
-    Raises:
-        NotNative: It is no window that lies inside the padded input.
-    """
-    rank = len(spatial)
-    strides, dilations = (tuple(node.attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
-    padding = tuple(node.attributes.get("pads", (0,) * 2 * rank))
-    if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
-        raise NotNative("attributes that do not fit the number of spatial axes")
-    if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
-        raise NotNative("a stride, dilation or kernel below 1, or negative padding")
-    start, end = list(padding[:rank]), list(padding[rank:])
-    extents = [(window - 1) * dilation + 1 for window, dilation in zip(kernel, dilations, strict=True)]
-    kind = node.attributes.get("auto_pad", b"NOTSET")
-    if kind not in (b"NOTSET", b""):
-        for axis in range(rank):
-            wanted = 0
-            if kind in (b"SAME_UPPER", b"SAME_LOWER"):
-                positions = -(-spatial[axis] // strides[axis])
-                wanted = max((positions - 1) * strides[axis] + extents[axis] - spatial[axis], 0)
-            start[axis] = (wanted + (kind == b"SAME_LOWER")) // 2
-            end[axis] = wanted - start[axis]
-    room = [length + a + b - extent for length, a, b, extent in zip(spatial, start, end, extents, strict=True)]
-    rounded_up = bool(node.attributes.get("ceil_mode", 0))
-    # Rounded up, there is a position as soon as less than a stride is missing for it.
-    if any(length < (1 - stride if rounded_up else 0) for length, stride in zip(room, strides, strict=True)):
-        raise NotNative("a window that is larger than the padded input")
-    if rounded_up:
-        for axis, (length, stride) in enumerate(zip(room, strides, strict=True)):
-            inside = spatial[axis] + start[axis]  # the last position begins before this
-            last = min(-(-length // stride), (inside - 1) // stride) * stride
-            end[axis] = max(last + extents[axis] - inside, 0)
-            room[axis] = inside + end[axis] - extents[axis]
-    output = tuple(length // stride + 1 for length, stride in zip(room, strides, strict=True))
-    return Window(tuple(kernel), strides, dilations, tuple(start), tuple(end), output)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Filter:
-    """Constant 8-bit codes {output channels, ...} with one scale and zero point, or one for each output channel."""
-
-    codes: Array
-    scale: Array
-    zero_point: Array
-
-    @classmethod
-    def of(cls, value: Value | None) -> Filter:
-        """Return the filter behind a value.
-
-        Raises:
-            NotNative: It is no constant of 8-bit codes, or its scales are along another axis.
-        """
-        if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES:
-            raise NotNative("a filter that is no constant quantized to 8 bits")
-        if value.scale.size > 1 and value.axis != 0:
-            raise NotNative("a filter with scales along another axis than the output channels'")
-        if value.scale.dtype != np.float32 or value.zero_point.dtype != value.codes.dtype:
-            raise NotNative("filter scales that are not FLOAT32")
-        return cls(value.codes, value.scale, value.zero_point)
-
-    def parameters(self, rank: int) -> tuple[Array, Array | None]:
-        """Return scales and zero points as {1, channels, 1, ...}; no zero points if all are 0."""
-        shape = (1, self.scale.size, *(1,) * (rank - 2))
-        return self.scale.reshape(shape), self.zero_point.reshape(shape) if np.count_nonzero(self.zero_point) else None
-
-    def unit(self, input: Parameters) -> Array:
-        """Return the unit of sums of products with codes: one, or one for each output channel."""
-        return np.asarray(input.scale * self.scale)
-
-
-def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
-    """Return a bias as INT32 in units of a scale.
-
-    Args:
-        bias: Constant floats, or constant codes with a scale of their own.
-        scale: The unit, input scale times filter scale: one, or one for each channel.
-        channels: The output channels.
-
-    Raises:
-        NotNative: It is computed, or there is not one value for each channel.
-    """
-    if bias is None:
-        return None
-    if not isinstance(bias, Constant | Dequantized) or bias.shape != (channels,):
-        raise NotNative("a bias that is no constant with a value for each channel")
-    if isinstance(bias, Dequantized):
-        # Quantizers write codes in this very unit; then the codes count, not their product with a rounded scale.
-        is_unit = (np.abs(bias.scale - scale) <= 1e-5 * np.abs(scale)).all()
-        if bias.codes.dtype == np.int32 and not bias.zero_point.any() and is_unit:
-            return bias.codes
-        floats = bias.floats().astype(np.float64)
-    else:
-        floats = bias.array.astype(np.float64)
-    codes = np.rint(floats / scale.astype(np.float64))
-    limits = np.iinfo(np.int32)
-    clipped: Array = np.clip(np.nan_to_num(codes), limits.min, limits.max).astype(np.int32)
-    return clipped
-
-
-class QuantizedConvolution(Deferred):
-    """A convolution of dequantized codes with a filter, plus a bias."""
-
-    def __init__(
-        self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None, window: Window, groups: int
-    ) -> None:
-        assert x.parameters is not None
-        self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
-        self._parameters, self._window, self._groups = x.parameters, window, groups
-        self.shape = (x.shape[0], weights.codes.shape[0], *window.output)
-
-    def _attributes(self) -> dict[str, Sequence[int]]:
-        return {**self._window.attributes(), "group_count": (self._groups,)}
-
-    def scaled(self, factor: Array, addend: Array) -> QuantizedConvolution | None:
-        """Return the convolution times a factor plus an addend of each output channel: another of its kind.
-
-        None if there is no unit to tell an addend in.
-        """
-        scale = (self._filter.scale * factor).astype(np.float32)
-        bias = np.rint(addend / (scale.astype(np.float64) * np.float64(self._parameters.scale)))
-        if self._bias is not None:
-            bias += self._bias
-        if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
-            return None
-        weights = Filter(self._filter.codes, scale, np.broadcast_to(self._filter.zero_point, scale.shape))
-        x = Table(self._x, self._parameters)
-        return QuantizedConvolution(self._lowering, x, weights, bias.astype(np.int32), self._window, self._groups)
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the quantized convolution."""
-        rank = len(self.shape)
-        filter_scale, filter_zero_point = self._filter.parameters(rank)
-        bias = None if self._bias is None else self._bias.reshape(1, -1, *(1,) * (rank - 2))
-        inputs: list[Operand] = [
-            self._x,
-            *self._lowering.pair(self._parameters),
-            self._filter.codes,
-            filter_scale,
-            filter_zero_point,
-            bias,
-            *self._lowering.pair(parameters),
-        ]
-        attributes = self._attributes()
-        return self._lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", inputs, parameters.dtype, self.shape, attributes)
-
-    def floats(self) -> Tensor:
-        """Add the integer convolution, and scale its sums."""
-        return scaled_sums(self._lowering, self.sums(), self._filter.unit(self._parameters), self._bias)
-
-    def sums(self) -> Tensor:
-        """Add the integer convolution, without the bias."""
-        _, zero_point = self._lowering.pair(self._parameters)
-        _, filter_zero_point = self._filter.parameters(len(self.shape))
-        inputs: list[Operand] = [self._x, zero_point, self._filter.codes, filter_zero_point]
-        return self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
-
-
-def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | None) -> Tensor:
-    """Return the floats that sums stand for.
-
-    Args:
-        lowering: Where operators are added.
-        sums: INT32, {N, C, ...}.
-        unit: FLOAT32, of all sums or one for each channel.
-        bias: INT32, {C}, in the same unit.
-    """
-    shape = sums.shape
-    along = (1, -1, *(1,) * (len(shape) - 2))
-    floats = lowering.emit("CAST", [sums], np.float32, shape)
-    product = on_floats(lowering, FloatBinary.MULTIPLY, floats, Constant(unit.reshape(along)))
-    if bias is None:
-        return product
-    scaled = bias.astype(np.float32) * unit
-    return on_floats(lowering, FloatBinary.ADD, product, Constant(scaled.reshape(along)))
-
-
-def _groups(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
-    """Return the number of groups; the input, the filter and the groups go together."""
-    if len(shape) != len(weights):
-        raise NotNative(f"an input of {len(shape)} dimensions with a filter of {len(weights)}")
-    if len(shape) not in (3, 4):
-        raise NotNative("3-D convolutions")
-    groups = int(node.attributes.get("group", 1))
-    if groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
-        raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
-    return groups
-
-
-def is_of_codes(inputs: Sequence[Value | None]) -> bool:
+def _is_of_codes(inputs: Sequence[Value | None]) -> bool:
     """Whether a convolution's input is dequantized 8-bit codes, and its filter such constants."""
     x, weights = inputs[:2]
     if not (isinstance(x, Table) and x.parameters is not None):
@@ -268,20 +35,22 @@ def is_of_codes(inputs: Sequence[Value | None]) -> bool:
     return isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES
 
 
-def float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
+def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
     """Add a convolution of floats with a constant filter.
 
     Raises:
         NotNative: The filter or the bias is computed, they are of other types, it is no image, or one of many in a
             model that has few operators on codes.
     """
+    if len(present(inputs[0]).shape) == VOLUME_RANK:
+        raise NotNative("a 3-D convolution of floats")
     if not lowering.convolves_floats():
         raise NotNative("a convolution of floats, in a model of few operators on codes")
     x, bias = present(inputs[0]), (*inputs, None)[2]
     weights = constant(inputs[1], "the filter")
     if not element_type(x) == weights.dtype == np.float32:
         raise NotNative(f"a convolution of {element_type(x)} with {weights.dtype}")
-    groups = _groups(node, x.shape, weights.shape)
+    groups = groups_of(node, x.shape, weights.shape)
     window = window_of(node, x.shape[2:], weights.shape[2:])
     biases = None if bias is None else constant(bias, "the bias")
     if biases is not None:
@@ -296,31 +65,33 @@ def float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | N
 
 def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Conv: of codes where both operands are quantized, else of floats."""
-    if not is_of_codes(inputs):
-        return [float_convolution(lowering, node, inputs)]
-    x, bias = lowering.affine(present(inputs[0])), (*inputs, None)[2]
-    weights = Filter.of(inputs[1])
+    value, bias = present(inputs[0]), (*inputs, None)[2]
+    if not _is_of_codes(inputs):
+        return [_float_convolution(lowering, node, inputs)]
+    x, weights = lowering.affine(value), Filter.of(inputs[1])
     assert x.parameters is not None
-    groups = _groups(node, x.shape, weights.codes.shape)
-    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
     codes_of_bias = integer_bias(bias, weights.unit(x.parameters), weights.codes.shape[0])
+    if len(x.shape) == VOLUME_RANK:
+        return [convolved_volume(lowering, node, x, weights, codes_of_bias)]
+    groups = groups_of(node, x.shape, weights.codes.shape)
+    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
     return [QuantizedConvolution(lowering, x, weights, codes_of_bias, window, groups)]
 
 
-def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """A convolution from codes to codes."""
+def qlinear_conv_of_image(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearConv of an image."""
     x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
     if any(isinstance(value, Tensor) for value in inputs[1:]):
-        return [_with_computed_operands(lowering, node, x, (*inputs, None)[:9])]
+        return [convolution_of_computed(lowering, node, x, (*inputs, None)[:9])]
     scales = constant(w_scale, "a scale").reshape(-1)
     points = constant(w_zero_point, "a zero point").reshape(-1)
     if scales.size != points.size:
         length = max(scales.size, points.size)
         scales, points = np.broadcast_to(scales, length), np.broadcast_to(points, length)
     weights = Filter(constant(w, "the filter"), scales, points)
-    groups = _groups(node, x.shape, weights.codes.shape)
+    groups = groups_of(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])
     table = Table(x, parameters_of(x_scale, x_zero_point))
     biases = None if bias is None else constant(bias, "the bias")
@@ -328,64 +99,21 @@ def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     return [result.quantized(parameters_of(y_scale, y_zero_point))]
 
 
-def _codes(value: Value | None) -> Tensor | Array:
-    """Return a filter, computed or constant."""
-    codes = value if isinstance(value, Tensor) else constant(value, "the filter")
-    if codes.dtype not in CODE_TYPES:
-        raise NotNative(f"a filter of type {codes.dtype}")
-    return codes
-
-
-def _for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
-    """Return one value, or one for each output channel, as {1, channels, 1, ...}."""
-    count = 1 if value is not None and int(np.prod(value.shape)) == 1 else channels
-    return aligned(lowering, value, (1, count, *(1,) * (rank - 2)), "scales")
-
-
-def _with_computed_operands(lowering: Lowering, node: Node, x: Tensor, inputs: Sequence[Value | None]) -> Tensor:
-    """Add a quantized convolution of which more than the input is computed."""
-    _, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = inputs
-    weights = _codes(w)
-    rank = len(x.shape)
-    groups = _groups(node, x.shape, weights.shape)
-    window = window_of(node, x.shape[2:], weights.shape[2:])
-    ones, channels = (1,) * rank, weights.shape[0]
-    output_zero_point = aligned(lowering, present(y_zero_point), ones, "a zero point")
-    assert isinstance(output_zero_point, Tensor | np.ndarray)
-    operands: list[Operand] = [
-        x,
-        aligned(lowering, x_scale, ones, "a scale"),
-        aligned(lowering, x_zero_point, ones, "a zero point"),
-        weights,
-        _for_channels(lowering, w_scale, channels, rank),
-        _for_channels(lowering, w_zero_point, channels, rank),
-        aligned(lowering, bias, (1, channels, *ones[2:]), "a bias"),
-        aligned(lowering, y_scale, ones, "a scale"),
-        output_zero_point,
-    ]
-    attributes = {**window.attributes(), "group_count": (groups,)}
-    shape = (x.shape[0], channels, *window.output)
-    return lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", operands, output_zero_point.dtype, shape, attributes)
+def qlinear_conv(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearConv."""
+    of_volume = isinstance(inputs[0], Tensor) and len(inputs[0].shape) == VOLUME_RANK
+    return (qlinear_conv_of_volume if of_volume else qlinear_conv_of_image)(lowering, node, inputs)
 
 
 def conv_integer(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """The sums of a convolution; the input's zero point may be computed."""
-    x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
-    if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
-        raise NotNative("an input that is no tensor of codes")
-    weights = _codes(w)
-    groups = _groups(node, x.shape, weights.shape)
-    window = window_of(node, x.shape[2:], weights.shape[2:])
-    points = aligned(lowering, x_zero_point, (1,) * len(x.shape), "a zero point")
-    filter_points = _for_channels(lowering, w_zero_point, weights.shape[0], len(x.shape))
-    shape = (x.shape[0], weights.shape[0], *window.output)
-    attributes = {**window.attributes(), "group_count": (groups,)}
-    return [lowering.emit("CONVOLUTION_INTEGER", [x, points, weights, filter_points], np.int32, shape, attributes)]
+    """ConvInteger; the input's zero point may be computed."""
+    of_volume = isinstance(inputs[0], Tensor) and len(inputs[0].shape) == VOLUME_RANK
+    return [(volume_sums if of_volume else convolution_sums)(lowering, node, inputs)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Conv"): convolution,
     ("", "QLinearConv"): qlinear_conv,
-    ("com.microsoft", "QLinearConv"): with_channels_last(qlinear_conv),
+    ("com.microsoft", "QLinearConv"): with_channels_last(qlinear_conv_of_image),
     ("", "ConvInteger"): conv_integer,
 }

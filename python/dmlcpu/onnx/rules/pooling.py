@@ -12,15 +12,15 @@ import numpy as np
 from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import Multiple
-from dmlcpu.onnx.rules.convolution import Window, window_of
 from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Pooling
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, on_each_float, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
-from dmlcpu.onnx.rules.slices import pooled_by_slices
+from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices
+from dmlcpu.onnx.rules.windows import Window, window_of
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
-__all__ = ["RULES", "StackedSum", "averaged", "max_pool", "maximum", "minimum", "summed", "times", "window_of_pooling"]
+__all__ = ["RULES", "StackedSum", "averaged", "maximum", "minimum", "summed", "times"]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -94,7 +94,7 @@ def float_pooling(
     Raises:
         NotNative: It is none of these.
     """
-    if len(floats.shape) == 5:
+    if len(floats.shape) == VOLUME_RANK:
         # Averages of averages are those of all only if there are as many elements in each.
         if any((*window.start_padding, *window.end_padding)) and not include_padding and function == Pooling.AVERAGES:
             raise NotNative("averages of volumes whose padding does not count")
@@ -352,12 +352,28 @@ def qlinear_average_pool(lowering: Lowering, node: Node, inputs: Sequence[Value 
 
 
 def max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """MaxPool and GlobalMaxPool."""
+    """MaxPool and GlobalMaxPool; of a volume the maxima of slices, and then across them."""
+    value = present(inputs[0])
+    if len(value.shape) != VOLUME_RANK:
+        return image_max_pool(lowering, node, inputs)
+    _refuse_indices(node)
+    if isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
+        raise NotNative(f"a pooling of elements of type {value.dtype}")
+    window = window_of_pooling(node, value.shape[2:])
+    return [pooled_by_slices(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
+
+
+def _refuse_indices(node: Node) -> None:
+    if node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
+        raise NotNative("the indices are asked for")
+
+
+def image_max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """MaxPool and GlobalMaxPool of images."""
     value = present(inputs[0])
     if len(value.shape) not in (3, 4):
         raise NotNative(f"a pooling of {len(value.shape)} dimensions")
-    if node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
-        raise NotNative("the indices are asked for")
+    _refuse_indices(node)
     window = window_of_pooling(node, value.shape[2:])
     result = maximum(lowering, _as_image(lowering, value), _window_of_image(window))
     return [reshaped(lowering, result, (*value.shape[:2], *window.output))]
@@ -373,7 +389,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "GlobalAveragePool"): average_pool,
     ("", "MaxPool"): max_pool,
     ("", "GlobalMaxPool"): max_pool,
-    ("com.microsoft", "NhwcMaxPool"): with_channels_last(max_pool),
+    ("com.microsoft", "NhwcMaxPool"): with_channels_last(image_max_pool),
     ("com.microsoft", "QLinearAveragePool"): with_channels_last(qlinear_average_pool),
     ("com.microsoft", "QLinearGlobalAveragePool"): with_channels_last(qlinear_average_pool),
 }

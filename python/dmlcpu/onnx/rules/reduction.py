@@ -11,7 +11,6 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import (
@@ -25,9 +24,10 @@ from dmlcpu.onnx.rules.operands import (
     present,
 )
 from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, minimum, summed, times
+from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Table, Tensor, Value
 
-__all__ = ["RULES", "reduce_max", "reduce_sum", "reduced_axes", "reduced_shape", "sum_of_integers"]
+__all__ = ["RULES", "reduce_max", "reduce_mean", "reduce_sum", "reduced_axes", "reduced_shape", "sum_of_integers"]
 
 
 def reduced_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
@@ -229,7 +229,7 @@ def cumulative_sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    ("", "ReduceMean"): reduce_mean,
+    # ReduceMean, which may begin a layer normalization, is in ``chains``.
     ("", "ReduceMax"): reduce_max,
     ("", "ReduceMin"): reduce_min,
     **{("", name): reduce_sum for name in ("ReduceSum", "ReduceSumSquare", "ReduceL2")},

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Final
 
 from dmlcpu.onnx.lowering import Lowering
-from dmlcpu.onnx.rules.convolution import Window
 from dmlcpu.onnx.rules.movement import reshaped, transposed
+from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Value
 
-__all__ = ["SLICES_AS_IMAGES", "pooled_by_slices"]
+__all__ = ["SLICES_AS_IMAGES", "VOLUME_RANK", "pooled_by_slices"]
+
+VOLUME_RANK: Final = 5
 
 SLICES_AS_IMAGES: Final = (0, 2, 1, 3, 4)
 """The order of axes that makes images of slices, and slices of images again."""

@@ -6,25 +6,22 @@ Of floats, in which quantizers leave ConvTranspose in QOperator and dynamically 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import Product, matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
-from dmlcpu.onnx.rules.transposed_convolution import transposed_convolution
+from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Value
 
-__all__ = ["RULES"]
-
-_VOLUME: Final = 5  # axes
+__all__ = ["transposed_blocks"]
 
 
 def _are_blocks(node: Node, kernel: tuple[int, ...]) -> bool:
@@ -55,18 +52,15 @@ def _as_matrix(filters: Constant | Dequantized) -> Constant | Dequantized:
     return Dequantized(codes, scale, zero_point, 1)
 
 
-def blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ConvTranspose, 1-D to 3-D; of floats, and of volumes, where the stride is the kernel, in one group."""
+def transposed_blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ConvTranspose, 1-D to 3-D, where the stride is the kernel, in one group."""
     value, weights, bias = (*inputs, None)[:3]
     x, filters = present(value), present(weights)
     rank = len(x.shape)
-    of_codes = isinstance(filters, Dequantized) and isinstance(x, Table)
-    if of_codes and rank != _VOLUME:
-        return transposed_convolution(lowering, node, inputs)
-    if not of_codes or not isinstance(filters, Dequantized):
+    if not (isinstance(filters, Dequantized) and isinstance(x, Table)):
         filters = Constant(constant(filters, "a filter"))
         x = computed_floats(lowering, x)
-    if len(filters.shape) != rank or not 3 <= rank <= _VOLUME or filters.shape[0] != x.shape[1]:
+    if len(filters.shape) != rank or not 3 <= rank <= VOLUME_RANK or filters.shape[0] != x.shape[1]:
         raise NotNative(f"an input of shape {x.shape} with a filter of shape {filters.shape}")
     outputs, *kernel = filters.shape[1:]
     if not _are_blocks(node, tuple(kernel)):
@@ -88,6 +82,3 @@ def blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     product = transposed(lowering, product, (0, 1 + count, *order))
     lengths = (length * window for length, window in zip(spatial, kernel, strict=True))
     return [reshaped(lowering, product, (images, outputs, *lengths))]
-
-
-RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "ConvTranspose"): blocks}

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.convolution import Filter, QuantizedConvolution, Window, integer_bias, scaled_sums
 from dmlcpu.onnx.rules.operands import CODE_TYPES, present
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, integer_bias, scaled_sums
+from dmlcpu.onnx.rules.slices import VOLUME_RANK
+from dmlcpu.onnx.rules.transposed_blocks import transposed_blocks
+from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Array, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["NO_TAP", "Phase", "are_cheaper_together", "phases_of", "transposed_convolution"]
+__all__ = ["NO_TAP", "RULES", "Phase", "are_cheaper_together", "phases_of"]
 
 NO_TAP: Final = -1
 _PANEL: Final = 32  # output channels
@@ -279,11 +282,14 @@ def _phases(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> list[l
 
 
 def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """A float transposed convolution whose operands are dequantized."""
-    x, bias = lowering.affine(present(inputs[0])), (*inputs, None)[2]
+    """ConvTranspose; of floats, and of volumes, only where windows do not overlap."""
+    value, of_codes = present(inputs[0]), isinstance(inputs[1], Dequantized) and isinstance(inputs[0], Table)
+    if not of_codes or len(value.shape) == VOLUME_RANK:
+        return transposed_blocks(lowering, node, inputs)
+    x, bias = lowering.affine(value), (*inputs, None)[2]
     assert x.parameters is not None
     if len(x.shape) not in (3, 4):
-        raise NotNative("3-D convolutions")
+        raise NotNative(f"a convolution of {len(x.shape)} dimensions")
     groups = int(node.attributes.get("group", 1))
     weights = _filter(inputs[1], groups)
     channels = weights.codes.shape[0]
@@ -292,3 +298,6 @@ def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Valu
     phases = _phases(node, x.shape[2:], weights.codes.shape[2:])
     codes_of_bias = integer_bias(bias, weights.unit(x.parameters), channels)
     return [TransposedConvolution(lowering, x, weights, codes_of_bias, phases, groups)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "ConvTranspose"): transposed_convolution}

@@ -1,4 +1,4 @@
-"""Convolutions and poolings of volumes, {N, C, D, H, W}: those of their slices, which are images.
+"""Convolutions of volumes, {N, C, D, H, W}: those of their slices, which are images.
 
 A convolution sums over the taps along the depth as it does over channels: the slices that one output slice reads lie
 side by side as channels of one image. That copies the input as often as there are such taps.
@@ -11,35 +11,24 @@ side by side as channels of one image. That copies the input as often as there a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, NotNative, broadcast_to
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.convolution import (
-    Filter,
-    QuantizedConvolution,
-    Window,
-    conv_integer,
-    convolution,
-    integer_bias,
-    is_of_codes,
-    qlinear_conv,
-    window_of,
-)
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of
 from dmlcpu.onnx.rules.padding import Margins, padded
-from dmlcpu.onnx.rules.pooling import max_pool, maximum, window_of_pooling
-from dmlcpu.onnx.rules.slices import SLICES_AS_IMAGES, pooled_by_slices
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, convolution_sums
+from dmlcpu.onnx.rules.slices import SLICES_AS_IMAGES, VOLUME_RANK
+from dmlcpu.onnx.rules.windows import Window, window_of
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["convolved_volume", "qlinear_conv_of_volume", "volume_sums"]
 
-_RANK: Final = 5
 # Slices that lie side by side: each is a node of the graph.
 _MOST_TAPS: Final = 64
 
@@ -51,7 +40,7 @@ def _windows(node: Node, shape: Sequence[int], weights: Sequence[int]) -> tuple[
         NotNative: The input, the filter and the groups do not go together, or there are too many slices.
     """
     groups = int(node.attributes.get("group", 1))
-    if len(weights) != _RANK or groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
+    if len(weights) != VOLUME_RANK or groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
         raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
     if weights[2] > _MOST_TAPS:
         raise NotNative(f"a convolution of {weights[2]} slices")
@@ -89,7 +78,7 @@ def _as_volumes(lowering: Lowering, slices: Value, images: int, depth: Window, p
     return transposed(lowering, reshaped(lowering, slices, shape), SLICES_AS_IMAGES)
 
 
-def _convolved(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
+def convolved_volume(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: Array | None) -> Value:
     """Return the convolution of a volume."""
     assert x.parameters is not None
     depth, plane, groups = _windows(node, x.shape, weights.codes.shape)
@@ -106,9 +95,9 @@ def _convolved(lowering: Lowering, node: Node, x: Table, weights: Filter, bias: 
 
 def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | None, depth: Window) -> Tensor:
     """Return a volume with slices of a zero point, which may be computed, around it."""
-    point = aligned(lowering, zero_point, (1,) * _RANK, "a zero point")
+    point = aligned(lowering, zero_point, (1,) * VOLUME_RANK, "a zero point")
     if point is None:
-        point = np.zeros((1,) * _RANK, x.dtype)
+        point = np.zeros((1,) * VOLUME_RANK, x.dtype)
     assert isinstance(point, Tensor | np.ndarray)
     parts: list[Tensor | Array | FreeArray] = [x]
     for at_end, count in enumerate((*depth.start_padding, *depth.end_padding)):
@@ -119,41 +108,25 @@ def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | Non
     return join(lowering, parts, 2) if len(parts) > 1 else x
 
 
-def volume_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Conv."""
-    value = present(inputs[0])
-    if len(value.shape) != _RANK:
-        return convolution(lowering, node, inputs)
-    if not is_of_codes(inputs):
-        raise NotNative("a 3-D convolution of floats")
-    x, weights = lowering.affine(value), Filter.of(inputs[1])
-    assert x.parameters is not None
-    bias = integer_bias((*inputs, None)[2], weights.unit(x.parameters), weights.codes.shape[0])
-    return [_convolved(lowering, node, x, weights, bias)]
-
-
-def volume_convolution_of_codes(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """QLinearConv."""
+def qlinear_conv_of_volume(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearConv of a volume."""
     x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = (*inputs, None)[:9]
-    if not isinstance(x, Tensor) or len(x.shape) != _RANK:
-        return qlinear_conv(lowering, node, inputs)
+    assert isinstance(x, Tensor)
     scales = constant(w_scale, "a scale").reshape(-1)
     points = np.broadcast_to(constant(w_zero_point, "a zero point").reshape(-1), scales.shape)
     weights = Filter(constant(w, "the filter"), scales, points)
     table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
     biases = None if bias is None else constant(bias, "the bias")
-    result = _convolved(lowering, node, table, weights, biases)
+    result = convolved_volume(lowering, node, table, weights, biases)
     codes = lowering.quantized(result, parameters_of(y_scale, y_zero_point))
     assert isinstance(codes, Tensor)
     return [codes]
 
 
-def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ConvInteger; the input's zero point may be computed."""
+def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Value:
+    """Return the ConvInteger of a volume; the input's zero point may be computed."""
     x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
-    if not isinstance(x, Tensor) or len(x.shape) != _RANK:
-        return conv_integer(lowering, node, inputs)
-    if x.dtype not in CODE_TYPES:
+    if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
         raise NotNative("an input that is no tensor of codes")
     weights = constant(w, "the filter")
     depth, plane, groups = _windows(node, x.shape, weights.shape)
@@ -166,25 +139,5 @@ def volume_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         "group": groups,
     }
     operands: list[Value | None] = [image, Constant(_of_slices(weights)), x_zero_point, w_zero_point]
-    [sums] = conv_integer(lowering, replace(node, attributes=attributes), operands)
-    return [_as_volumes(lowering, sums, x.shape[0], depth, plane)]
-
-
-def volume_maximum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """MaxPool and GlobalMaxPool: the maxima of slices, and then across them."""
-    value = present(inputs[0])
-    if len(value.shape) != _RANK or node.attributes.get("storage_order", 0) or len(node.outputs) > 1:
-        return max_pool(lowering, node, inputs)
-    if isinstance(value, Tensor) and value.dtype not in (*CODE_TYPES, np.float32):
-        raise NotNative(f"a pooling of elements of type {value.dtype}")
-    window = window_of_pooling(node, value.shape[2:])
-    return [pooled_by_slices(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
-
-
-RULES: Final[Mapping[tuple[str, str], Rule]] = {
-    ("", "Conv"): volume_convolution,
-    ("", "QLinearConv"): volume_convolution_of_codes,
-    ("", "ConvInteger"): volume_sums,
-    ("", "MaxPool"): volume_maximum,
-    ("", "GlobalMaxPool"): volume_maximum,
-}
+    sums = convolution_sums(lowering, replace(node, attributes=attributes), operands)
+    return _as_volumes(lowering, sums, x.shape[0], depth, plane)

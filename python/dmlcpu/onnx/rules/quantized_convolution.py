@@ -1,0 +1,231 @@
+"""Convolutions of codes: what Conv, QLinearConv, ConvInteger and ConvTranspose become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmlcpu.onnx.lowering import Lowering, NotNative
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.native_functions import FloatBinary
+from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
+from dmlcpu.onnx.rules.windows import Window, window_of
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+
+__all__ = [
+    "Filter",
+    "QuantizedConvolution",
+    "convolution_of_computed",
+    "convolution_sums",
+    "groups_of",
+    "integer_bias",
+    "scaled_sums",
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter:
+    """Constant 8-bit codes {output channels, ...} with one scale and zero point, or one for each output channel."""
+
+    codes: Array
+    scale: Array
+    zero_point: Array
+
+    @classmethod
+    def of(cls, value: Value | None) -> Filter:
+        """Return the filter behind a value.
+
+        Raises:
+            NotNative: It is no constant of 8-bit codes, or its scales are along another axis.
+        """
+        if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES:
+            raise NotNative("a filter that is no constant quantized to 8 bits")
+        if value.scale.size > 1 and value.axis != 0:
+            raise NotNative("a filter with scales along another axis than the output channels'")
+        if value.scale.dtype != np.float32 or value.zero_point.dtype != value.codes.dtype:
+            raise NotNative("filter scales that are not FLOAT32")
+        return cls(value.codes, value.scale, value.zero_point)
+
+    def parameters(self, rank: int) -> tuple[Array, Array | None]:
+        """Return scales and zero points as {1, channels, 1, ...}; no zero points if all are 0."""
+        shape = (1, self.scale.size, *(1,) * (rank - 2))
+        return self.scale.reshape(shape), self.zero_point.reshape(shape) if np.count_nonzero(self.zero_point) else None
+
+    def unit(self, input: Parameters) -> Array:
+        """Return the unit of sums of products with codes: one, or one for each output channel."""
+        return np.asarray(input.scale * self.scale)
+
+
+def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
+    """Return a bias as INT32 in units of a scale.
+
+    Args:
+        bias: Constant floats, or constant codes with a scale of their own.
+        scale: The unit, input scale times filter scale: one, or one for each channel.
+        channels: The output channels.
+
+    Raises:
+        NotNative: It is computed, or there is not one value for each channel.
+    """
+    if bias is None:
+        return None
+    if not isinstance(bias, Constant | Dequantized) or bias.shape != (channels,):
+        raise NotNative("a bias that is no constant with a value for each channel")
+    if isinstance(bias, Dequantized):
+        # Quantizers write codes in this very unit; then the codes count, not their product with a rounded scale.
+        is_unit = (np.abs(bias.scale - scale) <= 1e-5 * np.abs(scale)).all()
+        if bias.codes.dtype == np.int32 and not bias.zero_point.any() and is_unit:
+            return bias.codes
+        floats = bias.floats().astype(np.float64)
+    else:
+        floats = bias.array.astype(np.float64)
+    codes = np.rint(floats / scale.astype(np.float64))
+    limits = np.iinfo(np.int32)
+    clipped: Array = np.clip(np.nan_to_num(codes), limits.min, limits.max).astype(np.int32)
+    return clipped
+
+
+class QuantizedConvolution(Deferred):
+    """A convolution of dequantized codes with a filter, plus a bias."""
+
+    def __init__(
+        self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None, window: Window, groups: int
+    ) -> None:
+        assert x.parameters is not None
+        self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
+        self._parameters, self._window, self._groups = x.parameters, window, groups
+        self.shape = (x.shape[0], weights.codes.shape[0], *window.output)
+
+    def _attributes(self) -> dict[str, Sequence[int]]:
+        return {**self._window.attributes(), "group_count": (self._groups,)}
+
+    def scaled(self, factor: Array, addend: Array) -> QuantizedConvolution | None:
+        """Return the convolution times a factor plus an addend of each output channel: another of its kind.
+
+        None if there is no unit to tell an addend in.
+        """
+        scale = (self._filter.scale * factor).astype(np.float32)
+        bias = np.rint(addend / (scale.astype(np.float64) * np.float64(self._parameters.scale)))
+        if self._bias is not None:
+            bias += self._bias
+        if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
+            return None
+        weights = Filter(self._filter.codes, scale, np.broadcast_to(self._filter.zero_point, scale.shape))
+        x = Table(self._x, self._parameters)
+        return QuantizedConvolution(self._lowering, x, weights, bias.astype(np.int32), self._window, self._groups)
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Add the quantized convolution."""
+        rank = len(self.shape)
+        filter_scale, filter_zero_point = self._filter.parameters(rank)
+        bias = None if self._bias is None else self._bias.reshape(1, -1, *(1,) * (rank - 2))
+        inputs: list[Operand] = [
+            self._x,
+            *self._lowering.pair(self._parameters),
+            self._filter.codes,
+            filter_scale,
+            filter_zero_point,
+            bias,
+            *self._lowering.pair(parameters),
+        ]
+        attributes = self._attributes()
+        return self._lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", inputs, parameters.dtype, self.shape, attributes)
+
+    def floats(self) -> Tensor:
+        """Add the integer convolution, and scale its sums."""
+        return scaled_sums(self._lowering, self.sums(), self._filter.unit(self._parameters), self._bias)
+
+    def sums(self) -> Tensor:
+        """Add the integer convolution, without the bias."""
+        _, zero_point = self._lowering.pair(self._parameters)
+        _, filter_zero_point = self._filter.parameters(len(self.shape))
+        inputs: list[Operand] = [self._x, zero_point, self._filter.codes, filter_zero_point]
+        return self._lowering.emit("CONVOLUTION_INTEGER", inputs, np.int32, self.shape, self._attributes())
+
+
+def scaled_sums(lowering: Lowering, sums: Tensor, unit: Array, bias: Array | None) -> Tensor:
+    """Return the floats that sums stand for.
+
+    Args:
+        lowering: Where operators are added.
+        sums: INT32, {N, C, ...}.
+        unit: FLOAT32, of all sums or one for each channel.
+        bias: INT32, {C}, in the same unit.
+    """
+    shape = sums.shape
+    along = (1, -1, *(1,) * (len(shape) - 2))
+    floats = lowering.emit("CAST", [sums], np.float32, shape)
+    product = on_floats(lowering, FloatBinary.MULTIPLY, floats, Constant(unit.reshape(along)))
+    if bias is None:
+        return product
+    scaled = bias.astype(np.float32) * unit
+    return on_floats(lowering, FloatBinary.ADD, product, Constant(scaled.reshape(along)))
+
+
+def groups_of(node: Node, shape: Sequence[int], weights: Sequence[int]) -> int:
+    """Return the number of groups; the input, the filter and the groups go together."""
+    if len(shape) != len(weights):
+        raise NotNative(f"an input of {len(shape)} dimensions with a filter of {len(weights)}")
+    if len(shape) not in (3, 4):
+        raise NotNative("3-D convolutions")
+    groups = int(node.attributes.get("group", 1))
+    if groups < 1 or weights[1] * groups != shape[1] or weights[0] % groups:
+        raise NotNative(f"{groups} groups of {shape[1]} channels with a filter of shape {tuple(weights)}")
+    return groups
+
+
+def _codes(value: Value | None) -> Tensor | Array:
+    """Return a filter, computed or constant."""
+    codes = value if isinstance(value, Tensor) else constant(value, "the filter")
+    if codes.dtype not in CODE_TYPES:
+        raise NotNative(f"a filter of type {codes.dtype}")
+    return codes
+
+
+def _for_channels(lowering: Lowering, value: Value | None, channels: int, rank: int) -> Operand:
+    """Return one value, or one for each output channel, as {1, channels, 1, ...}."""
+    count = 1 if value is not None and int(np.prod(value.shape)) == 1 else channels
+    return aligned(lowering, value, (1, count, *(1,) * (rank - 2)), "scales")
+
+
+def convolution_of_computed(lowering: Lowering, node: Node, x: Tensor, inputs: Sequence[Value | None]) -> Tensor:
+    """Add a quantized convolution of which more than the input is computed."""
+    _, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, bias = inputs
+    weights = _codes(w)
+    rank = len(x.shape)
+    groups = groups_of(node, x.shape, weights.shape)
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    ones, channels = (1,) * rank, weights.shape[0]
+    output_zero_point = aligned(lowering, present(y_zero_point), ones, "a zero point")
+    assert isinstance(output_zero_point, Tensor | np.ndarray)
+    operands: list[Operand] = [
+        x,
+        aligned(lowering, x_scale, ones, "a scale"),
+        aligned(lowering, x_zero_point, ones, "a zero point"),
+        weights,
+        _for_channels(lowering, w_scale, channels, rank),
+        _for_channels(lowering, w_zero_point, channels, rank),
+        aligned(lowering, bias, (1, channels, *ones[2:]), "a bias"),
+        aligned(lowering, y_scale, ones, "a scale"),
+        output_zero_point,
+    ]
+    attributes = {**window.attributes(), "group_count": (groups,)}
+    shape = (x.shape[0], channels, *window.output)
+    return lowering.emit("QUANTIZED_LINEAR_CONVOLUTION", operands, output_zero_point.dtype, shape, attributes)
+
+
+def convolution_sums(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
+    """Add the ConvInteger of an image; the input's zero point may be computed."""
+    x, w, x_zero_point, w_zero_point = (*inputs, None, None)[:4]
+    if not isinstance(x, Tensor) or x.dtype not in CODE_TYPES:
+        raise NotNative("an input that is no tensor of codes")
+    weights = _codes(w)
+    groups = groups_of(node, x.shape, weights.shape)
+    window = window_of(node, x.shape[2:], weights.shape[2:])
+    points = aligned(lowering, x_zero_point, (1,) * len(x.shape), "a zero point")
+    filter_points = _for_channels(lowering, w_zero_point, weights.shape[0], len(x.shape))
+    shape = (x.shape[0], weights.shape[0], *window.output)
+    attributes = {**window.attributes(), "group_count": (groups,)}
+    return lowering.emit("CONVOLUTION_INTEGER", [x, points, weights, filter_points], np.int32, shape, attributes)

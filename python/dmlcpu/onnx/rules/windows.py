@@ -1,0 +1,78 @@
+"""Windows of convolutions and poolings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.nodes import Node
+
+__all__ = ["Window", "window_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window that slides over the spatial axes.
+
+    Attributes:
+        kernel, strides, dilations, start_padding, end_padding: An entry for each axis.
+        output: The number of its positions on each axis.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start_padding: tuple[int, ...]
+    end_padding: tuple[int, ...]
+    output: tuple[int, ...]
+
+    def along(self, axes: slice) -> Window:
+        """Return the window along some of its axes."""
+        names = ("kernel", "strides", "dilations", "start_padding", "end_padding", "output")
+        return Window(*(getattr(self, name)[axes] for name in names))
+
+    def attributes(self) -> dict[str, tuple[int, ...]]:
+        """Return the attributes of a convolution or a pooling."""
+        return {name: getattr(self, name) for name in ("strides", "dilations", "start_padding", "end_padding")}
+
+
+def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Window:
+    """Return the window of a convolution or pooling on spatial axes of these lengths.
+
+    Where a last position that is only partly inside counts too (``ceil_mode``), the end padding reaches as far as it.
+
+    Raises:
+        NotNative: It is no window that lies inside the padded input.
+    """
+    rank = len(spatial)
+    strides, dilations = (tuple(node.attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
+    padding = tuple(node.attributes.get("pads", (0,) * 2 * rank))
+    if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
+        raise NotNative("attributes that do not fit the number of spatial axes")
+    if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
+        raise NotNative("a stride, dilation or kernel below 1, or negative padding")
+    start, end = list(padding[:rank]), list(padding[rank:])
+    extents = [(window - 1) * dilation + 1 for window, dilation in zip(kernel, dilations, strict=True)]
+    kind = node.attributes.get("auto_pad", b"NOTSET")
+    if kind not in (b"NOTSET", b""):
+        for axis in range(rank):
+            wanted = 0
+            if kind in (b"SAME_UPPER", b"SAME_LOWER"):
+                positions = -(-spatial[axis] // strides[axis])
+                wanted = max((positions - 1) * strides[axis] + extents[axis] - spatial[axis], 0)
+            start[axis] = (wanted + (kind == b"SAME_LOWER")) // 2
+            end[axis] = wanted - start[axis]
+    room = [length + a + b - extent for length, a, b, extent in zip(spatial, start, end, extents, strict=True)]
+    rounded_up = bool(node.attributes.get("ceil_mode", 0))
+    # Rounded up, there is a position as soon as less than a stride is missing for it.
+    if any(length < (1 - stride if rounded_up else 0) for length, stride in zip(room, strides, strict=True)):
+        raise NotNative("a window that is larger than the padded input")
+    if rounded_up:
+        for axis, (length, stride) in enumerate(zip(room, strides, strict=True)):
+            inside = spatial[axis] + start[axis]  # the last position begins before this
+            last = min(-(-length // stride), (inside - 1) // stride) * stride
+            end[axis] = max(last + extents[axis] - inside, 0)
+            room[axis] = inside + end[axis] - extents[axis]
+    output = tuple(length // stride + 1 for length, stride in zip(room, strides, strict=True))
+    return Window(tuple(kernel), strides, dilations, tuple(start), tuple(end), output)
