@@ -38,6 +38,15 @@ def test_the_plans_used_last_are_kept() -> None:
     assert len(cache) == 512
 
 
+def test_a_plan_takes_the_place_of_one_with_its_key() -> None:
+    cache = filled(16, 1 << 23)
+    latest = plan(1 << 23)
+    for _ in range(3):
+        cache.keep((0,), latest)
+    assert len(cache) == 16
+    assert cache[0,] is latest
+
+
 def test_a_large_plan_takes_the_place_of_as_many_as_it_needs() -> None:
     """Of 64 parts of the bytes 50 have been used; another 25 are wanted."""
     cache = filled(50, (1 << 27) // 64)

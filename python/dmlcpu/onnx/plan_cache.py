@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from dmlcpu.onnx.execution import ExecutablePlan
@@ -11,21 +12,38 @@ __all__ = ["PlanCache", "PlanKey"]
 
 # So many of the plans used last are kept: more than the least as long as they do not take too much memory in all. A
 # decoder's have another shape for each token.
-_LEAST: Final = 16
-_MOST: Final = 512
-_MOST_BYTES: Final = 1 << 27
+_MIN_PLANS: Final = 16
+_MAX_PLANS: Final = 512
+_MAX_BYTES: Final = 1 << 27
 
 PlanKey: TypeAlias = tuple[Any, ...]
 """What inputs that decide on branches are, and the names of the others with their types and shapes."""
 
 
-class PlanCache(dict[PlanKey, ExecutablePlan]):
-    """Plans by what they are for."""
+class PlanCache(Mapping[PlanKey, ExecutablePlan]):
+    """Plans by what they are for.
+
+    Runs of several threads look plans up and use them at any time; who adds plans holds the session's lock. So a use is
+    no more than a number of the plan's own, and the plan used longest ago is looked for when one is added.
+    """
 
     def __init__(self) -> None:
-        super().__init__()
+        self._plans: dict[PlanKey, ExecutablePlan] = {}
         self._uses = itertools.count(1)
         self._size = 0
+
+    def __getitem__(self, key: PlanKey) -> ExecutablePlan:
+        return self._plans[key]
+
+    def __iter__(self) -> Iterator[PlanKey]:
+        return iter(self._plans)
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def find(self, key: PlanKey) -> ExecutablePlan | None:
+        """Return the plan of a key; None if there is none."""
+        return self._plans.get(key)
 
     def used(self, plan: ExecutablePlan) -> ExecutablePlan:
         """Return a plan that is about to run; until others have, it is kept."""
@@ -35,12 +53,17 @@ class PlanCache(dict[PlanKey, ExecutablePlan]):
     @property
     def latest(self) -> ExecutablePlan | None:
         """The plan that was used last; None before the first."""
-        used = [plan for plan in [*self.values()] if plan.last_use > 0]
+        used = [plan for plan in [*self._plans.values()] if plan.last_use > 0]
         return max(used, key=lambda plan: plan.last_use, default=None)
 
     def keep(self, key: PlanKey, plan: ExecutablePlan) -> None:
-        """Add a plan; those whose last use is longest ago make room for it."""
+        """Add a plan, in place of one with the same key; those whose last use is longest ago make room for it."""
+        if key in self._plans:
+            self._remove(key)
         self._size += plan.size
-        while len(self) >= _LEAST and (len(self) >= _MOST or self._size > _MOST_BYTES):
-            self._size -= self.pop(min(self, key=lambda key: self[key].last_use)).size
-        self[key] = plan
+        while len(self) >= _MIN_PLANS and (len(self) >= _MAX_PLANS or self._size > _MAX_BYTES):
+            self._remove(min(self._plans, key=lambda key: self._plans[key].last_use))
+        self._plans[key] = plan
+
+    def _remove(self, key: PlanKey) -> None:
+        self._size -= self._plans.pop(key).size

@@ -287,7 +287,7 @@ class InferenceSession:
 
     def _plan(self, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         key = (() if variant is None else variant.values, *arrays.items())
-        return self._plans.get(key) or self._made_plan(key, variant, arrays)
+        return self._plans.find(key) or self._made_plan(key, variant, arrays)
 
     def _made_plan(self, key: PlanKey, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         with self._lock:
