@@ -24,7 +24,7 @@ from dmlcpu.tensor import ELEMENT_BITS, TensorDesc, calc_buffer_tensor_size
 
 __all__ = ["read_fields", "tensor_violation", "unsupported_tensor"]
 
-_LIMIT: Final = 2**32
+_UINT32_END: Final = 2**32
 _RANGE: Final = "from 0 to 2**32 - 1"
 _SMALLEST_ALIGNMENT: Final = 16
 
@@ -102,7 +102,7 @@ def _layout_violation(name: str, tensor: TensorDesc) -> Violation | None:
         expected = f"None or {rank} integers {_RANGE}, one for each size"
         return Violation(Check.FORM, name, f"strides {_shown(strides)}", expected)
     elements = prod(tensor.sizes)
-    if elements >= _LIMIT:
+    if elements >= _UINT32_END:
         return Violation(Check.SIZES, name, f"{elements} elements", "fewer than 2**32")
     return None
 
@@ -118,11 +118,11 @@ def _buffer_violation(name: str, tensor: TensorDesc) -> Violation | None:
     elif size < smallest:
         got = f"total_tensor_size_in_bytes {_shown(size)}"
         return Violation(Check.BUFFER_SIZE, name, got, f"at least {smallest}, which sizes and strides span")
-    if size * 8 // ELEMENT_BITS[tensor.data_type] >= _LIMIT:
+    if size * 8 // ELEMENT_BITS[tensor.data_type] >= _UINT32_END:
         expected = "room for fewer than 2**32 elements"
         return Violation(Check.BUFFER_SIZE, name, f"a buffer of {_shown(size)} bytes", expected)
     alignment = tensor.guaranteed_base_offset_alignment
-    if type(alignment) is not int or not 0 <= alignment < _LIMIT:
+    if type(alignment) is not int or not 0 <= alignment < _UINT32_END:
         return Violation(
             Check.FORM, name, f"guaranteed_base_offset_alignment {_shown(alignment)}", f"an integer {_RANGE}"
         )
@@ -167,7 +167,7 @@ def _member_violation(name: str, value: Any, members: tuple[IntEnum, ...]) -> Vi
 
 
 def _number_violation(name: str, value: Any) -> Violation | None:
-    if type(value) is int and 0 <= value < _LIMIT:
+    if type(value) is int and 0 <= value < _UINT32_END:
         return None
     return Violation(Check.FORM, name, _shown(value), f"an integer {_RANGE}")
 
@@ -178,7 +178,7 @@ def _are_integers(values: Any, *, lowest: int) -> bool:
         return False
     # A loop is twice as fast here as all() of a generator, and this runs for each tensor of each desc.
     for value in values:  # noqa: SIM110
-        if type(value) is not int or not lowest <= value < _LIMIT:
+        if type(value) is not int or not lowest <= value < _UINT32_END:
             return False
     return True
 
@@ -188,7 +188,7 @@ def _shown(value: object) -> str:
     if issubclass(type(value), IntEnum | TensorFlags):  # isinstance asks the object too
         return str(value.name)  # type: ignore[attr-defined]
     if type(value) is int:
-        return str(value) if -_LIMIT * _LIMIT < value < _LIMIT * _LIMIT else f"an integer of {value.bit_length()} bits"
+        return str(value) if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
     if type(value) is tuple:
         shown = [_shown(entry) if type(entry) is not tuple else "(...)" for entry in value[:9]]
         return f"({', '.join(shown)}{', ...' if len(value) > len(shown) else ''})"

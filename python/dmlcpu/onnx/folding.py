@@ -51,7 +51,7 @@ _GROWING: Final = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "
 # Operators, by what their names begin with, of which the evaluator has another result for nothing than runtimes have.
 _REDUCING: Final = ("Arg", "Mean", "Reduce", "Split")
 # The results of a node have no more bytes than this.
-_LARGEST: Final = 1 << 26
+_MAX_BYTES: Final = 1 << 26
 # A plan reads and writes so many bytes in all, and as often what the model brings: a second's work, about.
 _GRANTED: Final = 1 << 28
 _GRANTED_TIMES: Final = 16
@@ -193,7 +193,7 @@ def _task(node: Node, *arrays: Array) -> _Task:
             raise NotNative("a product of what has no axes")
         factor = max(array.shape[-1] for array in arrays)
     size = sum(size or 0 for size in sizes)
-    if size > _LARGEST:
+    if size > _MAX_BYTES:
         raise NotFolded("its result is too large to be computed beforehand")
     return _Task(cost + factor * size, model, fed)
 

@@ -45,7 +45,7 @@ FLOAT32 = np.dtype(np.float32)
 _KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "?")))
 
 # Attributes have 64 bits.
-_LIMIT = 1 << 63
+_INT64_END = 1 << 63
 # More than a process can address: strides and bytes are far from overflow.
 _MOST_ELEMENTS = 1 << 48
 
@@ -352,8 +352,8 @@ def _fit(entries: Sequence[int] | Derived) -> bool:
     if isinstance(entries, Derived):  # indices
         return True
     if is_free(entries):
-        return all(-_LIMIT <= entry < _LIMIT for entry in entries)
-    return -_LIMIT <= min(entries) <= max(entries) < _LIMIT
+        return all(-_INT64_END <= entry < _INT64_END for entry in entries)
+    return -_INT64_END <= min(entries) <= max(entries) < _INT64_END
 
 
 def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:

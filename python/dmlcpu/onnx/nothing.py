@@ -13,12 +13,12 @@ from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, elem
 __all__ = ["has_no_elements", "nothing", "outer", "without_elements"]
 
 # Beside a length of 0 others have numpy arrays up to here, where bytes are still counted.
-_LARGEST: Final = 1 << 48
+_MAX_ELEMENTS: Final = 1 << 48
 
 
 def has_no_elements(shape: Sequence[int]) -> bool:
     """Return whether a shape is that of an array without elements; of some such shapes numpy has no arrays."""
-    return 0 in shape and math.prod(length for length in shape if length != 0) <= _LARGEST
+    return 0 in shape and math.prod(length for length in shape if length != 0) <= _MAX_ELEMENTS
 
 
 def without_elements(dtype: np.dtype[Any], shape: Sequence[int]) -> Constant:

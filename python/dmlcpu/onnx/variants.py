@@ -18,7 +18,7 @@ from dmlcpu.onnx.values import Array
 __all__ = ["Variant", "Variants"]
 
 # Combinations of values that are met first; for others, such as a counter's, onnxruntime chooses the branches.
-_MOST: Final = 8
+_MAX_VARIANTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +62,7 @@ class Variants:
         values = tuple(feeds[name].tobytes() for name in self.deciding)
         if values in self._variants:
             return self._variants[values]
-        if len(self._variants) == _MOST:
+        if len(self._variants) == _MAX_VARIANTS:
             return self.whole
         made = self._made(values, feeds)
         if runs:

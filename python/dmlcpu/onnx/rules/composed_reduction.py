@@ -21,7 +21,7 @@ from dmlcpu.onnx.values import Table, Value
 
 __all__ = ["RULES"]
 
-_LARGEST: Final = float(np.finfo(np.float32).max)
+_LARGEST_FLOAT32: Final = float(np.finfo(np.float32).max)
 
 
 def _sum(lowering: Lowering, node: Node, inputs: Sequence[Value | None], value: Value) -> Value:
@@ -58,7 +58,7 @@ def logarithm_of_sum_of_exponentials(lowering: Lowering, node: Node, inputs: Seq
     shape = x.tensor.shape
     keeping = replace(node, attributes={**node.attributes, "keepdims": 1})
     [found] = reduce_max(lowering, keeping, [x.tensor, *inputs[1:]])
-    largest = Floats(lowering, computed_floats(lowering, found)).larger(-_LARGEST).smaller(_LARGEST)
+    largest = Floats(lowering, computed_floats(lowering, found)).larger(-_LARGEST_FLOAT32).smaller(_LARGEST_FLOAT32)
     total = _sum(lowering, keeping, inputs, (x - largest).function(FloatUnary.EXPONENTIAL).tensor)
     result = Floats(lowering, computed_floats(lowering, total)).function(FloatUnary.LOGARITHM) + largest
     return [reshaped(lowering, result.tensor, reduced_shape(node, shape, reduced_axes(node, inputs, len(shape))))]
