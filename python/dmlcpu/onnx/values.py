@@ -7,7 +7,6 @@ often come without any floating point, or as floats.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -340,13 +339,13 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
             self._depth = 1 + max(waiting, default=0)
         return self._depth
 
-    @abstractmethod
     def quantized(self, parameters: Parameters) -> Tensor:
         """Compute the codes of the result: an operator from codes to codes."""
+        raise NotImplementedError
 
-    @abstractmethod
     def floats(self) -> Tensor:
         """Compute the result itself, in FLOAT32."""
+        raise NotImplementedError
 
     def computed(self) -> Tensor:
         """Return what :meth:`floats` computes, which it does once, whoever asks."""
