@@ -8,24 +8,57 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeGuard
+from enum import Enum, auto
+from typing import Final, TypeAlias, TypeGuard
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.gelu import gelu_by_error_function, gelu_by_tanh
 from dmlcpu.onnx.rules.normalization import LayerNormalization, computed_floats, root_mean_square_normalization
-from dmlcpu.onnx.rules.operands import integers, present
+from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.pooling import StackedSum
-from dmlcpu.onnx.rules.reduction import reduce_mean
+from dmlcpu.onnx.rules.reduction import computed_mean, mean_axes
 from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
 __all__ = ["RULES"]
 
 _ZERO: Final = np.float32(0)
+
+
+class Kind(Enum):
+    """The steps on the way to a function of x, which models write in several ways."""
+
+    # Layer normalization: (x - mean) / sqrt(mean((x - mean) ** 2) + epsilon)
+    MEAN = auto()
+    DISTANCES = auto()
+    SQUARES = auto()
+    VARIANCE = auto()
+    SUM = auto()
+    DEVIATION = auto()
+    # Without the mean: x / sqrt(mean(x ** 2) + epsilon), or times 1 / sqrt(...)
+    SQUARE = auto()
+    MEAN_SQUARE = auto()
+    MEAN_SQUARE_SUM = auto()
+    ROOT = auto()
+    INVERSE_ROOT = auto()
+    # GELU by the error function: x * (erf(x / divisor) + 1) / 2
+    QUOTIENT = auto()
+    ERF = auto()
+    ERF_AND_1 = auto()
+    TWICE = auto()
+    # GELU by tanh: x * (tanh(a * x + b * x ** 3) + 1) / 2
+    PRODUCT = auto()
+    QUADRATIC = auto()
+    QUADRATIC_AND_1 = auto()
+    CUBE = auto()
+    CUBIC = auto()
+    TANH = auto()
+    TANH_AND_1 = auto()
+    TWICE_BY_TANH = auto()
 
 
 class Step(Deferred):
@@ -46,7 +79,7 @@ class Step(Deferred):
         rule: Rule,
         node: Node,
         inputs: Sequence[Value | None],
-        kind: str,
+        kind: Kind,
         x: Value,
         number: np.float32 = _ZERO,
         axes: int = 0,
@@ -74,7 +107,7 @@ class Step(Deferred):
 
     def as_multiple(self) -> tuple[Value, np.float32]:
         """Return x and the factor of a product that has not been computed for what else reads it."""
-        return (self.x, self.number) if self.kind == "product" and self._result is None else super().as_multiple()
+        return (self.x, self.number) if self.kind == Kind.PRODUCT and self._result is None else super().as_multiple()
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Go on to the next step, or to the function."""
@@ -84,17 +117,25 @@ class Step(Deferred):
         return follow(self, node, inputs)
 
     def next(
-        self, rule: Rule, node: Node, inputs: Sequence[Value | None], kind: str, axes: int = 0, **changed: Any
+        self,
+        rule: Rule,
+        node: Node,
+        inputs: Sequence[Value | None],
+        kind: Kind,
+        axes: int = 0,
+        *,
+        number: np.float32 | None = None,
+        cubic: np.float32 | None = None,
     ) -> Step:
-        """Return the step that a node is, which reads this one."""
-        number, cubic = changed.get("number", self.number), changed.get("cubic", self.cubic)
+        """Return the step that a node is, which reads this one, and has its numbers where no others are given."""
+        number, cubic = self.number if number is None else number, self.cubic if cubic is None else cubic
         return Step(self._lowering, rule, node, inputs, kind, self.x, number, axes, cubic)
 
     def other(self, inputs: Sequence[Value | None]) -> Value | None:
         """Return the operand beside this step."""
         return inputs[1] if inputs[0] is self else inputs[0]
 
-    def is_beside(self, value: Value | None, kind: str) -> bool:
+    def is_beside(self, value: Value | None, kind: Kind) -> bool:
         """Whether a value is another step of the same function."""
         return isinstance(value, Step) and value.kind == kind and _same(value.x, self.x)
 
@@ -111,7 +152,7 @@ class Step(Deferred):
 
     def gelu(self) -> Value:
         """Return the GELU of x, by the function that this is a step of."""
-        if self.kind in ("erf and 1", "twice"):
+        if self.kind in (Kind.ERF_AND_1, Kind.TWICE):
             return gelu_by_error_function(self._lowering, self.x, float(self.number))
         return gelu_by_tanh(self._lowering, self.x, float(self.number), float(self.cubic))
 
@@ -138,16 +179,16 @@ def _number(value: Value | None) -> np.float32 | None:
 def _distances(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     if inputs[1] is not step or not _same(inputs[0], step.x):
         return None
-    return step.next(binary, node, inputs, "distances")
+    return step.next(binary, node, inputs, Kind.DISTANCES)
 
 
 def _squares(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     if node.operator == "Pow":
-        return step.next(power, node, inputs, "squares") if _number(inputs[1]) == 2 else None
-    return step.next(binary, node, inputs, "squares") if inputs[0] is inputs[1] else None
+        return step.next(power, node, inputs, Kind.SQUARES) if _number(inputs[1]) == 2 else None
+    return step.next(binary, node, inputs, Kind.SQUARES) if inputs[0] is inputs[1] else None
 
 
-def _mean_as(kind: str) -> Following:
+def _mean_as(kind: Kind) -> Following:
     """Return what makes a mean over the last axes a step of a kind."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -157,7 +198,7 @@ def _mean_as(kind: str) -> Following:
     return follow
 
 
-def _with_epsilon_as(kind: str) -> Following:
+def _with_epsilon_as(kind: Kind) -> Following:
     """Return what makes a sum with a number, the epsilon, a step of a kind."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -167,19 +208,19 @@ def _with_epsilon_as(kind: str) -> Following:
     return follow
 
 
-def _function_as(kind: str) -> Following:
+def _function_as(kind: Kind) -> Following:
     """Return what makes a function of each element a step of a kind."""
     return lambda step, node, inputs: step.next(element_wise, node, inputs, kind, step.axes)
 
 
 def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     deviation = inputs[1]
-    if inputs[0] is not step or not isinstance(deviation, Step) or not step.is_beside(deviation, "deviation"):
+    if inputs[0] is not step or not isinstance(deviation, Step) or not step.is_beside(deviation, Kind.DEVIATION):
         return None
     return step.normalized(deviation)
 
 
-def _and_one_as(kind: str) -> Following:
+def _and_one_as(kind: Kind) -> Following:
     """Return what makes a sum with 1 a step of a kind."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -188,12 +229,12 @@ def _and_one_as(kind: str) -> Following:
     return follow
 
 
-def _times_x_as(kind: str) -> Following:
+def _times_x_as(kind: Kind) -> Following:
     """Return what makes a product with x a step of a kind; with half of x it is the function."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         other = step.other(inputs)
-        if step.is_beside(other, "product") and isinstance(other, Step) and other.number == 0.5:
+        if step.is_beside(other, Kind.PRODUCT) and isinstance(other, Step) and other.number == 0.5:
             return step.gelu()
         return step.next(binary, node, inputs, kind) if _same(other, step.x) else None
 
@@ -204,13 +245,13 @@ def _half(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | Non
     return step.gelu() if _number(step.other(inputs)) == 0.5 else None
 
 
-def _scaled_as(kind: str) -> Following:
+def _scaled_as(kind: Kind) -> Following:
     """Return what makes a product with a number a step of a kind, and one of a square with x its cube."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         other = step.other(inputs)
-        if step.kind == "square" and _same(other, step.x):
-            return step.next(binary, node, inputs, "cube")
+        if step.kind == Kind.SQUARE and _same(other, step.x):
+            return step.next(binary, node, inputs, Kind.CUBE)
         factor = _number(other)
         if factor is None:
             return None
@@ -220,25 +261,25 @@ def _scaled_as(kind: str) -> Following:
 
 
 def _product_times_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-    return step.next(binary, node, inputs, "quadratic") if _same(step.other(inputs), step.x) else None
+    return step.next(binary, node, inputs, Kind.QUADRATIC) if _same(step.other(inputs), step.x) else None
 
 
 def _plus_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     if not _same(step.other(inputs), step.x):
         return None
-    return step.next(binary, node, inputs, "cubic", number=np.float32(1), cubic=step.number)
+    return step.next(binary, node, inputs, Kind.CUBIC, number=np.float32(1), cubic=step.number)
 
 
 def _times_multiple(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     """The sum of 1 and a multiple of x squared, times x or another multiple of it."""
     other = step.other(inputs)
-    if isinstance(other, Step) and step.is_beside(other, "product"):
+    if isinstance(other, Step) and step.is_beside(other, Kind.PRODUCT):
         factor = other.number
     elif _same(other, step.x):
         factor = np.float32(1)
     else:
         return None
-    return step.next(binary, node, inputs, "cubic", number=factor, cubic=factor * step.number)
+    return step.next(binary, node, inputs, Kind.CUBIC, number=factor, cubic=factor * step.number)
 
 
 def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -246,42 +287,42 @@ def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value 
         return None
     if _same(inputs[0], step.x):
         return step.over_root()
-    return step.next(binary, node, inputs, "inverse root", step.axes) if _number(inputs[0]) == 1 else None
+    return step.next(binary, node, inputs, Kind.INVERSE_ROOT, step.axes) if _number(inputs[0]) == 1 else None
 
 
 def _times_inverse_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     return step.over_root() if _same(step.other(inputs), step.x) else None
 
 
-_FOLLOWING: Final[Mapping[tuple[str, str], Following]] = {
-    ("mean", "Sub"): _distances,
-    ("distances", "Pow"): _squares,
-    ("distances", "Mul"): _squares,
-    ("squares", "ReduceMean"): _mean_as("variance"),
-    ("variance", "Add"): _with_epsilon_as("sum"),
-    ("sum", "Sqrt"): _function_as("deviation"),
-    ("distances", "Div"): _normalized,
-    ("square", "ReduceMean"): _mean_as("mean square"),
-    ("mean square", "Add"): _with_epsilon_as("mean square sum"),
-    ("mean square sum", "Sqrt"): _function_as("root"),
-    ("root", "Div"): _over_root,
-    ("root", "Reciprocal"): _function_as("inverse root"),
-    ("inverse root", "Mul"): _times_inverse_root,
-    ("quotient", "Erf"): _function_as("erf"),
-    ("erf", "Add"): _and_one_as("erf and 1"),
-    ("erf and 1", "Mul"): _times_x_as("twice"),
-    ("twice", "Mul"): _half,
-    ("square", "Mul"): _scaled_as("quadratic"),
-    ("product", "Mul"): _product_times_x,
-    ("quadratic", "Add"): _and_one_as("quadratic and 1"),
-    ("quadratic and 1", "Mul"): _times_multiple,
-    ("cube", "Mul"): _scaled_as("cube"),
-    ("cube", "Add"): _plus_x,
-    ("cubic", "Mul"): _scaled_as("cubic"),
-    ("cubic", "Tanh"): _function_as("tanh"),
-    ("tanh", "Add"): _and_one_as("tanh and 1"),
-    ("tanh and 1", "Mul"): _times_x_as("twice by tanh"),
-    ("twice by tanh", "Mul"): _half,
+_FOLLOWING: Final[Mapping[tuple[Kind, str], Following]] = {
+    (Kind.MEAN, "Sub"): _distances,
+    (Kind.DISTANCES, "Pow"): _squares,
+    (Kind.DISTANCES, "Mul"): _squares,
+    (Kind.SQUARES, "ReduceMean"): _mean_as(Kind.VARIANCE),
+    (Kind.VARIANCE, "Add"): _with_epsilon_as(Kind.SUM),
+    (Kind.SUM, "Sqrt"): _function_as(Kind.DEVIATION),
+    (Kind.DISTANCES, "Div"): _normalized,
+    (Kind.SQUARE, "ReduceMean"): _mean_as(Kind.MEAN_SQUARE),
+    (Kind.MEAN_SQUARE, "Add"): _with_epsilon_as(Kind.MEAN_SQUARE_SUM),
+    (Kind.MEAN_SQUARE_SUM, "Sqrt"): _function_as(Kind.ROOT),
+    (Kind.ROOT, "Div"): _over_root,
+    (Kind.ROOT, "Reciprocal"): _function_as(Kind.INVERSE_ROOT),
+    (Kind.INVERSE_ROOT, "Mul"): _times_inverse_root,
+    (Kind.QUOTIENT, "Erf"): _function_as(Kind.ERF),
+    (Kind.ERF, "Add"): _and_one_as(Kind.ERF_AND_1),
+    (Kind.ERF_AND_1, "Mul"): _times_x_as(Kind.TWICE),
+    (Kind.TWICE, "Mul"): _half,
+    (Kind.SQUARE, "Mul"): _scaled_as(Kind.QUADRATIC),
+    (Kind.PRODUCT, "Mul"): _product_times_x,
+    (Kind.QUADRATIC, "Add"): _and_one_as(Kind.QUADRATIC_AND_1),
+    (Kind.QUADRATIC_AND_1, "Mul"): _times_multiple,
+    (Kind.CUBE, "Mul"): _scaled_as(Kind.CUBE),
+    (Kind.CUBE, "Add"): _plus_x,
+    (Kind.CUBIC, "Mul"): _scaled_as(Kind.CUBIC),
+    (Kind.CUBIC, "Tanh"): _function_as(Kind.TANH),
+    (Kind.TANH, "Add"): _and_one_as(Kind.TANH_AND_1),
+    (Kind.TANH_AND_1, "Mul"): _times_x_as(Kind.TWICE_BY_TANH),
+    (Kind.TWICE_BY_TANH, "Mul"): _half,
 }
 
 
@@ -289,7 +330,7 @@ def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     """Pow; a square may begin a normalization without the mean, a cube a GELU."""
     x, exponent = inputs[0], _number(inputs[1])
     if _is_float_rows(x) and exponent in (2, 3) and len(present(inputs[1]).shape) <= len(x.shape):
-        kind = "square" if exponent == 2 else "cube"
+        kind = Kind.SQUARE if exponent == 2 else Kind.CUBE
         return [Step(lowering, power, node, inputs, kind, x, np.float32(1))]
     return power(lowering, node, inputs)
 
@@ -307,37 +348,27 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         and square is inputs[1]
         and square.dtype == np.float32
     ):
-        return [Step(lowering, binary, node, inputs, "square", square, np.float32(1))]
+        return [Step(lowering, binary, node, inputs, Kind.SQUARE, square, np.float32(1))]
     if len(inputs) == 2:
-        for x, other, kind in ((inputs[0], inputs[1], ""), (inputs[1], inputs[0], "product")):
+        for x, other, kind in ((inputs[0], inputs[1], None), (inputs[1], inputs[0], Kind.PRODUCT)):
             number = _number(other)
             is_float = isinstance(x, Tensor | Deferred) and x.dtype == np.float32
             if x is None or other is None or number is None or not is_float:
                 continue
             if math.prod(x.shape) == 1 or len(other.shape) > len(x.shape):
                 continue  # a scale, or axes more than x has
-            kind = kind or ("quotient" if node.operator == "Div" else "product")
-            if kind == "quotient" or node.operator == "Mul":
+            kind = kind or (Kind.QUOTIENT if node.operator == "Div" else Kind.PRODUCT)
+            if kind == Kind.QUOTIENT or node.operator == "Mul":
                 if number == 1:
                     return [x]
                 return [Step(lowering, binary, node, inputs, kind, x, number)]
     return binary(lowering, node, inputs)
 
 
-def _axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
-    """Return the axes of a mean, in order."""
-    axes = node.attributes.get("axes")
-    if axes is None and len(inputs) > 1 and inputs[1] is not None:
-        axes = integers(inputs[1], "axes")
-    if not axes and node.attributes.get("noop_with_empty_axes", 0):
-        raise NotNative("a mean over no axes")
-    return tuple(sorted(axis % rank for axis in axes)) if axes else tuple(range(rank))
-
-
 def _trailing(node: Node, inputs: Sequence[Value | None]) -> int | None:
     """Return over how many axes a mean is, if it is over the last ones and keeps them."""
     rank = len(present(inputs[0]).shape)
-    axes = _axes(node, inputs, rank)
+    axes = mean_axes(node, inputs, rank)
     if not node.attributes.get("keepdims", 1) or axes != tuple(range(rank - len(axes), rank)):
         return None
     return len(axes)
@@ -346,28 +377,13 @@ def _trailing(node: Node, inputs: Sequence[Value | None]) -> int | None:
 def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ReduceMean; over the last axes it may begin a layer normalization, but for the average of an image's codes."""
     value = present(inputs[0])
-    axes = _axes(node, inputs, len(value.shape))
+    axes = mean_axes(node, inputs, len(value.shape))
     count = _trailing(node, inputs)
     if isinstance(value, Tensor):
         computed_floats(lowering, value)
     if count is not None and not (isinstance(value, Table | StackedSum) and axes == (2, 3)):
-        return [Step(lowering, computed_mean, node, inputs, "mean", value, axes=count)]
+        return [Step(lowering, computed_mean, node, inputs, Kind.MEAN, value, axes=count)]
     return computed_mean(lowering, node, inputs)
-
-
-def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMean: of codes a pooling, of floats over neighbouring axes an operator that these are one axis to."""
-    value = present(inputs[0])
-    axes = _axes(node, inputs, len(value.shape))
-    of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
-    if of_codes or axes != tuple(range(axes[0], axes[-1] + 1)):
-        return reduce_mean(lowering, node, inputs)
-    x = computed_floats(lowering, value)
-    outer, inner = x.shape[: axes[0]], x.shape[axes[-1] + 1 :]
-    rows = lowering.reshaped(x, (*outer, math.prod(x.shape[axes[0] : axes[-1] + 1]), *inner))
-    mean = lowering.emit("REDUCE_MEAN", [rows], FLOAT32, (*outer, 1, *inner), {"axis": (len(outer),)})
-    kept = (1,) * len(axes) if node.attributes.get("keepdims", 1) else ()
-    return [lowering.reshaped(mean, (*outer, *kept, *inner))]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

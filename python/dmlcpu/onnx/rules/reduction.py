@@ -9,10 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import (
     CODE_TYPES,
     INTEGER_TYPES,
@@ -27,7 +28,16 @@ from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, minimum, su
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Table, Tensor, Value
 
-__all__ = ["RULES", "reduce_max", "reduce_mean", "reduce_sum", "reduced_axes", "reduced_shape", "sum_of_integers"]
+__all__ = [
+    "RULES",
+    "computed_mean",
+    "mean_axes",
+    "reduce_max",
+    "reduce_sum",
+    "reduced_axes",
+    "reduced_shape",
+    "sum_of_integers",
+]
 
 
 def reduced_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
@@ -81,9 +91,33 @@ def _as_image(lowering: Lowering, value: Value, kept: Sequence[int], axes: Seque
     return reshaped(lowering, value, shape)
 
 
-def reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ReduceMean."""
+def _pooled_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     return [_reduced(lowering, node, inputs, lambda image, window: averaged(lowering, image, window))]
+
+
+def mean_axes(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int, ...]:
+    """Return the axes of a mean, in order."""
+    axes = node.attributes.get("axes")
+    if axes is None and len(inputs) > 1 and inputs[1] is not None:
+        axes = integers(inputs[1], "axes")
+    if not axes and node.attributes.get("noop_with_empty_axes", 0):
+        raise NotNative("a mean over no axes")
+    return tuple(sorted(axis % rank for axis in axes)) if axes else tuple(range(rank))
+
+
+def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ReduceMean: of codes a pooling, of floats over neighbouring axes an operator that these are one axis to."""
+    value = present(inputs[0])
+    axes = mean_axes(node, inputs, len(value.shape))
+    of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
+    if of_codes or axes != tuple(range(axes[0], axes[-1] + 1)):
+        return _pooled_mean(lowering, node, inputs)
+    x = computed_floats(lowering, value)
+    outer, inner = x.shape[: axes[0]], x.shape[axes[-1] + 1 :]
+    rows = lowering.reshaped(x, (*outer, math.prod(x.shape[axes[0] : axes[-1] + 1]), *inner))
+    mean = lowering.emit("REDUCE_MEAN", [rows], FLOAT32, (*outer, 1, *inner), {"axis": (len(outer),)})
+    kept = (1,) * len(axes) if node.attributes.get("keepdims", 1) else ()
+    return [lowering.reshaped(mean, (*outer, *kept, *inner))]
 
 
 def reduce_max(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -187,7 +221,7 @@ def qlinear_reduce_mean(lowering: Lowering, node: Node, inputs: Sequence[Value |
     if not isinstance(x, Tensor):
         raise NotNative("an input that is no tensor of codes")
     table = Table(x, parameters_of(x_scale, x_zero_point, x.dtype))
-    [mean] = reduce_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
+    [mean] = _pooled_mean(lowering, replace(node, inputs=node.inputs[:1]), [table])
     codes = lowering.quantized(mean, parameters_of(y_scale, y_zero_point, x.dtype))
     assert isinstance(codes, Tensor)
     return [codes]
