@@ -6,21 +6,21 @@ from dmlcpu.enums import TensorDataType
 from dmlcpu.schema import Field, FieldKind, TensorSupport
 
 __all__ = [
-    "FLOAT32",
+    "FLOAT32_ALONE",
     "FLOATS",
-    "INT32",
+    "INT32_ALONE",
     "INTEGERS_4",
     "INTEGERS_8",
     "INTEGERS_8_TO_32",
-    "UINT8",
+    "UINT8_ALONE",
     "input_field",
     "output_field",
 ]
 
-FLOAT32 = (TensorDataType.FLOAT32,)
+FLOAT32_ALONE = (TensorDataType.FLOAT32,)
 FLOATS = (TensorDataType.FLOAT32, TensorDataType.FLOAT16)
-UINT8 = (TensorDataType.UINT8,)
-INT32 = (TensorDataType.INT32,)
+UINT8_ALONE = (TensorDataType.UINT8,)
+INT32_ALONE = (TensorDataType.INT32,)
 INTEGERS_4 = (TensorDataType.INT4, TensorDataType.UINT4)
 INTEGERS_8 = (TensorDataType.INT8, TensorDataType.UINT8)
 INTEGERS_8_TO_32 = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
-from dmlcpu.feature_levels.columns import FLOAT32, INT32, INTEGERS_8, input_field, output_field
+from dmlcpu.feature_levels.columns import FLOAT32_ALONE, INT32_ALONE, INTEGERS_8, input_field, output_field
 from dmlcpu.rules.addresses import NoSharedAddresses
 from dmlcpu.rules.channels import ChannelSizes, GroupedChannels
 from dmlcpu.rules.data_types import SameDataType
@@ -20,8 +20,8 @@ _CONVOLUTION_DATA = (
     TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8, 4, 4),
 )
 _CONVOLUTION_SCALE = (
-    TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32, 1, 4),
-    TensorSupport(FeatureLevel.LEVEL_2_1, FLOAT32, 4, 4),
+    TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32_ALONE, 1, 4),
+    TensorSupport(FeatureLevel.LEVEL_2_1, FLOAT32_ALONE, 4, 4),
 )
 _CONVOLUTION_ZERO_POINT = (
     TensorSupport(FeatureLevel.LEVEL_4_0, INTEGERS_8, 1, 4, optional=True),
@@ -59,15 +59,15 @@ _QUANTIZED_LINEAR_CONVOLUTION = OperatorSchema(
         input_field("filter_tensor", *_CONVOLUTION_DATA),
         input_field(
             "filter_scale_tensor",
-            TensorSupport(FeatureLevel.LEVEL_5_2, FLOAT32, 1, 4),
-            TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32, 3, 4),
-            TensorSupport(FeatureLevel.LEVEL_2_1, FLOAT32, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_5_2, FLOAT32_ALONE, 1, 4),
+            TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32_ALONE, 3, 4),
+            TensorSupport(FeatureLevel.LEVEL_2_1, FLOAT32_ALONE, 4, 4),
         ),
         input_field("filter_zero_point_tensor", *_CONVOLUTION_ZERO_POINT),
         input_field(
             "bias_tensor",
-            TensorSupport(FeatureLevel.LEVEL_4_0, INT32, 3, 4, optional=True),
-            TensorSupport(FeatureLevel.LEVEL_2_1, INT32, 4, 4, optional=True),
+            TensorSupport(FeatureLevel.LEVEL_4_0, INT32_ALONE, 3, 4, optional=True),
+            TensorSupport(FeatureLevel.LEVEL_2_1, INT32_ALONE, 4, 4, optional=True),
         ),
         input_field("output_scale_tensor", *_CONVOLUTION_SCALE),
         input_field("output_zero_point_tensor", *_CONVOLUTION_ZERO_POINT),
@@ -101,8 +101,8 @@ _CONVOLUTION_INTEGER = OperatorSchema(
         input_field("filter_zero_point_tensor", *_CONVOLUTION_ZERO_POINT),
         output_field(
             "output_tensor",
-            TensorSupport(FeatureLevel.LEVEL_4_0, INT32, 3, 4),
-            TensorSupport(FeatureLevel.LEVEL_2_1, INT32, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_4_0, INT32_ALONE, 3, 4),
+            TensorSupport(FeatureLevel.LEVEL_2_1, INT32_ALONE, 4, 4),
         ),
         *_CONVOLUTION_ATTRIBUTES,
     ),

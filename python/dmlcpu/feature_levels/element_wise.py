@@ -7,12 +7,12 @@ from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType, TensorDataType
 from dmlcpu.feature_levels.columns import (
-    FLOAT32,
+    FLOAT32_ALONE,
     FLOATS,
-    INT32,
+    INT32_ALONE,
     INTEGERS_8,
     INTEGERS_8_TO_32,
-    UINT8,
+    UINT8_ALONE,
     input_field,
     output_field,
 )
@@ -26,8 +26,8 @@ __all__ = ["SCHEMAS"]
 # Of a scale, and of what dequantize gives, which has the scale's data type.
 _SCALE = (
     TensorSupport(FeatureLevel.LEVEL_6_0, FLOATS, 1, 8),
-    TensorSupport(FeatureLevel.LEVEL_3_0, FLOAT32, 1, 8),
-    TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32, 4, 4),
+    TensorSupport(FeatureLevel.LEVEL_3_0, FLOAT32_ALONE, 1, 8),
+    TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32_ALONE, 4, 4),
 )
 
 _QUANTIZE_LINEAR = OperatorSchema(
@@ -36,10 +36,10 @@ _QUANTIZE_LINEAR = OperatorSchema(
     fields=(
         input_field(
             "input_tensor",
-            TensorSupport(FeatureLevel.LEVEL_6_0, (*FLOATS, *INT32), 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_3_0, (*FLOAT32, *INT32), 1, 8),
-            TensorSupport(FeatureLevel.LEVEL_2_1, (*FLOAT32, *INT32), 4, 4),
-            TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_6_0, (*FLOATS, *INT32_ALONE), 1, 8),
+            TensorSupport(FeatureLevel.LEVEL_3_0, (*FLOAT32_ALONE, *INT32_ALONE), 1, 8),
+            TensorSupport(FeatureLevel.LEVEL_2_1, (*FLOAT32_ALONE, *INT32_ALONE), 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_1_0, FLOAT32_ALONE, 4, 4),
         ),
         input_field("scale_tensor", *_SCALE),
         input_field(
@@ -47,13 +47,13 @@ _QUANTIZE_LINEAR = OperatorSchema(
             TensorSupport(FeatureLevel.LEVEL_6_2, INTEGERS_8, 1, 8, optional=True),
             TensorSupport(FeatureLevel.LEVEL_3_0, INTEGERS_8, 1, 8),
             TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8, 4, 4),
-            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8_ALONE, 4, 4),
         ),
         output_field(
             "output_tensor",
             TensorSupport(FeatureLevel.LEVEL_3_0, INTEGERS_8, 1, 8),
             TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8, 4, 4),
-            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8_ALONE, 4, 4),
         ),
     ),
     rules=(
@@ -82,7 +82,7 @@ _DEQUANTIZE_LINEAR = OperatorSchema(
             "input_tensor",
             TensorSupport(FeatureLevel.LEVEL_3_0, INTEGERS_8_TO_32, 1, 8),
             TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8_TO_32, 4, 4),
-            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8_ALONE, 4, 4),
         ),
         input_field("scale_tensor", *_SCALE),
         input_field(
@@ -90,7 +90,7 @@ _DEQUANTIZE_LINEAR = OperatorSchema(
             TensorSupport(FeatureLevel.LEVEL_6_2, INTEGERS_8_TO_32, 1, 8, optional=True),
             TensorSupport(FeatureLevel.LEVEL_3_0, INTEGERS_8_TO_32, 1, 8),
             TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8_TO_32, 4, 4),
-            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_1_0, UINT8_ALONE, 4, 4),
         ),
         output_field("output_tensor", *_SCALE),
     ),
@@ -103,7 +103,7 @@ _DEQUANTIZE_LINEAR = OperatorSchema(
 )
 
 _ADD_QUANTIZED = TensorSupport(FeatureLevel.LEVEL_4_0, INTEGERS_8, 1, 8)
-_ADD_SCALE = TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32, 1, 8)
+_ADD_SCALE = TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32_ALONE, 1, 8)
 _ADD_ZERO_POINT = TensorSupport(FeatureLevel.LEVEL_4_0, INTEGERS_8, 1, 8, optional=True)
 _ADD_PARAMETERS = (
     "a_scale_tensor",
@@ -145,7 +145,7 @@ _DYNAMIC_QUANTIZE_LINEAR = OperatorSchema(
     fields=(
         input_field("input_tensor", TensorSupport(FeatureLevel.LEVEL_4_0, FLOATS, 1, 8)),
         output_field("output_tensor", TensorSupport(FeatureLevel.LEVEL_4_0, INTEGERS_8, 1, 8)),
-        output_field("output_scale_tensor", TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32, 1, 8)),
+        output_field("output_scale_tensor", TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32_ALONE, 1, 8)),
         output_field("output_zero_point_tensor", TensorSupport(FeatureLevel.LEVEL_4_0, INTEGERS_8, 1, 8)),
     ),
     rules=(

@@ -6,9 +6,9 @@ from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
 from dmlcpu.feature_levels.columns import (
-    FLOAT32,
+    FLOAT32_ALONE,
     FLOATS,
-    INT32,
+    INT32_ALONE,
     INTEGERS_8,
     INTEGERS_8_TO_32,
     input_field,
@@ -27,8 +27,8 @@ _MATRIX = (
     TensorSupport(FeatureLevel.LEVEL_2_1, INTEGERS_8, 4, 4),
 )
 _SCALE = (
-    TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32, 1, 4),
-    TensorSupport(FeatureLevel.LEVEL_2_1, FLOAT32, 4, 4),
+    TensorSupport(FeatureLevel.LEVEL_4_0, FLOAT32_ALONE, 1, 4),
+    TensorSupport(FeatureLevel.LEVEL_2_1, FLOAT32_ALONE, 4, 4),
 )
 _ZERO_POINT = (
     TensorSupport(FeatureLevel.LEVEL_4_0, INTEGERS_8, 1, 4, optional=True),
@@ -58,8 +58,8 @@ _MATRIX_MULTIPLY_INTEGER = OperatorSchema(
         ),
         output_field(
             "output_tensor",
-            TensorSupport(FeatureLevel.LEVEL_4_0, INT32, 2, 4),
-            TensorSupport(FeatureLevel.LEVEL_2_1, INT32, 4, 4),
+            TensorSupport(FeatureLevel.LEVEL_4_0, INT32_ALONE, 2, 4),
+            TensorSupport(FeatureLevel.LEVEL_2_1, INT32_ALONE, 4, 4),
         ),
     ),
     rules=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dmlcpu.enums import FeatureLevel, OperatorType
-from dmlcpu.feature_levels.columns import FLOAT32, INTEGERS_8, input_field, output_field
+from dmlcpu.feature_levels.columns import FLOAT32_ALONE, INTEGERS_8, input_field, output_field
 from dmlcpu.rules.addresses import NoSharedAddresses
 from dmlcpu.rules.channels import ChannelParameters
 from dmlcpu.rules.data_types import SameDataType
@@ -17,7 +17,7 @@ from dmlcpu.schema import Field, FieldKind, OperatorSchema, TensorSupport
 __all__ = ["POOLING_ARRAYS", "POOLING_PARAMETERS", "SCHEMAS"]
 
 _POOLING_DATA = TensorSupport(FeatureLevel.LEVEL_6_2, INTEGERS_8, 4, 5)
-_POOLING_SCALE = TensorSupport(FeatureLevel.LEVEL_6_2, FLOAT32, 1, 5)
+_POOLING_SCALE = TensorSupport(FeatureLevel.LEVEL_6_2, FLOAT32_ALONE, 1, 5)
 _POOLING_ZERO_POINT = TensorSupport(FeatureLevel.LEVEL_6_2, INTEGERS_8, 1, 5, optional=True)
 POOLING_PARAMETERS = (
     "input_scale_tensor",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,10 +23,7 @@ from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["FLOAT32", "INT32", "Arguments", "Operand", "Parameter", "argument_of", "code_type", "is_number"]
-
-FLOAT32: Final = np.dtype(np.float32)
-INT32: Final = np.dtype(np.int32)
+__all__ = ["Arguments", "Operand", "Parameter", "argument_of", "code_type", "is_number"]
 
 Operand: TypeAlias = ArrayLike | Expression
 """An array, or an expression of a graph."""

@@ -12,8 +12,9 @@ from dmlcpu.descs.matrix_multiply import (
     QuantizedLinearMatrixMultiplyOperatorDesc,
 )
 from dmlcpu.device import Device
+from dmlcpu.dtypes import FLOAT32, INT32
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import FLOAT32, INT32, Operand, Parameter, code_type, is_number
+from dmlcpu.functions.arguments import Operand, Parameter, code_type, is_number
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, new_array
 from dmlcpu.functions.operator_function import operator_function

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.device import Device
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, code_type
+from dmlcpu.functions.arguments import Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
 from dmlcpu.functions.operator_function import operator_function

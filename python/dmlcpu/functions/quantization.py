@@ -11,9 +11,10 @@ import numpy as np
 from dmlcpu.coercion import coerce_member, coerce_sequence
 from dmlcpu.descs.quantization import DequantizeOperatorDesc, QuantizeOperatorDesc
 from dmlcpu.device import Device
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.enums import QuantizationType, TensorDataType
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
-from dmlcpu.functions.arguments import FLOAT32, Operand, Parameter, is_number
+from dmlcpu.functions.arguments import Operand, Parameter, is_number
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
 from dmlcpu.functions.operator_function import operator_function

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from dmlcpu.device import Device
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.enums import TensorDataType
 from dmlcpu.functions.element_wise import quantize_linear
 from dmlcpu.graph.lengths import FreeDesc, derived, is_free
@@ -40,7 +41,6 @@ __all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_
 
 _Made = TypeVar("_Made")
 
-FLOAT32 = np.dtype(np.float32)
 # Of the elements that the operators of native graphs read, write and move. A condition is a byte there, 0 or 1.
 _KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "?")))
 

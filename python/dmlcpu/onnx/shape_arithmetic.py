@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.nodes import Node
@@ -23,7 +24,6 @@ __all__ = ["computed_with_shapes", "numbers"]
 # Arrays of more elements are no shapes.
 _MOST_ENTRIES: Final = 64
 _INTEGERS: Final = (np.dtype(np.int64), np.dtype(np.int32))
-_FLOAT: Final = np.dtype(np.float32)
 
 
 def numbers(entries: Sequence[Any] | Array, dtype: np.dtype[Any], shape: Sequence[int] | None = None) -> Constant:
@@ -56,7 +56,7 @@ def _is_entrywise(value: Constant) -> bool:
     """Return whether a constant may be a shape, or is computed with some."""
     if isinstance(value, FreeArray) and not isinstance(value, FreeNumbers):
         return False
-    return value.dtype in (*_INTEGERS, _FLOAT) and math.prod(value.shape) <= _MOST_ENTRIES
+    return value.dtype in (*_INTEGERS, FLOAT32) and math.prod(value.shape) <= _MOST_ENTRIES
 
 
 def _known(operand: Constant) -> Array:
@@ -135,7 +135,7 @@ def _cast(node: Node, operands: Sequence[Constant]) -> Constant | None:
         return operand
     if dtype in _INTEGERS and operand.dtype in _INTEGERS:
         return _each(operator.pos, [operand], dtype)
-    if dtype == _FLOAT:
+    if dtype == FLOAT32:
         return _each(np.float32, [operand], dtype)
     return _each(_truncated, [operand], dtype) if dtype in _INTEGERS else None
 
@@ -193,12 +193,12 @@ def _function(node: Node, operands: Sequence[Constant]) -> Constant | None:
     if len(dtypes) != 1 or node.attributes.get("fmod", 0):
         return None
     [dtype] = dtypes
-    return _each(_FUNCTIONS[node.operator][dtype == _FLOAT], operands, dtype)
+    return _each(_FUNCTIONS[node.operator][dtype == FLOAT32], operands, dtype)
 
 
 def _rounded(node: Node, operands: Sequence[Constant]) -> Constant | None:
     function = np.floor if node.operator == "Floor" else np.ceil
-    return _each(function, operands, _FLOAT) if operands[0].dtype == _FLOAT else None
+    return _each(function, operands, FLOAT32) if operands[0].dtype == FLOAT32 else None
 
 
 def _equal(node: Node, operands: Sequence[Constant]) -> Constant | None:

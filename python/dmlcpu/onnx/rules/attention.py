@@ -13,7 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side

@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import CodedMatrix, coded_matrix, codes_of_halves, is_block_size
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.nothing import without_elements
 from dmlcpu.onnx.rules.movement import reshaped

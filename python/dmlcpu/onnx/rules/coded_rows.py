@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, coded_matrix
-from dmlcpu.onnx.lowering import FLOAT32, Lowering
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.rules.movement import join
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import on_floats

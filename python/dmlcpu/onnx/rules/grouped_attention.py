@@ -14,8 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.attention import attention_scale, row_of_places, scaled_queries
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side

@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary

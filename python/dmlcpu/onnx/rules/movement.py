@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dmlcpu.dtypes import INT64
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
@@ -51,8 +52,6 @@ __all__ = [
 
 Move = Callable[[Tensor], Tensor]
 MoveArray = Callable[..., Array]
-
-INT64: Final = np.dtype(np.int64)
 
 
 class Moved(Deferred):

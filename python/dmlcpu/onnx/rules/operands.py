@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import FLOAT32, INT32, INT64
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, NotNative, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
@@ -136,7 +137,7 @@ def on_each_float(lowering: Lowering, function: FloatUnary, tensor: Tensor, **pa
     return lowering.emit("ELEMENT_WISE_UNARY", [tensor], FLOAT32, tensor.shape, {"function": (function,), **bits})
 
 
-INTEGER_TYPES: Final = (np.dtype(np.int32), np.dtype(np.int64))
+INTEGER_TYPES: Final = (INT32, INT64)
 
 
 def broadcast(lowering: Lowering, value: Tensor | Array | FreeArray, shape: tuple[int, ...]) -> Operand:

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule
+from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads

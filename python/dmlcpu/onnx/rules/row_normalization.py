@@ -9,7 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import FLOAT32, Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.dtypes import FLOAT32
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.composed_reduction import sum_of_distances
 from dmlcpu.onnx.rules.movement import transposed
