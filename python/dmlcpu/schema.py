@@ -18,7 +18,6 @@ __all__ = [
     "Field",
     "FieldKind",
     "OperatorSchema",
-    "Rule",
     "TensorSupport",
     "Violation",
     "place_of",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dmlcpu.cli.failures import needed_module
 from dmlcpu.errors import BindingError, DmlError
 
-__all__ = ["ImageLayout", "PixelScaling", "image_layout", "read_image"]
+__all__ = ["PixelScaling", "read_image"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dmlcpu.onnx.session import InferenceSession
 
 __all__ = [
+    "chosen_device",
     "chosen_values",
     "fixed_shapes",
     "opened_session",

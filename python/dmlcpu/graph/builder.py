@@ -21,7 +21,7 @@ from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.tensor import TensorDesc, dtype_of, has_data_type, is_four_bits, span_in_elements
 from dmlcpu.validation import validate_graph_input
 
-__all__ = ["Expression", "GraphBuilder", "input_tensor"]
+__all__ = ["Expression", "GraphBuilder", "expression_of", "input_tensor"]
 
 _Array = np.ndarray[Any, Any]
 _BYTE = np.dtype(np.uint8)

@@ -17,7 +17,7 @@ from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.interface import GraphInterface, Resolve
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
 
-__all__ = ["Bindable", "CompiledGraph", "Step"]
+__all__ = ["CompiledGraph", "Step"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dmlcpu.graph.lengths import FreeDesc
 from dmlcpu.graph.record import Derived
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Attributes", "NativeGraph", "NodeRow", "PackedDesc", "ValueKind", "as_a_desc_can_say"]
+__all__ = ["Attributes", "NativeGraph", "PackedDesc", "ValueKind", "as_a_desc_can_say"]
 
 _Array = np.ndarray[Any, Any]
 

@@ -18,7 +18,7 @@ from dmlcpu.onnx.nodes import Node, graphs_within, node_of, ordered
 from dmlcpu.onnx.tensor_protos import constant_of
 from dmlcpu.onnx.values import Array
 
-__all__ = ["Branch", "Branches"]
+__all__ = ["Branches"]
 
 _NAMES: Final[Mapping[bool, str]] = {True: "then_branch", False: "else_branch"}
 

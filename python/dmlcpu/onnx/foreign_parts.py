@@ -14,7 +14,7 @@ from dmlcpu.onnx.extraction import extracted, is_supplied
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
-__all__ = ["ForeignModel", "ForeignModels", "ForeignPart", "Reads", "can_be_fed", "fixed_part"]
+__all__ = ["ForeignModels", "ForeignPart", "Reads", "can_be_fed", "fixed_part"]
 
 Reads: TypeAlias = Mapping[str, Tensor | Array | FreeArray]
 """What nodes read of others: values of native graphs or other runtimes, and constants."""

@@ -37,7 +37,17 @@ from dmlcpu.onnx.values import (
 )
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_to", "of_other_sign"]
+__all__ = [
+    "Lowering",
+    "NotFolded",
+    "NotNative",
+    "Rule",
+    "as_bytes",
+    "broadcast_to",
+    "desc_of",
+    "of_other_sign",
+    "quantize",
+]
 
 _Made = TypeVar("_Made")
 

@@ -25,7 +25,7 @@ from dmlcpu.onnx.rules.operands import (
 )
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Clamped", "element_wise", "evaluated", "table_only"]
+__all__ = ["RULES", "element_wise", "evaluated", "table_only"]
 
 
 def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:

@@ -38,7 +38,7 @@ from dmlcpu.onnx.values import (
     Value,
 )
 
-__all__ = ["RULES", "Multiple", "Quantized", "binary", "plus", "power"]
+__all__ = ["RULES", "Multiple", "binary", "plus", "power"]
 
 
 class Quantized:

@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "ChannelAffine", "channel_affine"]
+__all__ = ["RULES", "channel_affine", "channel_constant", "number_for_channels"]
 
 # The factor of a code in the sums; the more, the finer the steps in which the addend is told.
 _FACTOR: Final = 128

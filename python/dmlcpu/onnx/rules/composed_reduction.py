@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.operands import computed, present
 from dmlcpu.onnx.rules.reduction import reduce_max, reduce_sum, reduced_axes, reduced_shape
 from dmlcpu.onnx.values import Table, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "sum_of_distances"]
 
 _LARGEST_FLOAT32: Final = float(np.finfo(np.float32).max)
 

@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import on_each_float, on_floats, present
 from dmlcpu.onnx.values import Constant, Table, Tensor, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "Floats"]
 
 
 class Floats:

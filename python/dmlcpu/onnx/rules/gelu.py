@@ -17,7 +17,7 @@ from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import constant, on_each_float, present
 from dmlcpu.onnx.values import Constant, Deferred, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Gated", "gelu_by_error_function", "gelu_by_tanh"]
+__all__ = ["RULES", "gelu_by_error_function", "gelu_by_tanh"]
 
 _ROOT_OF_2: Final = math.sqrt(2)
 

@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
 
-__all__ = ["MOST_CODES", "RULES", "LayerNormalization", "computed_floats"]
+__all__ = ["MOST_CODES", "RULES", "LayerNormalization", "computed_floats", "root_mean_square_normalization"]
 
 
 MOST_CODES: Final = 1 << 23

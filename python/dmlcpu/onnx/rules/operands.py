@@ -17,13 +17,17 @@ from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumb
 
 __all__ = [
     "CODE_TYPES",
+    "INTEGER_TYPES",
     "aligned",
+    "broadcast",
+    "compared",
     "computed",
     "constant",
     "float_bits",
     "integers",
     "on_each_float",
     "on_floats",
+    "on_integers",
     "parameters_of",
     "present",
     "written",

@@ -21,7 +21,7 @@ from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, on_floats, on_integers, present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
-__all__ = ["RULES", "Turns", "positions_from"]
+__all__ = ["RULES", "Turns", "in_order", "positions_from"]
 
 
 def positions_from(lowering: Lowering, first: Value, tokens: int) -> Value:

@@ -24,7 +24,7 @@ from dmlcpu.onnx.rules.transposed_blocks import transposed_blocks
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Array, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
-__all__ = ["NO_TAP", "RULES", "Phase", "are_cheaper_together", "phases_of"]
+__all__ = ["RULES", "are_cheaper_together", "phases_of"]
 
 NO_TAP: Final = -1
 _PANEL: Final = 32  # output channels

@@ -1,0 +1,70 @@
+"""What modules export is what other modules import."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "dmlcpu"
+PUBLIC = ("dmlcpu", "dmlcpu.onnx.backend")  # for callers
+OF_EACH_MODULE = ("RULES", "SCHEMAS", "command")  # taken in loops over the modules of a folder
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def parsed(folder: Path) -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.py"))}
+
+
+SOURCES = parsed(PACKAGE)
+MODULES = {name_of(path): tree for path, tree in SOURCES.items()}
+
+
+def exported(tree: ast.Module) -> set[str]:
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
+            return set(ast.literal_eval(statement.value))
+    return set()
+
+
+def imported(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Modules of the package and the names that are taken from them, also as attributes of an imported module."""
+    modules = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                if submodule in MODULES:
+                    modules[alias.asname or alias.name] = submodule
+                elif alias.name != "_core":
+                    yield node.module, alias.name
+        elif isinstance(node, ast.Import):
+            modules.update({alias.asname: alias.name for alias in node.names if alias.asname and alias.name in MODULES})
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            yield modules[node.value.id], node.attr
+
+
+def test_what_is_imported_is_exported() -> None:
+    taken = {(name_of(path), *each) for path, tree in SOURCES.items() for each in imported(tree)}
+    assert len(taken) > 1000
+    hidden = [(user, module, name) for user, module, name in sorted(taken) if name not in exported(MODULES[module])]
+    assert hidden == []
+
+
+def test_what_is_exported_is_imported() -> None:
+    """By the package, or by a test, a measurement or an example."""
+    others = [tree for folder in ("tests", "bench", "examples") for tree in parsed(ROOT / folder).values()]
+    taken = {each for tree in (*SOURCES.values(), *others) for each in imported(tree)}
+    unused = [
+        (module, name)
+        for module, tree in MODULES.items()
+        for name in sorted(exported(tree))
+        if (module, name) not in taken and module not in PUBLIC and name not in OF_EACH_MODULE
+    ]
+    assert unused == []
