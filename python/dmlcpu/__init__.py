@@ -157,7 +157,7 @@ def __getattr__(name: str) -> _Any:
     try:
         from dmlcpu.onnx.session import InferenceSession
     except ModuleNotFoundError as error:
-        from dmlcpu.onnx.absent import absent_session
+        from dmlcpu.onnx.missing_package import absent_session
 
         return absent_session(error.name and error.name.partition(".")[0])  # not onnx.reference
     return InferenceSession

@@ -16,8 +16,8 @@ from dmlcpu.enums import OperatorType, TensorDataType, TensorFlags
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.functions.arguments import Arguments
+from dmlcpu.functions.error_messages import told_by_arguments
 from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
-from dmlcpu.functions.refusals import told_by_arguments
 from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc, data_type_of

@@ -21,7 +21,7 @@ from dmlcpu.graph.lengths import FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import Attributes, NativeGraph
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.readers import Readers
+from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -37,17 +37,7 @@ from dmlcpu.onnx.values import (
 )
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = [
-    "Lowering",
-    "NotFolded",
-    "NotNative",
-    "Rule",
-    "as_bytes",
-    "broadcast_to",
-    "desc_of",
-    "of_other_sign",
-    "quantize",
-]
+__all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_to", "desc_of", "quantize"]
 
 _Made = TypeVar("_Made")
 
@@ -77,13 +67,13 @@ class Lowering:
         partition: Its number.
         node: The node that is being lowered; it names what is added.
         imported: The values from outside that the current graph reads: by name, its number there.
-        readers: Of the model's values.
+        uses: Of the model's values.
         exports: By partition, the values that other partitions or the caller read: by name, the tensor.
         convolves_floats: Whether convolutions of floats are native in this model.
     """
 
-    def __init__(self, device: Device, readers: Readers, convolves_floats: Callable[[], bool]) -> None:
-        self.device, self.readers, self.convolves_floats = device, readers, convolves_floats
+    def __init__(self, device: Device, uses: UseCounts, convolves_floats: Callable[[], bool]) -> None:
+        self.device, self.uses, self.convolves_floats = device, uses, convolves_floats
         self.graph = NativeGraph()
         self.partition = 0
         self.node: Node | None = None
@@ -101,7 +91,7 @@ class Lowering:
 
     def is_read_once(self, name: str) -> bool:
         """Whether the node that is being lowered is alone in reading a value of the model."""
-        return self.readers.is_one(name)
+        return self.uses.is_one(name)
 
     def begin_partition(self) -> None:
         """Go on with an empty graph."""
@@ -253,7 +243,7 @@ class Lowering:
         # Several nodes may want the same codes. The value is kept, so that its id stays its.
         key = id(value), parameters
         if key not in self._codes:
-            _, others = self._codes.get((id(value), of_other_sign(parameters)), (None, None))
+            _, others = self._codes.get((id(value), parameters.of_other_sign), (None, None))
             codes = self.with_other_sign(others) if isinstance(others, Tensor) else self._quantized(value, parameters)
             self._codes[key] = value, codes
         return self._codes[key][1]
@@ -321,12 +311,6 @@ class Lowering:
         if isinstance(value, Table) and value.parameters is not None:
             return value
         raise NotNative("an operand is not quantized per tensor to 8 bits")
-
-
-def of_other_sign(parameters: Parameters) -> Parameters:
-    """Return what makes UINT8 codes in place of INT8 ones, 128 more each, or the other way round."""
-    dtype, offset = (np.uint8, 128) if parameters.dtype == np.int8 else (np.int8, -128)
-    return Parameters(parameters.scale, parameters.zero_point + offset, np.dtype(dtype))
 
 
 def desc_of(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> TensorDesc | FreeDesc:

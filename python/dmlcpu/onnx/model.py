@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.branches import Branches
-from dmlcpu.onnx.given_lengths import GivenLengths
+from dmlcpu.onnx.dimension_overrides import DimensionOverrides
 from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data
@@ -65,7 +65,7 @@ class Model:
 
 
 def load_model(
-    model: str | PathLike[str] | bytes, with_weights: bool = True, lengths: GivenLengths | None = None
+    model: str | PathLike[str] | bytes, with_weights: bool = True, lengths: DimensionOverrides | None = None
 ) -> Model:
     """Read a model from a path or from the bytes of a file.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlcpu.onnx.given_lengths import GivenLengths
+from dmlcpu.onnx.dimension_overrides import DimensionOverrides
 
 __all__ = [
     "ExecutionMode",
@@ -22,10 +22,10 @@ __all__ = [
     "SessionOptions",
     "checked_options",
     "checked_providers",
+    "dimension_overrides",
     "get_all_providers",
     "get_available_providers",
     "get_device",
-    "given_lengths",
     "picklable_options",
     "set_default_logger_severity",
 ]
@@ -177,11 +177,11 @@ def _length(argument: str, given: Any) -> int:
     return length
 
 
-def given_lengths(options: SessionOptions) -> GivenLengths | None:
+def dimension_overrides(options: SessionOptions) -> DimensionOverrides | None:
     """Return the lengths that options give, None if none; onnxruntime's own do not tell theirs."""
     if not isinstance(options, SessionOptions) or not (options._lengths_by_name or options._lengths_by_denotation):
         return None
-    return GivenLengths({**options._lengths_by_name}, {**options._lengths_by_denotation})
+    return DimensionOverrides({**options._lengths_by_name}, {**options._lengths_by_denotation})
 
 
 def checked_options(options: SessionOptions | None) -> SessionOptions:
@@ -198,13 +198,13 @@ def checked_options(options: SessionOptions | None) -> SessionOptions:
     return options
 
 
-def picklable_options(options: SessionOptions, lengths: GivenLengths | None) -> SessionOptions:
+def picklable_options(options: SessionOptions, lengths: DimensionOverrides | None) -> SessionOptions:
     """Return options that pickle, with the lengths that a session was opened with.
 
     onnxruntime's own do not. Entries that were added to those are left out.
     """
     if isinstance(options, SessionOptions):
-        lengths = lengths or GivenLengths()
+        lengths = lengths or DimensionOverrides()
         own = replace(options)
         own._lengths_by_name, own._lengths_by_denotation = {**lengths.by_name}, {**lengths.by_denotation}
         return own

@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.empty_arrays import has_no_elements, nothing, without_elements
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import is_fixed
 from dmlcpu.onnx.float_convolutions import convolves_floats
@@ -31,16 +32,15 @@ from dmlcpu.onnx.foreign_types import told_types
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node, reaching
-from dmlcpu.onnx.nothing import has_no_elements, nothing, outer
 from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan
-from dmlcpu.onnx.readers import Readers
 from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value
 
 __all__ = ["MALFORMED", "lowered_model", "make_plan"]
 
-# Of constants, too, rules tell: these keep codes and their scales, a shape may be known only later, and of the last one
-# nothing is computed beforehand.
+# Operators that rules lower even if all inputs are constants: anchors, whose codes keep their scales; Shape and Size,
+# which may follow from lengths that are known only later; LayerNormalization, which its kernel computes in each run.
 _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -140,10 +140,10 @@ class _Planner:
         self._foreign: list[ForeignPart] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
-            self._values[value.name] = outer(value.name, *arrays[value.name])
-        self._readers = Readers(output.name for output in model.outputs)
+            self._values[value.name] = _outer(value.name, *arrays[value.name])
+        self._uses = UseCounts(output.name for output in model.outputs)
         self._meet(model.nodes)
-        self._lowering = Lowering(device, self._readers, cache(partial(convolves_floats, model.nodes)))
+        self._lowering = Lowering(device, self._uses, cache(partial(convolves_floats, model.nodes)))
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
@@ -212,7 +212,7 @@ class _Planner:
         """Take note of who writes values, and who reads them."""
         for node in nodes:
             self._writers.update((name, node.name) for name in node.outputs)
-            self._readers.add(node)
+            self._uses.add(node)
             if self._independent.issuperset(node.reads):
                 self._independent.update(node.outputs)
 
@@ -248,7 +248,7 @@ class _Planner:
         if not isinstance(condition, Constant) or condition.dtype != np.bool_ or math.prod(condition.shape) != 1:
             return None
         branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
-        self._readers.remove(node)  # those of the branch read, in its place
+        self._uses.remove(node)  # those of the branch read, in its place
         self._independent.update(branch.constants)
         self._meet(branch.nodes)
         if node.inputs[0] not in self._independent:  # each branch writes what the If does
@@ -342,7 +342,7 @@ class _Planner:
             if array is None:
                 unknown.append(name)
             else:
-                self._values[name] = outer(name, *array)
+                self._values[name] = _outer(name, *array)
         return tuple(unknown)
 
     def _compiled(self, part: LoweredGraph) -> NativePart:
@@ -388,3 +388,8 @@ def _near(value: Value) -> Value:
 
 def _is_true(condition: Array) -> bool:
     return bool(condition.reshape(()))
+
+
+def _outer(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
+    """Return a value that is fed, or computed by another runtime."""
+    return without_elements(dtype, shape) if has_no_elements(shape) else Tensor(-1, -1, name, dtype, shape)

@@ -26,8 +26,8 @@ from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
     checked_providers,
+    dimension_overrides,
     get_available_providers,
-    given_lengths,
     picklable_options,
 )
 from dmlcpu.onnx.plan_cache import PlanCache, PlanKey
@@ -78,7 +78,7 @@ class InferenceSession:
         self._providers = checked_providers(providers)
         self._given_device = device
         self._device = _device_of(self._options) if device is None else device
-        self._lengths = given_lengths(self._options)
+        self._lengths = dimension_overrides(self._options)
         model = load_model(self._source, with_weights=False, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
         self._names = [output.name for output in model.outputs]

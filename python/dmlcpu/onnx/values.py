@@ -228,6 +228,12 @@ class Parameters:
         """
         return 2.0**-100 < abs(float(self.scale)) < 2.0**100
 
+    @property
+    def of_other_sign(self) -> Parameters:
+        """What makes UINT8 codes in place of INT8 ones, 128 more each, or the other way round."""
+        dtype, offset = (np.uint8, 128) if self.dtype == np.int8 else (np.int8, -128)
+        return Parameters(self.scale, self.zero_point + offset, np.dtype(dtype))
+
     def floats(self) -> Array:
         """Return the floats of all 256 codes, by the byte of a code."""
         codes = np.arange(256, dtype=np.uint8).view(self.dtype)

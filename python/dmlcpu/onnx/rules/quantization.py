@@ -15,7 +15,7 @@ from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_lin
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to, of_other_sign
+from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.values import (
@@ -78,7 +78,7 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
         parameters = parameters_of(scale, zero_point, codes.dtype)
         if isinstance(codes, SignedCodes) and parameters.dtype == codes.dtype:
-            return [Table(codes.unsigned, of_other_sign(parameters))]
+            return [Table(codes.unsigned, parameters.of_other_sign)]
         return [Table(_tensor(codes), parameters)]
     codes = _tensor(codes)
     if dtype not in (np.float32, np.float16):
@@ -166,7 +166,7 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         if isinstance(value, Tensor) and value.dtype != np.float32:
             raise NotNative(f"an input of type {value.dtype}")
         if _is_better_unsigned(lowering, node, value, parameters):
-            unsigned = lowering.quantized(value, of_other_sign(parameters))
+            unsigned = lowering.quantized(value, parameters.of_other_sign)
             assert isinstance(unsigned, Tensor)
             return [SignedCodes(lowering, unsigned)]
         codes = lowering.quantized(value, parameters)
@@ -192,7 +192,7 @@ def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters
         return False
     is_function_of_signed = isinstance(value, Table) and value.codes.dtype == np.int8
     is_signed = is_function_of_signed or lowering.has_codes(value, parameters)
-    return not is_signed and lowering.readers.dequantize(node.outputs[0])
+    return not is_signed and lowering.uses.dequantize(node.outputs[0])
 
 
 def _constant_codes(floats: Array, scales: Array, points: Array, axis: int) -> Array:

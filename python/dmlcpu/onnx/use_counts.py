@@ -1,4 +1,4 @@
-"""Who reads the values of a model."""
+"""How often the values of a model are read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from dmlcpu.onnx.nodes import Node
 
-__all__ = ["Readers"]
+__all__ = ["UseCounts"]
 
 
-class Readers:
+class UseCounts:
     """How many nodes read each value, and how many of these dequantize it; the caller, who has outputs, is one more."""
 
     def __init__(self, outputs: Iterable[str]) -> None:

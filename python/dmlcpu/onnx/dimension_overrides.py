@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # options are there without the package
     import onnx
 
-__all__ = ["GivenLengths"]
+__all__ = ["DimensionOverrides"]
 
 
 @dataclass(frozen=True, slots=True)
-class GivenLengths:
+class DimensionOverrides:
     """Lengths of axes of a model's inputs and outputs.
 
     Attributes:

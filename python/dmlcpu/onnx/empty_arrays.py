@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
+from dmlcpu.onnx.values import Array, Constant, Value, constant_by, element_type
 
-__all__ = ["has_no_elements", "nothing", "outer", "without_elements"]
+__all__ = ["has_no_elements", "nothing", "without_elements"]
 
-# Beside a length of 0 others have numpy arrays up to here, where bytes are still counted.
+# numpy has no array whose other lengths, multiplied, are too many bytes to count; up to here it has, of any type.
 _MAX_ELEMENTS: Final = 1 << 48
 
 
@@ -33,8 +33,3 @@ def _zeros(dtype: np.dtype[Any], *shape: int) -> Array:
 def nothing(value: Value, shape: Sequence[int]) -> Constant:
     """Return an array without elements, of the type that a value's floats, or other elements, have."""
     return without_elements(element_type(value), shape)
-
-
-def outer(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
-    """Return a value that is fed, or computed by another runtime."""
-    return without_elements(dtype, shape) if has_no_elements(shape) else Tensor(-1, -1, name, dtype, shape)
