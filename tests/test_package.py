@@ -38,6 +38,17 @@ def test_without_onnx_all_names_can_be_imported_and_a_session_says_what_is_missi
     assert (result.stdout, result.stderr) == (expected, "")
 
 
+def test_the_import_leaves_out_what_only_errors_and_versions_need() -> None:
+    result = in_new_process(
+        "import sys, numpy\n"
+        "before = set(sys.modules)\n"
+        "import dmlcpu\n"
+        "print(sorted({'difflib', 'email', 'importlib.metadata', 'json', 'zipfile'} & (set(sys.modules) - before)))\n"
+        "print(dmlcpu.__version__ == dmlcpu.info().version, '__version__' in vars(dmlcpu))\n"
+    )
+    assert (result.stdout, result.stderr) == ("[]\nTrue True\n", "")
+
+
 def test_an_unknown_name_is_an_attribute_error_that_proposes_another() -> None:
     name = "quantise_linear"
     with pytest.raises(AttributeError, match=f"module 'dmlcpu' has no attribute '{name}'") as raised:

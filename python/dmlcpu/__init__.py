@@ -6,7 +6,6 @@ constants once and dispatched into arrays of the caller. Functions: one call an 
 
 from __future__ import annotations
 
-from importlib.metadata import version as _version
 from sys import modules as _modules
 from typing import TYPE_CHECKING
 from typing import Any as _Any
@@ -77,7 +76,8 @@ from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size
 if TYPE_CHECKING:
     from dmlcpu.onnx.session import InferenceSession
 
-__version__ = _version("dmlcpu")
+    __version__: str
+    """The version of the installed package."""
 
 __all__ = [
     "BindingError",
@@ -151,7 +151,15 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """Import what needs the extra ``onnx`` when it is asked for; without it, the class is there and its call raises."""
+    """Return what is imported or read when it is asked for.
+
+    That is the class that needs the extra ``onnx``, without which its call raises, and the version, whose look-up
+    would be a quarter of the import.
+    """
+    if name == "__version__":
+        from dmlcpu.machine import installed_version
+
+        return globals().setdefault("__version__", installed_version())
     if name != "InferenceSession":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=_modules[__name__])
     try:

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import version
 
 from dmlcpu import _core
 from dmlcpu.device import Device
 
-__all__ = ["Info", "info"]
+__all__ = ["Info", "info", "installed_version"]
+
+
+def installed_version() -> str:
+    """Return the version of the installed package."""
+    from importlib.metadata import version  # here: it imports email, zipfile and more
+
+    return version("dmlcpu")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,7 +71,7 @@ def info() -> Info:
         reason = f"but Device() raises {type(error).__name__}: {error}"
     reasons = {name: _core.unavailable_reason(name) for name in _core.known_isas()}
     return Info(
-        version=version("dmlcpu"),
+        version=installed_version(),
         isa=isa,
         isa_reason=reason,
         num_threads=num_threads,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 __all__ = ["PartTime", "StepTime", "write_trace"]
@@ -51,8 +49,11 @@ def write_trace(path: str | PathLike[str], parts: Sequence[PartTime]) -> None:
     Raises:
         OSError: The file cannot be written.
     """
+    import json  # here, as the import of the package does without it
+
     trace = {"traceEvents": _trace_events(parts), "displayTimeUnit": "ms"}
-    Path(path).write_text(json.dumps(trace), encoding="utf-8")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(json.dumps(trace))
 
 
 def _trace_events(parts: Sequence[PartTime]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from enum import IntEnum
 from operator import index
 from os import PathLike, fspath
@@ -60,6 +59,8 @@ class _CheckedOptions:
         """
         options = {option.name: option for option in fields(self)}  # type: ignore[arg-type]
         if name not in options:
+            from difflib import get_close_matches  # here: only a mistake needs it
+
             [nearest] = get_close_matches(name, [known for known in options if known[0] != "_"], 1, 0.0)
             raise AttributeError(
                 f"{type(self).__name__} has no option {name!r}; the nearest is {nearest!r}", name=name, obj=self
