@@ -34,7 +34,7 @@
 
 namespace dmlcpu {
 
-// The places of the functions in FloatFunctionKernels.
+// The places of the functions in FloatFunctionKernels; Python names them in onnx/rules/native_functions.py.
 enum class FloatBinary : std::uint8_t { add, subtract, multiply, divide, maximum, minimum };
 enum class FloatUnary : std::uint8_t {
   relu,
