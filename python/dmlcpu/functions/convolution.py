@@ -51,7 +51,8 @@ def quantized_linear_convolution(
         filter_zero_point: None for 0, a number, or an array of the filter's type, shaped like a filter scale.
         bias: None, or INT32, one for each output channel; its scale is input_scale * filter_scale.
         strides, dilations: Of each spatial axis, or one number for all.
-        start_padding, end_padding: Elements of value 0 around each spatial axis, or one number for all.
+        start_padding, end_padding: Elements of padding before and after each spatial axis, or one number for all. They
+            have the real value 0, which is the code of the input's zero point.
         group_count: Groups of channels; as many as input channels is a depthwise convolution.
         out: The array to write; by default a new one in the input's memory order.
         device: Where it runs; by default ``default_device()``.
@@ -119,7 +120,8 @@ def convolution_integer(
         filter_zero_point: None for 0, a number, or an array of the filter's type of one element, or of one for each
             output channel: 1-D, or along the channels' axis of the filter or of the output.
         strides, dilations: Of each spatial axis, or one number for all.
-        start_padding, end_padding: Elements of value 0 around each spatial axis, or one number for all.
+        start_padding, end_padding: Elements of padding before and after each spatial axis, or one number for all. They
+            have the real value 0, which is the code of the input's zero point.
         group_count: Groups of channels; as many as input channels is a depthwise convolution.
         out: The INT32 array to write; by default a new one in the input's memory order.
         device: Where it runs; by default ``default_device()``.

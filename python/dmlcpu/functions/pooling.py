@@ -45,7 +45,8 @@ def quantized_linear_average_pooling(
         input_zero_point, output_zero_point: None for 0, numbers, or arrays of the input's type, shaped like a scale.
         window_size, strides, dilations: Of each spatial axis, or one number for all. The input's spatial sizes as
             ``window_size`` average whole planes.
-        start_padding, end_padding: Elements of value 0 around each spatial axis, or one number for all.
+        start_padding, end_padding: Elements of padding before and after each spatial axis, or one number for all. They
+            have the real value 0, which is the code of the input's zero point.
         include_padding: Whether averages count the elements of the padding.
         out: The array to write; by default a new one in the input's memory order.
         device: Where it runs; by default ``default_device()``.
