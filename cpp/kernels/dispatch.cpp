@@ -1,6 +1,7 @@
+#include "kernels/dispatch.h"
+
 #include <array>
 
-#include "kernels/dispatch.h"
 #include "runtime/cpu_features.h"
 
 #if defined(__AVX__)
@@ -14,87 +15,90 @@ using Rows = std::array<KernelTable, kIsaCount>;
 
 // THE table: kTable has its rows, worst to best, in the order of enum Isa. A cell that borrows a lower row's kernel
 // says so. A cell left out does not compile (-Werror=missing-field-initializers).
-constexpr KernelTable kScalar = {.isa = Isa::scalar,
-                                 .gemm = &scalar::gemm,
-                                 .depthwise = &scalar::depthwise,
-                                 .depthwise_window = &scalar::depthwise_window,
-                                 .grouped = &scalar::grouped,
-                                 .pack = &scalar::pack,
-                                 .nibbles = &scalar::nibbles,
-                                 .quantize = &scalar::quantize,
-                                 .dequantize = &scalar::dequantize,
-                                 .dequantized_product = &scalar::dequantized_product,
-                                 .block_product = &scalar::block_product,
-                                 .add = &scalar::add,
-                                 .multiply = &scalar::multiply,
-                                 .range = &scalar::range,
-                                 .max_pool = &scalar::max_pool,
-                                 .table = &scalar::table,
-                                 .table_with_vbmi = &scalar::table,
-                                 .rescale = &scalar::rescale,
-                                 .float_product = &scalar::float_product,
-                                 .float_depthwise = &scalar::float_depthwise,
-                                 .pool = &scalar::pool,
-                                 .float_functions = &scalar::float_functions,
-                                 .cast = &scalar::cast,
-                                 .resample = &scalar::resample,
-                                 .softmax = &scalar::softmax,
-                                 .layer_normalization = &scalar::layer_normalization};
+constexpr KernelTable kScalar = {
+    .isa = Isa::scalar,
+    .gemm = &scalar::gemm,
+    .depthwise = &scalar::depthwise,
+    .depthwise_window = &scalar::depthwise_window,
+    .grouped = &scalar::grouped,
+    .pack = &scalar::pack,
+    .nibbles = &scalar::nibbles,
+    .quantize = &scalar::quantize,
+    .dequantize = &scalar::dequantize,
+    .dequantized_product = &scalar::dequantized_product,
+    .block_product = &scalar::block_product,
+    .add = &scalar::add,
+    .multiply = &scalar::multiply,
+    .range = &scalar::range,
+    .max_pool = &scalar::max_pool,
+    .table = &scalar::table,
+    .rescale = &scalar::rescale,
+    .float_product = &scalar::float_product,
+    .float_depthwise = &scalar::float_depthwise,
+    .pool = &scalar::pool,
+    .float_functions = &scalar::float_functions,
+    .cast = &scalar::cast,
+    .resample = &scalar::resample,
+    .softmax = &scalar::softmax,
+    .layer_normalization = &scalar::layer_normalization,
+};
 
 #if defined(DMLCPU_X86_KERNELS)
-constexpr KernelTable kAvx2 = {.isa = Isa::avx2,
-                               .gemm = &avx2::gemm,
-                               .depthwise = &avx2::depthwise,
-                               .depthwise_window = nullptr,
-                               .grouped = &avx2::grouped,
-                               .pack = &avx2::pack,
-                               .nibbles = &avx2::nibbles,
-                               .quantize = &avx2::quantize,
-                               .dequantize = &avx2::dequantize,
-                               .dequantized_product = &avx2::dequantized_product,
-                               .block_product = &avx2::block_product,
-                               .add = &avx2::add,
-                               .multiply = &avx2::multiply,
-                               .range = &avx2::range,
-                               .max_pool = &avx2::max_pool,
-                               .table = &avx2::table,
-                               .table_with_vbmi = &avx2::table,
-                               .rescale = &avx2::rescale,
-                               .float_product = &avx2::float_product,
-                               .float_depthwise = &avx2::float_depthwise,
-                               .pool = &avx2::pool,
-                               .float_functions = &avx2::float_functions,
-                               .cast = &avx2::cast,
-                               .resample = &avx2::resample,
-                               .softmax = &avx2::softmax,
-                               .layer_normalization = &avx2::layer_normalization};
+constexpr KernelTable kAvx2 = {
+    .isa = Isa::avx2,
+    .gemm = &avx2::gemm,
+    .depthwise = &avx2::depthwise,
+    .depthwise_window = nullptr,
+    .grouped = &avx2::grouped,
+    .pack = &avx2::pack,
+    .nibbles = &avx2::nibbles,
+    .quantize = &avx2::quantize,
+    .dequantize = &avx2::dequantize,
+    .dequantized_product = &avx2::dequantized_product,
+    .block_product = &avx2::block_product,
+    .add = &avx2::add,
+    .multiply = &avx2::multiply,
+    .range = &avx2::range,
+    .max_pool = &avx2::max_pool,
+    .table = &avx2::table,
+    .rescale = &avx2::rescale,
+    .float_product = &avx2::float_product,
+    .float_depthwise = &avx2::float_depthwise,
+    .pool = &avx2::pool,
+    .float_functions = &avx2::float_functions,
+    .cast = &avx2::cast,
+    .resample = &avx2::resample,
+    .softmax = &avx2::softmax,
+    .layer_normalization = &avx2::layer_normalization,
+};
 
-constexpr KernelTable kAvx512Vnni = {.isa = Isa::avx512_vnni,
-                                     .gemm = &avx512_vnni::gemm,
-                                     .depthwise = &avx512_vnni::depthwise,
-                                     .depthwise_window = &avx512_vnni::depthwise_window,
-                                     .grouped = &avx512_vnni::grouped,
-                                     .pack = &avx512_vnni::pack,
-                                     .nibbles = &avx512_vnni::nibbles,
-                                     .quantize = &avx512_vnni::quantize,
-                                     .dequantize = &avx512_vnni::dequantize,
-                                     .dequantized_product = &avx512_vnni::dequantized_product,
-                                     .block_product = &avx512_vnni::block_product,
-                                     .add = &avx512_vnni::add,
-                                     .multiply = &avx512_vnni::multiply,
-                                     .range = &avx512_vnni::range,
-                                     .max_pool = &avx512_vnni::max_pool,
-                                     .table = &avx512_vnni::table,
-                                     .table_with_vbmi = &avx512_vbmi::table,
-                                     .rescale = &avx512_vnni::rescale,
-                                     .float_product = &avx512_vnni::float_product,
-                                     .float_depthwise = &avx512_vnni::float_depthwise,
-                                     .pool = &avx512_vnni::pool,
-                                     .float_functions = &avx512_vnni::float_functions,
-                                     .cast = &avx512_vnni::cast,
-                                     .resample = &avx512_vnni::resample,
-                                     .softmax = &avx512_vnni::softmax,
-                                     .layer_normalization = &avx512_vnni::layer_normalization};
+constexpr KernelTable kAvx512Vnni = {
+    .isa = Isa::avx512_vnni,
+    .gemm = &avx512_vnni::gemm,
+    .depthwise = &avx512_vnni::depthwise,
+    .depthwise_window = &avx512_vnni::depthwise_window,
+    .grouped = &avx512_vnni::grouped,
+    .pack = &avx512_vnni::pack,
+    .nibbles = &avx512_vnni::nibbles,
+    .quantize = &avx512_vnni::quantize,
+    .dequantize = &avx512_vnni::dequantize,
+    .dequantized_product = &avx512_vnni::dequantized_product,
+    .block_product = &avx512_vnni::block_product,
+    .add = &avx512_vnni::add,
+    .multiply = &avx512_vnni::multiply,
+    .range = &avx512_vnni::range,
+    .max_pool = &avx512_vnni::max_pool,
+    .table = &avx512_vnni::table,
+    .rescale = &avx512_vnni::rescale,
+    .float_product = &avx512_vnni::float_product,
+    .float_depthwise = &avx512_vnni::float_depthwise,
+    .pool = &avx512_vnni::pool,
+    .float_functions = &avx512_vnni::float_functions,
+    .cast = &avx512_vnni::cast,
+    .resample = &avx512_vnni::resample,
+    .softmax = &avx512_vnni::softmax,
+    .layer_normalization = &avx512_vnni::layer_normalization,
+};
 
 // A row that borrows every kernel but this one.
 constexpr KernelTable with_gemm(KernelTable row, Isa isa, const GemmKernels* gemm) {
@@ -111,8 +115,17 @@ constexpr Rows kTable = {{
     with_gemm(kAvx512Vnni, Isa::amx_int8, &amx_int8::gemm),
 }};
 
+// On CPUs with AVX512_VBMI besides. As AVX512_VNNI without it is found in two generations of CPUs only, that is no
+// instruction set of its own here.
+constexpr Rows with_vbmi(Rows rows) {
+  for (KernelTable& row : rows) {
+    if (row.table == &avx512_vnni::table) row.table = &avx512_vbmi::table;
+  }
+  return rows;
+}
+constexpr Rows kTableWithVbmi = with_vbmi(kTable);
 #else
-constexpr Rows kTable = {{kScalar}};
+constexpr Rows kTable = {{kScalar}}, kTableWithVbmi = kTable;
 #endif
 
 std::array<std::string, kIsaCount> find_reasons() {
@@ -125,7 +138,11 @@ std::array<std::string, kIsaCount> find_reasons() {
 
 }  // namespace
 
-const KernelTable& kernel_table(Isa isa) noexcept { return kTable[static_cast<std::size_t>(isa)]; }
+const KernelTable& kernel_table(Isa isa) noexcept {
+  return (has_avx512_vbmi() ? kTableWithVbmi : kTable)[static_cast<std::size_t>(isa)];
+}
+
+const KernelTable& kernel_table_without_vbmi(Isa isa) noexcept { return kTable[static_cast<std::size_t>(isa)]; }
 
 const std::string& unavailable_reason(Isa isa) {
   static const std::array<std::string, kIsaCount> reasons = find_reasons();
@@ -154,7 +171,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("multiply", &KernelTable::multiply);
   append("range", &KernelTable::range);
   append("max_pool", &KernelTable::max_pool);
-  if (&row.best_table() != row.table) {
+  if (row.table != kernel_table_without_vbmi(isa).table) {
     origins.push_back({"table", "avx512_vbmi"});
   } else {
     append("table", &KernelTable::table);

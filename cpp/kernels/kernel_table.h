@@ -26,7 +26,6 @@
 #include "kernels/rescale/rescale.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/table/table.h"
-#include "runtime/cpu_features.h"
 #include "runtime/isa.h"
 
 namespace dmlcpu {
@@ -48,12 +47,6 @@ struct KernelTable {
   const RangeKernels* range;
   const MaxPoolKernels* max_pool;
   const TableKernels* table;
-  // In place of table where the CPU has AVX512_VBMI besides: as AVX512_VNNI without it is found in two generations of
-  // CPUs only, that is no instruction set of its own here. table once more where there is none.
-  const TableKernels* table_with_vbmi;
-
-  // The one of the two that this CPU runs.
-  const TableKernels& best_table() const { return has_avx512_vbmi() ? *table_with_vbmi : *table; }
   const RescaleKernels* rescale;
   const FloatProductKernels* float_product;
   const FloatDepthwiseKernels* float_depthwise;

@@ -7,7 +7,7 @@
 // Contract: 256 bytes of the table and count elements are read, count elements written, nothing else; output may be
 // exactly input and overlaps neither operand otherwise; no alignment is assumed.
 //
-// avx512_vbmi is no instruction set of its own: the kernel table has a column for it, see kernel_table.h.
+// avx512_vbmi is no instruction set of its own, but a cell in the rows of others: see kernels/dispatch.cpp.
 //
 // To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::table, a declaration goes to the end of
 // this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.

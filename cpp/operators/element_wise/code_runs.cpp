@@ -35,7 +35,7 @@ CodeRuns::CodeRuns(std::span<const TensorLayout* const> operands, const Executio
     : runs_(operands, decider(operands)),
       input_count_(operands.size() - 1),
       pack_(*target.kernels().pack),
-      table_(target.kernels().best_table()),
+      table_(*target.kernels().table),
       num_threads_(target.num_threads),
       constant_(constant_input()) {
   choose_blocks();

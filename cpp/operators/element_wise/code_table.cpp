@@ -25,7 +25,7 @@ class CodeTable final : public CompiledOperator {
       : CompiledOperator(std::move(operator_desc), execution_target),
         transposition_(transposition(desc(), target())),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(transposition_ ? kOutput : kInput)}, target()),
-        look_up_(target().kernels().best_table().look_up) {
+        look_up_(target().kernels().table->look_up) {
     check_table(desc(), kTable);
   }
 

@@ -287,7 +287,7 @@ class QuantizedGroupNormalization final : public CompiledOperator {
                         .offset = offsets.data(),
                         .output_zero_point = results.zero_point,
                         .output_flip = results.flip});
-    const TableFunction look_up = target().kernels().best_table().look_up;
+    const TableFunction look_up = target().kernels().table->look_up;
     const bool in_place = !runs_.apart(0) && !runs_.apart(1) && runs_.stride(1) != 0;
     for (std::size_t run = 0; run < runs_.count(); ++run) {
       const StridedRuns::Offsets offsets_of_run = runs_.offsets(run);
