@@ -82,7 +82,7 @@ class CompiledGraph {
     std::vector<Address> bound, owned;
     bool initialized = false;                // in a predecessor
     std::shared_ptr<CompiledOperator> like;  // one there, until initialize,
-    CompiledOperator::Tensors same;          // and what it owns that is the same
+    TensorSet same;                          // and what it owns that is the same
   };
   struct Step {
     Operator first;

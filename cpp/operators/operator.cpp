@@ -80,7 +80,7 @@ bool CompiledOperator::packs_as(const CompiledOperator& other, std::size_t tenso
 }
 
 void CompiledOperator::initialize(const TensorPointers& owned, SharedBuffers* shared, const CompiledOperator* like,
-                                  Tensors same) {
+                                  TensorSet same) {
   const DefaultFloatEnvironment environment;
   std::array<std::shared_ptr<const AlignedBuffer>, kMaxTensors> kept;
   TensorPointers pointers{};
@@ -175,7 +175,9 @@ void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataType
 Arrangement operator_arrangement(const std::string& type) { return row_of(type).arrangement; }
 
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target) {
-  if (desc.tensors.size() > kMaxTensors) throw std::invalid_argument("an operator has at most 10 tensors");
+  if (desc.tensors.size() > kMaxTensors) {
+    throw std::invalid_argument("an operator has at most " + std::to_string(kMaxTensors) + " tensors");
+  }
   const OperatorRow& row = row_of(desc.type);
   for (std::size_t i = 0; i < desc.tensors.size(); ++i) {
     if (desc.tensors[i]) check_layout(desc, *desc.tensors[i], row.tensors[i]);

@@ -70,6 +70,9 @@ struct ExecutionTarget {
 // The first element of every tensor of one dispatch, by tensor number; null where a tensor is absent.
 using TensorPointers = std::array<void*, kMaxTensors>;
 
+// Tensors by their numbers.
+using TensorSet = std::bitset<kMaxTensors>;
+
 class CompiledOperator {
  public:
   virtual ~CompiledOperator() = default;
@@ -81,9 +84,8 @@ class CompiledOperator {
   // Copies (or packs) the owned tensors; what is large is kept in shared buffers, if there are any. Of an operator like
   // this one, which has been initialized, it takes what that one has packed in the same way of the same tensors. Not
   // concurrent with anything else. After an exception nothing has changed.
-  using Tensors = std::bitset<kMaxTensors>;
   void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr, const CompiledOperator* like = nullptr,
-                  Tensors same = {});
+                  TensorSet same = {});
 
   // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written, and
   // std::out_of_range, when some is, where a bound index is out of range.
