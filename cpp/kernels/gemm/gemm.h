@@ -91,8 +91,8 @@ struct GemmBlock {
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;
 
 struct GemmKernels {
-  std::size_t
-      mr;  // rows of a tile of nr columns at most; the kernel splits a run into equal parts, or joins two short ones
+  // Rows of a tile of nr columns at most; the kernel splits a run into equal parts, or joins two short ones.
+  std::size_t mr;
   std::size_t nr;             // columns of a panel
   std::size_t kr;             // k is a multiple of it
   double products_per_cycle;  // multiplications and additions at best, for choices of algorithms
