@@ -8,6 +8,8 @@
 // no other reader and is not bound.
 #pragma once
 
+#include <cstddef>
+
 #include "graph/placement.h"
 
 namespace dmlcpu {

@@ -1,6 +1,7 @@
 // Arithmetic on the strides of views.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>

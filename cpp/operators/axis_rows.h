@@ -6,6 +6,11 @@
 // together, so that a cache line serves all of them.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "operators/operator.h"
 #include "operators/strided_runs.h"
 #include "runtime/thread_pool.h"

@@ -1,6 +1,9 @@
 // The scale and the zero point of a tensor of 8-bit codes, one of each, as kernels take them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <stdexcept>
 
 #include "operators/operator.h"

@@ -1,6 +1,10 @@
 // The check of the families that make one code of two: add and multiply.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "check.h"
 
 namespace dmlcpu::test {

@@ -6,6 +6,7 @@
 // the level-2 cache, at least one. Input codes become unsigned on the way.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "operators/convolution/convolution_algorithm.h"

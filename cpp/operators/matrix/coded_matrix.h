@@ -12,6 +12,8 @@
 // (kernels/dequantized_product/dequantized_product.h).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>

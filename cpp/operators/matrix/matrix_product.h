@@ -7,6 +7,7 @@
 // Sums leave as they are, as codes made in the product (gemm/gemm.h), or through rescale/rescale.h.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>

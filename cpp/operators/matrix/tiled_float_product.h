@@ -8,6 +8,10 @@
 //     spread the sums over the output, where its columns are no neighbours
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
 #include "kernels/float_product/float_product.h"
 #include "operators/matrix/matrix_geometry.h"
 #include "operators/sizes.h"

@@ -7,6 +7,9 @@
 //   {N, C, H, W}, {1, C, 1, 1}       ->  N planes of C rows of H * W, a parameter a row
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "operators/operator.h"

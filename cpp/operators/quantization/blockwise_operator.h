@@ -3,7 +3,10 @@
 // kChunk elements at a time, so that the kernels of 8-bit codes compute them.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <string>
 
 #include "kernels/nibbles/nibbles.h"
 #include "operators/operator.h"

@@ -15,6 +15,9 @@
 // transposed, so the wider of input and output decides the order of the axes.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "operators/operator.h"
