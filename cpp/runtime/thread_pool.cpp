@@ -12,13 +12,12 @@
 #include <pthread.h>
 #endif
 
+#include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
 #include "runtime/float_environment.h"
 
 namespace dmlcpu {
 namespace {
-
-constexpr std::size_t kCacheLine = 64;
 
 // A share of a job's tasks: those from next to end are left.
 struct alignas(kCacheLine) Share {

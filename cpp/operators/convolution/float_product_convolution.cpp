@@ -17,6 +17,7 @@
 #include "operators/buffer_layout.h"
 #include "operators/convolution/float_convolution_algorithm.h"
 #include "operators/convolution/float_windows.h"
+#include "operators/float_tiles.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
@@ -24,7 +25,6 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::int64_t kPanelColumns = 64, kTilePixels = 128, kBlockTerms = 128;
 constexpr std::int64_t kLeastTilePixels = 16, kMostTileColumns = 512;
 
 // Elements of a row of a panel.
@@ -46,7 +46,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     }
     choose_tiles();
     BufferLayout own;
-    windows_at_ = own.take(input_pixel_ ? 0 : as_size(tile_pixels_ * kBlockTerms), sizeof(float));
+    windows_at_ = own.take(input_pixel_ ? 0 : as_size(tile_pixels_ * kFloatBlockTerms), sizeof(float));
     sums_at_ = own.take(output_pixel_ ? 0 : as_size(tile_pixels_ * tile_columns_), sizeof(float));
     participant_size_ = own.size();
   }
@@ -77,7 +77,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
 
   // Elements of a group's panels.
   std::int64_t group_floats() const {
-    const std::int64_t columns = geometry_.group_output_channels(), last = columns % kPanelColumns;
+    const std::int64_t columns = geometry_.group_output_channels(), last = columns % kFloatPanelColumns;
     return (columns - last + panel_stride(last)) * geometry_.reduction();
   }
   std::int64_t pixels() const { return geometry_.batch * geometry_.image_pixels(); }
@@ -95,19 +95,19 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   ExecutionTarget target_;
   FloatWindows windows_;
   std::optional<std::int64_t> input_pixel_, output_pixel_;  // strides, where tensors are rows of a matrix as they lie
-  std::int64_t tile_pixels_ = kTilePixels, tile_columns_ = kPanelColumns;
+  std::int64_t tile_pixels_ = kFloatTileRows, tile_columns_ = kFloatPanelColumns;
   std::size_t windows_at_ = 0, sums_at_ = 0, participant_size_ = 0;
 };
 
 // All output channels, so that windows are gathered once; with threads so few that each has several tiles.
 void FloatProductConvolution::choose_tiles() {
-  tile_pixels_ = std::min(kTilePixels, pixels());
-  const std::int64_t all = divide_up(geometry_.group_output_channels(), kPanelColumns) * kPanelColumns;
-  tile_columns_ = input_pixel_ ? kPanelColumns : std::min(kMostTileColumns, all);
+  tile_pixels_ = std::min(kFloatTileRows, pixels());
+  const std::int64_t all = divide_up(geometry_.group_output_channels(), kFloatPanelColumns) * kFloatPanelColumns;
+  tile_columns_ = input_pixel_ ? kFloatPanelColumns : std::min(kMostTileColumns, all);
   if (target_.num_threads == 1) return;
   const auto too_few = [&] { return tasks() < static_cast<std::int64_t>(target_.num_threads) * kTasksPerThread; };
-  while (too_few() && tile_columns_ > kPanelColumns) {
-    tile_columns_ = divide_up(tile_columns_ / 2, kPanelColumns) * kPanelColumns;
+  while (too_few() && tile_columns_ > kFloatPanelColumns) {
+    tile_columns_ = divide_up(tile_columns_ / 2, kFloatPanelColumns) * kFloatPanelColumns;
   }
   while (too_few() && tile_pixels_ >= 2 * kLeastTilePixels) tile_pixels_ = divide_up(tile_pixels_, 8) * 4;
 }
@@ -126,7 +126,7 @@ FloatProductConvolution::Tile FloatProductConvolution::tile_of(std::int64_t task
 void FloatProductConvolution::pack_filter(const float* filter, float* packed) const {
   const std::int64_t columns = geometry_.group_output_channels(), channels = geometry_.group_input_channels();
   for (std::int64_t first = 0; first < geometry_.output_channels;) {
-    const std::int64_t count = std::min(kPanelColumns, columns - first % columns), stride = panel_stride(count);
+    const std::int64_t count = std::min(kFloatPanelColumns, columns - first % columns), stride = panel_stride(count);
     for (std::int64_t tap = 0; tap < geometry_.kernel_height * geometry_.kernel_width; ++tap) {
       const float* taps = filter + first * geometry_.filter.n + tap / geometry_.kernel_width * geometry_.filter.h +
                           tap % geometry_.kernel_width * geometry_.filter.w;
@@ -160,10 +160,10 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
   const std::int64_t sums_row = output_pixel_.value_or(tile.columns);
   begin_sums(dispatch.bias, tile, sums, sums_row);
   for (std::int64_t k = 0, terms = 0; k < terms_of_window; k += terms) {
-    terms = std::min(kBlockTerms, terms_of_window - k);
+    terms = std::min(kFloatBlockTerms, terms_of_window - k);
     if (!input_pixel_) windows_.gather(input, tile.pixel, tile.pixels, k, terms, windows);
-    for (std::int64_t column = 0; column < tile.columns; column += kPanelColumns) {
-      const std::int64_t columns = std::min(kPanelColumns, tile.columns - column), stride = panel_stride(columns);
+    for (std::int64_t column = 0; column < tile.columns; column += kFloatPanelColumns) {
+      const std::int64_t columns = std::min(kFloatPanelColumns, tile.columns - column), stride = panel_stride(columns);
       target_.kernels().float_product->accumulate({.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
                                                    .a_row_stride = as_size(input_pixel_.value_or(terms)),
                                                    .b = filter + column * terms_of_window + k * stride,

@@ -11,11 +11,10 @@
 #include <cstdint>
 
 #include "kernels/pack/pack.h"
+#include "operators/float_tiles.h"
 #include "operators/matrix/matrix_geometry.h"
 
 namespace dmlcpu {
-
-inline constexpr std::int64_t kFloatPanelColumns = 64;
 
 // Elements of the panels of k rows by n columns.
 constexpr std::int64_t float_panels_size(std::int64_t k, std::int64_t n) {

@@ -8,6 +8,7 @@
 #include "operators/convolution/channel_planes.h"
 #include "operators/matrix/matrix_elements.h"
 #include "operators/sizes.h"
+#include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"
 
@@ -84,7 +85,6 @@ void MatrixProduct::plan_packed() {
 
   const std::size_t rows = as_size(tile_rows_), elements = as_size(tile_rows_ * block_columns_);
   BufferLayout own;
-  constexpr std::size_t kCacheLine = 64;
   left_stride_ = k_padded_ + (share_a_cache_set(static_cast<std::int64_t>(k_padded_), least) ? kCacheLine : 0);
   left_ = own.take(a_in_place_ ? 0 : rows, left_stride_);
   activation_sums_ = own.take(rows, sizeof(std::int32_t));

@@ -13,12 +13,11 @@
 #include <string>
 
 #include "kernels/float_product/float_product.h"
+#include "operators/float_tiles.h"
 #include "operators/matrix/matrix_geometry.h"
 #include "operators/sizes.h"
 
 namespace dmlcpu {
-
-inline constexpr std::int64_t kFloatTileRows = 128, kFloatBlockTerms = 128;
 
 class TiledFloatProduct : public CompiledOperator {
  public:
