@@ -14,11 +14,16 @@
 namespace dmlcpu {
 namespace {
 
+// The taps of all runs take 256 KiB then.
 constexpr std::int64_t kMostTaps = 1024;
-// Pixels that are staged at once where the output's channels are no neighbours.
+// Pixels that are staged at once where the output's channels are no neighbours: four cache lines of a channel of a
+// planar output.
 constexpr std::int64_t kStagedPixels = 64;
-// Runs that go through a chunk of the filter together, its bytes at most, and what its channels are multiples of.
-constexpr std::int64_t kRuns = 16, kChunkBytes = 16384, kChunkLanes = 64;
+// Runs that go through a chunk of the filter together: at the edges of images they are single pixels, each of which
+// would read it from the level-2 cache.
+constexpr std::int64_t kRuns = 16;
+// Of a chunk, half of a level-1 cache, and what its channels are multiples of: four of the widest vectors.
+constexpr std::int64_t kChunkBytes = 16384, kChunkLanes = 64;
 
 class FloatDepthwiseConvolution final : public FloatConvolutionAlgorithm {
  public:

@@ -25,7 +25,11 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::int64_t kLeastTilePixels = 16, kMostTileColumns = 512;
+// A value of a window that has been gathered serves so many products. Staged sums of a tile take 256 KiB then, half of
+// a level-2 cache of 512 KiB.
+constexpr std::int64_t kMostTileColumns = 512;
+// Each tile reads blocks of the filter of 32 KiB again, for blocks of windows of 8 KiB at least.
+constexpr std::int64_t kLeastTilePixels = 16;
 
 // Elements of a row of a panel.
 std::int64_t panel_stride(std::int64_t columns) {

@@ -53,6 +53,7 @@ void pack_columns_of_right(const PackKernels& kernels, const CodeMatrix& b, cons
 // Codes of any strides: stretches of a column are copied, then taken apart.
 void pack_elements_of_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
                             std::size_t panel_bytes, std::uint8_t* panels) {
+  // So many codes lie in as many cache lines at most, 16 KiB: half of a level-1 cache keeps them for the next columns.
   constexpr std::int64_t kStretch = 256;
   alignas(64) std::uint8_t codes[kStretch];
   for (std::int64_t k = 0; k < block.rows; k += kStretch) {

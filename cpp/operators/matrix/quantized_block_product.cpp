@@ -17,7 +17,10 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::int64_t kPanelColumns = kCodedPanelColumns, kTileRows = 128;
+constexpr std::int64_t kPanelColumns = kCodedPanelColumns;
+// A panel comes from memory once for so many rows: those after the first find it in the level-2 cache, where k of 4096
+// take 128 KiB of 4 bits. Where the output is staged, the rows' sums take 32 KiB.
+constexpr std::int64_t kTileRows = 128;
 // Blocks are a multiple of what a kernel writes of a row at a time.
 constexpr std::int64_t kBlockStep = 16;
 
