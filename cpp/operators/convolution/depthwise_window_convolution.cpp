@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/buffer_layout.h"
+#include "operators/convolution/arranged_channels.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/padded_strips.h"
 #include "operators/plan_words.h"
@@ -41,6 +41,14 @@ double row_bytes(const ConvolutionGeometry& geometry) {
          static_cast<double>(geometry.input_channels);
 }
 
+std::vector<WindowBlock> blocks_of(std::size_t channels) {
+  std::vector<WindowBlock> blocks;
+  for (std::size_t end = 0; end < channels; end = blocks.back().channel + blocks.back().channels) {
+    blocks.push_back(next_window_block(channels, end));
+  }
+  return blocks;
+}
+
 class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
  public:
   DepthwiseWindowConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
@@ -50,27 +58,14 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
         channels_(as_size(geometry.output_channels)),
         window_(as_size(geometry.kernel_height)),
         stride_(as_size(geometry.stride_width)),
-        padding_bytes_(round_up(static_cast<std::size_t>(row_bytes(geometry)), kWindowLanes)) {
-    for (std::size_t end = 0; end < channels_; end = blocks_.back().channel + blocks_.back().channels) {
-      blocks_.push_back(next_window_block(channels_, end));
-    }
-    const std::size_t blocks = blocks_.size();
-    BufferLayout filter;
-    filter.take(blocks, window_groups(window_) * kWindowLanes * 4);
-    sums_ = filter.take(channels_, sizeof(std::int32_t));
-    filter_size_ = filter.size();
-    BufferLayout arranged;
-    offset_ = arranged.take(blocks * kWindowLanes, sizeof(std::int32_t));
-    multiplier_ = arranged.take(blocks * kWindowLanes, sizeof(float));
-    filter_zero_point_ = arranged.take(blocks * kWindowLanes, sizeof(std::int32_t));
-    arranged_size_ = arranged.size();
+        padding_bytes_(round_up(static_cast<std::size_t>(row_bytes(geometry)), kWindowLanes)),
+        blocks_(blocks_of(channels_)),
+        arranged_(blocks_.size(), window_groups(window_) * kWindowLanes * 4, channels_, blocks_.size() * kWindowLanes) {
   }
 
-  std::size_t packed_filter_size() const override { return filter_size_; }
-  const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
-    return reinterpret_cast<const std::int32_t*>(packed + sums_);
-  }
-  std::size_t arranged_size() const override { return arranged_size_; }
+  std::size_t packed_filter_size() const override { return arranged_.packed_filter_size(); }
+  const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return arranged_.filter_sums(packed); }
+  std::size_t arranged_size() const override { return arranged_.arranged_size(); }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                             std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return padding_bytes_; }
@@ -80,7 +75,7 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
 
  private:
   template <class Value>
-  const Value* order_parameters(const Value* of_channels, std::uint8_t* arranged) const;
+  void order_parameters(const Value* of_channels, Value* ordered) const;
   std::int32_t pack_lane(const std::uint8_t* of_channel, std::uint8_t flip, std::uint8_t* codes) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task,
                 const std::uint8_t* padding) const noexcept;
@@ -91,8 +86,7 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
   std::size_t channels_, window_, stride_;
   std::size_t padding_bytes_;  // of a row, and 64 at least
   std::vector<WindowBlock> blocks_;
-  // Within the packed filter and the arranged parameters.
-  std::size_t sums_, filter_size_, offset_, multiplier_, filter_zero_point_, arranged_size_;
+  ArrangedChannels arranged_;
 };
 
 // The groups of a lane of a block, kWindowLanes groups apart; returns the sum of its taps.
@@ -113,8 +107,8 @@ std::int32_t DepthwiseWindowConvolution::pack_lane(const std::uint8_t* of_channe
 
 void DepthwiseWindowConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip,
                                              std::uint8_t* packed) const {
-  std::memset(packed, 0, filter_size_);
-  auto* sums = reinterpret_cast<std::int32_t*>(packed + sums_);
+  std::memset(packed, 0, packed_filter_size());
+  std::int32_t* sums = arranged_.filter_sums(packed);
   std::uint8_t* of_block = packed;
   for (const WindowBlock& block : blocks_) {
     for (std::size_t lane = 0; lane < kWindowLanes; ++lane) {
@@ -127,26 +121,22 @@ void DepthwiseWindowConvolution::pack_filter(const std::uint8_t* filter, std::ui
 }
 
 template <class Value>
-const Value* DepthwiseWindowConvolution::order_parameters(const Value* of_channels, std::uint8_t* arranged) const {
+void DepthwiseWindowConvolution::order_parameters(const Value* of_channels, Value* ordered) const {
   // Four neighbouring lanes are neighbouring channels.
-  std::uint8_t* ordered = arranged;
   for (const WindowBlock& block : blocks_) {
-    for (std::size_t lane = 0; lane < kWindowLanes; lane += 4, ordered += 4 * sizeof(Value)) {
+    for (std::size_t lane = 0; lane < kWindowLanes; lane += 4, ordered += 4) {
       const std::size_t channel = block.channel + window_lane_channel(block.channels, lane);
       std::memcpy(ordered, of_channels + channel, 4 * sizeof(Value));
     }
   }
-  return reinterpret_cast<const Value*>(arranged);
 }
 
 ChannelParameters DepthwiseWindowConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*,
                                                       std::int32_t, std::uint8_t* arranged) const {
-  return {
-      .offset = order_parameters(channels.offset, arranged + offset_),
-      .multiplier = geometry_.ends_in_sums() ? nullptr : order_parameters(channels.multiplier, arranged + multiplier_),
-      .filter_zero_point = channels.filter_zero_point == nullptr
-                               ? nullptr
-                               : order_parameters(channels.filter_zero_point, arranged + filter_zero_point_)};
+  ChannelParameters read = channels;
+  if (geometry_.ends_in_sums()) read.multiplier = nullptr;
+  return arranged_.arrange(read, arranged,
+                           [&](const auto* of_channels, auto* of_lanes) { order_parameters(of_channels, of_lanes); });
 }
 
 void DepthwiseWindowConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {

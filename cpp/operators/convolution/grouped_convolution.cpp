@@ -7,6 +7,7 @@
 #include <string>
 
 #include "operators/buffer_layout.h"
+#include "operators/convolution/arranged_channels.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/padded_strips.h"
 #include "operators/plan_words.h"
@@ -44,17 +45,8 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
         channels_(as_size(geometry.output_channels)),
         padded_channels_(round_up(channels_, kernels_.lanes * kGroupedLaneChannels)),
         taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
-        group_lanes_(as_size(geometry.group_input_channels()) / kGroupedLaneChannels) {
-    BufferLayout filter;
-    filter.take(padded_channels_, taps_ * channel_tap_bytes());
-    sums_ = filter.take(channels_, sizeof(std::int32_t));
-    filter_size_ = filter.size();
-
-    BufferLayout arranged;
-    offset_ = arranged.take(padded_channels_, sizeof(std::int32_t));
-    multiplier_ = arranged.take(padded_channels_, sizeof(float));
-    filter_zero_point_ = arranged.take(padded_channels_, sizeof(std::int32_t));
-    arranged_size_ = arranged.size();
+        group_lanes_(as_size(geometry.group_input_channels()) / kGroupedLaneChannels),
+        arranged_(padded_channels_, taps_ * channel_tap_bytes(), channels_, padded_channels_) {
     BufferLayout own;
     // Kernels read the last pixel's codes up to the end of a block.
     ring_ = own.take(strips_.ring_bytes() + kernels_.lanes * kGroupedLaneChannels);
@@ -65,11 +57,9 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
     scratch_size_ = all.size();
   }
 
-  std::size_t packed_filter_size() const override { return filter_size_; }
-  const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
-    return reinterpret_cast<const std::int32_t*>(packed + sums_);
-  }
-  std::size_t arranged_size() const override { return arranged_size_; }
+  std::size_t packed_filter_size() const override { return arranged_.packed_filter_size(); }
+  const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return arranged_.filter_sums(packed); }
+  std::size_t arranged_size() const override { return arranged_.arranged_size(); }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                             std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return scratch_size_; }
@@ -83,7 +73,7 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
   std::int32_t pack_tap(const std::uint8_t* filter, std::uint8_t flip, std::size_t channel, std::size_t tap,
                         std::uint8_t* packed) const;
   template <class Value>
-  const Value* order_parameters(const Value* of_channels, std::uint8_t* arranged) const;
+  void order_parameters(const Value* of_channels, Value* ordered) const;
   void run_task(const ConvolutionDispatch& dispatch, const PaddedStrips::Task& task, std::uint8_t* own) const noexcept;
 
   ConvolutionGeometry geometry_;
@@ -91,15 +81,14 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
   const GroupedKernels& kernels_;
   PaddedStrips strips_;
   std::size_t channels_, padded_channels_, taps_, group_lanes_;
-  // Within the packed filter, the arranged parameters and a participant's part of the scratch memory.
-  std::size_t sums_, filter_size_;
-  std::size_t offset_, multiplier_, filter_zero_point_, arranged_size_, scratch_size_;
-  std::size_t ring_, tap_offsets_, participant_size_;
+  ArrangedChannels arranged_;
+  // Of the scratch memory, and within a participant's part of it.
+  std::size_t scratch_size_, ring_, tap_offsets_, participant_size_;
 };
 
 void GroupedConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const {
-  auto* sums = reinterpret_cast<std::int32_t*>(packed + sums_);
-  std::memset(packed, 0, filter_size_);
+  std::int32_t* sums = arranged_.filter_sums(packed);
+  std::memset(packed, 0, packed_filter_size());
   for (std::size_t channel = 0; channel < channels_; ++channel) {
     const std::uint8_t* of_channel = filter + static_cast<std::int64_t>(channel) * geometry_.filter.n;
     std::uint32_t sum = 0;
@@ -138,8 +127,7 @@ std::int32_t GroupedConvolution::pack_tap(const std::uint8_t* filter, std::uint8
 }
 
 template <class Value>
-const Value* GroupedConvolution::order_parameters(const Value* of_channels, std::uint8_t* arranged) const {
-  auto* ordered = reinterpret_cast<Value*>(arranged);
+void GroupedConvolution::order_parameters(const Value* of_channels, Value* ordered) const {
   for (std::size_t block = 0; block < padded_channels_; block += kernels_.lanes * kGroupedLaneChannels) {
     for (std::size_t t = 0; t < kGroupedLaneChannels; ++t) {
       for (std::size_t lane = 0; lane < kernels_.lanes; ++lane) {
@@ -148,16 +136,12 @@ const Value* GroupedConvolution::order_parameters(const Value* of_channels, std:
       }
     }
   }
-  return reinterpret_cast<const Value*>(arranged);
 }
 
 ChannelParameters GroupedConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                                               std::uint8_t* arranged) const {
-  return {.offset = order_parameters(channels.offset, arranged + offset_),
-          .multiplier = order_parameters(channels.multiplier, arranged + multiplier_),
-          .filter_zero_point = channels.filter_zero_point == nullptr
-                                   ? nullptr
-                                   : order_parameters(channels.filter_zero_point, arranged + filter_zero_point_)};
+  return arranged_.arrange(channels, arranged,
+                           [&](const auto* of_channels, auto* of_lanes) { order_parameters(of_channels, of_lanes); });
 }
 
 void GroupedConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
