@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "operators/sizes.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {
@@ -123,6 +124,19 @@ void scatter(const ChunkBuffer& buffer, DataType type, void* first, const Rows& 
                          .output = static_cast<std::uint8_t*>(first),
                          .output_row_stride = static_cast<std::size_t>(rows.column_stride)});
   }
+}
+
+void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
+                std::uint8_t flip, std::uint8_t* target) {
+  if (step == 1) {
+    kernels.copy(source, as_size(count), flip, target);
+    return;
+  }
+  if (step == 2) {  // a stride of 2, in a loop that the compiler vectorises
+    for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<std::uint8_t>(source[i * 2] ^ flip);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<std::uint8_t>(source[i * step] ^ flip);
 }
 
 void gather_as_float(const void* first, DataType type, std::int64_t stride, std::size_t count, float* values) {

@@ -45,6 +45,10 @@ const void* gather(const void* first, DataType type, const Rows& rows, const Pac
 // The way back: elements of the buffer to rows from first on.
 void scatter(const ChunkBuffer& buffer, DataType type, void* first, const Rows& rows, const PackKernels& kernels);
 
+// Codes step bytes apart, flipped; the kernel's contiguous copy where they are neighbours.
+void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
+                std::uint8_t flip, std::uint8_t* target);
+
 // count values from first on, stride elements apart, as float32: FLOAT16 widened, 32-bit integers rounded half to even.
 void gather_as_float(const void* first, DataType type, std::int64_t stride, std::size_t count, float* values);
 

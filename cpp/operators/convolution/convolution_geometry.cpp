@@ -112,13 +112,6 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
   return geometry;
 }
 
-IndexRange indices_inside(std::int64_t start, std::int64_t step, std::int64_t limit, std::int64_t count) {
-  const std::int64_t below = start >= 0 ? 0 : (-start + step - 1) / step;              // indices before the range
-  const std::int64_t not_above = start >= limit ? 0 : (limit - 1 - start) / step + 1;  // indices up to its end
-  const std::int64_t begin = std::min(below, count);
-  return {begin, std::max(begin, std::min(not_above, count))};
-}
-
 std::optional<std::int64_t> uniform_pixel_stride(const PlaneStrides& strides, std::int64_t batch, std::int64_t height,
                                                  std::int64_t width) {
   std::int64_t pixel = strides.w;

@@ -5,14 +5,11 @@
 #include <cstdint>
 #include <optional>
 
+#include "operators/channel_planes.h"
+#include "operators/index_range.h"
 #include "operators/operator.h"
 
 namespace dmlcpu {
-
-// Elements between neighbours along each axis of {N, C, H, W}.
-struct PlaneStrides {
-  std::int64_t n, c, h, w;
-};
 
 struct ConvolutionGeometry {
   std::int64_t batch;
@@ -70,12 +67,6 @@ void for_each_pixel_run(const ConvolutionGeometry& geometry, std::int64_t first,
     offset += pixels;
   }
 }
-
-// The indices i of [0, count) with 0 <= start + i * step < limit; an empty range is begin == end.
-struct IndexRange {
-  std::int64_t begin, end;
-};
-IndexRange indices_inside(std::int64_t start, std::int64_t step, std::int64_t limit, std::int64_t count);
 
 // The distance between consecutive pixels of batch images of height x width, if it is the same throughout.
 std::optional<std::int64_t> uniform_pixel_stride(const PlaneStrides& strides, std::int64_t batch, std::int64_t height,

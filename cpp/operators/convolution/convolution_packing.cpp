@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "operators/sizes.h"
+#include "operators/staging.h"
 #include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {
@@ -34,19 +35,6 @@ void pack_kernel_row(const ConvolutionGeometry& geometry, const PackKernels& ker
 }
 
 }  // namespace
-
-void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
-                std::uint8_t flip, std::uint8_t* target) {
-  if (step == 1) {
-    kernels.copy(source, as_size(count), flip, target);
-    return;
-  }
-  if (step == 2) {  // a stride of 2, in a loop that the compiler vectorises
-    for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<std::uint8_t>(source[i * 2] ^ flip);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<std::uint8_t>(source[i * step] ^ flip);
-}
 
 void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
                      std::int64_t image, std::int64_t padded_row, std::int64_t first, std::int64_t count,

@@ -16,10 +16,6 @@
 
 namespace dmlcpu {
 
-// Codes step bytes apart, flipped; the kernel's contiguous copy where they are neighbours.
-void copy_codes(const PackKernels& kernels, const std::uint8_t* source, std::int64_t step, std::int64_t count,
-                std::uint8_t flip, std::uint8_t* target);
-
 // Columns [first, first + count) of one row of the padded input, its channels together: what both the padded planes and
 // depthwise convolutions are made of.
 void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "operators/convolution/channel_planes.h"
+#include "operators/channel_planes.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/convolution/convolution_packing.h"
 #include "operators/convolution/padded_planes.h"

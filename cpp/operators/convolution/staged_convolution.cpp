@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "operators/buffer_layout.h"
-#include "operators/convolution/channel_planes.h"
+#include "operators/channel_planes.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operators/convolution/convolution_packing.h"
 #include "operators/sizes.h"
+#include "operators/staging.h"
+#include "runtime/aligned_buffer.h"
 
 namespace dmlcpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "operators/buffer_layout.h"
-#include "operators/convolution/channel_planes.h"
+#include "operators/channel_planes.h"
 #include "operators/matrix/matrix_elements.h"
 #include "operators/sizes.h"
 #include "runtime/cache_line.h"

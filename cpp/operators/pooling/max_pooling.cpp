@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
-#include "operators/convolution/channel_planes.h"
-#include "operators/convolution/convolution_geometry.h"
+#include "operators/channel_planes.h"
+#include "operators/index_range.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "operators/convolution/convolution_geometry.h"
+#include "operators/index_range.h"
 #include "operators/operator.h"
 
 namespace dmlcpu {

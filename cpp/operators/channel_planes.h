@@ -3,10 +3,14 @@
 
 #include <cstdint>
 
-#include "kernels/kernel_table.h"
-#include "operators/convolution/convolution_geometry.h"
+#include "kernels/pack/pack.h"
 
 namespace dmlcpu {
+
+// Elements between neighbours along each axis of {N, C, H, W}.
+struct PlaneStrides {
+  std::int64_t n, c, h, w;
+};
 
 // The sizes of one image and its memory.
 struct ChannelPlanes {

@@ -1,9 +1,9 @@
-#include "operators/convolution/channel_planes.h"
+#include "operators/channel_planes.h"
 
 #include <algorithm>
 
-#include "operators/convolution/convolution_packing.h"
 #include "operators/sizes.h"
+#include "operators/staging.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
