@@ -20,9 +20,6 @@
 // Contract: blocks are of a multiple of 16 terms, at most kMostBlockTerms; reads blocks of rows and panels whole,
 // writes n sums of each row, and codes, scale and negative_sum of all blocks of a row, nothing else; nothing overlaps;
 // no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::block_product, a declaration goes to the
-// end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

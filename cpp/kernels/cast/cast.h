@@ -6,9 +6,6 @@
 //
 // Contract: count elements are read and written, nothing else; input and output do not overlap; no alignment beyond the
 // element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::cast, a declaration goes to the end of
-// this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

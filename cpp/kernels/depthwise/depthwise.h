@@ -18,9 +18,6 @@
 // to the next multiple; filter holds groups x round_up(channels, kDepthwiseLanes) x 4 codes, taps groups x 4. Writes
 // the codes or sums of each pixel, output_pixel_stride elements apart, nothing else. Output overlaps no operand; no
 // alignment is assumed.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::depthwise, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

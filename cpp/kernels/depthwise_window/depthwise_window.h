@@ -30,9 +30,7 @@
 // only the filter is aligned. Rows are inside, blocks outside: what the rows of a window have of a block is read again
 // for the next row.
 //
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::depthwise_window, a declaration goes to
-// the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt. Where a row has none,
-// kernels/depthwise serves these windows, too.
+// Where a row has none, kernels/depthwise serves these windows, too.
 #pragma once
 
 #include <cstddef>

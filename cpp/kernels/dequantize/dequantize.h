@@ -11,9 +11,6 @@
 //
 // Contract: the elements of the rows are read and written, nothing else; input and output do not overlap; no alignment
 // beyond the element's own. Strides count elements and are not used for one row; input rows may coincide.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::dequantize, a declaration goes to the
-// end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -20,9 +20,6 @@
 // Contract: k begins with a block, or lies within one; columns beyond n of a panel are readable; of a m rows of k
 // elements, of sums m rows of n are read and written, of values k rows of 64 columns are written, nothing else. Nothing
 // overlaps; no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::dequantized_product, a declaration goes
-// to the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

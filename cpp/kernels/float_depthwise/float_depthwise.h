@@ -9,9 +9,6 @@
 // Contract: there is a tap, a pixel and a channel at least. Reads `channels` elements, from the first channel on, of
 // each tap and pixel, and as many of each row of the filter and of bias; writes as many of each pixel, nothing else.
 // Output overlaps no operand; no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::float_depthwise, a declaration goes to
-// the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -24,9 +24,6 @@
 // Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
 // output may be exactly an input that does not repeat, and overlaps none otherwise; no alignment beyond the element's
 // own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::float_functions, a declaration goes to
-// the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -6,9 +6,6 @@
 //
 // Contract: a has m rows of k elements, b k rows of n, sums m of n, rows as far apart as their strides say; reads and
 // writes nothing else; sums overlaps no operand; no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::float_product, a declaration goes to the
-// end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -50,9 +50,6 @@
 // Contract: reads the operands, of a perhaps also what lies between its runs, and writes the n codes or sums of each
 // row, nothing else; output overlaps no operand; panels of b and the offsets of segments in them are 64-byte aligned
 // (nr * kr is a multiple of 64 for every kernel).
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::gemm, a declaration goes to the end of
-// this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -25,9 +25,6 @@
 // Contract: there is a tap; channels are a multiple of 4 * group_lanes; the activations of a pixel are read up to the
 // next multiple of 4 * lanes. Writes the codes of each pixel, output_pixel_stride bytes apart, nothing else. Output
 // overlaps no operand; only the filter is aligned.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::grouped, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

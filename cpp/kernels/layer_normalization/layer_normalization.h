@@ -17,9 +17,6 @@
 // exactly input, and overlaps nothing otherwise; no alignment beyond the element's own. Moments: count <= 2^23. Of
 // pixels, pixel_step codes apart, the channels are read and written and nothing between them. Moments of channels are
 // added to what is there, of at most 2^16 pixels each time, so that from 0 on they stay below 2^32.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::layer_normalization, a declaration goes
-// to the end of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

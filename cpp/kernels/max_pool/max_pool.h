@@ -11,9 +11,6 @@
 //
 // Contract: reads and writes what the formula names, nothing else; at least one row and one column; pixels of the
 // output do not overlap each other nor the input; no alignment is assumed.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::max_pool, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -12,9 +12,6 @@
 //
 // Contract: count elements are read and written, nothing else; output may be exactly a or exactly b, and overlaps
 // neither otherwise; no alignment is assumed.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::multiply, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -19,9 +19,6 @@
 // Contract: (count + 1) / 2 packed bytes and count others are read and written, nothing else; with an odd count the
 // high half of the last packed byte is not looked at, or stays as it is. Input and output do not overlap; no alignment
 // is assumed.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::nibbles, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

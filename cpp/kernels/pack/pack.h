@@ -21,9 +21,6 @@
 // Sums are exact: 255 * k fits int32 for every k below 2^23, and wrap beyond, as all accumulation here does.
 //
 // Contract: reads and writes what the formulas name, nothing else; operands do not overlap; no alignment is assumed.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::pack, a declaration goes to the end of
-// this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

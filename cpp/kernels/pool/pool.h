@@ -18,9 +18,6 @@
 //
 // Contract: reads and writes what the formulas name, nothing else; output overlaps no operand; no alignment beyond the
 // element's own is assumed.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::pool, a declaration goes to the end of
-// this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -6,9 +6,6 @@
 // zero (+0 or -0) a result of 0 is, is not defined: no later arithmetic depends on it.
 //
 // Contract: count elements are read, nothing else; no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::range, a declaration goes to the end of
-// this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -11,9 +11,6 @@
 //
 // Contract: reads and writes what the formulas name, nothing else; operands do not overlap, but top may be bottom;
 // lower and upper are not negative; no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::resample, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

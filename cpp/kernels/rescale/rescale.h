@@ -16,9 +16,6 @@
 // Contract: m rows of n elements at the strides given, in elements. row_zero_point and column_sum may both be null:
 // nothing is subtracted; bias may be null; what a function does not name is not read. The output overlaps nothing, but
 // that of to_sums may be its sums. Reads and writes nothing else; no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::rescale, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

@@ -14,9 +14,6 @@
 //
 // Contract: count >= 1 elements are read and written, nothing else; of a row of floats output may be exactly input, and
 // overlaps nothing otherwise; no alignment beyond the element's own.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::softmax, a declaration goes to the end
-// of this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>

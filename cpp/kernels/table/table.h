@@ -8,9 +8,6 @@
 // exactly input and overlaps neither operand otherwise; no alignment is assumed.
 //
 // avx512_vbmi is no instruction set of its own, but a cell in the rows of others: see kernels/dispatch.cpp.
-//
-// To add an instruction set: <isa>.cpp beside this file defines dmlcpu::<isa>::table, a declaration goes to the end of
-// this file, one cell to kernels/dispatch.cpp and one word to cpp/CMakeLists.txt.
 #pragma once
 
 #include <cstddef>
