@@ -16,7 +16,7 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/lanes/avx2.inl.h"
-#include "kernels/lanes/steps.inl.h"
+#include "kernels/lanes/steps_of_sixteen.inl.h"
 
 inline void store_codes(Floats whole, std::int8_t* codes) noexcept {
   const __m256i whole_i32x8 = _mm256_cvtps_epi32(whole);

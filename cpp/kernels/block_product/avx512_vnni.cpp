@@ -15,7 +15,7 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/lanes/avx512_vnni.inl.h"
-#include "kernels/lanes/steps.inl.h"
+#include "kernels/lanes/steps_of_sixteen.inl.h"
 
 inline void store_codes(Floats whole, std::int8_t* codes) noexcept {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(whole)));

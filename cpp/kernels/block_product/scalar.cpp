@@ -8,7 +8,7 @@ namespace dmlcpu {
 namespace {
 
 #include "kernels/lanes/scalar.inl.h"
-#include "kernels/lanes/steps.inl.h"
+#include "kernels/lanes/steps_of_sixteen.inl.h"
 
 inline void store_codes(Floats whole, std::int8_t* codes) noexcept { *codes = static_cast<std::int8_t>(whole); }
 

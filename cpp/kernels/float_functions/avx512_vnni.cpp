@@ -16,7 +16,7 @@ namespace {
 // after the lanes
 #include "kernels/lanes/functions.inl.h"
 // after the functions
-#include "kernels/lanes/turns.inl.h"
+#include "kernels/lanes/trigonometry.inl.h"
 // after both
 #include "kernels/float_functions/runs.inl.h"
 

@@ -16,7 +16,7 @@
 //            sigmoid, tanh, exponential, error_function, logarithm
 //                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
 //                          lanes/functions.inl.h, where their errors stand
-//            sine, cosine  of lanes/turns.inl.h
+//            sine, cosine  of lanes/trigonometry.inl.h
 //
 // float32, each operation rounded once, none fused but in the last seven and in the same of gelu, gated and tanh_gelu.
 // NaN gives NaN everywhere. Zeros are equal: of a +0 and a -0, maximum and minimum take b.

@@ -1,5 +1,5 @@
 // The runs of float_functions.h, in the lanes of an instruction set.
-// Included, after lanes/functions.inl.h and lanes/turns.inl.h, inside the unnamed namespace of a kernel file.
+// Included, after lanes/functions.inl.h and lanes/trigonometry.inl.h, inside the unnamed namespace of a kernel file.
 
 struct Add {
   static Floats of(Floats a, Floats b) noexcept { return a + b; }

@@ -1,7 +1,7 @@
 // Eight float32 lanes: the operations of scalar.inl.h, lane by lane.
 // Included inside the unnamed namespace of a kernel file.
 
-#include "kernels/lanes/fold.inl.h"
+#include "kernels/lanes/folded_lanes.inl.h"
 
 using Floats = __m256;
 using Mask = __m256;

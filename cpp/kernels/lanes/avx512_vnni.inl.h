@@ -1,7 +1,7 @@
 // Sixteen float32 lanes: the operations of scalar.inl.h, lane by lane.
 // Included inside the unnamed namespace of a kernel file.
 
-#include "kernels/lanes/fold.inl.h"
+#include "kernels/lanes/folded_lanes.inl.h"
 
 using Floats = __m512;
 using Mask = __mmask16;

@@ -15,7 +15,7 @@ namespace {
 #include "kernels/codes/avx2.inl.h"
 #include "kernels/lanes/avx2.inl.h"
 // after the lanes
-#include "kernels/lanes/steps.inl.h"
+#include "kernels/lanes/steps_of_sixteen.inl.h"
 // after the steps
 #include "kernels/layer_normalization/float_row.inl.h"
 

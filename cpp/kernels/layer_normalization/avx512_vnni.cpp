@@ -15,7 +15,7 @@ namespace {
 #include "kernels/codes/avx512_vnni.inl.h"
 #include "kernels/lanes/avx512_vnni.inl.h"
 // after the lanes
-#include "kernels/lanes/steps.inl.h"
+#include "kernels/lanes/steps_of_sixteen.inl.h"
 // after the steps
 #include "kernels/layer_normalization/float_row.inl.h"
 

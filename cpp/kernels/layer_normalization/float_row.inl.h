@@ -1,5 +1,5 @@
 // The row of floats of layer_normalization.h in the lanes of an instruction set.
-// Included, after lanes/steps.inl.h, inside the unnamed namespace of a kernel file.
+// Included, after lanes/steps_of_sixteen.inl.h, inside the unnamed namespace of a kernel file.
 
 float row_mean(const float* row, std::size_t count) noexcept {
   Floats sums[kVectors];

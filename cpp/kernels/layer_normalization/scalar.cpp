@@ -9,7 +9,7 @@ namespace {
 #include "kernels/codes/scalar.inl.h"
 #include "kernels/lanes/scalar.inl.h"
 // after the lanes
-#include "kernels/lanes/steps.inl.h"
+#include "kernels/lanes/steps_of_sixteen.inl.h"
 // after the steps
 #include "kernels/layer_normalization/float_row.inl.h"
 

@@ -17,7 +17,7 @@ namespace {
 #include "kernels/lanes/avx2.inl.h"
 // after the lanes
 #include "kernels/lanes/functions.inl.h"
-#include "kernels/lanes/steps.inl.h"
+#include "kernels/lanes/steps_of_sixteen.inl.h"
 // after the functions
 #include "kernels/softmax/float_row.inl.h"
 

@@ -1,5 +1,6 @@
 // The row of floats of softmax.h in the lanes of an instruction set.
-// Included, after lanes/functions.inl.h and lanes/steps.inl.h, inside the unnamed namespace of a kernel file.
+// Included, after lanes/functions.inl.h and lanes/steps_of_sixteen.inl.h, inside the unnamed namespace of a kernel
+// file.
 
 inline float row_maximum(const float* input, std::size_t count) noexcept {
   const float lowest = -__builtin_inff();
