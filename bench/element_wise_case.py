@@ -14,7 +14,7 @@ import dmlcpu
 from bench.convolution_case import PreparedCall, in_layout
 from dmlcpu import Device, TensorDesc
 
-__all__ = ["LAYOUTS", "OPERATORS", "SIZES", "ElementwiseCase", "Layout", "Operator"]
+__all__ = ["LAYOUTS", "OPERATORS", "SIZES", "ElementWiseCase", "Layout", "Operator"]
 
 Operator = Literal["quantize", "dequantize", "dynamic", "add"]
 Layout = Literal["contiguous", "per-axis", "0-stride", "NHWC", "7x7", "3 channels", "reordered"]
@@ -48,7 +48,7 @@ SIZES: dict[int, tuple[int, int, int, int]] = {
 
 
 @dataclass(frozen=True)
-class ElementwiseCase:
+class ElementWiseCase:
     """An operator on FLOAT32 and UINT8 tensors of about this many Ki elements, and data that follow from a seed."""
 
     operator: Operator

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from bench.convolution_case import PreparedCall
-from bench.elementwise_case import ElementwiseCase
+from bench.element_wise_case import ElementWiseCase
 
 __all__ = ["prepare"]
 
 
-def prepare(case: ElementwiseCase, num_threads: int) -> PreparedCall:
+def prepare(case: ElementWiseCase, num_threads: int) -> PreparedCall:
     """Make tensors; NHWC ones are channels_last."""
     torch.set_num_threads(num_threads)
     with warnings.catch_warnings():
@@ -24,7 +24,7 @@ def prepare(case: ElementwiseCase, num_threads: int) -> PreparedCall:
     return PreparedCall(call, (result if case.operator == "dequantize" else result.int_repr()).numpy())
 
 
-def _call(case: ElementwiseCase) -> Callable[[], Any]:
+def _call(case: ElementWiseCase) -> Callable[[], Any]:
     scale, zero_point = case.scale, case.zero_point
     if case.operator == "quantize":
         x = torch.from_numpy(case.floats)
@@ -42,7 +42,7 @@ def _call(case: ElementwiseCase) -> Callable[[], Any]:
     return lambda: torch.ops.quantized.add(a, b, output_scale, output_zero_point)
 
 
-def _quantized(case: ElementwiseCase, codes: Any, scale: Any, zero_point: Any) -> Any:
+def _quantized(case: ElementWiseCase, codes: Any, scale: Any, zero_point: Any) -> Any:
     tensor = torch.from_numpy(codes)
     if case.by_channel:
         scales, zero_points = torch.from_numpy(scale.astype("float64")), torch.from_numpy(zero_point.astype("int64"))

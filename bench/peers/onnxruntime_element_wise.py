@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from bench.convolution_case import PreparedCall
-from bench.elementwise_case import ElementwiseCase
+from bench.element_wise_case import ElementWiseCase
 
 __all__ = ["prepare"]
 
 
-def prepare(case: ElementwiseCase, num_threads: int) -> PreparedCall:
+def prepare(case: ElementWiseCase, num_threads: int) -> PreparedCall:
     """Make a session. It sees NHWC tensors as {N, H, W, C} with the channel axis last, which is the same memory."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
@@ -38,7 +38,7 @@ def prepare(case: ElementwiseCase, num_threads: int) -> PreparedCall:
     )
 
 
-def _inputs(case: ElementwiseCase) -> dict[str, NDArray[Any]]:
+def _inputs(case: ElementWiseCase) -> dict[str, NDArray[Any]]:
     x: NDArray[Any] = case.floats if case.operator in ("quantize", "dynamic") else case.codes
     arrays = {"x": x}
     if case.operator == "add":
@@ -47,7 +47,7 @@ def _inputs(case: ElementwiseCase) -> dict[str, NDArray[Any]]:
     return {name: array.transpose(0, 2, 3, 1) if case.channels_last else array for name, array in arrays.items()}
 
 
-def _model(case: ElementwiseCase, inputs: dict[str, NDArray[Any]]) -> bytes:
+def _model(case: ElementWiseCase, inputs: dict[str, NDArray[Any]]) -> bytes:
     scale: NDArray[Any] = case.scale if case.by_channel else case.scale.reshape(())
     zero_point: NDArray[Any] = case.zero_point if case.by_channel else case.zero_point.reshape(())
     constants = {"scale": scale, "zero_point": zero_point}
@@ -71,7 +71,7 @@ def _model(case: ElementwiseCase, inputs: dict[str, NDArray[Any]]) -> bytes:
     shapes: dict[str, tuple[int, ...]] = {"y": inputs["x"].shape}
     graph = helper.make_graph(
         [node],
-        "elementwise",
+        "element_wise",
         [_value_info(name, array.dtype, array.shape) for name, array in inputs.items()],
         [_value_info(name, np.dtype(types[name]), shapes.get(name, ())) for name in outputs],
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],

@@ -15,8 +15,8 @@ import dmlcpu
 from bench import native
 from bench.choices import chosen, installed_versions
 from bench.convolution_case import PreparedCall
-from bench.elementwise_case import LAYOUTS, OPERATORS, SIZES, ElementwiseCase, Layout, Operator
-from bench.peers.elementwise import ELEMENTWISE_PEERS, ElementwisePeer
+from bench.element_wise_case import LAYOUTS, OPERATORS, SIZES, ElementWiseCase, Layout, Operator
+from bench.peers.element_wise import ELEMENT_WISE_PEERS, ElementWisePeer
 from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
 from bench.timing import REPEATS, alternating_medians
 
@@ -47,7 +47,7 @@ class Row(Compared):
 
 def command(
     peers: Annotated[
-        str, typer.Option(help=f"libraries to compare with, of {', '.join(ELEMENTWISE_PEERS)}; none if empty")
+        str, typer.Option(help=f"libraries to compare with, of {', '.join(ELEMENT_WISE_PEERS)}; none if empty")
     ] = "",
     operators: Annotated[str, typer.Option(help="what to time")] = ",".join(OPERATORS),
     layouts: Annotated[str, typer.Option(help="how tensors lie in memory")] = ",".join(LAYOUTS),
@@ -61,17 +61,17 @@ def command(
     """Time the element-wise operators on dmlcpu, on other libraries, and a plain copy of as many bytes."""
     device = dmlcpu.Device(isa=isa or None, num_threads=threads)
     wanted, memories = chosen("--operators", operators, OPERATORS), chosen("--layouts", layouts, LAYOUTS)
-    wanted_peers = chosen("--peers", peers, ELEMENTWISE_PEERS)
-    versions = installed_versions(wanted_peers, lambda name: ELEMENTWISE_PEERS[name].version())
+    wanted_peers = chosen("--peers", peers, ELEMENT_WISE_PEERS)
+    versions = installed_versions(wanted_peers, lambda name: ELEMENT_WISE_PEERS[name].version())
     print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads; {versions}")
     cases = [
-        ElementwiseCase(cast(Operator, operator), cast(Layout, layout), int(size))
+        ElementWiseCase(cast(Operator, operator), cast(Layout, layout), int(size))
         for operator in wanted
         for size in sizes.split(",")
         for layout in memories
     ]
     rows = [
-        _measure(case, device, [ELEMENTWISE_PEERS[name] for name in versions], repeats)
+        _measure(case, device, [ELEMENT_WISE_PEERS[name] for name in versions], repeats)
         for case in _with_progress(cases)
     ]
     _print(rows, versions)
@@ -85,13 +85,13 @@ def command(
         plot_ratios(plot, title, [row.label for row in rows], series)
 
 
-def _with_progress(cases: Sequence[ElementwiseCase]) -> Iterator[ElementwiseCase]:
+def _with_progress(cases: Sequence[ElementWiseCase]) -> Iterator[ElementWiseCase]:
     from rich.progress import track
 
     return iter(track(cases, description="operators", transient=True))
 
 
-def _measure(case: ElementwiseCase, device: dmlcpu.Device, peers: Sequence[ElementwisePeer], repeats: int) -> Row:
+def _measure(case: ElementWiseCase, device: dmlcpu.Device, peers: Sequence[ElementWisePeer], repeats: int) -> Row:
     ours = case.prepare(device)
     ours.run()
     calls: dict[str, Callable[[], object]] = {
@@ -111,13 +111,13 @@ def _measure(case: ElementwiseCase, device: dmlcpu.Device, peers: Sequence[Eleme
     return Row(case.operator, case.layout, case.elements, dispatch, function, copy, seconds)
 
 
-def _agree(case: ElementwiseCase, ours: PreparedCall, theirs: PreparedCall) -> bool:
+def _agree(case: ElementWiseCase, ours: PreparedCall, theirs: PreparedCall) -> bool:
     if case.operator == "dequantize":
         return bool(np.allclose(theirs.output, ours.output, rtol=_FLOAT_TOLERANCE, atol=0))
     return int(np.abs(ours.output.astype(np.int16) - theirs.output.astype(np.int16)).max()) <= _TOLERANCE
 
 
-def _copy(case: ElementwiseCase) -> Callable[[], object]:
+def _copy(case: ElementWiseCase) -> Callable[[], object]:
     """Return a call that reads and writes as many bytes as the operator, in one pass and on one thread."""
     function = native.load("limits").copy_bytes
     function.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]

@@ -8,16 +8,16 @@ from importlib import import_module
 from typing import Any
 
 from bench.convolution_case import PreparedCall
-from bench.elementwise_case import ElementwiseCase, Layout, Operator
+from bench.element_wise_case import ElementWiseCase, Layout, Operator
 
-__all__ = ["ELEMENTWISE_PEERS", "ElementwisePeer"]
+__all__ = ["ELEMENT_WISE_PEERS", "ElementWisePeer"]
 
 _PACKED: tuple[Layout, ...] = ("contiguous", "per-axis", "7x7")
 _LAST: tuple[Layout, ...] = ("NHWC", "3 channels")
 
 
 @dataclass(frozen=True)
-class ElementwisePeer:
+class ElementWisePeer:
     """A library by the name that ``--peers`` takes, and the layouts that it has of each operator."""
 
     name: str
@@ -28,19 +28,19 @@ class ElementwisePeer:
         """Return its version. Raises ImportError where it is not installed."""
         return str(import_module(self.name).__version__)
 
-    def prepare(self, case: ElementwiseCase, num_threads: int) -> PreparedCall:
+    def prepare(self, case: ElementWiseCase, num_threads: int) -> PreparedCall:
         """Make the operator ready to run; its output is seen as {N, C, H, W}."""
         module: Any = import_module(f"bench.peers.{self.module}")
-        prepare: Callable[[ElementwiseCase, int], PreparedCall] = module.prepare
+        prepare: Callable[[ElementWiseCase, int], PreparedCall] = module.prepare
         return prepare(case, num_threads)
 
 
-ELEMENTWISE_PEERS = {
+ELEMENT_WISE_PEERS = {
     peer.name: peer
     for peer in (
-        ElementwisePeer(
+        ElementWisePeer(
             "onnxruntime",
-            "onnxruntime_elementwise",
+            "onnxruntime_element_wise",
             {
                 "quantize": (*_PACKED, *_LAST),
                 "dequantize": (*_PACKED, *_LAST),
@@ -48,9 +48,9 @@ ELEMENTWISE_PEERS = {
                 "add": (*_PACKED, *_LAST, "0-stride"),
             },
         ),
-        ElementwisePeer(
+        ElementWisePeer(
             "torch",
-            "torch_elementwise",
+            "torch_element_wise",
             {
                 "quantize": (*_PACKED, *_LAST),
                 "dequantize": (*_PACKED, *_LAST),
