@@ -82,15 +82,15 @@ class CompiledOperator {
 
   const OperatorDesc& desc() const { return desc_; }
 
-  // Copies (or packs) the owned tensors; what is large is kept in shared buffers, if there are any. Of an operator like
-  // this one, which has been initialized, it takes what that one has packed in the same way of the same tensors. Not
-  // concurrent with anything else. After an exception nothing has changed.
+  // Copies (or packs) the owned tensors; what is large is kept in shared buffers, if there are any. If `like` is an
+  // initialized operator, tensors in `same` that both pack alike are shared, not packed again. Not concurrent with
+  // anything else. After an exception nothing has changed.
   void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr, const CompiledOperator* like = nullptr,
                   TensorSet same = {});
 
-  // Runs once. bound holds every tensor that is not owned. Throws std::bad_alloc before any output is written, and
-  // std::out_of_range, when some is, where a bound index is out of range.
-  // Convolutions of codes take stages, which are applied to their output.
+  // Runs once. bound holds every tensor that is not owned. Convolutions of codes take stages, which are applied to
+  // their output. Throws std::bad_alloc before it writes any output. Throws std::out_of_range for a bound index out of
+  // range; outputs may then be partly written.
   void dispatch(const TensorPointers& bound, std::span<const CodeStage> stages = {}) const;
 
   // The operator as a stage of the one that computes its input, whose pointer is null. For tables, sums and products of
@@ -113,8 +113,8 @@ class CompiledOperator {
   virtual std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const;
   virtual std::size_t packed_owned_size(std::size_t tensor) const;
   // How an owned tensor is packed, in numbers: operators of one type and target make the same bytes of the same
-  // elements where these numbers and the tensor's layout are the same. None where more counts. Who overrides
-  // pack_owned() tells here how it packs; a plain copy depends on nothing else.
+  // elements where these numbers and the tensor's layout are the same. Returns an empty vector if these numbers do not
+  // determine the bytes. A class that overrides pack_owned() must override this.
   virtual std::vector<std::size_t> packing(std::size_t tensor) const;
 
   // What owned tensors fix of every dispatch: prepared_size() bytes that prepare_owned() fills once, after all owned

@@ -14,9 +14,9 @@
 namespace dmlcpu {
 
 // As many blocks are kept as there were dispatches at once, each as large as the largest that it was needed for, and a
-// quarter more at most. One more than twice as large as any of some hundred later dispatches needs is freed, such as a
-// long prompt's amid tokens.
-// Who does not get the list of free ones allocates a block, and frees it again.
+// quarter more at most. A block that is given back is freed if it is more than twice as large as the largest request of
+// the last 64 to 128 dispatches, such as a long prompt's amid tokens. A thread that cannot take the lock allocates a
+// block, or frees the one that it gives back.
 class BlockPool {
  public:
   // A block of at least so many bytes, uninitialised. May be called by any number of threads at once. Throws

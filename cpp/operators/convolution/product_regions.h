@@ -69,8 +69,8 @@ void take_out_taps(const ConvolutionGeometry& geometry, const ProductRegion& reg
 // An estimate of the cycles of runs of m rows in products of k terms, for all channels of the output.
 double product_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t runs,
                       std::int64_t m, double k);
-// The same of fetching k terms of the filter for one tile, where the filter does not stay in the level-2 cache. To be
-// compared with product_cycles, of which the longer counts: codes are fetched while others are multiplied.
+// Estimated cycles to fetch k terms of the filter for one tile if its filter_k terms exceed half of the level-2 cache,
+// otherwise 0. Fetching overlaps multiplying, so a tile takes the larger of this and product_cycles.
 double fetch_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, double filter_k, double k);
 
 }  // namespace dmlcpu
