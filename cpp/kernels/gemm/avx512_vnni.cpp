@@ -8,7 +8,6 @@
 #include <immintrin.h>
 
 #include <array>
-#include <type_traits>
 #include <utility>
 
 #include "kernels/gemm/gemm.h"
@@ -60,6 +59,43 @@ Ahead ahead_of(const GemmBlock& block) noexcept {
   const std::size_t steps = tiles * block.runs * block.segments * (block.k / 4);
   if (block.next_rows == 0 || steps == 0) return {block.a, 0};
   return {block.a + block.runs * block.m * block.a_row_stride, block.next_rows * block.a_row_stride / steps};
+}
+
+template <std::size_t rows, std::size_t vectors>
+inline __attribute__((always_inline)) void store_tile_sums(const GemmBlock& block, const Tile& tile,
+                                                           const __m512i (&sums_i32x16)[rows][vectors]) noexcept {
+#pragma GCC unroll 28
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::int32_t* sums = tile.sums + row * block.output_row_stride;
+    store_sums<0>(block, tile.columns, sums, sums_i32x16[row][0]);
+    if constexpr (vectors == 2) store_sums<1>(block, tile.columns, sums, sums_i32x16[row][1]);
+  }
+}
+
+template <bool within_range, std::size_t rows, std::size_t vectors>
+inline __attribute__((always_inline)) void requantize_tile(const GemmBlock& block, const Tile& tile,
+                                                           const __m512i (&sums_i32x16)[rows][vectors]) noexcept {
+  std::uint8_t* const codes = tile.output;
+  const std::size_t stride = block.output_row_stride;  // here, lest every store of a byte might change it
+  const Requantizer requantizer(block, tile);
+  const auto output = [&](std::size_t row) __attribute__((always_inline)) { return codes + row * stride; };
+  if constexpr (vectors == 1) {
+    const auto sum = [&](std::size_t row) { return sums_i32x16[row < rows ? row : rows - 1][0]; };
+#pragma GCC unroll 7
+    for (std::size_t row = 0; row < rows; row += 4) {
+      const auto output_of = [&](std::size_t i) __attribute__((always_inline)) { return output(row + i); };
+      requantizer.store_narrow<within_range>(rows - row, output_of, sum(row), sum(row + 1), sum(row + 2), sum(row + 3));
+    }
+  } else {
+#pragma GCC unroll 7
+    for (std::size_t row = 0; row + 2 <= rows; row += 2) {
+      requantizer.store_pair<within_range>(output(row), output(row + 1), sums_i32x16[row][0], sums_i32x16[row][1],
+                                           sums_i32x16[row + 1][0], sums_i32x16[row + 1][1]);
+    }
+    if constexpr (rows % 2 != 0) {
+      requantizer.store_single<within_range>(output(rows - 1), sums_i32x16[rows - 1][0], sums_i32x16[rows - 1][1]);
+    }
+  }
 }
 
 // A tile of up to 16 columns is one vector wide. Its rows are those of one run, or half of them those of the next.
@@ -117,44 +153,9 @@ void multiply_tile(const GemmBlock& block, const Tile& tile, const Ahead& ahead)
       }
     });
   }
-  if (tile.sums != nullptr) {
-#pragma GCC unroll 28
-    for (std::size_t row = 0; row < rows; ++row) {
-      std::int32_t* sums = tile.sums + row * block.output_row_stride;
-      store_sums<0>(block, tile.columns, sums, acc_i32x16[row][0]);
-      if constexpr (vectors == 2) store_sums<1>(block, tile.columns, sums, acc_i32x16[row][1]);
-    }
-    return;
-  }
-  std::uint8_t* const codes = tile.output;
-  const std::size_t stride = block.output_row_stride;  // here, lest every store of a byte might change it
-  const auto requantize = [&](auto within_range) __attribute__((always_inline)) {
-    const Requantizer requantizer(block, tile);
-    const auto output = [&](std::size_t row) __attribute__((always_inline)) { return codes + row * stride; };
-    if constexpr (vectors == 1) {
-      const auto sum = [&](std::size_t row) { return acc_i32x16[row < rows ? row : rows - 1][0]; };
-#pragma GCC unroll 7
-      for (std::size_t row = 0; row < rows; row += 4) {
-        const auto output_of = [&](std::size_t i) __attribute__((always_inline)) { return output(row + i); };
-        requantizer.store_narrow<within_range>(rows - row, output_of, sum(row), sum(row + 1), sum(row + 2),
-                                               sum(row + 3));
-      }
-    } else {
-#pragma GCC unroll 7
-      for (std::size_t row = 0; row + 2 <= rows; row += 2) {
-        requantizer.store_pair<within_range>(output(row), output(row + 1), acc_i32x16[row][0], acc_i32x16[row][1],
-                                             acc_i32x16[row + 1][0], acc_i32x16[row + 1][1]);
-      }
-      if constexpr (rows % 2 != 0) {
-        requantizer.store_single<within_range>(output(rows - 1), acc_i32x16[rows - 1][0], acc_i32x16[rows - 1][1]);
-      }
-    }
-  };
-  if (converts_within_range(tile)) {
-    requantize(std::true_type());
-  } else {
-    requantize(std::false_type());
-  }
+  if (tile.sums != nullptr) return store_tile_sums(block, tile, acc_i32x16);
+  if (converts_within_range(tile)) return requantize_tile<true>(block, tile, acc_i32x16);
+  requantize_tile<false>(block, tile, acc_i32x16);
 }
 
 using TileFunction = void (*)(const GemmBlock& block, const Tile& tile, const Ahead& ahead) noexcept;
