@@ -130,6 +130,30 @@ struct Operands {
   }
 };
 
+// Codes, or sums where the product ends in these, of which one of the two vectors has room.
+void compute_expected(const GemmKernels& gemm, const Product& product, const Operands& operands,
+                      const Parameters& parameters, std::vector<std::uint8_t>& expected,
+                      std::vector<std::int32_t>& expected_sums) {
+  for (std::size_t run = 0; run < product.runs; ++run) {
+    for (std::size_t row = 0; row < product.m; ++row) {
+      for (std::size_t column = 0; column < product.n; ++column) {
+        std::int64_t sum = operands.sum(gemm, product.k, run, row, column) + parameters.offset[column];
+        if (product.has_filter) {
+          sum -= std::int64_t{parameters.filter[column]} * parameters.activation[run * product.m + row];
+        }
+        const std::size_t place = run * operands.output_run_stride + row * operands.output_stride + column;
+        if (product.ends_in_sums) {
+          if (product.accumulates) sum += expected_sums[place];
+          expected_sums[place] = reference_wrap(sum);
+          continue;
+        }
+        const float scaled = static_cast<float>(reference_wrap(sum)) * parameters.multiplier[column];
+        expected[place] = reference_code(scaled, parameters.zero_point, parameters.flip);
+      }
+    }
+  }
+}
+
 void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
   const Operands operands(check, gemm, product);
@@ -172,24 +196,7 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .a_is_signed = operands.a_is_signed,
                  .next_rows = check.below(3) * product.m});
 
-  for (std::size_t run = 0; run < product.runs; ++run) {
-    for (std::size_t row = 0; row < product.m; ++row) {
-      for (std::size_t column = 0; column < product.n; ++column) {
-        std::int64_t sum = operands.sum(gemm, product.k, run, row, column) + parameters.offset[column];
-        if (product.has_filter) {
-          sum -= std::int64_t{parameters.filter[column]} * parameters.activation[run * product.m + row];
-        }
-        const std::size_t place = run * operands.output_run_stride + row * operands.output_stride + column;
-        if (product.ends_in_sums) {
-          if (product.accumulates) sum += expected_sums[place];
-          expected_sums[place] = reference_wrap(sum);
-          continue;
-        }
-        const float scaled = static_cast<float>(reference_wrap(sum)) * parameters.multiplier[column];
-        expected[place] = reference_code(scaled, parameters.zero_point, parameters.flip);
-      }
-    }
-  }
+  compute_expected(gemm, product, operands, parameters, expected, expected_sums);
   check.equal(output, expected);
   check.equal(sums, expected_sums);
 }
@@ -207,13 +214,9 @@ void check_case(Check& check, const Product& product) {
   }
 }
 
-}  // namespace
-
-void check_gemm(Check& check) {
-  const GemmKernels& gemm = *check.table.gemm;
-  const std::size_t mr = gemm.mr, nr = gemm.nr, kr = gemm.kr;
-  describe_case("gemm: sizes of the tile");
-  check.expect(mr >= 1 && kr % 4 == 0 && nr * kr % 64 == 0 && nr % 16 == 0);
+// Around the sizes of a tile.
+void check_tiles(Check& check) {
+  const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const std::size_t k : Sizes{kr, 2 * kr, 3 * kr, round_up(200, kr)}) {
     for (const std::size_t n : Sizes{std::size_t{1}, nr - 1, nr, nr + 1, 2 * nr, 3 * nr + 5}) {
       for (std::size_t m = 0; m <= 2 * mr + 5; ++m) {
@@ -223,17 +226,28 @@ void check_gemm(Check& check) {
       }
     }
   }
-  // Sums beyond int32: 255 * 128 * k.
+}
+
+// Sums beyond int32: 255 * 128 * k.
+void check_overflow(Check& check) {
+  const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const Data data : {Data::most_positive, Data::most_negative}) {
     for (const bool sums : {false, true}) {
       check_case(check, {2, mr + 1, nr + 1, round_up(70000, kr), 0, 0, 0, data, true, sums, sums});
     }
   }
-  const auto check_random = [&](std::size_t runs, std::size_t m, std::size_t n, std::size_t k, std::size_t rows_apart,
-                                std::size_t segments = SIZE_MAX) {
-    check_case(check, {runs, m, n, k, check.below(2) * kr, check.below(3), rows_apart, Data::random, check.one_in(2),
-                       check.one_in(3), check.one_in(2), segments});
-  };
+}
+
+void check_random(Check& check, std::size_t runs, std::size_t m, std::size_t n, std::size_t k, std::size_t rows_apart,
+                  std::size_t segments = SIZE_MAX) {
+  const std::size_t kr = check.table.gemm->kr;
+  check_case(check, {runs, m, n, k, check.below(2) * kr, check.below(3), rows_apart, Data::random, check.one_in(2),
+                     check.one_in(3), check.one_in(2), segments});
+}
+
+// Pairs of b that some kernels multiply otherwise.
+void check_pairs_of_right(Check& check) {
+  const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const Data data : {Data::pairs, Data::pairs_but_one}) {
     for (const std::size_t k : Sizes{kr, round_up(70, kr), round_up(700, kr)}) {
       for (const std::size_t m : Sizes{std::size_t{1}, mr - 1, mr, 2 * mr + 1, std::size_t{40}}) {
@@ -244,7 +258,11 @@ void check_gemm(Check& check) {
       }
     }
   }
-  // Zero points of filters, codes, and what a kernel may finish in other ways.
+}
+
+// Zero points of filters, codes, and what a kernel may finish in other ways.
+void check_terms(Check& check) {
+  const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const Terms terms : {Terms::usual, Terms::usual_but_one}) {
     for (const std::size_t m : Sizes{std::size_t{1}, std::size_t{2}, 2 * mr + 1, 2 * mr + 2, 2 * mr + 3, 2 * mr + 5,
                                      std::size_t{40}, std::size_t{57}}) {
@@ -258,47 +276,79 @@ void check_gemm(Check& check) {
       }
     }
   }
-  // Short runs at a regular distance.
+}
+
+// Short runs at a regular distance.
+void check_short_runs(Check& check) {
+  const std::size_t nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (std::size_t m = 1; m <= 12; ++m) {
     for (const std::size_t rows_apart : Sizes{m, m + 1, m + 2, 2 * m, 2 * m + 1}) {
       for (const std::size_t runs : Sizes{std::size_t{2}, m, std::size_t{13}}) {
-        check_random(runs, m, 1 + check.below(3 * nr), kr * (1 + check.below(3)), rows_apart);
+        check_random(check, runs, m, 1 + check.below(3 * nr), kr * (1 + check.below(3)), rows_apart);
       }
     }
   }
-  // Operands that fit no cache, or one of them.
+}
+
+// Operands that fit no cache, or one of them.
+void check_large_operands(Check& check) {
+  const std::size_t nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const std::size_t k : Sizes{round_up(400, kr), round_up(900, kr), round_up(1500, kr)}) {
     for (const std::size_t n : Sizes{nr + 1, 5 * nr, 7 * nr - 1}) {
       for (const std::size_t m : Sizes{std::size_t{7}, std::size_t{14}, std::size_t{49}, std::size_t{75}}) {
-        check_random(1 + check.below(6), m, n, k, check.below(2) * (m + 2));
+        check_random(check, 1 + check.below(6), m, n, k, check.below(2) * (m + 2));
       }
     }
   }
-  check_random(5, 14, 300, round_up(1400, kr), 16);
-  // More segments and more panels than a kernel may take at a time.
+  check_random(check, 5, 14, 300, round_up(1400, kr), 16);
+}
+
+// More segments and more panels than a kernel may take at a time.
+void check_many_segments(Check& check) {
+  const std::size_t nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const std::size_t segments :
        Sizes{std::size_t{31}, std::size_t{32}, std::size_t{33}, std::size_t{64}, std::size_t{65}, std::size_t{129}}) {
-    for (const std::size_t k : Sizes{kr, 5 * kr}) check_random(2, 7, nr + 9, k, 0, segments);
+    for (const std::size_t k : Sizes{kr, 5 * kr}) check_random(check, 2, 7, nr + 9, k, 0, segments);
   }
   for (const std::size_t panels :
        Sizes{std::size_t{15}, std::size_t{16}, std::size_t{17}, std::size_t{32}, std::size_t{33}}) {
-    check_random(2, 8, panels * nr, kr, 0, 1);
-    check_random(2, 8, panels * nr + 9, kr, 0, 2);
+    check_random(check, 2, 8, panels * nr, kr, 0, 1);
+    check_random(check, 2, 8, panels * nr + 9, kr, 0, 2);
   }
-  // Rows too long for the level-1 cache, in one segment.
+}
+
+// Rows too long for the level-1 cache, in one segment.
+void check_long_rows(Check& check) {
+  const std::size_t nr = check.table.gemm->nr, kr = check.table.gemm->kr;
   for (const std::size_t m : Sizes{std::size_t{1}, std::size_t{20}, std::size_t{49}, std::size_t{75}}) {
     for (const std::size_t n : Sizes{nr, 2 * nr, 3 * nr + 1, 7 * nr - 1}) {
-      check_random(1, m, n, round_up(2100 + check.below(300), kr), 0, 1);
+      check_random(check, 1, m, n, round_up(2100 + check.below(300), kr), 0, 1);
     }
   }
   // The same for a few panels more, which a kernel may multiply by ranges of k: of a segment, or of some.
   for (const std::size_t m : Sizes{std::size_t{33}, std::size_t{70}}) {
     for (const std::size_t panels : Sizes{std::size_t{9}, std::size_t{10}, std::size_t{11}, std::size_t{12}}) {
-      check_random(1, m, panels * nr - check.below(nr), round_up(1200 + check.below(300), kr), 0, 1);
-      check_random(1, m, panels * nr - check.below(nr), round_up(400 + check.below(100), kr), 0, 3);
-      check_random(1, m, panels * nr - check.below(nr), kr * (1 + check.below(2)), 0, 17);
+      check_random(check, 1, m, panels * nr - check.below(nr), round_up(1200 + check.below(300), kr), 0, 1);
+      check_random(check, 1, m, panels * nr - check.below(nr), round_up(400 + check.below(100), kr), 0, 3);
+      check_random(check, 1, m, panels * nr - check.below(nr), kr * (1 + check.below(2)), 0, 17);
     }
   }
+}
+
+}  // namespace
+
+void check_gemm(Check& check) {
+  const GemmKernels& gemm = *check.table.gemm;
+  describe_case("gemm: sizes of the tile");
+  check.expect(gemm.mr >= 1 && gemm.kr % 4 == 0 && gemm.nr * gemm.kr % 64 == 0 && gemm.nr % 16 == 0);
+  check_tiles(check);
+  check_overflow(check);
+  check_pairs_of_right(check);
+  check_terms(check);
+  check_short_runs(check);
+  check_large_operands(check);
+  check_many_segments(check);
+  check_long_rows(check);
 }
 
 }  // namespace dmlcpu::test

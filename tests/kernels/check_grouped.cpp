@@ -66,68 +66,88 @@ std::vector<T> ordered(const std::vector<T>& of_channels, std::size_t lanes, std
   return result;
 }
 
+struct Operands {
+  Operands(Check& check, const Shape& shape, std::size_t block)
+      : channels(shape.channels()),
+        padded((channels + block - 1) / block * block),
+        pixel_step(check.below(3 * padded)),
+        offsets(shape.taps) {
+    for (std::size_t& of_tap : offsets) of_tap = check.below(2 * padded);
+    const std::size_t furthest = *std::max_element(offsets.begin(), offsets.end());
+    activations = draw<std::uint8_t>(check, furthest + (shape.pixels - 1) * pixel_step + padded,
+                                     [](Check& c) { return c.code(); });
+    filter = draw<std::int8_t>(check, channels * shape.taps * shape.group(),
+                               [](Check& c) { return static_cast<std::int8_t>(c.code()); });
+    offset = draw<std::int32_t>(check, channels,
+                                [](Check& c) { return static_cast<std::int32_t>(c.word() >> c.below(24)); });
+    zero_point =
+        draw<std::int32_t>(check, channels, [](Check& c) { return std::int32_t{static_cast<std::int8_t>(c.code())}; });
+    multiplier = draw<float>(check, channels,
+                             [](Check& c) { return c.one_in(4) ? c.scale() : 0.0001F * static_cast<float>(c.code()); });
+    for (float& value : multiplier) {
+      if (shape.below_1 && !(std::fabs(value) < 1.0F)) value = std::copysign(0x1.fffffep-1F, value);
+    }
+    output_zero_point = check.zero_point();
+    flip = check.flip();
+  }
+
+  std::uint8_t code(const Shape& shape, std::size_t pixel, std::size_t channel) const {
+    const std::size_t first = channel / shape.group() * shape.group();
+    std::int64_t sum = offset[channel], window = 0;
+    for (std::size_t tap = 0; tap < shape.taps; ++tap) {
+      for (std::size_t i = 0; i < shape.group(); ++i) {
+        const std::int64_t activation = activations[pixel * pixel_step + offsets[tap] + first + i];
+        sum += activation * filter[(channel * shape.taps + tap) * shape.group() + i];
+        window += activation;
+      }
+    }
+    if (shape.has_filter) sum -= zero_point[channel] * window;
+    const float scaled = static_cast<float>(reference_wrap(sum)) * multiplier[channel];
+    return reference_code(scaled, output_zero_point, flip);
+  }
+
+  std::size_t channels, padded, pixel_step;
+  std::vector<std::size_t> offsets;
+  std::vector<std::uint8_t> activations;
+  std::vector<std::int8_t> filter;
+  std::vector<std::int32_t> offset, zero_point;
+  std::vector<float> multiplier;
+  float output_zero_point;
+  std::uint8_t flip;
+};
+
 void check_run(Check& check, const Shape& shape, Edge edge) {
   const GroupedKernels& kernels = *check.table.grouped;
-  const std::size_t channels = shape.channels(), block = kernels.lanes * kGroupedLaneChannels;
-  const std::size_t padded = (channels + block - 1) / block * block, stride = channels + shape.gap;
-  const std::size_t pixel_step = check.below(3 * padded);
-  std::vector<std::size_t> offsets(shape.taps);
-  for (std::size_t& offset : offsets) offset = check.below(2 * padded);
-  const std::size_t furthest = *std::max_element(offsets.begin(), offsets.end());
-
-  const auto activations =
-      draw<std::uint8_t>(check, furthest + (shape.pixels - 1) * pixel_step + padded, [](Check& c) { return c.code(); });
-  const auto filter = draw<std::int8_t>(check, channels * shape.taps * shape.group(),
-                                        [](Check& c) { return static_cast<std::int8_t>(c.code()); });
-  const auto offset =
-      draw<std::int32_t>(check, channels, [](Check& c) { return static_cast<std::int32_t>(c.word() >> c.below(24)); });
-  const auto zero_point =
-      draw<std::int32_t>(check, channels, [](Check& c) { return std::int32_t{static_cast<std::int8_t>(c.code())}; });
-  auto multiplier = draw<float>(
-      check, channels, [](Check& c) { return c.one_in(4) ? c.scale() : 0.0001F * static_cast<float>(c.code()); });
-  for (float& value : multiplier) {
-    if (shape.below_1 && !(std::fabs(value) < 1.0F)) value = std::copysign(0x1.fffffep-1F, value);
-  }
-  const float output_zero_point = check.zero_point();
-  const std::uint8_t flip = check.flip();
+  const std::size_t block = kernels.lanes * kGroupedLaneChannels;
+  const Operands operands(check, shape, block);
+  const std::size_t channels = operands.channels, padded = operands.padded, stride = channels + shape.gap;
 
   // A multiple of 64 bytes ends at a page's end, aligned.
-  const GuardedBuffer<std::uint8_t> guarded_filter(packed_filter(kernels, shape, filter, padded / block), edge),
-      guarded_activations(activations, edge), output((shape.pixels - 1) * stride + channels, edge);
-  const GuardedBuffer<std::int32_t> guarded_offset(ordered(offset, kernels.lanes, padded), edge),
-      guarded_zero_point(ordered(zero_point, kernels.lanes, padded), edge);
-  const GuardedBuffer<float> guarded_multiplier(ordered(multiplier, kernels.lanes, padded), edge);
-  kernels.convolve({.activations = guarded_activations.data(),
-                    .pixel_step = pixel_step,
-                    .offsets = offsets.data(),
+  const GuardedBuffer<std::uint8_t> filter(packed_filter(kernels, shape, operands.filter, padded / block), edge),
+      activations(operands.activations, edge), output((shape.pixels - 1) * stride + channels, edge);
+  const GuardedBuffer<std::int32_t> offset(ordered(operands.offset, kernels.lanes, padded), edge),
+      zero_point(ordered(operands.zero_point, kernels.lanes, padded), edge);
+  const GuardedBuffer<float> multiplier(ordered(operands.multiplier, kernels.lanes, padded), edge);
+  kernels.convolve({.activations = activations.data(),
+                    .pixel_step = operands.pixel_step,
+                    .offsets = operands.offsets.data(),
                     .taps = shape.taps,
                     .group_lanes = shape.group_lanes,
-                    .filter = guarded_filter.data(),
+                    .filter = filter.data(),
                     .pixels = shape.pixels,
                     .channels = channels,
-                    .offset = guarded_offset.data(),
-                    .multiplier = guarded_multiplier.data(),
-                    .filter_zero_point = shape.has_filter ? guarded_zero_point.data() : nullptr,
-                    .output_zero_point = output_zero_point,
-                    .flip = flip,
+                    .offset = offset.data(),
+                    .multiplier = multiplier.data(),
+                    .filter_zero_point = shape.has_filter ? zero_point.data() : nullptr,
+                    .output_zero_point = operands.output_zero_point,
+                    .flip = operands.flip,
                     .output = output.data(),
                     .output_pixel_stride = stride});
 
   std::vector<std::uint8_t> expected = canaries<std::uint8_t>(output.size());
   for (std::size_t pixel = 0; pixel < shape.pixels; ++pixel) {
     for (std::size_t channel = 0; channel < channels; ++channel) {
-      const std::size_t first = channel / shape.group() * shape.group();
-      std::int64_t sum = offset[channel], window = 0;
-      for (std::size_t tap = 0; tap < shape.taps; ++tap) {
-        for (std::size_t i = 0; i < shape.group(); ++i) {
-          const std::int64_t code = activations[pixel * pixel_step + offsets[tap] + first + i];
-          sum += code * filter[(channel * shape.taps + tap) * shape.group() + i];
-          window += code;
-        }
-      }
-      if (shape.has_filter) sum -= zero_point[channel] * window;
-      const float scaled = static_cast<float>(reference_wrap(sum)) * multiplier[channel];
-      expected[pixel * stride + channel] = reference_code(scaled, output_zero_point, flip);
+      expected[pixel * stride + channel] = operands.code(shape, pixel, channel);
     }
   }
   check.equal(output, expected);
