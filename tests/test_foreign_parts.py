@@ -11,8 +11,11 @@ import onnxruntime
 import pytest
 
 import dmlcpu
+from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
+from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.planning import make_plan
 from onnx_models import Array, Builder, coded, codes, results_of_onnxruntime
-from template_checks import assert_templates_follow_the_rules
+from template_checks import assert_templates_follow_the_rules, assert_traced_like_lowered
 
 STEP = 0.05  # of codes
 SHAPES = [(2, 3), (2, 4), (1, 9), (5, 1), (2, 4), (3, 7)]
@@ -84,10 +87,32 @@ def decides_by_lengths(rng: np.random.Generator) -> Builder:
     return builder
 
 
+def wide(builder: Builder, value: str) -> str:
+    """Floats as codes of 16 bits stand for them, which have no kernels."""
+    point = np.uint16(30000)
+    return builder.dequantized(builder.quantized(value, 0.001, point), 0.001, point)
+
+
+def has_weights_of_codes(rng: np.random.Generator) -> Builder:
+    """Convolutions of wide codes by filters of codes, one of them moved, and with biases of floats."""
+    builder = Builder(21)
+    value = wide(builder, builder.input("float32", (1, 4, "rows", "columns")))
+    for is_moved in (False, True):
+        scales = rng.uniform(0.0001, 0.01, 4).astype(np.float32)  # one for all would be far off
+        filters = builder.dequantized(codes(rng, "int8", (4, 4, 3, 3)), scales, np.zeros(4, np.int8), axis=0)
+        if is_moved:
+            filters = builder.node("Transpose", [filters], perm=(1, 0, 2, 3))
+        bias = rng.normal(0, 1, 4).astype(np.float32)
+        value = wide(builder, builder.node("Conv", [value, filters, bias], pads=(1, 1, 1, 1)))
+    builder.output(value, "float32")
+    return builder
+
+
 MODELS: Mapping[str, tuple[Callable[[np.random.Generator], Builder], tuple[int, ...]]] = {
     "behind a native graph": (ends_elsewhere, ()),
     "between native graphs": (goes_on_in_codes, (1, 4)),
     "alone": (begins_elsewhere, ()),
+    "with weights of codes": (has_weights_of_codes, (1, 4)),
     "with branches": (decides_by_lengths, ()),
 }
 
@@ -247,3 +272,40 @@ def test_large_constants_are_not_copied_into_a_model(
         assert session.partitions()[-1].provider == ("onnx.reference" if is_refused else "onnxruntime")
     assert all((size > array.nbytes) == (rows == 4) for size in sizes)
     assert len(sizes) > 1
+
+
+def only_part(model: bytes, x: Array) -> ForeignPart:
+    """The one part of a model, which another runtime takes."""
+    arrays = {"x": (x.dtype, x.shape)}
+    [part] = make_plan(load_model(model), arrays, dmlcpu.Device(num_threads=1), ForeignModels(), None).parts
+    assert isinstance(part, ForeignPart)
+    return part
+
+
+@pytest.mark.parametrize("is_free", [False, True])
+def test_weights_beside_codes_stay_codes(random_numbers: np.random.Generator, is_free: bool) -> None:
+    """As floats onnxruntime would quantize them again, by one scale for all channels."""
+    proto = has_weights_of_codes(random_numbers).proto()
+    if not is_free:
+        for axis, length in enumerate((1, 4, 6, 7)):
+            proto.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = length
+    model = proto.SerializeToString()
+    x = random_numbers.normal(0, 1, (1, 4, 6, 7)).astype(np.float32)
+    [expected] = results_of_onnxruntime(model, {"x": x})
+    [result] = dmlcpu.InferenceSession(model).run(None, {"x": x})
+    assert np.abs(result - expected).max() < 0.0015  # a code
+    assert_traced_like_lowered(model, {"x": x.shape})
+    part = only_part(model, x)
+    assert sum(node.operator == "DequantizeLinear" for node in part.nodes) == 3  # of what is computed
+    read = {tensor.name: tensor.data_type for tensor in part.model.proto.graph.initializer}
+    filters = [node for node in part.model.proto.graph.node if read.get(node.input[0]) == onnx.TensorProto.INT8]
+    assert [node.op_type for node in filters] == ["DequantizeLinear"] * 2
+
+
+def test_weights_beside_floats_are_floats(random_numbers: np.random.Generator) -> None:
+    """Where nothing else is quantized, onnxruntime would dequantize them in each run."""
+    builder = Builder()
+    filters = builder.dequantized(codes(random_numbers, "int8", (4, 4, 3, 3)), 0.01, np.int8(0))
+    builder.output(builder.node("Conv", [builder.input("float32", (1, 4, 6, 7)), filters]), "float32")
+    part = only_part(builder.build(), np.zeros((1, 4, 6, 7), np.float32))
+    assert [node.op_type for node in part.model.proto.graph.node] == ["Conv"]

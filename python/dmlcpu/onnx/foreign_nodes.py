@@ -10,11 +10,12 @@ import numpy as np
 import onnx
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES
-from dmlcpu.onnx.values import Constant, Tensor, Value
+from dmlcpu.onnx.values import Constant, Dequantized, Tensor, Value
 
-__all__ = ["ANCHORS", "check_complete", "taken_together"]
+__all__ = ["ANCHORS", "check_complete", "nodes_of_codes", "taken_together"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 ANCHORS: Final = frozenset(
@@ -100,6 +101,56 @@ def _type_of(number: Any) -> np.dtype[Any] | None:
         return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
     except (KeyError, TypeError, ValueError):
         return None
+
+
+# Constant codes that onnxruntime dequantizes, and from which version of ONNX's operators on: in its own domain always.
+_DEQUANTIZED_FROM: Final = {
+    "uint8": 10, "int8": 10, "int32": 10, "uint16": 21, "int16": 21, "uint4": 21, "int4": 21,
+}  # fmt: skip
+_COLUMNS_FROM: Final = 13
+_BLOCKS_FROM: Final = 21
+
+
+def nodes_of_codes(
+    nodes: Sequence[Node], writers: Mapping[str, Node], values: Mapping[str, Value], everywhere: bool = False
+) -> tuple[Node, ...]:
+    """Return the other nodes that dequantize constants which nodes read beside dequantized codes, such as weights.
+
+    With floats in place of these onnxruntime quantizes them once more, by a scale for the whole tensor.
+
+    Args:
+        nodes: That onnxruntime runs.
+        writers: Of the constants that are dequantized, and of those that follow from such, in order.
+        values: The constants among others.
+        everywhere: Whether constants that are read beside floats are meant, too.
+    """
+    dequantized = {name for node in nodes if node.operator == "DequantizeLinear" for name in node.outputs}
+    waiting = [name for node in nodes if everywhere or not dequantized.isdisjoint(node.inputs) for name in node.reads]
+    own, found = set(nodes), set[Node]()
+    while waiting:
+        node = writers.get(waiting.pop())
+        if node is not None and node not in own and node not in found and _is_dequantized_elsewhere(node, values):
+            found.add(node)
+            waiting.extend(node.reads)
+    return tuple(node for node in writers.values() if node in found)
+
+
+def _is_dequantized_elsewhere(node: Node, values: Mapping[str, Value]) -> bool:
+    """Return whether onnxruntime takes a node: rules are less strict where codes are constant."""
+    if node.operator != "DequantizeLinear":
+        return True  # what moves codes
+    value = values[node.outputs[0]]
+    if isinstance(value, ConstantOfBlocks):
+        dtype, least = value.codes.dtype, _BLOCKS_FROM
+    else:
+        assert isinstance(value, Dequantized)
+        shapes = {values[name].shape for name in node.inputs[1:] if name}
+        is_wide = value.dtype == np.int32 and value.zero_point.any()
+        if len(shapes) > 1 or max(map(len, shapes)) > 1 or is_wide:
+            return False
+        dtype, least = value.dtype, _COLUMNS_FROM if value.scale.size > 1 else 1
+    known = _DEQUANTIZED_FROM.get(dtype.name)
+    return known is not None and (node.domain != "" or node.version >= max(known, least))
 
 
 # Layers that onnxruntime ends the process on where there is nothing to compute.

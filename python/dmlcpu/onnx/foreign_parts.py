@@ -87,7 +87,7 @@ class ForeignPart:
         by_reference: Whether onnx's reference evaluator runs them, slowly: onnxruntime takes no arrays of their types,
             such as INT4 or FLOAT8, or is not installed while the nodes are quantized operators.
         reasons: Why no kernel computes them, by the node's name; of some only that they go with the others.
-        model: A model of these nodes alone.
+        model: A model of these nodes alone, and of those that dequantize their weights.
         inputs: The values that it is fed, by its own names for them.
         constants: What else it is fed, by its own names: what follows from lengths.
         outputs: Names of the values that it writes.
@@ -112,6 +112,7 @@ class ForeignModels:
         self,
         model: onnx.ModelProto,
         nodes: Sequence[Node],
+        weights: Sequence[Node],
         reasons: Mapping[str, str],
         reads: Reads,
         independent: Collection[str],
@@ -122,17 +123,19 @@ class ForeignModels:
         Args:
             model: That the nodes are of.
             nodes: In order.
+            weights: That dequantize constants which those read, in order.
             reasons: As of the part.
-            reads: What they read.
+            reads: What all of them read.
             independent: Names of those of it that depend on no input, nor on its lengths.
             outputs: What others read of them.
         """
         arrays = {name: value for name, value in reads.items() if isinstance(value, np.ndarray) and name in independent}
         fed = {name: value for name, value in reads.items() if name not in arrays}
         types = {name: (value.dtype, (None,) * len(value.shape)) for name, value in fed.items()}
-        key = (tuple(node.name for node in nodes), tuple(types.items()), tuple(outputs))
+        all_nodes = (*weights, *nodes)
+        key = (tuple(node.name for node in all_nodes), tuple(types.items()), tuple(outputs))
         if key not in self._models:
-            self._models[key] = ForeignModel.of(model, nodes, types, arrays, outputs, is_shared=True)
+            self._models[key] = ForeignModel.of(model, all_nodes, types, arrays, outputs, is_shared=True)
         tensors = {name: value.name for name, value in fed.items() if isinstance(value, Tensor)}
         constants = {name: value for name, value in fed.items() if not isinstance(value, Tensor)}
         return ForeignPart(tuple(nodes), False, reasons, self._models[key], tensors, constants, tuple(outputs))
@@ -149,6 +152,7 @@ def can_be_fed(reads: Reads, independent: Collection[str]) -> bool:
 def fixed_part(
     model: onnx.ModelProto,
     nodes: Sequence[Node],
+    weights: Sequence[Node],
     by_reference: bool,
     reasons: Mapping[str, str],
     reads: Reads,
@@ -158,6 +162,6 @@ def fixed_part(
     arrays = {name: value.array if isinstance(value, FreeArray) else value for name, value in reads.items()}
     constants = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
     inputs = {name: (value.dtype, at_hand(value.shape)) for name, value in arrays.items() if name not in constants}
-    fixed = ForeignModel.of(model, nodes, inputs, constants, outputs, is_shared=False)
+    fixed = ForeignModel.of(model, (*weights, *nodes), inputs, constants, outputs, is_shared=False)
     tensors = {name: value.name for name, value in reads.items() if isinstance(value, Tensor)}
     return ForeignPart(tuple(nodes), by_reference, reasons, fixed, tensors, {}, tuple(outputs))

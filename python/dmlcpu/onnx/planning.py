@@ -21,12 +21,13 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.empty_arrays import has_no_elements, nothing, without_elements
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import is_fixed
 from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.folding import Folding
-from dmlcpu.onnx.foreign_nodes import ANCHORS, check_complete, taken_together
+from dmlcpu.onnx.foreign_nodes import ANCHORS, check_complete, nodes_of_codes, taken_together
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
 from dmlcpu.onnx.foreign_types import told_types
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
@@ -135,6 +136,7 @@ class _Planner:
         self._independent = {*model.constants}  # of inputs and their lengths: names
         self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
         self._writers: dict[str, str] = {}
+        self._dequantizing: dict[str, Node] = {}  # constants, such as weights: who writes them
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
         self._native_nodes: list[list[Node]] = [[]]
         self._foreign: list[ForeignPart] = []  # after each native graph
@@ -239,6 +241,8 @@ class _Planner:
                 rest.append(node)
                 continue
             self._values.update(zip(filter(None, node.outputs), map(_near, results), strict=False))
+            if isinstance(results[0], Dequantized | ConstantOfBlocks):
+                self._dequantizing[node.outputs[0]] = node
             self._native_nodes[-1].append(node)
         return rest, reasons
 
@@ -304,19 +308,24 @@ class _Planner:
         if not taken:
             return rest, ()
         check_complete(taken, reasons, self._values)
-        made = {name for node in taken for name in node.outputs if name}
+        weights = () if by_reference else nodes_of_codes(taken, self._dequantizing, self._values)
+        run = (*weights, *taken)
+        made = {name for node in run for name in node.outputs if name}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
-        read = dict.fromkeys(name for node in taken for name in node.reads if name not in made)
+        read = dict.fromkeys(name for node in run for name in node.reads if name not in made)
         reads = {name: self._elements(name) for name in read}
-        unknown = self._learn(taken, reads, outputs) if rest else ()
+        unknown = self._learn(run, reads, outputs) if rest else ()
         if unknown and self._leaves_rest and not by_reference:
-            return self._add_foreign([*self._dequantizing(rest), *taken, *rest], [], by_reference, reasons)
+            # What has been dequantized goes along: with it the other runtime computes in codes.
+            weights = nodes_of_codes(rest, self._dequantizing, self._values, everywhere=True)
+            return self._add_foreign([*weights, *taken, *rest], [], by_reference, reasons)
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         self._export(reads.values())
+        model = self._model.proto
         if self._varies and not by_reference and can_be_fed(reads, self._independent):
-            part = self._foreign_models.part(self._model.proto, taken, told, reads, self._independent, outputs)
+            part = self._foreign_models.part(model, taken, weights, told, reads, self._independent, outputs)
         else:
-            part = fixed_part(self._model.proto, taken, by_reference, told, reads, outputs)
+            part = fixed_part(model, taken, weights, by_reference, told, reads, outputs)
         self._foreign.append(part)
         self._computed_outputs()  # in the same graph as what they follow from, not in one behind the part
         self._lowering.begin_partition()
@@ -324,14 +333,6 @@ class _Planner:
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
         return rest, unknown
-
-    def _dequantizing(self, readers: Sequence[Node]) -> list[Node]:
-        """Return the nodes that dequantize constants, such as weights, which other nodes read.
-
-        They have been met, but with them the other runtime computes in codes.
-        """
-        wanted = {name for node in readers for name in node.reads if isinstance(self._values.get(name), Dequantized)}
-        return [node for nodes in self._native_nodes for node in nodes if not wanted.isdisjoint(node.outputs)]
 
     def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> tuple[str, ...]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
