@@ -12,6 +12,7 @@ import pytest
 
 import dmlcpu
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
+from dmlcpu.onnx.foreign_runner import ForeignRunner
 from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.planning import make_plan
 from onnx_models import Array, Builder, coded, codes, results_of_onnxruntime
@@ -300,6 +301,10 @@ def test_weights_beside_codes_stay_codes(random_numbers: np.random.Generator, is
     read = {tensor.name: tensor.data_type for tensor in part.model.proto.graph.initializer}
     filters = [node for node in part.model.proto.graph.node if read.get(node.input[0]) == onnx.TensorProto.INT8]
     assert [node.op_type for node in filters] == ["DequantizeLinear"] * 2
+    ForeignRunner(part, 1)
+    assert part.model.session is not None
+    options = part.model.session[1].get_session_options()
+    assert options.get_session_config_entry("session.disable_quant_qdq") == "1"  # they are dequantized once
 
 
 def test_weights_beside_floats_are_floats(random_numbers: np.random.Generator) -> None:

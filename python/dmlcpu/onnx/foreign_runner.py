@@ -95,6 +95,8 @@ class ForeignRunner:
         options.intra_op_num_threads = self._num_threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what is wrong is raised
+        if _keeps_floats(part):
+            options.add_session_config_entry("session.disable_quant_qdq", "1")
         supplied = self._model.supplied  # not copied: the model keeps them as long as its session
         options.add_external_initializers(
             list(supplied), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in supplied.values()]
@@ -149,6 +151,21 @@ def _disabled(part: ForeignPart) -> list[str]:
     """
     holds_graphs = any(True for node in part.nodes for _ in graphs_within(node.proto.attribute))
     return ["ConstantFolding", "QDQPropagationTransformer"] if holds_graphs else []
+
+
+# Types of codes that onnxruntime computes with in floats alone.
+_WIDE = frozenset({onnx.TensorProto.UINT16, onnx.TensorProto.INT16})
+
+
+def _keeps_floats(part: ForeignPart) -> bool:
+    """Return whether onnxruntime dequantizes constants when it opens a part, else in each run.
+
+    It does so where it is not to look for operators on codes: of these there are none for wide codes.
+    """
+    graph = part.model.proto.graph
+    types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+    of_codes = [node for node in part.nodes if node.operator in ("QuantizeLinear", "DequantizeLinear")]
+    return len(graph.node) > len(part.nodes) and all(types.get([*node.inputs, "", ""][2]) in _WIDE for node in of_codes)
 
 
 def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> tuple[str, Any]:
