@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+import dmlcpu
 from onnx_cases import ints
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
 
 SHAPE: Final = (2, 4, 7, 6)
 STATISTICS: Final = np.random.default_rng(3).uniform(0.5, 1.5, (4, 4)).astype(np.float32)
@@ -98,3 +99,38 @@ def test_node(random_numbers: np.random.Generator, name: str, opset: int) -> Non
     value = builder.dequantized(builder.input("uint8", SHAPE), 0.05, np.uint8(120))
     builder.output(builder.quantized(NODES[name](builder, value), 0.06, np.uint8(110)), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", SHAPE)}, 1)
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+@pytest.mark.parametrize("is_branch", [False, True])
+def test_domain_that_is_not_imported(random_numbers: np.random.Generator, is_branch: bool, is_native: bool) -> None:
+    """Tools write nodes of com.microsoft and no import, as where they quantize branches."""
+    builder = Builder()
+    x = builder.input("float32", (3, 4))
+    operators = ("com.microsoft.Gelu", "com.microsoft.Trilu" if not is_native else "com.microsoft.QuickGelu")
+    if is_branch:
+        branches = []
+        for name, operator in zip(("then", "else"), operators, strict=True):
+            branch = Builder(prefix=name)
+            branch.output(branch.node(operator, [x]), "float32")
+            branches.append(branch.graph())
+        condition = builder.input("bool", (), "condition")
+        builder.output(builder.node("If", [condition], then_branch=branches[0], else_branch=branches[1]), "float32")
+    else:
+        value = x
+        for operator in operators:
+            value = builder.node(operator, [value])
+        builder.output(value, "float32")
+    proto = builder.proto()
+    [imported] = (entry for entry in proto.opset_import if entry.domain == "com.microsoft")
+    proto.opset_import.remove(imported)
+    feeds = {"x": random_numbers.normal(0, 1, (3, 4)).astype(np.float32)}
+    session = dmlcpu.InferenceSession(proto.SerializeToString())
+    for condition in (False, True) if is_branch else (None,):
+        if condition is not None:
+            feeds["condition"] = np.array(condition)
+        [result] = session.run(None, feeds)
+        [expected] = results_of_onnxruntime(proto.SerializeToString(), feeds)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+        is_foreign = not is_native and condition is not True
+        assert {part.provider for part in session.partitions()} >= ({"onnxruntime"} if is_foreign else {"dmlcpu"})

@@ -23,6 +23,8 @@ from dmlcpu.onnx.values import Array
 __all__ = ["Model", "ValueInfo", "load_model"]
 
 _LARGEST_RANK = 32
+# A domain that runtimes take for imported, as tools leave that out: version 1.
+_ALWAYS_IMPORTED: Final = "com.microsoft"
 
 # What protobuf and onnx raise of files that they cannot read.
 _UNREADABLE: Final = (DecodeError, ValueError, TypeError, RuntimeError, onnx.checker.ValidationError)
@@ -98,6 +100,8 @@ def load_model(
 def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weights: bool) -> Model:
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError("model: it has no graph")
+    if all(entry.domain != _ALWAYS_IMPORTED for entry in proto.opset_import):
+        proto.opset_import.add(domain=_ALWAYS_IMPORTED, version=1)
     versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
     for domain, version in versions.items():
         if not 1 <= version < 1 << 31:
