@@ -17,6 +17,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.nodes import Node, graphs_within, node_of, ordered
 from dmlcpu.onnx.tensor_protos import constant_of
 from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.weights_between_codes import with_coded_weights
 
 __all__ = ["Branches"]
 
@@ -107,8 +108,9 @@ class Branches:
         for index, proto in enumerate(protos):
             proto.name = f"{node.name}/{proto.name or f'{proto.op_type}_{index}'}"
         nodes = [node_of(index, proto, self._versions, self._nodes) for index, proto in enumerate(protos)]
-        constants = {names[name]: array for name, array in initializers.items()}
-        return Branch(ordered(nodes, {*node.reads, *constants}, filter(None, node.outputs)), constants)
+        constants: Mapping[str, Array] = {names[name]: array for name, array in initializers.items()}
+        in_order = ordered(nodes, {*node.reads, *constants}, filter(None, node.outputs))
+        return Branch(*with_coded_weights(in_order, constants, node.outputs))
 
     def _own_name(self, node: Node, name: str) -> str:
         own = f"{node.name}/{name}"

@@ -19,6 +19,7 @@ from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data
 from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.weights_between_codes import with_coded_weights
 
 __all__ = ["Model", "ValueInfo", "load_model"]
 
@@ -106,7 +107,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weigh
     for domain, version in versions.items():
         if not 1 <= version < 1 << 31:
             raise InvalidModelError(f"model: version {version} of the operators of the domain {domain!r}")
-    constants = {
+    constants: Mapping[str, Array] = {
         tensor.name: constant_of(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)
     }
     if proto.graph.sparse_initializer:
@@ -121,6 +122,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weigh
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
     outputs = tuple(_output_info(value) for value in proto.graph.output)
     nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, [value.name for value in outputs])
+    nodes, constants = with_coded_weights(nodes, constants, {value.name for value in outputs})
     values = [*constants, *(value.name for value in (*inputs, *outputs))]
     return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
 
