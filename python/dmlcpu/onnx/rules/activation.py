@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -267,6 +268,9 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     """Between integers, conditions and FLOAT32."""
     value = present(inputs[0])
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    if dtype in CODE_TYPES and isinstance(value, Table):
+        with np.errstate(all="ignore"):  # what is no INT32 is cast to nothing in particular
+            return [lowering.code_table(value.codes, value.floats.astype(np.int32).astype(dtype))]
     if dtype == np.float32 and (isinstance(value, Table | Dequantized) or _is_deferred_float(value)):
         return [value]
     if dtype == np.float32 and isinstance(value, Tensor) and value.dtype in CODE_TYPES:
@@ -276,9 +280,29 @@ def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
         return [tensor]
     if dtype == np.bool_:
         return [compared(lowering, Logical.NOT_EQUALS, tensor, Constant(np.zeros((), tensor.dtype)))]
+    if dtype in CODE_TYPES:
+        return [_lowest_byte(lowering, tensor, dtype)]
     if tensor.dtype.name not in _CASTS.get(dtype.name, ()):
         raise NotNative(f"a cast from {tensor.dtype} to {dtype}")
     return [lowering.emit("CAST", [tensor], dtype, tensor.shape)]
+
+
+def _lowest_byte(lowering: Lowering, tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """Return a tensor as 8-bit integers, of floats the integers towards 0: numbers of more bits lose the upper ones.
+
+    Raises:
+        NotNative: No kernel takes its type.
+    """
+    shape = tensor.shape
+    if tensor.dtype in (np.bool_, np.float32):
+        tensor = lowering.emit("CAST", [tensor], np.int32, shape)
+    if tensor.dtype.kind not in "iu":
+        raise NotNative(f"a cast from {tensor.dtype} to {dtype}")
+    size = tensor.dtype.itemsize
+    numbers = lowering.emit("REINTERPRET", [tensor], dtype, (*shape, size))
+    starts = (*(0,) * len(shape), 0 if sys.byteorder == "little" else size - 1)
+    lowest = lowering.emit("SLICE", [numbers], dtype, (*shape, 1), {"starts": starts, "steps": (1,) * len(starts)})
+    return lowering.reshaped(lowest, shape)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
