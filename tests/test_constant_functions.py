@@ -68,6 +68,14 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Transpose by axes": ("Transpose", [INTEGERS[None]], {"perm": [1, 0, 2]}),
     "Reshape": ("Reshape", [INTEGERS, np.array([0, -1, 1])], {}),
     "Trilu": ("Trilu", [np.arange(12).reshape(3, 4)], {}),
+    **{
+        f"Clip {dtype}": ("Clip", [array, np.array(2, dtype), np.array(11, dtype)], {})
+        for dtype, array in MIXED.items()
+    },
+    "Clip of codes": ("Clip", [INTEGERS.astype(np.int8), np.int8([-4]), np.array(3, np.int8)], {}),
+    "Clip between limits that cross": ("Clip", [OTHERS, np.array(4), np.array(-1)], {}),
+    "Clip from below": ("Clip", [FLOATS, np.array(0.25, np.float32)], {}),
+    "Clip": ("Clip", [FLOATS], {}),
     "Trilu below": ("Trilu", [np.arange(12).reshape(3, 4), np.array(-1)], {"upper": 0}),
 }
 
@@ -98,6 +106,15 @@ def test_results_are_the_evaluators(case: str) -> None:
     assert ours.tobytes() == expected.tobytes()
 
 
+def test_clip_without_a_lower_limit() -> None:
+    node = onnx.helper.make_node("Clip", ["x0", "", "x1"], ["y"])
+    proto = model_of("Clip", [FLOATS, np.float32(1)], {})
+    proto.graph.node[0].CopyFrom(node)
+    ours = by_numpy(load_model(proto.SerializeToString()).nodes[0], [FLOATS, np.array(1, np.float32)])
+    assert ours is not None
+    np.testing.assert_array_equal(ours, np.minimum(FLOATS, np.float32(1)))
+
+
 NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "types that differ": ("Add", [INTEGERS, FLOATS], {}),
     "a quotient of integers": ("Div", [INTEGERS, OTHERS], {}),
@@ -116,6 +133,8 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "places out of range": ("ScatterND", [OTHERS, np.array([[3]]), np.array([4])], {}),
     "a condition of numbers": ("Where", [INTEGERS, INTEGERS, INTEGERS], {}),
     "a cast to text": ("Cast", [INTEGERS], {"to": 8}),
+    "limits of another type": ("Clip", [INTEGERS, np.array(1.5)], {}),
+    "several limits": ("Clip", [INTEGERS, OTHERS], {}),
     "another number of elements": ("Reshape", [INTEGERS, np.array([5])], {}),
 }
 

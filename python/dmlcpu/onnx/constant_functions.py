@@ -200,6 +200,16 @@ def _where(node: Node, arrays: Sequence[Array]) -> Array | None:
     return np.where(condition, a, b) if _are_small_together(arrays) else None
 
 
+def _clip(node: Node, arrays: Sequence[Array]) -> Array | None:
+    given = iter(arrays[1:])
+    limits = [next(given) if name else None for name in node.inputs[1:]]
+    array, (least, most) = arrays[0], (*limits, None, None)[:2]
+    are_numbers = all([limit.size == 1 and limit.dtype == array.dtype for limit in arrays[1:]])
+    if node.version < 11 or not are_numbers or len(limits) > 2:
+        return None
+    return array if least is most is None else np.clip(array, least, most)
+
+
 def _of_two(function: Callable[..., Array], kinds: str) -> _Function:
     """Return a function of two arrays of one type, of one of these kinds, broadcast to each other."""
 
@@ -239,6 +249,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "Expand": _expand,
     "Cast": _cast,
     "Trilu": _trilu,
+    "Clip": _clip,
     "Where": _where,
     "Add": _of_two(np.add, "iuf"),
     "Sub": _of_two(np.subtract, "iuf"),
