@@ -275,6 +275,21 @@ def test_large_constants_are_not_copied_into_a_model(
     assert len(sizes) > 1
 
 
+def test_parameters_of_one_element_may_have_an_axis(random_numbers: np.random.Generator) -> None:
+    """Or none, each on its own: biases have scales with one and zero points without."""
+    builder = Builder(21)
+    value = wide(builder, builder.input("float32", (1, 4, 6, 7)))
+    filters = builder.dequantized(codes(random_numbers, "int8", (4, 4, 3, 3)), [0.01], np.int8(0))
+    bias = builder.dequantized(np.int32([4000, -9000, 100, 0]), [1e-5], np.int32(0))
+    builder.output(wide(builder, builder.node("Conv", [value, filters, bias])), "float32")
+    part = only_part(builder.build(), np.zeros((1, 4, 6, 7), np.float32))
+    assert sum(node.op_type == "DequantizeLinear" for node in part.model.proto.graph.node) == 4
+    x = random_numbers.normal(0, 1, (1, 4, 6, 7)).astype(np.float32)
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    [expected] = results_of_onnxruntime(builder.build(), {"x": x})
+    assert np.abs(result - expected).max() < 0.0015  # a code
+
+
 def only_part(model: bytes, x: Array) -> ForeignPart:
     """The one part of a model, which another runtime takes."""
     arrays = {"x": (x.dtype, x.shape)}

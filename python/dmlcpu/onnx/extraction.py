@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -61,19 +62,25 @@ def extracted(
 
 def is_supplied(array: Array) -> bool:
     """Return whether a constant is large, and of one of numpy's own numeric types, which onnxruntime takes as it is."""
-    return array.nbytes >= _SUPPLIED_FROM and array.dtype.type.__module__ == "numpy" and array.dtype.kind in "biuf"
+    return array.nbytes >= _SUPPLIED_FROM and _is_plain(array)
+
+
+def _is_plain(array: Array) -> bool:
+    return array.dtype.kind in "biuf" and array.dtype.type.__module__ == "numpy"
 
 
 def _initializer(name: str, array: Array) -> onnx.TensorProto:
-    if not is_supplied(array):
-        return onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
-    tensor = onnx.TensorProto(
-        name=name,
-        data_type=int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype)),
-        dims=array.shape,
-        data_location=onnx.TensorProto.EXTERNAL,
-    )
-    tensor.external_data.add(key="location", value=name)  # nobody opens it, but there has to be one
+    if not _is_plain(array) or sys.byteorder != "little":
+        tensor = onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
+    else:  # in a quarter of the time that onnx's function takes
+        data_type = int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+        tensor = onnx.TensorProto(name=name, data_type=data_type, dims=array.shape)
+        if not is_supplied(array):
+            tensor.raw_data = array.tobytes()
+    if is_supplied(array):
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=name)  # nobody opens it, but there has to be one
     return tensor
 
 

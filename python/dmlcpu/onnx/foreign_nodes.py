@@ -145,8 +145,8 @@ def _is_dequantized_elsewhere(node: Node, values: Mapping[str, Value]) -> bool:
     else:
         assert isinstance(value, Dequantized)
         shapes = {values[name].shape for name in node.inputs[1:] if name}
-        is_wide = value.dtype == np.int32 and value.zero_point.any()
-        if len(shapes) > 1 or max(map(len, shapes)) > 1 or is_wide:
+        are_vectors = shapes <= {(), (1,)} or (len(shapes) == 1 and max(map(len, shapes)) == 1)
+        if not are_vectors or (value.dtype == np.int32 and value.zero_point.any()):
             return False
         dtype, least = value.dtype, _COLUMNS_FROM if value.scale.size > 1 else 1
     known = _DEQUANTIZED_FROM.get(dtype.name)
