@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -258,3 +259,27 @@ def test_branches(random_numbers: np.random.Generator) -> None:
         [result], [expected] = session.run(None, feeds), other.run(None, feeds)
         assert np.abs(result.astype(int) - expected).max() <= 1
         assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+
+
+@pytest.mark.parametrize("operator", ["DequantizeLinear", "QuantizeLinear", "MaxPool", "MatMul", "Conv", "Identity"])
+@pytest.mark.parametrize("what", ["input", "output"])
+@pytest.mark.parametrize("kept", [0, 1])
+def test_nodes_that_lack_something(operator: str, what: str, kept: int) -> None:
+    """They are quantized or refused; what is wrong with others is told where they are met."""
+    for product in (Product(reshaped, pooled, weights=twice_moved), QUANTIZED["matrix and bias"]):
+        proto = onnx.load_from_string(product.model())
+        for node in proto.graph.node:
+            if node.op_type == operator:
+                del getattr(node, what)[kept:]
+        with contextlib.suppress(dmlcpu.InvalidModelError):
+            assert len(of_weights(coded_here(proto.SerializeToString()))) <= 1
+
+
+def test_weights_that_are_moved_many_times() -> None:
+    """They are followed back, however far."""
+    builder = Builder()
+    value, weights = coded(builder, builder.input("float32", SHAPE)), builder.constant(FILTER)
+    for _ in range(3000):
+        weights = builder.node("Identity", [weights])
+    builder.output(builder.quantized(builder.node("Conv", [value, weights]), 0.25, POINT), "uint8")
+    assert len(of_weights(coded_here(builder.build()))) == 1

@@ -241,7 +241,7 @@ class _Planner:
                 rest.append(node)
                 continue
             self._values.update(zip(filter(None, node.outputs), map(_near, results), strict=False))
-            if isinstance(results[0], Dequantized | ConstantOfBlocks):
+            if node.outputs and results and isinstance(results[0], Dequantized | ConstantOfBlocks):
                 self._dequantizing[node.outputs[0]] = node
             self._native_nodes[-1].append(node)
         return rest, reasons

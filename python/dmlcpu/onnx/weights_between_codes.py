@@ -81,23 +81,28 @@ class _Graph:
 
     def _array(self, name: str) -> Array | None:
         """Return a constant, or what it is once it is moved; None if it is none of these."""
-        if name in self._constants:
-            return self._constants[name]
-        node = self._writers.get(name)
-        if node is None or node.operator not in _FOLDED or node.domain != "":
-            return None
-        arrays = [self._array(source) for source in node.inputs]
-        known = [array for array in arrays if array is not None]
-        if len(known) < len(arrays):
-            return None
-        return known[0] if node.operator == "Identity" else by_numpy(node, known)
+        moving: list[Node] = []
+        while name not in self._constants:
+            node = self._writers.get(name)
+            if node is None or node.operator not in _FOLDED or node.domain != "" or len(node.inputs) > 1:
+                return None
+            moving.append(node)
+            if not node.inputs:
+                break
+            name = node.inputs[0]
+        array = self._constants.get(name)
+        for node in reversed(moving):
+            array = array if node.operator == "Identity" else by_numpy(node, [] if array is None else [array])
+            if array is None:
+                return None
+        return array
 
     def _behind_bias(self, node: Node, weights: Array) -> Node | None:
         """Return the node whose result has the bias, of MatMul an addition; None if there is a bias, but no vector."""
         if node.operator != "MatMul":
             bias = node.inputs[2] if len(node.inputs) > 2 else ""
             return node if not bias or self._is_vector(bias) else None
-        readers = self._readers.get(node.outputs[0], ())
+        readers = self._readers.get(node.outputs[0], ()) if node.outputs else ()
         if weights.ndim != 2 or len(readers) != 1 or readers[0].operator != "Add" or node.outputs[0] in self._outputs:
             return None
         biases = [name for name in readers[0].inputs if name != node.outputs[0]]
@@ -107,16 +112,16 @@ class _Graph:
         array = self._array(name)
         return array is not None and array.ndim == 1 and length in (None, array.size)
 
-    def _is_one(self, name: str) -> bool:
-        array = self._array(name)
+    def _has_one_scale(self, node: Node) -> bool:
+        array = self._array(node.inputs[1]) if len(node.inputs) > 1 else None
         return array is not None and array.shape in ((), (1,))
 
     def _is_dequantized(self, name: str) -> bool:
         """Return whether a value is dequantized by one scale, or moved after that."""
         node = self._writers.get(name)
-        while node is not None and node.operator in _MOVING and node.domain == "":
+        while node is not None and node.operator in _MOVING and node.domain == "" and node.inputs:
             node = self._writers.get(node.inputs[0])
-        return node is not None and node.operator == "DequantizeLinear" and self._is_one(node.inputs[1])
+        return node is not None and node.operator == "DequantizeLinear" and self._has_one_scale(node)
 
     def _is_quantized(self, node: Node) -> bool:
         """Return whether the result of a node is quantized, and nothing else becomes of it."""
@@ -127,7 +132,7 @@ class _Graph:
                 return False
             [reader] = readers
             if reader.operator == "QuantizeLinear":
-                return not is_moved or (node.outputs[0] not in self._outputs and self._is_one(reader.inputs[1]))
+                return not is_moved or (node.outputs[0] not in self._outputs and self._has_one_scale(reader))
             is_moving = reader.operator in _MOVING and node.outputs[0] not in self._outputs
             if reader.domain != "" or not (is_moving or (reader.operator in _BEFORE_CODES and not is_moved)):
                 return False
