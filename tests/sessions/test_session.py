@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.onnx.plans import NativePart
 
-MODELS = Path(__file__).parent / "data" / "models"
-EXAMPLE = Path(__file__).parents[1] / "examples" / "image_classification" / "resnet8_int8.onnx"
+MODELS = Path(__file__).parents[1] / "data" / "models"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "image_classification" / "resnet8_int8.onnx"
 NETWORKS = ("image_classification", "keyword_spotting", "keyword_spotting_mobilenetv2", "visual_wake_words")
 FORMS = ("qdq", "qop")
 

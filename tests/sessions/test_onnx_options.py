@@ -13,7 +13,7 @@ import pytest
 import dmlcpu
 from onnx_models import Builder
 
-MODEL = Path(__file__).parent / "data" / "models" / "keyword_spotting.qop.onnx"
+MODEL = Path(__file__).parents[1] / "data" / "models" / "keyword_spotting.qop.onnx"
 
 
 def options_of(given: object) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KERNELS = ROOT / "cpp" / "kernels"
 KERNEL_FILES = sorted(path.relative_to(KERNELS).with_suffix("") for path in KERNELS.glob("*/*.cpp"))
 

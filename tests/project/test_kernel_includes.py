@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-CPP = Path(__file__).parents[1] / "cpp"
+CPP = Path(__file__).parents[2] / "cpp"
 KERNELS = CPP / "kernels"
 SOURCES = sorted(KERNELS.glob("*/*.cpp"))
 HEADERS = sorted(path for path in KERNELS.glob("*/*.h") if not path.name.endswith(".inl.h"))

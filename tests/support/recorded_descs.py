@@ -17,7 +17,7 @@ from operator_samples import VALID_DESCS, tensor
 
 __all__ = ["recorded"]
 
-RECORDS = sorted((Path(__file__).parent / "golden").glob("*.validation.jsonl.gz"))
+RECORDS = sorted((Path(__file__).parents[1] / "golden").glob("*.validation.jsonl.gz"))
 
 # Counts follow from what they count, and are no fields.
 COUNTS = ("dimension_count", "quantization_tensor_count")

@@ -15,7 +15,7 @@ from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
 from template_checks import assert_templates_follow_the_rules
 from text_encoders import quantized_encoder
 
-MODELS: Final = Path(__file__).parent / "data" / "models"
+MODELS: Final = Path(__file__).parents[1] / "data" / "models"
 
 
 def with_free_batch(name: str) -> bytes:

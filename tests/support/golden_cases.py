@@ -18,7 +18,7 @@ from strided_tensor import NUMPY_TYPES, StridedTensor, buffer_length
 
 __all__ = ["FLOAT_PRODUCTS", "GOLDEN_OPERATORS", "GoldenCase", "left_out", "load_cases", "store_cases"]
 
-FOLDER = Path(__file__).parent / "golden"
+FOLDER = Path(__file__).parents[1] / "golden"
 
 # Operators whose recorded outputs are sums of floats.
 FLOAT_PRODUCTS = ("MATRIX_MULTIPLY_INTEGER_TO_FLOAT",)

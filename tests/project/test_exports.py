@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "python" / "dmlcpu"
 PUBLIC = ("dmlcpu", "dmlcpu.onnx.backend")  # for callers
 OF_EACH_MODULE = ("RULES", "SCHEMAS", "command")  # taken in loops over the modules of a folder

@@ -33,7 +33,7 @@ __all__ = [
     "survives",
 ]
 
-MODELS: Final = Path(__file__).parent / "data" / "models"
+MODELS: Final = Path(__file__).parents[1] / "data" / "models"
 FILES: Final = ("keyword_spotting.qdq", "keyword_spotting.qop", "visual_wake_words.qdq", "image_classification.qop")
 # Of what a mutated model may ask for, more than this is not run: it would only be slow.
 LARGEST: Final = 1 << 22

@@ -29,7 +29,7 @@ __all__ = [
     "succeeded",
 ]
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "tests" / "data" / "models"
 EXAMPLE = ROOT / "examples" / "image_classification"
 PHOTO = EXAMPLE / "chelsea.png"

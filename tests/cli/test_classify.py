@@ -12,14 +12,14 @@ import pytest
 
 import dmlcpu
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 import classify  # noqa: E402
 import resnet8  # noqa: E402
 
 # 24 images and the scores that DirectML's arithmetic gives them; data/README.md tells their source.
-RECORD = np.load(Path(__file__).parent / "data" / "resnet8_logits.npz")
+RECORD = np.load(Path(__file__).parents[1] / "data" / "resnet8_logits.npz")
 
 
 def run_script(

@@ -82,7 +82,7 @@ def test_bindings_may_have_any_name(x: Any) -> None:
 
 
 def test_a_profiled_model_tells_the_times_of_its_steps(tmp_path: Path) -> None:
-    path = Path(__file__).parent / "data" / "models" / "keyword_spotting.qop.onnx"
+    path = Path(__file__).parents[1] / "data" / "models" / "keyword_spotting.qop.onnx"
     session = dmlcpu.InferenceSession(path)
     [value] = session.get_inputs()
     x = np.zeros([length if isinstance(length, int) else 1 for length in value.shape], np.float32)
