@@ -5,6 +5,7 @@
 #include "operators/buffer_layout.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/staged_convolution.h"
+#include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"
 
@@ -205,7 +206,6 @@ std::int64_t tile_pixels(const ConvolutionGeometry& geometry, const GemmKernels&
 // Tiles are large enough to read the filter seldom and small enough to stay in the level-1 and level-2 caches.
 void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
                      ProductPlan& plan) {
-  constexpr std::int64_t kCacheLine = 64;
   const std::int64_t channels = geometry.group_output_channels(), panel = static_cast<std::int64_t>(kernels.nr);
   std::int64_t pixels = tile_pixels(geometry, kernels, plan);
   const Division division = divide_work(geometry, kernels, plan, num_threads,
@@ -217,7 +217,8 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   } else {
     // Tiles that are transposed on their way in or out are whole cache lines of pixels, where that is possible.
     const bool planar = geometry.input.c != 1 || geometry.output.c != 1;
-    const std::int64_t multiple = planar && pixels >= kCacheLine ? kCacheLine : static_cast<std::int64_t>(kernels.mr);
+    constexpr auto kLine = static_cast<std::int64_t>(kCacheLine);
+    const std::int64_t multiple = planar && pixels >= kLine ? kLine : static_cast<std::int64_t>(kernels.mr);
     pixels = divide_up(plan.unit_pixels, divide_up(plan.unit_pixels, pixels));  // about equal tiles
     plan.tile_pixels = std::min(divide_up(pixels, multiple) * multiple, plan.unit_pixels);
   }
