@@ -107,23 +107,26 @@ constexpr KernelTable with_gemm(KernelTable row, Isa isa, const GemmKernels* gem
   return row;
 }
 
-constexpr Rows kTable = {{
-    kScalar,
-    kAvx2,
-    with_gemm(kAvx2, Isa::avx_vnni, &avx_vnni::gemm),
-    kAvx512Vnni,
-    with_gemm(kAvx512Vnni, Isa::amx_int8, &amx_int8::gemm),
-}};
+// The rows, from that of AVX512_VNNI.
+constexpr Rows rows_with(const KernelTable& avx512_vnni_row) {
+  return {{
+      kScalar,
+      kAvx2,
+      with_gemm(kAvx2, Isa::avx_vnni, &avx_vnni::gemm),
+      avx512_vnni_row,
+      with_gemm(avx512_vnni_row, Isa::amx_int8, &amx_int8::gemm),
+  }};
+}
+
+constexpr Rows kTable = rows_with(kAvx512Vnni);
 
 // On CPUs with AVX512_VBMI besides. As AVX512_VNNI without it is found in two generations of CPUs only, that is no
 // instruction set of its own here.
-constexpr Rows with_vbmi(Rows rows) {
-  for (KernelTable& row : rows) {
-    if (row.table == &avx512_vnni::table) row.table = &avx512_vbmi::table;
-  }
-  return rows;
+constexpr KernelTable with_vbmi(KernelTable row) {
+  row.table = &avx512_vbmi::table;
+  return row;
 }
-constexpr Rows kTableWithVbmi = with_vbmi(kTable);
+constexpr Rows kTableWithVbmi = rows_with(with_vbmi(kAvx512Vnni));
 #else
 constexpr Rows kTable = {{kScalar}}, kTableWithVbmi = kTable;
 #endif
