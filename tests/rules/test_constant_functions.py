@@ -115,6 +115,14 @@ def test_clip_without_a_lower_limit() -> None:
     np.testing.assert_array_equal(ours, np.minimum(FLOATS, np.float32(1)))
 
 
+def test_clip_of_a_number_by_limits_with_an_axis() -> None:
+    """The number keeps its shape, as with onnxruntime; the evaluator's has the limits' axis."""
+    arrays = [np.array(7, np.int8), np.int8([-4]), np.int8([3])]
+    ours = by_numpy(load_model(model_of("Clip", arrays, {}).SerializeToString()).nodes[0], arrays)
+    assert ours is not None
+    np.testing.assert_array_equal(ours, np.array(3, np.int8), strict=True)
+
+
 NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "types that differ": ("Add", [INTEGERS, FLOATS], {}),
     "a quotient of integers": ("Div", [INTEGERS, OTHERS], {}),
@@ -135,6 +143,7 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "a cast to text": ("Cast", [INTEGERS], {"to": 8}),
     "limits of another type": ("Clip", [INTEGERS, np.array(1.5)], {}),
     "several limits": ("Clip", [INTEGERS, OTHERS], {}),
+    "a limit that is no number": ("Clip", [FLOATS, np.array(np.nan, np.float32)], {}),
     "another number of elements": ("Reshape", [INTEGERS, np.array([5])], {}),
 }
 

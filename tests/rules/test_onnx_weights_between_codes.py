@@ -96,6 +96,10 @@ def plus(addend: Array) -> Callable[[Builder, str], str]:
     return lambda builder, value: str(builder.node("Add", [addend, value]))
 
 
+def biased_function(builder: Builder, value: str) -> str:
+    return str(builder.node("Relu", [plus(BIAS)(builder, value)]))
+
+
 def written(builder: Builder) -> str:
     return str(builder.node("Constant", [], value=onnx.numpy_helper.from_array(FILTER)))
 
@@ -126,6 +130,9 @@ QUANTIZED: Final[Mapping[str, Product]] = {
     "columns": Product(operator="Gemm", shape=(3, 256), weights=_WEIGHTS.T, transB=1),
     "matrix and bias": Product(plus(BIAS), operator="MatMul", bias=None, **ROWS),
     "matrices and bias": Product(plus(BIAS), operator="MatMul", bias=None, shape=(2, 5, 256), weights=_WEIGHTS),
+    "matrix, bias and function": Product(biased_function, operator="MatMul", bias=None, **ROWS),
+    "rows transposed behind a bias": Product(function("Transpose"), operator="Gemm", **ROWS),
+    "between values that are left as they are": Product(function("Identity"), before=function("Identity")),
 }
 LEFT: Final[Mapping[str, Product]] = {
     "functions of other kinds": Product(function("Sigmoid")),
@@ -135,6 +142,12 @@ LEFT: Final[Mapping[str, Product]] = {
     "a function of the input": Product(before=function("Relu")),
     "a bias of two axes": Product(operator="Gemm", bias=BIAS[None], shape=(3, 256), weights=_WEIGHTS),
     "a matrix alone": Product(operator="MatMul", bias=None, **ROWS),
+    "matrices, bias and function": Product(
+        biased_function, operator="MatMul", bias=None, shape=(2, 5, 256), weights=_WEIGHTS
+    ),
+    "pooled before pools took codes": Product(pooled, opset=11),
+    "of what is pooled before that": Product(before=pooled, opset=11),
+    "rows transposed": Product(function("Transpose"), operator="Gemm", bias=None, **ROWS),
     "a bias of two axes that is added": Product(plus(BIAS[None]), operator="MatMul", bias=None, **ROWS),
 }
 follows_onnxruntime = pytest.mark.skipif(

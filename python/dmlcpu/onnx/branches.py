@@ -110,7 +110,7 @@ class Branches:
         nodes = [node_of(index, proto, self._versions, self._nodes) for index, proto in enumerate(protos)]
         constants: Mapping[str, Array] = {names[name]: array for name, array in initializers.items()}
         in_order = ordered(nodes, {*node.reads, *constants}, filter(None, node.outputs))
-        return Branch(*with_coded_weights(in_order, constants, node.outputs))
+        return Branch(*with_coded_weights(in_order, constants, node.outputs, {}))
 
     def _own_name(self, node: Node, name: str) -> str:
         own = f"{node.name}/{name}"

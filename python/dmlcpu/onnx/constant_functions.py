@@ -201,12 +201,14 @@ def _where(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 
 def _clip(node: Node, arrays: Sequence[Array]) -> Array | None:
-    given = iter(arrays[1:])
-    limits = [next(given) if name else None for name in node.inputs[1:]]
-    array, (least, most) = arrays[0], (*limits, None, None)[:2]
-    are_numbers = all([limit.size == 1 and limit.dtype == array.dtype for limit in arrays[1:]])
-    if node.version < 11 or not are_numbers or len(limits) > 2:
+    array, given = arrays[0], arrays[1:]
+    are_numbers = all([limit.size == 1 and limit.dtype == array.dtype for limit in given])
+    if node.version < 11 or not are_numbers or len(node.inputs) > 3:
         return None
+    if array.dtype.kind == "f" and any([np.isnan(limit).any() for limit in given]):
+        return None  # which onnxruntime passes over
+    numbers = iter([limit.reshape(()) for limit in given])
+    least, most, *_ = (*(next(numbers) if name else None for name in node.inputs[1:]), None, None)
     return array if least is most is None else np.clip(array, least, most)
 
 

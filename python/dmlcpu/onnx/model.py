@@ -122,7 +122,8 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weigh
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
     outputs = tuple(_output_info(value) for value in proto.graph.output)
     nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, [value.name for value in outputs])
-    nodes, constants = with_coded_weights(nodes, constants, {value.name for value in outputs})
+    ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
+    nodes, constants = with_coded_weights(nodes, constants, {value.name for value in outputs}, ranks)
     values = [*constants, *(value.name for value in (*inputs, *outputs))]
     return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
 

@@ -7,9 +7,14 @@ and zero point for the whole tensor, from the least to the greatest weight, and 
 biases of floats of any product of codes, in the unit that onnxruntime takes.
 
 Which weights these are follows onnxruntime 1.32: those of Conv, ConvTranspose and Gemm, and of MatMul with a bias added
-to it, which it makes a Gemm of. The input is dequantized by one scale, and one QuantizeLinear reads the result, at most
-functions behind Relu and Clip, and what moves elements, with which quantization changes places. It is so since 1.23.
-In 1.20 weights stay floats, 1.21 does not look at what reads the result, and 1.22 wants the QuantizeLinear at once.
+to it, which it makes a Gemm of, between two Reshapes unless the rows are a matrix. The input is dequantized by one
+scale, and one QuantizeLinear reads the result, at most functions behind Relu and Clip, and what moves elements, with
+which quantization changes places. It is so since 1.23. In 1.20 weights stay floats, 1.21 does not look at what reads
+the result, and 1.22 wants the QuantizeLinear at once.
+
+Left in floats here are what it makes codes of only after other optimizations: weights that are computed of constants,
+such as by Mul, products with a BatchNormalization or an addition behind them, Pad before them, and, in branches of an
+If, weights of the branch's own. So are weights that are no finite numbers.
 """
 
 from __future__ import annotations
@@ -30,14 +35,17 @@ __all__ = ["with_coded_weights"]
 
 _PRODUCTS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 _BEFORE_CODES: Final = frozenset({"Relu", "Clip"})
-_MOVING: Final = frozenset({"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice"})
+# With the version from which on they move codes.
+_MOVING: Final = {"MaxPool": 12, "Reshape": 1, "Transpose": 1, "Squeeze": 1, "Unsqueeze": 1, "Slice": 1}
+_LEFT_OUT: Final = frozenset({"Identity", "Dropout"})
+_KEEPING_RANK: Final = _BEFORE_CODES | _LEFT_OUT | {"QuantizeLinear", "DequantizeLinear", "Transpose", "Softmax"}
 _CODES_SINCE: Final = 10
 _FOLDED: Final = frozenset({"Constant", "Identity", "Transpose"})
 _PARTS: Final = ("codes", "scale", "zero_point")
 
 
 def with_coded_weights(
-    nodes: tuple[Node, ...], constants: Mapping[str, Array], outputs: Collection[str]
+    nodes: tuple[Node, ...], constants: Mapping[str, Array], outputs: Collection[str], ranks: Mapping[str, int]
 ) -> tuple[tuple[Node, ...], Mapping[str, Array]]:
     """Return the nodes and constants of a graph, with codes in place of weights that are quantized so.
 
@@ -45,18 +53,25 @@ def with_coded_weights(
         nodes: In an order in which they can run.
         constants: By name.
         outputs: The names of what the graph returns.
+        ranks: Of inputs of the graph, where they are known.
 
     Returns:
         The same where there are none of these weights.
     """
-    graph = _Graph(nodes, constants, outputs)
+    graph = _Graph(nodes, constants, outputs, ranks)
     found = {node: weights for node in nodes if (weights := graph.weights_of(node)) is not None}
     return (nodes, constants) if not found else graph.with_codes(found)
 
 
 class _Graph:
-    def __init__(self, nodes: Sequence[Node], constants: Mapping[str, Array], outputs: Collection[str]) -> None:
-        self._nodes, self._constants, self._outputs = nodes, constants, outputs
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        constants: Mapping[str, Array],
+        outputs: Collection[str],
+        ranks: Mapping[str, int],
+    ) -> None:
+        self._nodes, self._constants, self._outputs, self._ranks = nodes, constants, outputs, ranks
         self._writers = {name: node for node in nodes for name in node.outputs if name}
 
     @cached_property
@@ -75,9 +90,41 @@ class _Graph:
         if weights is None or weights.dtype != np.float32 or not self._is_dequantized(node.inputs[0]):
             return None
         behind = self._behind_bias(node, weights)
-        if behind is None or not self._is_quantized(behind) or not weights.size or not np.isfinite(weights).all():
+        if behind is None or self._is_transposed(node) or not weights.size or not np.isfinite(weights).all():
             return None
-        return weights
+        is_reshaped = node.operator == "MatMul" and not self._is_matrix(node.inputs[0])
+        return weights if self._is_quantized(behind, is_reshaped) else None
+
+    def _is_transposed(self, node: Node) -> bool:
+        """Return whether the result of a Gemm without a bias is transposed: then its weights are the left operand."""
+        if node.operator != "Gemm" or any(node.inputs[2:]):
+            return False
+        return any(
+            reader.operator == "Transpose" and list(reader.attributes.get("perm", (1, 0))) == [1, 0]
+            for reader in self._readers.get(node.outputs[0], ())
+        )
+
+    def _is_matrix(self, name: str) -> bool:
+        """Return whether a value is known to have two axes."""
+        while name not in self._ranks:
+            node = self._writers.get(name)
+            if node is None or node.domain != "" or not node.inputs:
+                return False
+            if node.operator in ("Gemm", "Flatten"):
+                return True
+            if node.operator == "Reshape":
+                shape = self._array(node.inputs[1]) if len(node.inputs) > 1 else None
+                return shape is not None and shape.size == 2
+            given = [each for each in node.inputs if self._array(each) is None]
+            keeps = node.operator in _KEEPING_RANK or (
+                node.operator in ("MatMul", "Add", "Mul")
+                and len(given) == 1
+                and all(array.ndim <= 2 for each in node.inputs if (array := self._array(each)) is not None)
+            )
+            if not keeps:
+                return False
+            name = given[0] if given else node.inputs[0]
+        return self._ranks[name] == 2
 
     def _array(self, name: str) -> Array | None:
         """Return a constant, or what it is once it is moved; None if it is none of these."""
@@ -119,13 +166,12 @@ class _Graph:
     def _is_dequantized(self, name: str) -> bool:
         """Return whether a value is dequantized by one scale, or moved after that."""
         node = self._writers.get(name)
-        while node is not None and node.operator in _MOVING and node.domain == "" and node.inputs:
+        while node is not None and (_moves_codes(node) or node.operator in _LEFT_OUT) and node.inputs:
             node = self._writers.get(node.inputs[0])
         return node is not None and node.operator == "DequantizeLinear" and self._has_one_scale(node)
 
-    def _is_quantized(self, node: Node) -> bool:
-        """Return whether the result of a node is quantized, and nothing else becomes of it."""
-        is_moved = False
+    def _is_quantized(self, node: Node, is_moved: bool) -> bool:
+        """Return whether the result of a node, moved or not, is quantized, and nothing else becomes of it."""
         while len(node.outputs) == 1:
             readers = self._readers.get(node.outputs[0], ())
             if len(readers) != 1:
@@ -133,7 +179,10 @@ class _Graph:
             [reader] = readers
             if reader.operator == "QuantizeLinear":
                 return not is_moved or (node.outputs[0] not in self._outputs and self._has_one_scale(reader))
-            is_moving = reader.operator in _MOVING and node.outputs[0] not in self._outputs
+            is_moving = _moves_codes(reader) and node.outputs[0] not in self._outputs
+            if reader.operator in _LEFT_OUT and node.outputs[0] not in self._outputs:
+                node = reader
+                continue
             if reader.domain != "" or not (is_moving or (reader.operator in _BEFORE_CODES and not is_moved)):
                 return False
             node, is_moved = reader, is_moved or is_moving
@@ -161,6 +210,10 @@ class _Graph:
                 nodes.append(node_of(len(nodes), proto, {"": node.version}, names))
             nodes.append(_reading(node, 1, dequantized[weights]))
         return tuple(nodes), constants
+
+
+def _moves_codes(node: Node) -> bool:
+    return node.domain == "" and node.version >= _MOVING.get(node.operator, 1 << 31)
 
 
 def _quantized(weights: Array) -> tuple[Array, Array, Array]:
