@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -70,17 +69,16 @@ def _is_plain(array: Array) -> bool:
 
 
 def _initializer(name: str, array: Array) -> onnx.TensorProto:
-    if not _is_plain(array) or sys.byteorder != "little":
-        tensor = onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
-    else:  # in a quarter of the time that onnx's function takes
-        data_type = int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
-        tensor = onnx.TensorProto(name=name, data_type=data_type, dims=array.shape)
-        if not is_supplied(array):
-            tensor.raw_data = array.tobytes()
+    if not _is_plain(array):
+        return onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
+    # In a quarter of the time that onnx's function takes.
+    data_type = int(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+    tensor = onnx.TensorProto(name=name, data_type=data_type, dims=array.shape)
     if is_supplied(array):
-        tensor.ClearField("raw_data")
         tensor.data_location = onnx.TensorProto.EXTERNAL
         tensor.external_data.add(key="location", value=name)  # nobody opens it, but there has to be one
+    else:
+        tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     return tensor
 
 
