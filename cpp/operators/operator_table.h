@@ -173,7 +173,7 @@ inline constexpr OperatorRow kOperators[] = {
      {kFloat32 | kIndices, kFloat32 | kIndices, kFloat32 | kIndices}},
     {"ELEMENT_WISE_UNARY", compile_element_wise_unary, Arrangement::element_wise, {kFloat32, kFloat32}},
     {"FLOAT_TABLE", compile_float_table, Arrangement::element_wise, {kCodes, kFloat32, kFloat32}},
-    {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kIndices | kFloat32, kIndices | kFloat32}},
+    {"CAST", compile_cast, Arrangement::element_wise, {kCodes | kIndices | kFloats, kIndices | kFloats}},
     {"ELEMENT_WISE_LOGICAL",
      compile_element_wise_logical,
      Arrangement::element_wise,

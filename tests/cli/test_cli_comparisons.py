@@ -29,6 +29,7 @@ from dmlcpu.cli.groups import find_groups
 from dmlcpu.cli.peers import Runtime
 from dmlcpu.onnx import planning
 from dmlcpu.onnx.model import load_model
+from onnx_models import Builder
 
 # Elsewhere onnxruntime's sums may saturate, and differ for that.
 needs_exact_sums = pytest.mark.skipif(
@@ -71,6 +72,23 @@ def test_check_names_the_operator_that_differs(tmp_path: Path, monkeypatch: pyte
     assert result.stdout.splitlines()[-1].endswith("it begins at quantize_a")
     monkeypatch.setattr(planning, "RULES", {**changed, ("", "Relu"): rule})
     assert run("check", model).exit_code == 0
+
+
+@needs_exact_sums
+def test_check_reads_models_as_files_have_them(tmp_path: Path) -> None:
+    """Also where others run in the place of what a file has: weights of floats become codes, FLOAT16 FLOAT32."""
+    seed = 3
+    for dtype in (np.float32, np.float16):
+        builder, rng = Builder(21), np.random.default_rng(seed)
+        coded = [builder.input(dtype, (1, 4, 8, 8)), dtype(0.0625), np.uint8(128)]
+        floats = builder.node("DequantizeLinear", [builder.node("QuantizeLinear", coded), *coded[1:]])
+        weights = rng.normal(0, 1, (6, 4, 3, 3)).astype(dtype)
+        product = builder.node("Conv", [floats, weights], name="product")
+        codes = [builder.node("QuantizeLinear", [product, dtype(0.25), np.uint8(128)]), dtype(0.25), np.uint8(128)]
+        builder.output(builder.node("DequantizeLinear", codes), dtype)
+        path = tmp_path / f"{np.dtype(dtype).name}.onnx"
+        path.write_bytes(builder.build())
+        assert "0 by more than 1 code" in succeeded("check", path, "--seed", seed)
 
 
 def test_groups_are_dequantize_operate_quantize(tmp_path: Path) -> None:

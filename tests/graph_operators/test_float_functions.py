@@ -165,7 +165,8 @@ def test_the_logarithm_is_accurate(devices: Devices, random_numbers: np.random.G
 
 
 CASTS = [
-    *[(source, "FLOAT32") for source in ("INT32", "UINT8", "INT8")],
+    *[(source, "FLOAT32") for source in ("INT32", "UINT8", "INT8", "FLOAT16")],
+    ("FLOAT32", "FLOAT16"),
     *[(source, "INT32") for source in ("FLOAT32", "UINT8", "INT8", "INT64")],
     *[(source, "INT64") for source in ("FLOAT32", "UINT8", "INT8", "INT32")],
     ("INT64", "FLOAT32"),
@@ -173,6 +174,16 @@ CASTS = [
 
 
 def cast(x: NDArray[Any], output_type: str) -> NDArray[Any]:
+    dtype = NUMPY_TYPES[output_type]
+    if x.dtype.kind == dtype.kind == "f":
+        unsigned = f"u{dtype.itemsize}"
+        quiet = np.array(1 << (9 if dtype == np.float16 else 22), unsigned)
+        with np.errstate(over="ignore"):
+            bits = x.astype(dtype).view(unsigned)
+        if dtype == np.float16:  # of a NaN the upper bits, which numpy does not quieten
+            payload = ((x.view(np.uint32) >> 13) & 0x3FF).astype(np.uint16)
+            bits = np.where(np.isnan(x), bits & np.uint16(0x8000) | np.uint16(0x7C00) | payload, bits)
+        return np.where(np.isnan(x), bits | quiet, bits).view(dtype)
     if x.dtype.kind == "f":
         truncated = np.trunc(np.where(np.isnan(x), np.float32(0), x).astype(np.float64))
         limits = np.iinfo(NUMPY_TYPES[output_type])
@@ -232,6 +243,9 @@ ZEROS, OUTPUT = packed(np.zeros((3, 5), np.float32)), blank_tensor("FLOAT32", (3
         ("ELEMENT_WISE_BINARY", [ZEROS, None, OUTPUT], {"function": [0]}),
         ("CAST", [ZEROS, OUTPUT], {}),
         ("CAST", [ZEROS, blank_tensor("UINT8", (3, 5), None)], {}),
+        ("CAST", [packed(np.zeros((3, 5), np.float16)), blank_tensor("INT32", (3, 5), None)], {}),
+        ("CAST", [packed(np.zeros((3, 5), np.float16)), blank_tensor("INT64", (3, 5), None)], {}),
+        ("CAST", [packed(np.zeros((3, 5), np.int64)), blank_tensor("FLOAT16", (3, 5), None)], {}),
         ("CAST", [ZEROS, blank_tensor("INT32", (3, 4), None)], {}),
         ("CAST", [packed(np.zeros((3, 5), np.int32)), blank_tensor("INT32", (3, 5), None)], {}),
     ],

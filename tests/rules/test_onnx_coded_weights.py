@@ -126,16 +126,26 @@ def test_any_number_of_rows(random_numbers: np.random.Generator) -> None:
         assert np.array_equal(result, product_with(weights.floats(), x))
 
 
-@pytest.mark.parametrize("case", ["order", "bits", "FLOAT16", "zero points in floats"])
+def test_float16_scales_of_blocks(random_numbers: np.random.Generator) -> None:
+    weights, builder = Blocks(random_numbers, 64, 33, 4, 32, False), Builder()
+    weights.scales = weights.scales.astype(np.float16)
+    builder.output(weights.add_to(builder, builder.input("float16", (3, 64))), "float16")
+    session = dmlcpu.InferenceSession(builder.build())
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    x = floats(random_numbers, (3, 64)).astype(np.float16)
+    weights.scales = weights.scales.astype(np.float32)
+    expected = product_with(weights.floats(), x.astype(np.float32)).astype(np.float16)
+    assert np.array_equal(session.run(None, {"x": x})[0], expected)
+
+
+@pytest.mark.parametrize("case", ["order", "bits", "zero points in floats"])
 def test_left_to_onnxruntime(random_numbers: np.random.Generator, case: str) -> None:
     weights = Blocks(random_numbers, 64, 33, 2 if case == "bits" else 4, 32, False)
     builder = Builder()
-    dtype = np.float16 if case == "FLOAT16" else np.float32
-    weights.scales = weights.scales.astype(dtype)
     if case == "zero points in floats":
-        weights.zero_points = np.zeros((33, 2), dtype)
+        weights.zero_points = np.zeros((33, 2), np.float32)
     others = [np.arange(64, dtype=np.int32) // 32] if case == "order" else []
-    builder.output(weights.add_to(builder, builder.input(dtype, (3, 64)), *others), dtype)
+    builder.output(weights.add_to(builder, builder.input("float32", (3, 64)), *others), "float32")
     session = dmlcpu.InferenceSession(builder.build())
     assert [partition.provider for partition in session.partitions()] == ["onnxruntime"]
 

@@ -62,15 +62,15 @@ def test_as_onnx_reads_them(random_numbers: np.random.Generator, dtype: np.dtype
             tensors.append(_in_numbers(array, f"numbers{index}"))
     model = _model(*tensors)
     expected = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    for with_weights in (False, True):
-        _assert_same(load_model(model.SerializeToString(), with_weights).constants, expected)
+    for to_run in (False, True):
+        _assert_same(load_model(model.SerializeToString(), to_run).constants, expected)
 
 
 def test_large_ones_are_not_copied(random_numbers: np.random.Generator) -> None:
     large, small = (_array(random_numbers, np.dtype("i1"), shape) for shape in ((64, 64), (64,)))
     data = _model(*(onnx.numpy_helper.from_array(array, name) for name, array in (("l", large), ("s", small))))
     file = data.SerializeToString()
-    model = load_model(file, with_weights=False)
+    model = load_model(file, to_run=True)
     assert np.shares_memory(model.constants["l"], np.frombuffer(file, np.uint8))
     assert not np.shares_memory(model.constants["s"], np.frombuffer(file, np.uint8))
     assert not model.proto.graph.initializer
@@ -86,7 +86,7 @@ def test_messages_in_pieces(random_numbers: np.random.Generator) -> None:
     # The graph's field, then an initializer's, each with its length.
     piece = b"\x2a" + _length(len(twice)) + twice
     data = first.SerializeToString() + second.SerializeToString() + b"\x3a" + _length(len(piece)) + piece
-    _assert_same(load_model(data, False).constants, {f"w{index}": array for index, array in enumerate(arrays)})
+    _assert_same(load_model(data, to_run=True).constants, {f"w{index}": array for index, array in enumerate(arrays)})
 
 
 def _length(number: int) -> bytes:
@@ -107,7 +107,7 @@ def test_fields_that_are_not_known(random_numbers: np.random.Generator, extra: b
     array = _array(random_numbers, np.dtype("i1"), (64, 64))
     data = _model(onnx.numpy_helper.from_array(array, "w")).SerializeToString()
     for whole in (extra + data, data + extra):
-        _assert_same(load_model(whole, False).constants, {"w": array})
+        _assert_same(load_model(whole, to_run=True).constants, {"w": array})
 
 
 def test_external_data_beside_large_constants(random_numbers: np.random.Generator, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_external_data_beside_large_constants(random_numbers: np.random.Generato
         if not stale:
             outside.ClearField("raw_data")
         (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-        _assert_same(load_model(tmp_path / "model.onnx", False).constants, arrays)
+        _assert_same(load_model(tmp_path / "model.onnx", to_run=True).constants, arrays)
 
 
 def test_damaged_files(random_numbers: np.random.Generator) -> None:
@@ -140,7 +140,7 @@ def test_damaged_files(random_numbers: np.random.Generator) -> None:
         where = random_numbers.choice(heads, random_numbers.integers(1, 3))
         damaged[where] = random_numbers.integers(0, 256, len(where))
         data = damaged[: random_numbers.choice([len(file), len(file), random_numbers.integers(1, len(file))])].tobytes()
-        whole, parts = (_outcome(data, with_weights) for with_weights in (True, False))
+        whole, parts = (_outcome(data, to_run) for to_run in (False, True))
         assert type(whole) is type(parts)
         if isinstance(whole, str):
             assert whole == parts
@@ -151,9 +151,9 @@ def test_damaged_files(random_numbers: np.random.Generator) -> None:
     assert min(accepted, refused) > 100
 
 
-def _outcome(data: bytes, with_weights: bool) -> Any:
+def _outcome(data: bytes, to_run: bool) -> Any:
     try:
-        return dict(load_model(data, with_weights).constants)
+        return dict(load_model(data, to_run).constants)
     except dmlcpu.InvalidModelError as error:
         return str(error)
 

@@ -175,7 +175,7 @@ def coded_by_onnxruntime(model: bytes, path: Path) -> list[Array]:
 
 
 def coded_here(model: bytes) -> list[Array]:
-    return [array for array in load_model(model).constants.values() if array.dtype == np.int8]
+    return [array for array in load_model(model, to_run=True).constants.values() if array.dtype == np.int8]
 
 
 def of_weights(arrays: list[Array]) -> list[Array]:

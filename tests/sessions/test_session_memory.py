@@ -108,7 +108,7 @@ def test_what_is_kept_of_a_model(tmp_path: Path, shape: tuple[int | str, ...]) -
 
 def test_protos_without_weights() -> None:
     model = network((1, 3, 4, 4)).build()
-    whole, bare = load_model(model), load_model(model, with_weights=False)
+    whole, bare = load_model(model), load_model(model, to_run=True)
     assert whole.proto.ByteSize() == len(model)
     assert bare.proto.ByteSize() < len(model) / 100
     assert list(bare.constants) == list(whole.constants)

@@ -33,7 +33,7 @@ def freed(model: bytes) -> bytes:
 
 def assert_templates_follow_the_rules(model: bytes, shapes: Iterable[Shapes], most: int) -> None:
     """Templates, no more than `most`, are enough for all shapes, and each is right wherever it says it is."""
-    loaded, device = load_model(model), dmlcpu.Device(num_threads=1)
+    loaded, device = load_model(model, to_run=True), dmlcpu.Device(num_threads=1)
     templates: list[PlanTemplate] = []
     for given in shapes:
         arrays = _arrays(loaded, given)
@@ -48,7 +48,7 @@ def assert_templates_follow_the_rules(model: bytes, shapes: Iterable[Shapes], mo
 
 def assert_traced_like_lowered(model: bytes, shapes: Shapes) -> None:
     """Of lengths that are known only later, the rules make the same; and of neighbouring ones where they say so."""
-    loaded, device = load_model(freed(model)), dmlcpu.Device(num_threads=1)
+    loaded, device = load_model(freed(model), to_run=True), dmlcpu.Device(num_threads=1)
     arrays = _arrays(loaded, shapes)
     template = PlanTemplate.of(loaded, arrays, device, ForeignModels())
     assert (template is None) == (lowered_model(loaded, arrays, device, ForeignModels()) is None)

@@ -1,5 +1,5 @@
-// The runs of cast.h as plain loops, which compilers turn into the vectors of each instruction set.
-// Included inside the unnamed namespace of a kernel file.
+// The runs of cast.h to INT32 as plain loops, which compilers turn into the vectors of each instruction set.
+// Included inside the unnamed namespace of a kernel file, after <cstdint>.
 
 inline std::int32_t to_int32(std::uint8_t value) noexcept { return value; }
 inline std::int32_t to_int32(std::int8_t value) noexcept { return value; }
@@ -13,11 +13,8 @@ inline std::int32_t to_int32(float value) noexcept {
 }
 
 template <class Input>
-void cast_run(const void* input, std::size_t count, std::int32_t* output) noexcept {
+void to_int32_run(const void* input, std::size_t count, void* output) noexcept {
   const Input* __restrict values = static_cast<const Input*>(input);
-  std::int32_t* __restrict results = output;
+  std::int32_t* __restrict results = static_cast<std::int32_t*>(output);
   for (std::size_t i = 0; i < count; ++i) results[i] = to_int32(values[i]);
 }
-
-constexpr CastKernels kRuns = {
-    .uint8 = cast_run<std::uint8_t>, .int8 = cast_run<std::int8_t>, .float32 = cast_run<float>};

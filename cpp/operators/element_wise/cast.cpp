@@ -1,5 +1,5 @@
-// CAST: tensors input, output: 8-bit integers, INT32 or FLOAT32 to FLOAT32 or INT32, of different types; those of INT64
-// are in wide_cast. Of graphs alone.
+// CAST: tensors input, output: 8-bit integers, INT32 or FLOAT32 to FLOAT32 or INT32, of different types, and FLOAT32 to
+// FLOAT16 and back; those of INT64 are in wide_cast. Of graphs alone.
 #include <stdexcept>
 
 #include "operators/element_wise/mapped_runs.h"
@@ -10,7 +10,8 @@
 namespace dmlcpu {
 namespace {
 
-DequantizeFunction kernel_to_float32(const DequantizeToFloat& kernels, DataType input) {
+// Conversions of integers to FLOAT32.
+DequantizeFunction dequantizing_kernel(const DequantizeToFloat& kernels, DataType input) {
   switch (input) {
     case DataType::uint8:
       return kernels.uint8;
@@ -23,14 +24,17 @@ DequantizeFunction kernel_to_float32(const DequantizeToFloat& kernels, DataType 
   }
 }
 
-CastFunction kernel_to_int32(const CastKernels& kernels, DataType input) {
+CastFunction casting_kernel(const CastKernels& kernels, DataType input, DataType output) {
+  if (output == DataType::float16) return input == DataType::float32 ? kernels.float32_to_float16 : nullptr;
+  if (output == DataType::float32) return input == DataType::float16 ? kernels.float16_to_float32 : nullptr;
+  if (output != DataType::int32) return nullptr;
   switch (input) {
     case DataType::uint8:
-      return kernels.uint8;
+      return kernels.uint8_to_int32;
     case DataType::int8:
-      return kernels.int8;
+      return kernels.int8_to_int32;
     case DataType::float32:
-      return kernels.float32;
+      return kernels.float32_to_int32;
     default:
       return nullptr;
   }
@@ -40,20 +44,18 @@ class Cast final : public CompiledOperator {
  public:
   Cast(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target), runs_(desc()) {
-    const DataType input = desc().tensor(0).type;
-    if (desc().tensor(1).type == DataType::float32) {
-      to_float32_ = kernel_to_float32(target().kernels().dequantize->to_float32, input);
-    } else {
-      to_int32_ = kernel_to_int32(*target().kernels().cast, input);
-    }
-    if (to_float32_ == nullptr && to_int32_ == nullptr) {
-      throw std::invalid_argument(desc().type + ": input and output are of the same data type");
+    const DataType input = desc().tensor(0).type, output = desc().tensor(1).type;
+    if (output == DataType::float32)
+      dequantize_ = dequantizing_kernel(target().kernels().dequantize->to_float32, input);
+    if (dequantize_ == nullptr) cast_ = casting_kernel(*target().kernels().cast, input, output);
+    if (dequantize_ == nullptr && cast_ == nullptr) {
+      throw std::invalid_argument(desc().type + ": no conversion of these data types");
     }
   }
 
   std::string describe() const override {
     return "algorithm: one pass\nkernel: " +
-           (to_float32_ != nullptr ? kernel_words(target(), "dequantize") + ", by a scale of 1\n"
+           (dequantize_ != nullptr ? kernel_words(target(), "dequantize") + ", by a scale of 1\n"
                                    : kernel_words(target(), "cast") + "\n") +
            runs_.describe(target().num_threads);
   }
@@ -61,10 +63,10 @@ class Cast final : public CompiledOperator {
  protected:
   void run(const TensorPointers& tensors) const override {
     runs_.run(tensors, target(), [this](const void* input, void* output, std::size_t count) noexcept {
-      if (to_int32_ != nullptr) return to_int32_(input, count, static_cast<std::int32_t*>(output));
+      if (cast_ != nullptr) return cast_(input, count, output);
       // (f32(x) - 0) * 1 is f32(x).
       constexpr float kOne = 1.0F, kZero = 0.0F;
-      to_float32_({.input = input,
+      dequantize_({.input = input,
                    .output = output,
                    .count = count,
                    .scale = &kOne,
@@ -75,8 +77,8 @@ class Cast final : public CompiledOperator {
 
  private:
   MappedRuns runs_;
-  DequantizeFunction to_float32_ = nullptr;
-  CastFunction to_int32_ = nullptr;
+  DequantizeFunction dequantize_ = nullptr;
+  CastFunction cast_ = nullptr;
 };
 
 }  // namespace

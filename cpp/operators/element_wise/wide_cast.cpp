@@ -23,7 +23,7 @@ class WideCast final : public CompiledOperator {
         output_(desc().tensor(kOutput).type),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kInput)}) {
     const bool narrows = input_ == DataType::int64 && (output_ == DataType::int32 || output_ == DataType::float32);
-    const bool widens = output_ == DataType::int64 && input_ != DataType::int64;
+    const bool widens = output_ == DataType::int64 && input_ != DataType::int64 && input_ != DataType::float16;
     if (!narrows && !widens) throw std::invalid_argument(desc().type + ": no conversion of these data types");
   }
 

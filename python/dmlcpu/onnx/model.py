@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.branches import Branches
 from dmlcpu.onnx.dimension_overrides import DimensionOverrides
+from dmlcpu.onnx.float16_between_codes import with_float32
 from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data
@@ -68,13 +69,14 @@ class Model:
 
 
 def load_model(
-    model: str | PathLike[str] | bytes, with_weights: bool = True, lengths: DimensionOverrides | None = None
+    model: str | PathLike[str] | bytes, to_run: bool = False, lengths: DimensionOverrides | None = None
 ) -> Model:
     """Read a model from a path or from the bytes of a file.
 
     Args:
         model: Where it is.
-        with_weights: Whether the proto is to keep the initializers, which the model has as arrays anyway.
+        to_run: Whether it is only to be run. Then nodes and constants are those that run in place of the file's (see
+            float16_between_codes and weights_between_codes), and the proto has no initializers.
         lengths: Take the place of those that it leaves free.
 
     Raises:
@@ -83,7 +85,7 @@ def load_model(
     """
     source = "model" if isinstance(model, bytes) else fspath(model)
     data = model if isinstance(model, bytes) else Path(source).read_bytes()
-    rest, large = (data, {}) if with_weights else without_large_constants(data)
+    rest, large = without_large_constants(data) if to_run else (data, {})
     try:
         proto = onnx.load_model_from_string(rest)
     except _UNREADABLE as error:
@@ -95,10 +97,10 @@ def load_model(
             raise InvalidModelError(f"{source}: its external data cannot be read: {error}") from None
     if lengths is not None:
         lengths.fix(proto.graph)
-    return _checked(proto, large, with_weights)
+    return _checked(proto, large, to_run)
 
 
-def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weights: bool) -> Model:
+def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bool) -> Model:
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError("model: it has no graph")
     if all(entry.domain != _ALWAYS_IMPORTED for entry in proto.opset_import):
@@ -112,7 +114,9 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weigh
     }
     if proto.graph.sparse_initializer:
         raise InvalidModelError("model: sparse initializers are not supported")
-    if not with_weights:
+    widened = with_float32(proto, constants) if to_run else None
+    constants = constants if widened is None else widened
+    if to_run:
         # Nodes refer to the proto, and what is deleted of one is freed with the rest of it: a smaller copy is made.
         del proto.graph.initializer[:]
         whole, proto = proto, onnx.ModelProto()
@@ -122,8 +126,9 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], with_weigh
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
     outputs = tuple(_output_info(value) for value in proto.graph.output)
     nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, [value.name for value in outputs])
-    ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
-    nodes, constants = with_coded_weights(nodes, constants, {value.name for value in outputs}, ranks)
+    if to_run and widened is None:  # onnxruntime quantizes no weights of FLOAT16
+        ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
+        nodes, constants = with_coded_weights(nodes, constants, {value.name for value in outputs}, ranks)
     values = [*constants, *(value.name for value in (*inputs, *outputs))]
     return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
 

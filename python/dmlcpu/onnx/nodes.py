@@ -11,7 +11,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.tensor_protos import array_of
 
-__all__ = ["Node", "graphs_within", "has_quantized_nodes", "node_of", "ordered", "reaching"]
+__all__ = ["Node", "graphs_within", "has_quantized_nodes", "is_quantized", "node_of", "ordered", "reaching"]
 
 # Looking them up in the class takes longer than comparing with them.
 _INT: Final = onnx.AttributeProto.INT
@@ -210,13 +210,14 @@ _QUANTIZED: Final = ("Quantize", "QLinear", "QGemm", "QAttention", "Integer")
 
 def has_quantized_nodes(nodes: Iterable[Node]) -> bool:
     """Return whether some node, or one within it, is a quantized operator, or leads to codes or from them."""
-    return any(_is_quantized(node.proto) for node in nodes)
+    return any(is_quantized(node.proto) for node in nodes)
 
 
-def _is_quantized(node: onnx.NodeProto) -> bool:
+def is_quantized(node: onnx.NodeProto) -> bool:
+    """Return whether a node, or one within it, is a quantized operator, or leads to codes or from them."""
     if any(word in node.op_type for word in _QUANTIZED):
         return True
-    return any(_is_quantized(inner) for graph in graphs_within(node.attribute) for inner in graph.node)
+    return any(is_quantized(inner) for graph in graphs_within(node.attribute) for inner in graph.node)
 
 
 def reaching(nodes: Sequence[Node], wanted: Collection[str]) -> list[Node]:

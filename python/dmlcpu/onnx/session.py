@@ -80,7 +80,7 @@ class InferenceSession:
         self._given_device = device
         self._device = _device_of(self._options) if device is None else device
         self._lengths = dimension_overrides(self._options)
-        model = load_model(self._source, with_weights=False, lengths=self._lengths)
+        model = load_model(self._source, to_run=True, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
         self._names = [output.name for output in model.outputs]
         variants = Variants(model, self._device)
@@ -321,7 +321,7 @@ class InferenceSession:
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""
         variants = self._variants
-        model = load_model(self._source, with_weights=False) if variants is None else variants.whole.model
+        model = load_model(self._source, to_run=True) if variants is None else variants.whole.model
         return model.constants
 
 

@@ -254,7 +254,8 @@ def qlinear_function(lowering: Lowering, node: Node, inputs: Sequence[Value | No
 
 # By the type of the results, the types of what is cast.
 _CASTS: Final[Mapping[str, Collection[str]]] = {
-    "float32": ("bool", "uint8", "int8", "int32", "int64"),
+    "float16": ("float32",),
+    "float32": ("bool", "uint8", "int8", "int32", "int64", "float16"),
     "int32": ("bool", "uint8", "int8", "int64", "float32"),
     "int64": ("bool", "uint8", "int8", "int32", "float32"),
 }
@@ -265,7 +266,7 @@ def _is_deferred_float(value: Value) -> bool:
 
 
 def cast(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Between integers, conditions and FLOAT32."""
+    """Between integers, conditions, FLOAT32 and FLOAT16."""
     value = present(inputs[0])
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
     if dtype in CODE_TYPES and isinstance(value, Table):
