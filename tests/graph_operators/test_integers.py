@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import dmlcpu
 from dispatching import difference, expected_storage, inside
@@ -25,13 +26,24 @@ Devices = Mapping[str, dmlcpu.Device]
 
 AND = 6
 INTEGERS = ("INT32", "INT64")
+
+
+def quotient(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """Rounded toward zero: of the floor one more where there is a rest and the exact quotient is negative."""
+    floor, rest = np.divmod(a, b)
+    return np.where(b == 0, 0, floor + ((rest != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
+
+
 # By the number of the function.
 BINARY: Mapping[int, Callable[..., Any]] = {
     0: np.add,
     1: np.subtract,
     2: np.multiply,
+    3: quotient,
     4: np.maximum,
     5: np.minimum,
+    6: np.fmod,
+    7: np.mod,
 }
 
 
@@ -185,8 +197,7 @@ SUM = {"axis": [0], "axis_direction": [0], "has_exclusive_sum": [0]}
         ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT32"), tensor("INT64")], {"function": [0]}),
         ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT32")], {"function": [0]}),
         ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("FLOAT32")], {"function": [0]}),
-        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [3]}),
-        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [6]}),
+        ("ELEMENT_WISE_BINARY", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [8]}),
         ("ELEMENT_WISE_BINARY", [tensor("UINT8"), tensor("UINT8"), tensor("UINT8")], {"function": [0]}),
         ("ELEMENT_WISE_LOGICAL", [tensor("INT64"), tensor("INT32"), tensor("UINT8")], {"function": [0]}),
         ("ELEMENT_WISE_LOGICAL", [tensor("INT64"), tensor("INT64"), tensor("INT64")], {"function": [0]}),

@@ -61,6 +61,35 @@ def test_embeddings(random_numbers: np.random.Generator, dtype: str, table: str,
     assert steps_of(builder) == ["GATHER", "ELEMENT_WISE_DEQUANTIZE_LINEAR" if table == "codes" else "COPY"]
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("divisor", ["a number", "a row", "computed"])
+@pytest.mark.parametrize(("operator", "attributes"), [("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1})])
+def test_quotients_and_rests(
+    random_numbers: np.random.Generator, operator: str, attributes: dict[str, int], divisor: str, dtype: str
+) -> None:
+    builder = Builder()
+    limits = np.iinfo(dtype)
+    a = random_numbers.integers(-99, 100, (8, 7)).astype(dtype)
+    a[0] = [limits.min, limits.min + 1, limits.max, limits.max - 1, 0, -1, 1]
+    row = np.array([3, -3, 1, 7, -100, limits.max, limits.min + 1], dtype)
+    given = {"a number": np.array(-5, dtype), "a row": row, "computed": random_numbers.permutation(row)}[divisor]
+    feeds = {"x": a, "y": given} if divisor == "computed" else {"x": a}
+    b = builder.input(dtype, given.shape, "y") if divisor == "computed" else given
+    builder.output(builder.node(operator, [builder.input(dtype, a.shape), b], **attributes), dtype)
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+@pytest.mark.parametrize("operator", ["Div", "Mod"])
+def test_a_divisor_of_zero_does_not_end_the_process(operator: str) -> None:
+    builder = Builder()
+    operands = [builder.input("int32", (4,)), builder.input("int32", (4,), "y")]
+    builder.output(builder.node(operator, operands), "int32")
+    lowest = np.iinfo(np.int32).min
+    feeds = {"x": np.int32([5, 0, lowest, lowest]), "y": np.int32([0, 0, 0, -1])}
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+    assert result.tolist() == [0, 0, 0, lowest if operator == "Div" else 0]
+
+
 @pytest.mark.parametrize("batch", [3, "batch"])
 def test_integers_of_either_type_of_c(random_numbers: np.random.Generator, batch: int | str) -> None:
     """numpy has two numbers for INT64; arrays that onnxruntime returns have the other one."""

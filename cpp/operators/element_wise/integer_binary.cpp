@@ -11,24 +11,50 @@ namespace {
 
 enum Tensor : std::size_t { kA, kB, kOutput };
 
-// In the order of FloatBinary; an integer divided by 0 has no result.
-constexpr const char* kFunctions[] = {"add", "subtract", "multiply", nullptr, "maximum", "minimum"};
+// In the order of IntegerBinary.
+constexpr const char* kFunctions[] = {"add",     "subtract", "multiply",  "divide",
+                                      "maximum", "minimum",  "remainder", "modulus"};
 
-class IntegerBinary final : public CompiledOperator {
+template <class Element>
+using Bits = std::make_unsigned_t<Element>;  // wraps where a signed integer may not overflow
+
+template <class Element>
+Element negative(Element value) noexcept {
+  return static_cast<Element>(Bits<Element>{0} - static_cast<Bits<Element>>(value));
+}
+
+template <class Element>
+Element quotient(Element a, Element b) noexcept {
+  if (b == 0) return 0;
+  return b == -1 ? negative(a) : static_cast<Element>(a / b);
+}
+
+template <class Element>
+Element remainder(Element a, Element b) noexcept {
+  return b == 0 || b == -1 ? Element{0} : static_cast<Element>(a % b);
+}
+
+template <class Element>
+Element modulus(Element a, Element b) noexcept {
+  const Element rest = remainder(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? static_cast<Element>(rest + b) : rest;
+}
+
+class ElementWiseIntegerBinary final : public CompiledOperator {
  public:
-  IntegerBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  ElementWiseIntegerBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
-        function_(index_attribute(desc(), "function", std::size(kFunctions))) {
+        function_(static_cast<IntegerBinary>(index_attribute(desc(), "function", std::size(kFunctions)))) {
     const DataType type = desc().tensor(kOutput).type;
     if (desc().tensor(kA).type != type || desc().tensor(kB).type != type) {
       throw std::invalid_argument(desc().type + ": a, b and output differ in data type");
     }
-    if (kFunctions[function_] == nullptr) throw std::invalid_argument(desc().type + ": integers are not divided");
   }
 
   std::string describe() const override {
-    return std::string("algorithm: one pass, ") + kFunctions[function_] + "\n" + runs_.describe(target().num_threads);
+    return std::string("algorithm: one pass, ") + kFunctions[static_cast<std::size_t>(function_)] + "\n" +
+           runs_.describe(target().num_threads);
   }
 
  protected:
@@ -39,33 +65,38 @@ class IntegerBinary final : public CompiledOperator {
  private:
   template <class Element>
   void compute(const TensorPointers& tensors) const {
-    using Bits = std::make_unsigned_t<Element>;  // wraps where a signed integer may not overflow
     const ElementRuns runs(runs_, static_cast<Element*>(tensors[kOutput]), static_cast<const Element*>(tensors[kA]),
                            static_cast<const Element*>(tensors[kB]));
     const int threads = target().num_threads;
-    const auto bits = [](Element value) { return static_cast<Bits>(value); };
+    const auto bits = [](Element value) { return static_cast<Bits<Element>>(value); };
     switch (function_) {
-      case 0:
+      case IntegerBinary::add:
         return runs.run(threads, [=](Element a, Element b) { return static_cast<Element>(bits(a) + bits(b)); });
-      case 1:
+      case IntegerBinary::subtract:
         return runs.run(threads, [=](Element a, Element b) { return static_cast<Element>(bits(a) - bits(b)); });
-      case 2:
+      case IntegerBinary::multiply:
         return runs.run(threads, [=](Element a, Element b) { return static_cast<Element>(bits(a) * bits(b)); });
-      case 4:
+      case IntegerBinary::divide:
+        return runs.run(threads, [](Element a, Element b) { return quotient(a, b); });
+      case IntegerBinary::maximum:
         return runs.run(threads, [](Element a, Element b) { return std::max(a, b); });
-      default:
+      case IntegerBinary::minimum:
         return runs.run(threads, [](Element a, Element b) { return std::min(a, b); });
+      case IntegerBinary::remainder:
+        return runs.run(threads, [](Element a, Element b) { return remainder(a, b); });
+      case IntegerBinary::modulus:
+        return runs.run(threads, [](Element a, Element b) { return modulus(a, b); });
     }
   }
 
   StridedRuns runs_;
-  std::size_t function_;
+  IntegerBinary function_;
 };
 
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_integer_binary(OperatorDesc desc, ExecutionTarget target) {
-  return std::make_unique<IntegerBinary>(std::move(desc), target);
+  return std::make_unique<ElementWiseIntegerBinary>(std::move(desc), target);
 }
 
 }  // namespace dmlcpu

@@ -14,7 +14,7 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
 from dmlcpu.onnx.rules.operands import (
     CODE_TYPES,
     computed,
@@ -179,11 +179,15 @@ def binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
             second = Quantized(second.codes, parameters)
         return [QuantizedPair(lowering, operator, function, a, b, (first, second))]
     if any(isinstance(value, Tensor | Constant) and value.dtype != np.float32 for value in (a, b)):
-        if node.operator == "Div":
-            raise NotNative("a quotient of integers")
-        return [on_integers(lowering, function, a, b)]
+        return [on_integers(lowering, IntegerBinary[function.name], a, b)]
     affine = _channel_affine(lowering, node.operator, a, b)
     return [on_floats(lowering, function, a, b) if affine is None else affine]
+
+
+def modulus(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Of integers, with the sign of the divisor or, with fmod, of what is divided."""
+    function = IntegerBinary.REMAINDER if node.attributes.get("fmod", 0) else IntegerBinary.MODULUS
+    return [on_integers(lowering, function, present(inputs[0]), present(inputs[1]))]
 
 
 def plus(lowering: Lowering, node: Node, named: tuple[str, Value], other: Value) -> Value:
@@ -349,6 +353,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     # Mul, Div and Pow, which may begin a normalization or a GELU, are in ``chains``.
     **{("", name): binary for name in _FUNCTIONS if name not in ("Mul", "Div")},
+    ("", "Mod"): modulus,
     ("", "Sum"): sum_or_mean,
     ("", "Mean"): sum_or_mean,
     ("com.microsoft", "QLinearAdd"): qlinear_binary,

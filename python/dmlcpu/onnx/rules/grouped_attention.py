@@ -22,7 +22,7 @@ from dmlcpu.onnx.rules.attention import attention_scale, row_of_places, scaled_q
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import float_product, times
 from dmlcpu.onnx.rules.movement import reshaped, transposed
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import (
     broadcast,
@@ -146,7 +146,7 @@ def _counted(lowering: Lowering, lengths: Value, tokens: int) -> Tensor:
     counts = lowering.reshaped(computed(lowering, lengths), (math.prod(lengths.shape),))
     if tokens == 1:
         return counts
-    return on_integers(lowering, FloatBinary.SUBTRACT, counts, constant_by(_one_less, tokens))
+    return on_integers(lowering, IntegerBinary.SUBTRACT, counts, constant_by(_one_less, tokens))
 
 
 def _one_less(tokens: int) -> Array:
@@ -180,7 +180,7 @@ def _hidden(lowering: Lowering, counts: Tensor, tokens: int, rows: int, window: 
     places = constant_by(row_of_places, rows)
     hidden = compared(lowering, Logical.GREATER_THAN, places, own)
     if window > 0:
-        before = on_integers(lowering, FloatBinary.SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
+        before = on_integers(lowering, IntegerBinary.SUBTRACT, own, Constant(np.full((1, 1, 1, 1), window, np.int32)))
         hidden = compared(lowering, Logical.OR, hidden, compared(lowering, Logical.LESS_THAN_OR_EQUAL, places, before))
     choices = [broadcast_to(np.asarray(number), hidden.shape) for number in (_HIDDEN, np.float32(0))]
     return lowering.emit("ELEMENT_WISE_IF", [hidden, *choices], FLOAT32, hidden.shape)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["FloatBinary", "FloatUnary", "Logical", "Pooling"]
+__all__ = ["FloatBinary", "FloatUnary", "IntegerBinary", "Logical", "Pooling"]
 
 
 class FloatBinary(IntEnum):
-    """ELEMENT_WISE_BINARY's, of floats and integers: C++'s FloatBinary."""
+    """ELEMENT_WISE_BINARY's of floats: C++'s FloatBinary."""
 
     ADD = 0
     SUBTRACT = 1
@@ -16,6 +16,19 @@ class FloatBinary(IntEnum):
     DIVIDE = 3
     MAXIMUM = 4
     MINIMUM = 5
+
+
+class IntegerBinary(IntEnum):
+    """ELEMENT_WISE_BINARY's of integers: C++'s IntegerBinary."""
+
+    ADD = 0
+    SUBTRACT = 1
+    MULTIPLY = 2
+    DIVIDE = 3
+    MAXIMUM = 4
+    MINIMUM = 5
+    REMAINDER = 6
+    MODULUS = 7
 
 
 class FloatUnary(IntEnum):

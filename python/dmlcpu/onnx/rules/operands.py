@@ -12,7 +12,7 @@ from dmlcpu.dtypes import FLOAT32, INT32, INT64
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, broadcast_to
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
 
 __all__ = [
@@ -149,8 +149,8 @@ def broadcast(lowering: Lowering, value: Tensor | Array | FreeArray, shape: tupl
     return lowering.expanded(value, shape) if isinstance(value, Tensor) else broadcast_to(value, shape)
 
 
-def on_integers(lowering: Lowering, function: FloatBinary, a: Value, b: Value) -> Tensor:
-    """Add a function of two operands, INT32 or INT64, broadcast to each other; it is no quotient.
+def on_integers(lowering: Lowering, function: IntegerBinary, a: Value, b: Value) -> Tensor:
+    """Add a function of two operands, INT32 or INT64, broadcast to each other.
 
     Raises:
         NotNative: They are of other types.

@@ -16,7 +16,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced
-from dmlcpu.onnx.rules.native_functions import FloatBinary
+from dmlcpu.onnx.rules.native_functions import FloatBinary, IntegerBinary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, on_floats, on_integers, present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
@@ -28,7 +28,7 @@ def positions_from(lowering: Lowering, first: Value, tokens: int) -> Value:
     """Return the positions of tokens in a row, {N, tokens}, from those of the first ones, {N, 1}."""
     if tokens == 1:
         return first
-    return on_integers(lowering, FloatBinary.ADD, first, constant_by(in_order, element_type(first), tokens))
+    return on_integers(lowering, IntegerBinary.ADD, first, constant_by(in_order, element_type(first), tokens))
 
 
 def in_order(dtype: np.dtype[np.generic], tokens: int) -> Array:
