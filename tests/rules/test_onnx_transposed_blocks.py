@@ -75,6 +75,7 @@ def test_volumes_of_codes(random_numbers: np.random.Generator, shapes: Any, with
     ids=str,
 )
 def test_what_overlaps_is_left_to_onnxruntime(random_numbers: np.random.Generator, attributes: Any) -> None:
+    """In a model that has no operators on codes."""
     builder = Builder()
     weights = random_numbers.standard_normal((4, 6, 2, 2), np.float32)
     builder.output(
@@ -83,3 +84,56 @@ def test_what_overlaps_is_left_to_onnxruntime(random_numbers: np.random.Generato
     model, x = builder.build(), random_numbers.standard_normal((2, 4, 4, 3), np.float32)
     assert_like_onnxruntime(model, {"x": x}, native=False)
     assert [part.provider for part in dmlcpu.InferenceSession(model).partitions()] == ["onnxruntime"]
+
+
+def beside_codes(builder: Builder) -> None:
+    """Add an operator on codes, for which floats are convolved natively, too."""
+    quantized = builder.node("DynamicQuantizeLinear", [builder.input("float32", (2, 4), "z")], 3)
+    builder.output(builder.node("MatMulInteger", [quantized[0], np.ones((4, 4), np.int8), quantized[2]]), "int32")
+
+
+@pytest.mark.parametrize("with_bias", [False, True])
+@pytest.mark.parametrize(
+    ("x_shape", "w_shape", "attributes"),
+    [
+        ((2, 5, 6, 7), (5, 8, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+        ((1, 6, 5, 4), (6, 33, 3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+        ((1, 3, 4, 5), (3, 9, 3, 2), {"strides": [1, 3], "dilations": [2, 1]}),
+        ((2, 7, 19), (7, 12, 16), {"strides": [8], "pads": [4, 4]}),
+        ((1, 4, 9), (4, 32, 5), {"strides": [2], "auto_pad": "SAME_LOWER"}),
+        ((1, 4, 3, 3), (4, 8, 2, 2), {"strides": [2, 2], "output_shape": [5, 6]}),
+    ],
+)
+def test_overlapping_windows_of_floats(
+    random_numbers: np.random.Generator, x_shape: Any, w_shape: Any, attributes: Any, with_bias: bool
+) -> None:
+    builder = Builder()
+    beside_codes(builder)
+    weights = random_numbers.standard_normal(w_shape, np.float32)
+    bias = [random_numbers.standard_normal(w_shape[1], np.float32)] if with_bias else []
+    builder.output(
+        builder.node("ConvTranspose", [builder.input("float32", x_shape), weights, *bias], **attributes), "f4"
+    )
+    feeds = {"x": random_numbers.standard_normal(x_shape, np.float32), "z": np.ones((2, 4), np.float32)}
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+@pytest.mark.parametrize("case", ["groups", "few channels", "computed filter", "computed bias"])
+def test_floats_that_are_left_to_onnxruntime(random_numbers: np.random.Generator, case: str) -> None:
+    builder = Builder()
+    beside_codes(builder)
+    channels = 7 if case == "few channels" else 8
+    weights: Any = random_numbers.standard_normal((4, channels, 3, 3), np.float32)
+    bias: Any = np.ones(channels * (2 if case == "groups" else 1), np.float32)
+    feeds = {"x": random_numbers.standard_normal((1, 4, 5, 5), np.float32), "z": np.ones((2, 4), np.float32)}
+    if case == "computed filter":
+        feeds["y"], weights = weights, builder.input("float32", weights.shape, "y")
+    if case == "computed bias":
+        feeds["y"], bias = bias, builder.input("float32", bias.shape, "y")
+    group = 2 if case == "groups" else 1
+    operands = [builder.input("float32", (1, 4, 5, 5)), weights, bias]
+    builder.output(builder.node("ConvTranspose", operands, strides=[2, 2], group=group), "float32")
+    assert_like_onnxruntime(builder.build(), feeds, native=False)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    providers = {part.provider for part in dmlcpu.InferenceSession(builder.build()).partitions(shapes)}
+    assert providers == {"dmlcpu", "onnxruntime"}

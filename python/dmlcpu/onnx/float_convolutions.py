@@ -38,7 +38,7 @@ def convolves_floats(nodes: Sequence[Node]) -> bool:
     of_floats = of_codes = 0
     for node in nodes:
         read = [name in dequantized for name in node.inputs[:2]]
-        if node.operator == "Conv":
+        if node.operator in ("Conv", "ConvTranspose"):
             of_codes += all(read)
             of_floats += not all(read)
         elif node.operator in ("MatMul", "Gemm"):

@@ -21,11 +21,11 @@ from dmlcpu.onnx.rules.operands import constant, on_floats, present
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Value
 
-__all__ = ["transposed_blocks"]
+__all__ = ["are_blocks", "transposed_blocks"]
 
 
-def _are_blocks(node: Node, kernel: tuple[int, ...]) -> bool:
-    """Whether each input pixel writes a block of its own, and all outputs are written."""
+def are_blocks(node: Node, kernel: tuple[int, ...]) -> bool:
+    """Return whether each input pixel writes a block of its own, and all outputs are written."""
     attributes = node.attributes
     ones = (1,) * len(kernel)
     return (
@@ -63,8 +63,8 @@ def transposed_blocks(lowering: Lowering, node: Node, inputs: Sequence[Value | N
     if len(filters.shape) != rank or not 3 <= rank <= VOLUME_RANK or filters.shape[0] != x.shape[1]:
         raise NotNative(f"an input of shape {x.shape} with a filter of shape {filters.shape}")
     outputs, *kernel = filters.shape[1:]
-    if not _are_blocks(node, tuple(kernel)):
-        raise NotNative("a transposed convolution of floats or volumes whose windows overlap")
+    if not are_blocks(node, tuple(kernel)):
+        raise NotNative("a transposed convolution of volumes whose windows overlap")
     images, channels, *spatial = x.shape
     last = transposed(lowering, x, (0, *range(2, rank), 1))
     rows = reshaped(lowering, last, (images * math.prod(spatial), channels))
