@@ -11,6 +11,17 @@ namespace {
 
 #include "kernels/half.inl.h"
 
+// Writes a row several times, one after the other: what is there is doubled.
+template <class Element>
+void repeat_row(const Element* source, std::int64_t source_column, Element* target, std::size_t rows,
+                std::size_t columns) {
+  for (std::size_t j = 0; j < columns; ++j) target[j] = source[static_cast<std::int64_t>(j) * source_column];
+  const std::size_t count = rows * columns;
+  for (std::size_t done = columns; done < count; done *= 2) {
+    std::memcpy(target + done, target, std::min(done, count - done) * sizeof(Element));
+  }
+}
+
 // Copies rows that differ in strides. Where elements are neighbours across rows on one side, loops go down the columns.
 template <class Element>
 void copy_elements(const Element* source, std::int64_t source_row, std::int64_t source_column, Element* target,
@@ -24,10 +35,15 @@ void copy_elements(const Element* source, std::int64_t source_row, std::int64_t 
     }
     return;
   }
+  if (source_row == 0 && target_row == n && target_column == 1 && m > 1) {
+    repeat_row(source, source_column, target, rows, columns);
+    return;
+  }
+  constexpr std::int64_t kCopied = 16;  // elements from which on a call that copies them is as quick as a loop
   for (std::int64_t i = 0; i < m; ++i) {
     const Element* source_first = source + i * source_row;
     Element* target_first = target + i * target_row;
-    if (source_column == 1 && target_column == 1) {
+    if (source_column == 1 && target_column == 1 && n >= kCopied) {
       std::memcpy(target_first, source_first, columns * sizeof(Element));
     } else if (source_column == 0 && target_column == 1) {
       std::fill_n(target_first, columns, *source_first);

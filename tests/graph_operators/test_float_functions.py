@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dispatching import difference, expected_storage, inside
+from filled_tensors import filled
 from fills import INPUT_FLOATS, SCALES, input_fills
 from laid_out import packed
 from native_operator import run_native
@@ -108,6 +109,60 @@ def test_binary_of_long_runs(
         "output_tensor": blank_tensor("FLOAT32", sizes, None),
     }
     assert_binary(devices, tensors, function)
+
+
+def strides_for(layout: str, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of {planes, rows, columns}."""
+    _, rows, columns = sizes
+    return {
+        "packed": None,
+        "transposed": (rows * columns, 1, rows),
+        "in slots": (rows * (columns + 5), columns + 5, 1),
+        "apart": (rows * columns * 3, columns * 3, 3),
+        "repeated rows": (columns, 0, 1),
+        "a number for each row": (rows, 1, 0),
+        "one number": (0, 0, 0),
+    }[layout]
+
+
+# More than a block of rows, and more than a task.
+ROWS = [(2, 30_011, 3), (3, 1033, 33), (2, 521, 127), (2, 331, 130), (1, 5000, 16)]
+
+
+@pytest.mark.parametrize("sizes", ROWS, ids=str)
+@pytest.mark.parametrize("output", ["packed", "transposed", "in slots", "apart"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("packed", "repeated rows"),
+        ("a number for each row", "packed"),
+        ("in slots", "one number"),
+        ("transposed", "packed"),
+        ("apart", "transposed"),
+        ("repeated rows", "a number for each row"),
+    ],
+)
+def test_binary_of_many_rows(
+    devices: Devices, random_numbers: np.random.Generator, a: str, b: str, output: str, sizes: tuple[int, ...]
+) -> None:
+    def operand(layout: str) -> StridedTensor:
+        return filled(
+            random_numbers, "FLOAT32", sizes, input_fills(NUMPY_TYPES["FLOAT32"])[0], strides_for(layout, sizes)
+        )
+
+    tensors: Tensors = {"a_tensor": operand(a), "b_tensor": operand(b)}
+    assert_binary(devices, {**tensors, "output_tensor": blank_tensor("FLOAT32", sizes, strides_for(output, sizes))}, 1)
+
+
+@pytest.mark.parametrize("sizes", ROWS, ids=str)
+@pytest.mark.parametrize("output", ["packed", "transposed", "in slots", "apart"])
+@pytest.mark.parametrize("x", ["packed", "transposed", "in slots", "apart", "repeated rows", "a number for each row"])
+def test_unary_and_cast_of_many_rows(
+    devices: Devices, random_numbers: np.random.Generator, x: str, output: str, sizes: tuple[int, ...]
+) -> None:
+    given = filled(random_numbers, "FLOAT32", sizes, input_fills(NUMPY_TYPES["FLOAT32"])[0], strides_for(x, sizes))
+    assert_unary(devices, given, blank_tensor("FLOAT32", sizes, strides_for(output, sizes)), 11)
+    assert_cast(devices, given, blank_tensor("INT32", sizes, strides_for(output, sizes)))
 
 
 def exact_sigmoid(x: float) -> float:

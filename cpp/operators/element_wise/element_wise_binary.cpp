@@ -6,6 +6,7 @@
 
 #include "operators/attributes.h"
 #include "operators/element_wise/integer_binary.h"
+#include "operators/element_wise/row_blocks.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/staging.h"
@@ -25,6 +26,7 @@ class ElementWiseBinary final : public CompiledOperator {
   ElementWiseBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
+        blocks_(runs_, 3, sizeof(float), RowBlocks::Repeated::one_element),
         function_(index_attribute(desc(), "function", kFloatBinaryCount)) {}
 
   std::string describe() const override {
@@ -34,47 +36,49 @@ class ElementWiseBinary final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const bool whole_pieces = runs_.stride(0) == 1 && runs_.stride(1) <= 1 && runs_.stride(2) <= 1;
     parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
-      const std::size_t chunk = whole_pieces ? piece.size : kChunk;
-      for (std::size_t r = 0; r < piece.run_count; ++r) {
-        const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);
-        for (std::size_t begin = 0; begin < piece.size; begin += chunk) {
-          run_chunk(tensors, offsets, piece.begin + begin, std::min(chunk, piece.size - begin));
-        }
-      }
+      Buffers buffers;
+      blocks_.visit(runs_, runs_.piece(task),
+                    [&](const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns) noexcept {
+                      compute(tensors, offsets, rows, columns, buffers);
+                    });
     });
   }
 
  private:
-  void run_chunk(const TensorPointers& tensors, const StridedRuns::Offsets& offsets, std::size_t begin,
-                 std::size_t count) const {
-    const auto first = [&](Tensor tensor, std::size_t operand) {
-      return static_cast<float*>(tensors[tensor]) + offsets[operand] +
-             static_cast<std::int64_t>(begin) * runs_.stride(operand);
-    };
+  struct Buffers {
+    ChunkBuffer a, b, output;
+  };
+
+  void compute(const TensorPointers& tensors, const StridedRuns::Offsets& offsets, std::size_t rows,
+               std::size_t columns, Buffers& buffers) const {
     const PackKernels& pack = *target().kernels().pack;
-    ChunkBuffer a_buffer, b_buffer, output_buffer;
+    const auto first = [&](Tensor tensor, std::size_t operand) {
+      return static_cast<float*>(tensors[tensor]) + offsets[operand];
+    };
+    const auto repeats = [&](std::size_t operand) {
+      return runs_.stride(operand) == 0 && (rows == 1 || runs_.row_stride(operand) == 0);
+    };
     // One element, where it repeats.
     const auto input = [&](Tensor tensor, std::size_t operand, ChunkBuffer& buffer) {
-      const std::int64_t stride = runs_.stride(operand);
-      return static_cast<const float*>(
-          gather(first(tensor, operand), DataType::float32, {1, stride == 0 ? 1 : count, 0, stride}, pack, buffer));
+      const Rows read = repeats(operand) ? Rows{1, 1, 0, 0} : rows_of(runs_, operand, rows, columns);
+      return static_cast<const float*>(gather(first(tensor, operand), DataType::float32, read, pack, buffer));
     };
     float* output = first(kOutput, 0);
-    const bool direct = runs_.stride(0) == 1 || count == 1;
+    const Rows written = rows_of(runs_, 0, rows, columns);
+    const bool direct = written.contiguous();
     target().kernels().float_functions->binary[function_](
-        {.a = input(kA, 1, a_buffer),
-         .b = input(kB, 2, b_buffer),
-         .a_repeats = runs_.stride(1) == 0,
-         .b_repeats = runs_.stride(2) == 0,
-         .output = direct ? output : reinterpret_cast<float*>(output_buffer.bytes),
-         .count = count});
-    if (!direct) scatter(output_buffer, DataType::float32, output, {1, count, 0, runs_.stride(0)}, pack);
+        {.a = input(kA, 1, buffers.a),
+         .b = input(kB, 2, buffers.b),
+         .a_repeats = repeats(1),
+         .b_repeats = repeats(2),
+         .output = direct ? output : reinterpret_cast<float*>(buffers.output.bytes),
+         .count = rows * columns});
+    if (!direct) scatter(buffers.output, DataType::float32, output, written, pack);
   }
 
   StridedRuns runs_;
+  RowBlocks blocks_;
   std::size_t function_;
 };
 

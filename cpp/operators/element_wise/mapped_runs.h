@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "operators/element_wise/row_blocks.h"
 #include "operators/operator.h"
 #include "operators/staging.h"
 #include "operators/strided_runs.h"
@@ -18,7 +19,10 @@ class MappedRuns {
  public:
   // Throws std::invalid_argument if the sizes differ.
   MappedRuns(const TensorLayout& input, const TensorLayout& output)
-      : input_(input.type), output_(output.type), runs_(std::array{&output, &input}) {}
+      : input_(input.type),
+        output_(output.type),
+        runs_(std::array{&output, &input}),
+        blocks_(runs_, 2, std::max(element_size(input_), element_size(output_)), RowBlocks::Repeated::whole_rows) {}
 
   // Tensor 0 is the input, tensor 1 the output.
   explicit MappedRuns(const OperatorDesc& desc) : MappedRuns(desc.tensor(0), desc.tensor(1)) {}
@@ -31,40 +35,27 @@ class MappedRuns {
   // kernel(input, output, count) on contiguous runs that cover the tensors.
   template <class Kernel>
   void run(const void* input, void* output, const ExecutionTarget& target, const Kernel& kernel) const {
-    const bool whole_pieces = runs_.stride(0) == 1 && runs_.stride(1) == 1;
+    const PackKernels& pack = *target.kernels().pack;
     parallel_for(runs_.task_count(), target.num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
-      const std::size_t chunk = whole_pieces ? piece.size : kChunk;
-      for (std::size_t r = 0; r < piece.run_count; ++r) {
-        const StridedRuns::Offsets offsets = runs_.offsets(piece.first_run + r);
-        for (std::size_t begin = 0; begin < piece.size; begin += chunk) {
-          run_chunk(input, output, offsets, piece.begin + begin, std::min(chunk, piece.size - begin),
-                    *target.kernels().pack, kernel);
-        }
-      }
+      ChunkBuffer input_buffer, output_buffer;
+      blocks_.visit(runs_, runs_.piece(task),
+                    [&](const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns) noexcept {
+                      const Rows read = rows_of(runs_, 1, rows, columns), written = rows_of(runs_, 0, rows, columns);
+                      const void* from = gather(element(input, input_, offsets[1]), input_, read, pack, input_buffer);
+                      void* to = element(output, output_, offsets[0]);
+                      const bool direct = written.contiguous();
+                      kernel(from, direct ? to : output_buffer.bytes, rows * columns);
+                      if (!direct) scatter(output_buffer, output_, to, written, pack);
+                    });
     });
   }
 
   std::string describe(int num_threads) const { return runs_.describe(num_threads); }
 
  private:
-  template <class Kernel>
-  void run_chunk(const void* input_data, void* output_data, const StridedRuns::Offsets& offsets, std::size_t begin,
-                 std::size_t count, const PackKernels& pack, const Kernel& kernel) const {
-    const auto index = [&](std::size_t operand) {
-      return offsets[operand] + static_cast<std::int64_t>(begin) * runs_.stride(operand);
-    };
-    ChunkBuffer input_buffer, output_buffer;
-    const void* input =
-        gather(element(input_data, input_, index(1)), input_, {1, count, 0, runs_.stride(1)}, pack, input_buffer);
-    void* output = element(output_data, output_, index(0));
-    const bool direct = runs_.stride(0) == 1 || count == 1;
-    kernel(input, direct ? output : output_buffer.bytes, count);
-    if (!direct) scatter(output_buffer, output_, output, {1, count, 0, runs_.stride(0)}, pack);
-  }
-
   DataType input_, output_;
   StridedRuns runs_;
+  RowBlocks blocks_;
 };
 
 }  // namespace dmlcpu
