@@ -81,6 +81,24 @@ def test_products_read_elements_of_one_size(
         bind("MATRIX_MULTIPLY_INTEGER_TO_FLOAT", {**product, **changed}, {}, {})
 
 
+@pytest.mark.parametrize("operator", ["MATRIX_MULTIPLY_INTEGER", "FLOAT_PRODUCT"])
+def test_batches_of_products(operator: str) -> None:
+    """A right operand that has fewer matrices is repeated, one by one; any other number of them is none."""
+    of_codes = operator == "MATRIX_MULTIPLY_INTEGER"
+    kind, result = ("UINT8", "INT32") if of_codes else ("FLOAT32", "FLOAT32")
+
+    def product(a: tuple[int, ...], b: tuple[int, ...]) -> dict[str, Tensor | None]:
+        tensors: dict[str, Tensor | None] = {"a": (kind, (*a, 2, 3)), "a_zero_point": None, "b": (kind, (*b, 3, 4))}
+        tensors |= {"b_zero_point": None, "output": (result, (4, 6, 2, 4))}
+        return tensors if of_codes else {name: tensor for name, tensor in tensors.items() if tensor is not None}
+
+    for repeated in ((), (1,), (6,), (1, 1), (4, 1), (1, 6), (4, 6)):
+        bind(operator, product((4, 6), repeated), {}, {})
+    for a, b in (((4, 6), (4,)), ((4, 6), (2, 6)), ((4, 6), (4, 3)), ((4, 6), (6, 4)), ((1, 6), (4, 6)), ((), (4, 6))):
+        with pytest.raises(ValueError, match="do not fit together"):
+            bind(operator, product(a, b), {}, {})
+
+
 @pytest.mark.parametrize("height", [2**32, 2**63 - 1])
 def test_sizes_of_images_are_in_range(height: int) -> None:
     """An axis that repeats takes no memory, however long it is."""

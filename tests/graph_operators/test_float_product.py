@@ -39,7 +39,8 @@ def test_products_on_any_layout(devices: Devices, data: st.DataObject) -> None:
     batch = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
     m, k, n = (data.draw(LENGTHS) for _ in range(3))
     a = data.draw(input_tensors("FLOAT32", (*batch, m, k), INPUT_FLOATS))
-    b = data.draw(input_tensors("FLOAT32", (*batch, k, n), INPUT_FLOATS))
+    batch_of_b = data.draw(st.sampled_from([batch, (), tuple(1 for _ in batch), (1, *batch[1:])[: len(batch)]]))
+    b = data.draw(input_tensors("FLOAT32", (*batch_of_b, k, n), INPUT_FLOATS))
     assert_product(devices, a, b, data.draw(output_tensors("FLOAT32", (*batch, m, n))), owned=data.draw(st.booleans()))
 
 

@@ -126,6 +126,48 @@ def test_packed_weights_are_taken_from_other_lengths(operator: str, devices: Dev
             latest = mine
 
 
+def batched_product(operator: str, record: Record, weights: Any) -> NativeGraph:
+    """Three products with matrices of their own or one for all, how many times is known later, as their rows are."""
+    count, rows = record.free(2), record.free(3)
+    batch = (3, count) if weights.ndim == 4 else (count, 3)
+    graph = NativeGraph()
+    types = FLOAT32 if operator == "FLOAT_PRODUCT" else U8
+    desc = FreeDesc(types, (*batch, rows, 40))
+    x = graph.add_input("x", FreeDesc(types, (*batch, rows, 8)))
+    matrices = graph.add_constant(TensorDesc(types, weights.shape), weights)
+    inputs: list[int | None] = [x, matrices]
+    if operator != "FLOAT_PRODUCT":
+        scale, point, small = graph.add_array(ONE), graph.add_array(NONE), graph.add_array(ONE * np.float32(0.01))
+        inputs = [x, scale, point, matrices, small, point, scale, point]
+    [y] = graph.add_node(operator, inputs, [desc], {}, "product")
+    graph.mark_output(y, "output_0", desc)
+    return graph
+
+
+@pytest.mark.parametrize("operator", ["FLOAT_PRODUCT", "QUANTIZED_LINEAR_MATRIX_MULTIPLY"])
+@pytest.mark.parametrize("shape", [(8, 40), (1, 8, 40), (3, 8, 40), (3, 1, 8, 40)], ids=str)
+def test_packed_weights_are_taken_from_other_batches(
+    operator: str, shape: tuple[int, ...], devices: Devices, random_numbers: Rng
+) -> None:
+    """As of lengths: those that are given with another batch are others."""
+    dtype = np.float32 if operator == "FLOAT_PRODUCT" else np.uint8
+    weights, others = (random_numbers.integers(0, 256, shape).astype(dtype) for _ in range(2))
+    for label, device in devices.items():
+        record = Record()
+        graph = FreeGraph(batched_product(operator, record, weights))
+        latest: _core.BoundGraph | None = None
+        for lengths in ((4, 3), (4, 7), (1, 7), (1, 1), (9, 1)):
+            replay = record.again(lengths)
+            assert replay is not None
+            known = graph.at(replay)
+            x = random_numbers.integers(0, 256, known.desc(known.names.index("x")).sizes).astype(dtype)
+            mine = bound(graph.native(replay), latest, device.isa)
+            mine.initialize({value: weights if latest is None else others for value in known.arrays()})
+            expected = CompiledGraph(device, known).dispatch(x=x)
+            np.testing.assert_array_equal(mine.dispatch({"x": x}), expected, label)
+            latest = mine
+
+
 def bound(graph: _core.Graph, predecessor: _core.BoundGraph | None = None, isa: str = "scalar") -> _core.BoundGraph:
     def not_called(*_: Any) -> Any:
         raise AssertionError

@@ -11,6 +11,10 @@ import pytest
 
 import dmlcpu
 import fused_encoders
+from dmlcpu.onnx.foreign_parts import ForeignModels
+from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.plans import LoweredGraph
+from dmlcpu.onnx.templates import PlanTemplate
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
 from template_checks import assert_templates_follow_the_rules
 from text_encoders import quantized_encoder
@@ -276,3 +280,51 @@ def test_sums_along_free_axes(axes: list[int], on_codes: bool) -> None:
     shapes = [{"x": (count, tokens, 8)} for count in (2, 3) for tokens in (2, 5, 9)]
     assert_templates_follow_the_rules(model, shapes, 1)
     assert_like_onnxruntime(model, {"x": np.linspace(-0.5, 0.4, 2 * 5 * 8, dtype=np.float32).reshape(2, 5, 8)})
+
+
+def product_of_batches(form: str, weights: np.ndarray[Any, Any]) -> bytes:
+    """A product with constant weights, as recipes leave it."""
+    builder = Builder()
+    x = builder.input("float32", ("batch", "tokens", 16))
+    if form == "floats":
+        y = builder.node("MatMul", [x, weights.astype(np.float32)])
+    elif form == "static":
+        y = coded(builder, builder.node("MatMul", [coded(builder, x), builder.dequantized(weights, 0.01, np.int8(0))]))
+    else:
+        codes, scale, point = builder.node("DynamicQuantizeLinear", [x], 3)
+        sums = builder.node("MatMulInteger", [codes, weights, point, np.int8(0)])
+        if form == "sums":
+            y = sums
+        else:
+            floats = builder.node("Cast", [sums], to=1)
+            y = builder.node("Mul", [floats, builder.node("Mul", [scale, np.float32(0.01)])])
+    builder.output(y, "int32" if form == "sums" else "float32")
+    return builder.build()
+
+
+@pytest.mark.parametrize("form", ["floats", "static", "dynamic", "sums"])
+@pytest.mark.parametrize("batch", [(), (1,)], ids=str)
+def test_weights_are_packed_once_for_all_batches(
+    form: str, batch: tuple[int, ...], random_numbers: np.random.Generator
+) -> None:
+    """They are overwritten when they have been packed, which nobody sees."""
+    model = product_of_batches(form, random_numbers.integers(-128, 128, (*batch, 16, 24), np.int8))
+    loaded, device = load_model(model, to_run=True), dmlcpu.Device(num_threads=1)
+    template: PlanTemplate | None = None
+    for shape in ((4, 3, 16), (4, 7, 16), (9, 1, 16), (2, 1, 16)):
+        arrays = {"x": (np.dtype(np.float32), shape)}
+        if template is None:
+            template = PlanTemplate.of(loaded, arrays, device, ForeignModels())
+            assert template is not None
+            [part] = template.lowered.parts
+            assert isinstance(part, LoweredGraph)
+            constants = part.graph.constants
+            [number] = [value for value, array in constants.items() if np.shape(array)[-2:] == (16, 24)]
+            weights = constants[number] = np.array(constants[number])
+        replay = template.replay(loaded, arrays)
+        assert replay is not None
+        graph = template.graphs[0].compiled(replay, device)
+        x = random_numbers.normal(size=shape).astype(np.float32)
+        [expected] = dmlcpu.InferenceSession(model).run(None, {"x": x})
+        np.testing.assert_array_equal(graph.dispatch(x=x), expected)
+        weights[...] = 0

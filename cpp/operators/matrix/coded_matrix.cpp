@@ -62,12 +62,7 @@ std::int64_t CodedMatrix::panels() const { return divide_up(n_, kColumns); }
 
 MatrixGeometry CodedMatrix::geometry(const OperatorDesc& desc) const {
   const TensorLayout &a = desc.tensor(kCodedA), &output = desc.tensor(kCodedOutput);
-  TensorLayout b = output;
-  b.strides = {};
-  if (b.rank >= 2) {
-    b.sizes[b.rank - 2] = k_;
-    b.sizes[b.rank - 1] = n_;
-  }
+  const TensorLayout b = {.rank = 2, .sizes = {k_, n_}};
   return matrix_geometry(desc, a, b, output, std::nullopt);
 }
 

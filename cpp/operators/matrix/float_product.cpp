@@ -57,8 +57,7 @@ class FloatProduct final : public TiledFloatProduct {
   }
   std::vector<std::size_t> packing(std::size_t tensor) const override {
     if (tensor != kB) return CompiledOperator::packing(tensor);
-    if (geometry().matrices() != 1) return {};
-    return {as_size(geometry().k), as_size(geometry().n)};
+    return {as_size(geometry().k), as_size(geometry().n), as_size(geometry().matrices())};
   }
   void accumulate(const TensorPointers& tensors, const Terms& terms, FloatProductBlock& block,
                   std::uint8_t* own) const noexcept override;

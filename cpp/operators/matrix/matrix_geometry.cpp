@@ -1,5 +1,6 @@
 #include "operators/matrix/matrix_geometry.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace dmlcpu {
@@ -38,6 +39,12 @@ MatrixStrides matrix_strides(const TensorLayout& layout) {
   return strides;
 }
 
+// Whether b has a matrix for each product along a batch axis, or one for all.
+bool batch_fits(const MatrixSizes& b, const MatrixSizes& output) {
+  const auto fits = [](std::int64_t of_b, std::int64_t length) { return of_b == length || of_b == 1; };
+  return std::ranges::equal(b.batch, output.batch, fits);
+}
+
 // Makes the images of a batch axis rows of one product, where all share b.
 bool fold(MatrixGeometry& geometry, std::size_t axis) {
   const std::int64_t count = geometry.batch[axis];
@@ -68,7 +75,7 @@ MatrixGeometry matrix_geometry(const OperatorDesc& desc, const TensorLayout& a, 
                                const TensorLayout& output, const std::optional<TensorLayout>& bias) {
   for (const TensorLayout* layout : {&a, &b, &output}) check_rank(desc, *layout);
   const MatrixSizes a_sizes = matrix_sizes(a), b_sizes = matrix_sizes(b), output_sizes = matrix_sizes(output);
-  if (a_sizes.batch != output_sizes.batch || b_sizes.batch != output_sizes.batch || a_sizes.columns != b_sizes.rows ||
+  if (a_sizes.batch != output_sizes.batch || !batch_fits(b_sizes, output_sizes) || a_sizes.columns != b_sizes.rows ||
       a_sizes.rows != output_sizes.rows || b_sizes.columns != output_sizes.columns ||
       (bias && (bias->rank != output.rank || bias->sizes != output.sizes))) {
     throw std::invalid_argument(desc.type + ": the sizes of the matrices do not fit together");

@@ -1,4 +1,5 @@
-// Sizes and strides of a matrix product: a {.., M, K} by b {.., K, N} into output {.., M, N}, each of rank 2 to 4.
+// Sizes and strides of a matrix product: a {.., M, K} by b {.., K, N} into output {.., M, N}, each of rank 2 to 4. A
+// batch axis that b lacks, or has with length 1, repeats its matrix.
 #pragma once
 
 #include <array>

@@ -142,8 +142,7 @@ void MatrixProduct::pack_panels(const CodeMatrix& b, std::int64_t first_panel, s
 }
 
 std::vector<std::size_t> MatrixProduct::packing() const {
-  if (geometry_.matrices() != 1) return {};
-  return {nr_, k_padded_, padded_columns_, packed_size_, desc_.b_flip};
+  return {nr_, k_padded_, padded_columns_, packed_size_, desc_.b_flip, as_size(geometry_.matrices())};
 }
 
 void MatrixProduct::pack(const std::uint8_t* b, std::uint8_t* packed) const {

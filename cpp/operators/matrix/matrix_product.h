@@ -67,7 +67,7 @@ class MatrixProduct {
 
   // All matrices of b, packed.
   std::size_t packed_size() const { return packed_size_; }
-  // See CompiledOperator::packing. None of several matrices: their order follows from the other tensors as well.
+  // See CompiledOperator::packing. Several matrices are packed in the order that b has them in, whatever the batch.
   std::vector<std::size_t> packing() const;
   void pack(const std::uint8_t* b, std::uint8_t* packed) const;
 

@@ -49,12 +49,19 @@ class Factor:
         """The shape of the codes."""
         return tuple(self.codes.shape)
 
-    def operand(self, lowering: Lowering, batch: tuple[int, ...]) -> Operand:
+    def left(self, lowering: Lowering, batch: tuple[int, ...]) -> Operand:
         """Return the codes with batch axes, by strides of 0 where they are repeated."""
         shape = (*batch, *self.shape[-2:])
         if isinstance(self.codes, Tensor):
             return lowering.expanded(self.codes, shape)
         return broadcast_to(self.codes, shape)
+
+    def right(self, lowering: Lowering, batch: tuple[int, ...]) -> Operand:
+        """Return the codes as a right operand, which products repeat themselves.
+
+        Constants stay what they are for every batch, and are packed once.
+        """
+        return self.left(lowering, batch) if isinstance(self.codes, Tensor) else self.codes
 
 
 def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
@@ -87,8 +94,8 @@ class Product(Deferred):
     def _operands(self) -> list[Operand]:
         a, b = self._a, self._b
         return [
-            a.operand(self._lowering, self._batch), a.scale, a.zero_point,
-            b.operand(self._lowering, self._batch), b.scale, b.zero_point,
+            a.left(self._lowering, self._batch), a.scale, a.zero_point,
+            b.right(self._lowering, self._batch), b.scale, b.zero_point,
         ]  # fmt: skip
 
     def quantized(self, parameters: Parameters) -> Tensor:
@@ -156,8 +163,9 @@ class IntegerProduct(Deferred):
 
     def floats(self) -> Tensor:
         """Add the product that ends in sums."""
-        a, b = (factor.operand(self._lowering, self._batch) for factor in (self._a, self._b))
-        operands = [a, self._a.zero_point, b, self._b.zero_point]
+        a, b = self._a, self._b
+        left, right = a.left(self._lowering, self._batch), b.right(self._lowering, self._batch)
+        operands = [left, a.zero_point, right, b.zero_point]
         return self._lowering.emit("MATRIX_MULTIPLY_INTEGER", operands, np.int32, self.shape)
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
@@ -261,7 +269,7 @@ def float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
     if not left.codes.dtype == right.codes.dtype == np.float32:
         raise NotNative(f"a product of {left.codes.dtype} and {right.codes.dtype}")
     batch, shape = _shape(left, right)
-    operands = [factor.operand(lowering, batch) for factor in (left, right)]
+    operands = [left.left(lowering, batch), right.right(lowering, batch)]
     return lowering.emit("FLOAT_PRODUCT", operands, FLOAT32, shape)
 
 
