@@ -48,8 +48,8 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
       element_bytes_(element_size(desc.tensor(output).type)),
       num_threads_(num_threads) {
   // Where rows are neighbours, 16 floats of theirs are a cache line. Staged rows take 128 KiB at most, unless one
-  // takes more, and stay in a level-2 cache.
-  constexpr std::size_t kRows = 16, kBlockElements = 32768;
+  // takes more, and stay in a level-2 cache. Columns are a task's at most, so that several threads share long ones.
+  constexpr std::size_t kRows = 16, kBlockElements = 32768, kMostColumns = 16384;
   const std::size_t axis = index_attribute(desc, "axis", desc.tensor(output).rank);
   length_ = static_cast<std::size_t>(desc.tensor(input).sizes[axis]);
   output_length_ = static_cast<std::size_t>(desc.tensor(output).sizes[axis]);
@@ -59,7 +59,11 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
   };
   output_ = steps(desc.tensor(output), 0);
   input_ = steps(desc.tensor(input), 1);
-  rows_of_block_ = std::clamp(kBlockElements / length_, std::size_t{1}, std::min(kRows, positions_.length()));
+  are_columns_ =
+      results == Results::one && positions_.length() > 1 && positions_.stride(0) == 1 && positions_.stride(1) == 1;
+  rows_of_block_ = are_columns_ ? std::clamp(StridedRuns::kElementsPerTask / length_, kRows, kMostColumns)
+                                : std::clamp(kBlockElements / length_, std::size_t{1}, kRows);
+  rows_of_block_ = std::min(rows_of_block_, positions_.length());
   blocks_of_run_ = (positions_.length() + rows_of_block_ - 1) / rows_of_block_;
   blocks_of_task_ = std::max(StridedRuns::kElementsPerTask / (rows_of_block_ * length_), std::size_t{1});
 }
@@ -107,8 +111,9 @@ void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, s
 
 std::string AxisRows::describe() const {
   return "rows: " + std::to_string(positions_.count() * positions_.length()) + " of " + std::to_string(length_) +
-         (staged() ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
-                   : " elements, in place") +
+         (staged()       ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
+          : are_columns_ ? " elements, as columns in blocks of " + std::to_string(rows_of_block_)
+                         : " elements, in place") +
          "\ntasks: " + std::to_string(task_count()) + ", on " + counted(participants(), "thread");
 }
 

@@ -3,7 +3,8 @@
 //
 // Where the axis is a run of neighbours in both tensors, kernels read and write it in place. Elsewhere, as with the
 // channels of an {N, C, H, W} tensor, blocks of rows pass through scratch memory: rows that are neighbours are copied
-// together, so that a cache line serves all of them.
+// together, so that a cache line serves all of them. Rows of one result each that are neighbours in both tensors need
+// no such copy: they are the columns of a block, whose elements are taken a row of the block at a time.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,8 @@ class AxisRows {
            Results results = Results::each);
 
   std::size_t length() const { return length_; }  // of a row
+  // Whether rows of one result each are columns; run_columns() is for these, run() for all.
+  bool are_columns() const { return are_columns_; }
   // Throws std::invalid_argument unless a tensor is one contiguous run of an element for each of a row's.
   void check_parameter(const OperatorDesc& desc, std::size_t tensor) const;
 
@@ -57,6 +60,18 @@ class AxisRows {
     });
   }
 
+  // columns(input, output, count, step) on blocks of count columns, whose elements are step bytes apart.
+  template <class Columns>
+  void run_columns(const void* input, void* output, const Columns& columns) const {
+    parallel_for(task_count(), num_threads_, [&](std::size_t task, int) noexcept {
+      for (std::size_t block = task * blocks_of_task_; block < end_of_task(task); ++block) {
+        const Block at = block_of(block);
+        columns(static_cast<const std::uint8_t*>(input) + at.input_offset,
+                static_cast<std::uint8_t*>(output) + at.output_offset, at.rows, input_.element_step);
+      }
+    });
+  }
+
  private:
   struct Steps {
     std::int64_t element_step, row_step;  // in bytes
@@ -68,7 +83,9 @@ class AxisRows {
   };
 
   std::size_t row_bytes() const { return length_ * element_bytes_; }
-  bool staged() const { return input_.element_step != element_bytes() || output_.element_step != element_bytes(); }
+  bool staged() const {
+    return !are_columns_ && (input_.element_step != element_bytes() || output_.element_step != element_bytes());
+  }
   std::int64_t element_bytes() const { return static_cast<std::int64_t>(element_bytes_); }
   std::size_t staging_size() const { return staged() ? rows_of_block_ * row_bytes() : 0; }
   std::size_t block_count() const { return positions_.count() * blocks_of_run_; }
@@ -83,6 +100,7 @@ class AxisRows {
   StridedRuns positions_;  // the first elements of the rows: operand 0 is the output, 1 the input
   std::size_t element_bytes_, length_, output_length_;
   Steps input_, output_;
+  bool are_columns_;
   std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_;
   int num_threads_;
 };

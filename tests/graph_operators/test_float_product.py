@@ -68,19 +68,31 @@ def test_products_of_several_tiles(
     assert_product(devices, a, b, output, owned=owned)
 
 
-@given(st.data())
-def test_means_on_any_layout(devices: Devices, data: st.DataObject) -> None:
-    sizes = data.draw(tensor_sizes())
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    x = data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS))
-    output = data.draw(output_tensors("FLOAT32", (*sizes[:axis], 1, *sizes[axis + 1 :])))
+def assert_means(devices: Devices, x: StridedTensor, axis: int, output: StridedTensor) -> None:
     with np.errstate(all="ignore"):
-        means = row_sums(np.moveaxis(x.logical(), axis, -1)) / np.float32(sizes[axis])
+        means = row_sums(np.moveaxis(x.logical(), axis, -1)) / np.float32(x.sizes[axis])
     expected = expected_storage(output, np.moveaxis(means, -1, axis))
     for label, device in devices.items():
         tensors = {"input_tensor": x, "output_tensor": output}
         result = run_native(device, "REDUCE_MEAN", tensors, {"axis": [axis]})["output_tensor"]
         assert (found := difference(result, expected)) is None, f"{label}: {found}"
+
+
+@given(st.data())
+def test_means_on_any_layout(devices: Devices, data: st.DataObject) -> None:
+    sizes = data.draw(tensor_sizes())
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    x = data.draw(input_tensors("FLOAT32", sizes, INPUT_FLOATS))
+    assert_means(devices, x, axis, data.draw(output_tensors("FLOAT32", (*sizes[:axis], 1, *sizes[axis + 1 :]))))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(2, 3, 40_001), (3, 15, 129), (2, 16, 7), (1, 17, 257), (2, 50, 5_003), (2, 600, 150)]
+)
+def test_means_of_columns(devices: Devices, random_numbers: np.random.Generator, sizes: tuple[int, ...]) -> None:
+    """Of fewer rows and more than partial sums, and more columns than one block takes, or a task."""
+    x = packed(random_numbers.normal(1, 3, sizes).astype(np.float32))
+    assert_means(devices, x, 1, blank_tensor("FLOAT32", (sizes[0], 1, sizes[2]), None))
 
 
 @pytest.mark.parametrize(

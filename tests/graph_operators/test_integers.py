@@ -145,6 +145,32 @@ def test_cumulative_summation_of_several_tasks(devices: Devices, random_numbers:
     assert_native_matches_reference(devices, OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes))
 
 
+@pytest.mark.parametrize("data_type", [*INTEGERS, "FLOAT32"])
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize(
+    ("sizes", "axis"),
+    [((3, 9, 301), 1), ((2, 9, 15), 1), ((2, 4500, 41), 1), ((3, 11, 300), 2), ((1, 70), 1), ((400, 1, 3), 0)],
+)
+def test_cumulative_summation_of_many_rows(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    data_type: str,
+    direction: int,
+    exclusive: int,
+    sizes: tuple[int, ...],
+    axis: int,
+) -> None:
+    """More neighbours than are summed together, fewer than that is worth, blocks that end early, and rows alone."""
+    if data_type == "FLOAT32":
+        x = packed(random_numbers.normal(1, 3, sizes).astype(np.float32))
+    else:
+        x = random_tensor(random_numbers, data_type, sizes)
+    tensors = {"input_tensor": x, "output_tensor": blank_tensor(data_type, sizes, None)}
+    attributes = {"axis": [axis], "axis_direction": [direction], "has_exclusive_sum": [exclusive]}
+    assert_native_matches_reference(devices, OperatorCase("CUMULATIVE_SUMMATION", tensors, attributes))
+
+
 @pytest.mark.parametrize("operator", ["ARGMAX", "ARGMIN"])
 @given(st.sampled_from(("UINT8", "INT8", "INT32", "INT64", "FLOAT32")), st.integers(0, 1), st.data())
 def test_places_of_extremes(

@@ -35,6 +35,23 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   check.equal_but_for_nans(output, expected);
 }
 
+// Rows with gaps between them.
+void check_columns(Check& check, std::size_t columns, std::size_t count, std::size_t gap, Edge edge) {
+  const std::size_t step = columns + gap;
+  const bool special = check.one_in(4);
+  std::vector<float> x(count * step - gap), expected(columns);
+  for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
+  for (std::size_t c = 0; c < columns; ++c) {
+    float sums[16] = {};
+    for (std::size_t i = 0; i < count; ++i) sums[i % 16] += x[i * step + c];
+    expected[c] = reference_folded(sums) / static_cast<float>(count);
+  }
+  const GuardedBuffer<float> input(x, edge), means(columns, edge);
+  check.table.layer_normalization->column_means(
+      {.input = input.data(), .step = step, .count = count, .columns = columns, .means = means.data()});
+  check.equal_but_for_nans(means, expected);
+}
+
 void check_codes(Check& check, std::size_t count, Edge edge, bool in_place) {
   std::vector<std::uint8_t> codes(count), expected(count);
   std::vector<float> weights(count), biases(count);
@@ -138,6 +155,10 @@ void check_layer_normalization(Check& check) {
         for (int repeat = 0; repeat < 4; ++repeat) {
           check_floats(check, count, edge, in_place);
           check_codes(check, count, edge, in_place);
+        }
+        for (const std::size_t rows : std::initializer_list<std::size_t>{1, 2, 9, 15, 16, 17, 40}) {
+          describe_case("columns %zu, rows %zu, edge %d", count, rows, static_cast<int>(edge));
+          if (!in_place) check_columns(check, count, rows, count % 3, edge);
         }
         for (const std::size_t pixels : std::initializer_list<std::size_t>{1, 2, 3, 4, 9}) {
           describe_case("channels %zu, pixels %zu, edge %d, in place %d", count, pixels, static_cast<int>(edge),

@@ -156,6 +156,7 @@ void normalize_channels(const ChannelNormalization& run) noexcept {
 
 constinit const LayerNormalizationKernels avx512_vnni::layer_normalization = {.floats = normalize_floats,
                                                                               .mean = row_mean,
+                                                                              .column_means = column_means,
                                                                               .moments = code_moments,
                                                                               .codes = normalize_codes,
                                                                               .channel_moments = channel_moments,

@@ -5,6 +5,7 @@
 //            y[i] = fma(d[i] * r, weight[i], bias[i])
 //   s        terms added to partial sum i % 16 in ascending order of i, from 0, squares by fma; the 16 partial sums
 //            folded in halves: p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, and so on
+//   columns  m of every column: x[i][c] for all i
 //   codes    y[i] = sat(rne(fma(fma(code[i], factor, offset), weight[i], bias[i])) + output_zero_point)
 //   channels y[p][c] = sat(rne(fma(code[p][c], factor[c], offset[c])) + output_zero_point)
 //
@@ -16,7 +17,8 @@
 // Contract: count >= 1 elements are read and written, as many of weight and bias are read, nothing else; output may be
 // exactly input, and overlaps nothing otherwise; no alignment beyond the element's own. Moments: count <= 2^23. Of
 // pixels, pixel_step codes apart, the channels are read and written and nothing between them. Moments of channels are
-// added to what is there, of at most 2^16 pixels each time, so that from 0 on they stay below 2^32.
+// added to what is there, of at most 2^16 pixels each time, so that from 0 on they stay below 2^32. Of columns, rows
+// are step floats apart, and what is between them is not read.
 #pragma once
 
 #include <cstddef>
@@ -32,6 +34,14 @@ struct FloatNormalization {
   const float* bias;
   float epsilon;
   bool uses_mean;  // else m is 0
+};
+
+struct FloatColumns {
+  const float* input;
+  std::size_t step;   // from row to row
+  std::size_t count;  // of a column's floats
+  std::size_t columns;
+  float* means;
 };
 
 struct CodeNormalization {
@@ -73,6 +83,7 @@ struct ChannelNormalization {
 struct LayerNormalizationKernels {
   void (*floats)(const FloatNormalization& row) noexcept;
   float (*mean)(const float* row, std::size_t count) noexcept;  // m
+  void (*column_means)(const FloatColumns& run) noexcept;
   CodeMoments (*moments)(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept;
   void (*codes)(const CodeNormalization& row) noexcept;
   void (*channel_moments)(const ChannelCodes& run, std::uint32_t* sums, std::uint32_t* sums_of_squares) noexcept;

@@ -1,6 +1,10 @@
 // CUMULATIVE_SUMMATION: tensors input, output, of equal sizes, INT32, INT64 or FLOAT32; attributes axis, axis_direction
 // (1: from the end to the beginning), has_exclusive_sum (1: an element is not part of its own sum). Sums of integers
 // wrap, of floats begin with 0 and round one after the other. Of graphs alone.
+//
+// Many rows are summed together. Where their elements are neighbours, as along an outer axis, one position of all rows
+// becomes vectors; elsewhere a few rows hide the latency of each other's additions.
+#include <algorithm>
 #include <stdexcept>
 
 #include "operators/attributes.h"
@@ -14,6 +18,9 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
+// Rows whose sums are kept in memory, and the fewest that are worth it.
+constexpr std::size_t kMostRows = 256, kNeighbours = 16;
+
 class CumulativeSummation final : public CompiledOperator {
  public:
   CumulativeSummation(OperatorDesc operator_desc, ExecutionTarget execution_target)
@@ -21,7 +28,10 @@ class CumulativeSummation final : public CompiledOperator {
         axis_(index_attribute(desc(), "axis", desc().tensor(kInput).rank)),
         backwards_(index_attribute(desc(), "axis_direction", 2) == 1),
         exclusive_(index_attribute(desc(), "has_exclusive_sum", 2) == 1),
-        rows_(row_runs()) {
+        rows_(row_runs()),
+        length_(as_size(desc().tensor(kInput).sizes[axis_])),
+        rows_of_block_(std::clamp(StridedRuns::kElementsPerTask / length_, kNeighbours, kMostRows)),
+        blocks_of_run_((rows_.length() + rows_of_block_ - 1) / rows_of_block_) {
     if (desc().tensor(kInput).type != desc().tensor(kOutput).type) {
       throw std::invalid_argument(desc().type + ": input and output differ in data type");
     }
@@ -29,7 +39,7 @@ class CumulativeSummation final : public CompiledOperator {
 
   std::string describe() const override {
     return "algorithm: " + std::to_string(rows_.count() * rows_.length()) + " rows, each from " +
-           (backwards_ ? "its end" : "its beginning");
+           (backwards_ ? "its end" : "its beginning") + (neighbours() ? "; neighbours in vectors" : "");
   }
 
  protected:
@@ -53,35 +63,107 @@ class CumulativeSummation final : public CompiledOperator {
     return StridedRuns(std::array<const TensorLayout*, 2>{&output, &input});
   }
 
-  template <class Element, class Sum>
-  void sum(const TensorPointers& tensors) const {
-    const std::size_t length = as_size(desc().tensor(kInput).sizes[axis_]), rows = rows_.count() * rows_.length();
-    const std::size_t rows_of_task = std::max<std::size_t>(StridedRuns::kElementsPerTask / length, 1);
-    parallel_for((rows + rows_of_task - 1) / rows_of_task, target().num_threads, [&](std::size_t task, int) noexcept {
-      for (std::size_t row = task * rows_of_task; row < std::min((task + 1) * rows_of_task, rows); ++row) {
-        const StridedRuns::Offsets offsets = rows_.offsets(row / rows_.length());
-        const auto place = static_cast<std::int64_t>(row % rows_.length());
-        sum_row<Element, Sum>(static_cast<const Element*>(tensors[kInput]) + offsets[1] + place * rows_.stride(1),
-                              static_cast<Element*>(tensors[kOutput]) + offsets[0] + place * rows_.stride(0), length);
-      }
-    });
+  bool neighbours() const { return rows_.length() >= kNeighbours && rows_.stride(0) == 1 && rows_.stride(1) == 1; }
+
+  // From one element of a row to the next one that is added.
+  std::int64_t step(std::size_t tensor) const {
+    const std::int64_t stride = desc().tensor(tensor).strides[axis_];
+    return backwards_ ? -stride : stride;
+  }
+  std::int64_t first(std::size_t tensor) const {
+    return backwards_ ? static_cast<std::int64_t>(length_ - 1) * desc().tensor(tensor).strides[axis_] : 0;
   }
 
   template <class Element, class Sum>
-  void sum_row(const Element* input, Element* output, std::size_t length) const noexcept {
-    Sum total = 0;
-    for (std::size_t i = 0; i < length; ++i) {
-      const auto place = static_cast<std::int64_t>(backwards_ ? length - 1 - i : i);
-      const auto value = static_cast<Sum>(input[place * desc().tensor(kInput).strides[axis_]]);
-      const Sum through = i == 0 ? value : total + value;
-      output[place * desc().tensor(kOutput).strides[axis_]] = static_cast<Element>(exclusive_ ? total : through);
-      total = through;
+  void sum(const TensorPointers& tensors) const {
+    const Element* input = static_cast<const Element*>(tensors[kInput]) + first(kInput);
+    Element* output = static_cast<Element*>(tensors[kOutput]) + first(kOutput);
+    const std::size_t blocks = rows_.count() * blocks_of_run_;
+    const std::size_t elements = std::min(rows_of_block_, rows_.length()) * length_;
+    const std::size_t blocks_of_task = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);
+    parallel_for((blocks + blocks_of_task - 1) / blocks_of_task, target().num_threads,
+                 [&](std::size_t task, int) noexcept {
+                   const std::size_t end = std::min((task + 1) * blocks_of_task, blocks);
+                   for (std::size_t block = task * blocks_of_task; block < end; ++block) {
+                     const StridedRuns::Offsets offsets = rows_.offsets(block / blocks_of_run_);
+                     const std::size_t begin = block % blocks_of_run_ * rows_of_block_;
+                     const auto row = static_cast<std::int64_t>(begin);
+                     sum_block<Element, Sum>(input + offsets[1] + row * rows_.stride(1),
+                                             output + offsets[0] + row * rows_.stride(0),
+                                             std::min(rows_of_block_, rows_.length() - begin));
+                   }
+                 });
+  }
+
+  template <class Element, class Sum>
+  void sum_block(const Element* input, Element* output, std::size_t rows) const noexcept {
+    if (neighbours() && rows >= kNeighbours) return sum_neighbours<Element, Sum>(input, output, rows);
+    const auto sum_rows = [&]<std::size_t count>() {
+      for (; rows >= count; rows -= count) {
+        sum_together<Element, Sum, count>(input, output);
+        input += static_cast<std::int64_t>(count) * rows_.stride(1);
+        output += static_cast<std::int64_t>(count) * rows_.stride(0);
+      }
+    };
+    sum_rows.template operator()<8>();
+    sum_rows.template operator()<2>();
+    sum_rows.template operator()<1>();
+  }
+
+  // Rows at any distance from one another, their sums in registers.
+  template <class Element, class Sum, std::size_t rows>
+  void sum_together(const Element* input, Element* output) const noexcept {
+    const std::int64_t input_row = rows_.stride(1), output_row = rows_.stride(0);
+    const std::int64_t input_step = step(kInput), output_step = step(kOutput);
+    const bool exclusive = exclusive_;
+    Sum totals[rows];
+    for (std::size_t row = 0; row < rows; ++row) {
+      const auto place = static_cast<std::int64_t>(row);
+      totals[row] = static_cast<Sum>(input[place * input_row]);
+      output[place * output_row] = exclusive ? Element{0} : static_cast<Element>(totals[row]);
+    }
+    for (std::size_t i = 1; i < length_; ++i) {
+      input += input_step;
+      output += output_step;
+      for (std::size_t row = 0; row < rows; ++row) {
+        const auto place = static_cast<std::int64_t>(row);
+        const Sum through = totals[row] + static_cast<Sum>(input[place * input_row]);
+        output[place * output_row] = static_cast<Element>(exclusive ? totals[row] : through);
+        totals[row] = through;
+      }
+    }
+  }
+
+  // Up to kMostRows rows whose elements are neighbours.
+  template <class Element, class Sum>
+  void sum_neighbours(const Element* input, Element* output, std::size_t rows) const noexcept {
+    Sum totals[kMostRows];
+    for (std::size_t row = 0; row < rows; ++row) {
+      totals[row] = static_cast<Sum>(input[row]);
+      output[row] = exclusive_ ? Element{0} : static_cast<Element>(totals[row]);
+    }
+    for (std::size_t i = 1; i < length_; ++i) {
+      input += step(kInput);
+      output += step(kOutput);
+      if (exclusive_) {
+        for (std::size_t row = 0; row < rows; ++row) {
+          const auto value = static_cast<Sum>(input[row]);
+          output[row] = static_cast<Element>(totals[row]);
+          totals[row] += value;
+        }
+      } else {
+        for (std::size_t row = 0; row < rows; ++row) {
+          totals[row] += static_cast<Sum>(input[row]);
+          output[row] = static_cast<Element>(totals[row]);
+        }
+      }
     }
   }
 
   std::size_t axis_;
   bool backwards_, exclusive_;
   StridedRuns rows_;  // of the output, of the input
+  std::size_t length_, rows_of_block_, blocks_of_run_;
 };
 
 }  // namespace

@@ -14,16 +14,27 @@ class ReduceMean final : public CompiledOperator {
         rows_(desc(), kInput, kOutput, target().num_threads, AxisRows::Results::one) {}
 
   std::string describe() const override {
-    return "algorithm: by rows mean\nkernel: layer_normalization\n" + rows_.describe();
+    return std::string(rows_.are_columns() ? "algorithm: mean of columns" : "algorithm: mean of rows") +
+           "\nkernel: layer_normalization\n" + rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    rows_.run(tensors[kInput], tensors[kOutput], [this](const void* input, void* output, std::size_t count) noexcept {
-      const auto* row = static_cast<const float*>(input);
-      *static_cast<float*>(output) = target().kernels().layer_normalization->mean(row, count);
+    const LayerNormalizationKernels& kernels = *target().kernels().layer_normalization;
+    if (rows_.are_columns()) {
+      const auto columns = [&](const void* input, void* output, std::size_t count, std::int64_t step) noexcept {
+        kernels.column_means({.input = static_cast<const float*>(input),
+                              .step = static_cast<std::size_t>(step) / sizeof(float),
+                              .count = rows_.length(),
+                              .columns = count,
+                              .means = static_cast<float*>(output)});
+      };
+      return rows_.run_columns(tensors[kInput], tensors[kOutput], columns);
+    }
+    rows_.run(tensors[kInput], tensors[kOutput], [&](const void* input, void* output, std::size_t count) noexcept {
+      *static_cast<float*>(output) = kernels.mean(static_cast<const float*>(input), count);
     });
   }
 
