@@ -27,6 +27,7 @@ Devices = Mapping[str, dmlcpu.Device]
 Tensors = dict[str, "StridedTensor | None"]
 
 SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION, LOGARITHM, SINE, COSINE = 1, 2, 3, 6, 13, 19, 20
+QUANTIZED_TO_16_BITS = 21
 
 
 def bits_of(value: float) -> int:
@@ -88,6 +89,19 @@ def test_unary_of_all_magnitudes(devices: Devices, random_numbers: np.random.Gen
     steps = (edges.view(np.uint32)[:, None] + np.arange(-20, 21, dtype=np.int64)).astype(np.uint32).view(np.float32)
     x = packed(np.concatenate([anything, near, steps.reshape(-1), -steps.reshape(-1)]))
     assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), function)
+
+
+@pytest.mark.parametrize("lowest", [-65535, -32768, -40000, 0])
+@pytest.mark.parametrize("scale", [1, 0.0123, 3.1e-5, 1e-45, 1.1e-38, 3e38, -0.5, 0, np.inf, np.nan])
+def test_quantized_to_16_bits(devices: Devices, random_numbers: np.random.Generator, scale: float, lowest: int) -> None:
+    """Quotients around the ends and the middles between codes, and any others; by scales that are none as well."""
+    codes = np.append(np.arange(-70000, 70000, 7), [lowest, lowest + 65535]) + np.float32([[0], [0.5], [-0.5]])
+    with np.errstate(all="ignore"):
+        near = (codes.astype(np.float32) * np.float32(scale)).reshape(-1)
+    steps = (near.view(np.uint32) + np.arange(-1, 2, dtype=np.int64)[:, None]).astype(np.uint32).view(np.float32)
+    anything = random_numbers.integers(0, 2**32, 10_001, np.uint32).view(np.float32)
+    x = packed(np.concatenate([anything, steps.reshape(-1), np.float32([0, -0.0, np.nan, np.inf, -np.inf])]))
+    assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), QUANTIZED_TO_16_BITS, scale, lowest)
 
 
 @pytest.mark.parametrize("function", range(len(BINARY)))

@@ -176,6 +176,14 @@ def clip(x: FloatArray, lowest: FloatArray, highest: FloatArray) -> FloatArray:
     return np.where(raised > highest, highest, raised)
 
 
+def quantized_to_16_bits(x: FloatArray, scale: FloatArray, lowest: FloatArray) -> FloatArray:
+    quotient = x / scale
+    raised = np.where(quotient > lowest, quotient, lowest)
+    highest = lowest + np.float32(65535)
+    bounded = np.where(raised < highest, raised, highest)
+    return (bounded + ROUND_TO_INTEGER - ROUND_TO_INTEGER) * scale
+
+
 # By function number: of (a, b), and of (x, alpha, beta).
 BINARY: tuple[Callable[[FloatArray, FloatArray], FloatArray], ...] = (
     np.add,
@@ -207,4 +215,5 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: np.rint(x),
     lambda x, alpha, beta: sine(x),
     lambda x, alpha, beta: cosine(x),
+    quantized_to_16_bits,
 )

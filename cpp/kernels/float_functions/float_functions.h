@@ -13,13 +13,18 @@
 //            gelu          x * (error_function(x / alpha) + 1) * 0.5, from left to right
 //            gated         x * logistic(x * alpha)
 //            tanh_gelu     x * logistic(x * (x * beta * x + alpha)), the products from left to right
+//            quantized_to_16_bits
+//                          x / alpha between beta and beta + 65535, rounded half to even, * alpha: what QuantizeLinear
+//                          and DequantizeLinear make of x by codes of 16 bits and the scale alpha; beta is the least
+//                          code less the zero point
 //            sigmoid, tanh, exponential, error_function, logarithm
 //                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
 //                          lanes/functions.inl.h, where their errors stand
 //            sine, cosine  of lanes/trigonometry.inl.h
 //
 // float32, each operation rounded once, none fused but in the last seven and in the same of gelu, gated and tanh_gelu.
-// NaN gives NaN everywhere. Zeros are equal: of a +0 and a -0, maximum and minimum take b.
+// NaN gives NaN everywhere but in quantized_to_16_bits, where a quotient that is none has the least code. Zeros are
+// equal: of a +0 and a -0, maximum and minimum take b.
 //
 // Contract: count elements of output are written, count of each input are read, or one where it repeats, nothing else;
 // output may be exactly an input that does not repeat, and overlaps none otherwise; no alignment beyond the element's
@@ -54,9 +59,10 @@ enum class FloatUnary : std::uint8_t {
   ceil,
   round,
   sine,
-  cosine
+  cosine,
+  quantized_to_16_bits
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 21;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 22;
 
 struct FloatBinaryRun {
   const float* a;

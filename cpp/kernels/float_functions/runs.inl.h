@@ -94,6 +94,15 @@ struct Cosine {
   static Floats of(Floats x, Floats, Floats) noexcept { return cosine(x); }
 };
 
+struct QuantizedTo16Bits {
+  // Adding 1.5 * 2^23 and taking it away rounds what is within 65535 of 0. What is rounded to 0 becomes +0, as a
+  // difference of equal integers does.
+  static Floats of(Floats x, Floats alpha, Floats beta) noexcept {
+    const Floats bounded = smaller(larger(x / alpha, beta), beta + spread(65535.0f));
+    return ((bounded + spread(0x1.8p23f)) - spread(0x1.8p23f)) * alpha;
+  }
+};
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -135,12 +144,16 @@ void binary_run(const FloatBinaryRun& run) noexcept {
 }
 
 // In the order of FloatBinary and FloatUnary.
-constexpr FloatFunctionKernels kRuns = {
-    .binary = {binary_run<Add>, binary_run<Subtract>, binary_run<Multiply>, binary_run<Divide>, binary_run<Maximum>,
-               binary_run<Minimum>},
-    .unary = {unary_run<Relu>,       unary_run<Sigmoid>,    unary_run<Tanh>,          unary_run<Exponential>,
-              unary_run<SquareRoot>, unary_run<Reciprocal>, unary_run<ErrorFunction>, unary_run<HardSigmoid>,
-              unary_run<Clip>,       unary_run<LeakyRelu>,  unary_run<Identity>,      unary_run<Negate>,
-              unary_run<Gelu>,       unary_run<Logarithm>,  unary_run<Gated>,         unary_run<TanhGelu>,
-              unary_run<Floor>,      unary_run<Ceil>,       unary_run<Round>,         unary_run<Sine>,
-              unary_run<Cosine>}};
+constexpr FloatFunctionKernels kRuns = {.binary = {binary_run<Add>, binary_run<Subtract>, binary_run<Multiply>,
+                                                   binary_run<Divide>, binary_run<Maximum>, binary_run<Minimum>},
+                                        .unary = {unary_run<Relu>,          unary_run<Sigmoid>,
+                                                  unary_run<Tanh>,          unary_run<Exponential>,
+                                                  unary_run<SquareRoot>,    unary_run<Reciprocal>,
+                                                  unary_run<ErrorFunction>, unary_run<HardSigmoid>,
+                                                  unary_run<Clip>,          unary_run<LeakyRelu>,
+                                                  unary_run<Identity>,      unary_run<Negate>,
+                                                  unary_run<Gelu>,          unary_run<Logarithm>,
+                                                  unary_run<Gated>,         unary_run<TanhGelu>,
+                                                  unary_run<Floor>,         unary_run<Ceil>,
+                                                  unary_run<Round>,         unary_run<Sine>,
+                                                  unary_run<Cosine>,        unary_run<QuantizedTo16Bits>}};

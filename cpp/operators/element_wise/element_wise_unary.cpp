@@ -36,6 +36,7 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"round", false, false},
     {"sine", false, false},
     {"cosine", false, false},
+    {"quantized to 16 bits", true, true},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

@@ -55,6 +55,7 @@ class FloatUnary(IntEnum):
     ROUND = 18
     SINE = 19
     COSINE = 20
+    QUANTIZED_TO_16_BITS = 21
 
 
 class Logical(IntEnum):
