@@ -70,10 +70,14 @@ class Lowering:
         uses: Of the model's values.
         exports: By partition, the values that other partitions or the caller read: by name, the tensor.
         convolves_floats: Whether convolutions of floats are native in this model.
+        rounds_wide_codes: Whether floats are rounded to codes of 16 bits natively there.
     """
 
-    def __init__(self, device: Device, uses: UseCounts, convolves_floats: Callable[[], bool]) -> None:
-        self.device, self.uses, self.convolves_floats = device, uses, convolves_floats
+    def __init__(
+        self, device: Device, uses: UseCounts, convolves_floats: Callable[[], bool], rounds_wide: Callable[[], bool]
+    ) -> None:
+        self.device, self.uses = device, uses
+        self.convolves_floats, self.rounds_wide_codes = convolves_floats, rounds_wide
         self.graph = NativeGraph()
         self.partition = 0
         self.node: Node | None = None

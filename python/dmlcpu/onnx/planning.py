@@ -37,6 +37,7 @@ from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value
+from dmlcpu.onnx.wide_models import rounds_wide_codes
 
 __all__ = ["MALFORMED", "lowered_model", "make_plan"]
 
@@ -145,7 +146,9 @@ class _Planner:
             self._values[value.name] = _outer(value.name, *arrays[value.name])
         self._uses = UseCounts(output.name for output in model.outputs)
         self._meet(model.nodes)
-        self._lowering = Lowering(device, self._uses, cache(partial(convolves_floats, model.nodes)))
+        convolves = cache(partial(convolves_floats, model.nodes))
+        rounds = cache(partial(rounds_wide_codes, model.nodes, model.constants, self._independent))
+        self._lowering = Lowering(device, self._uses, convolves, rounds)
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 

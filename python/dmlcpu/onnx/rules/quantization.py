@@ -18,6 +18,7 @@ from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
+from dmlcpu.onnx.rules.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -72,8 +73,10 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         return [_of_blocks(node, codes, scale, zero_point)]
     if isinstance(codes, Constant):
         return [_of_columns(node, codes, constant(scale, "a scale"), zero_point)]
+    if isinstance(codes, WideCodes) and codes.are_by(wide_parameters(scale, zero_point)):
+        return [codes.dequantized]
     if not isinstance(codes, Tensor | SignedCodes):
-        raise NotNative("floats are dequantized")
+        raise NotNative("floats are dequantized, or codes of 16 bits by other parameters")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
         parameters = parameters_of(scale, zero_point, codes.dtype)
@@ -161,6 +164,13 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     named = onnx.helper.tensor_dtype_to_np_dtype(node.attributes.get("output_dtype", 0) or onnx.TensorProto.UINT8)
     points: Value = Constant(np.zeros(1, named)) if zero_point is None else zero_point
     dtype = _type_of(points)
+    if dtype in WIDE_TYPES:
+        parameters = wide_parameters(scale, points)
+        if not lowering.uses.dequantize(node.outputs[0]):
+            raise NotNative(f"codes of type {dtype} that are not just dequantized")
+        if not lowering.rounds_wide_codes():
+            raise NotNative(f"codes of type {dtype}, in a model of few others that onnxruntime is made for")
+        return [wide_codes(lowering, value, parameters)]
     if isinstance(scale, Constant) and isinstance(points, Constant) and scale.array.size == 1:
         parameters = parameters_of(scale, points)
         if isinstance(value, Tensor) and value.dtype != np.float32:

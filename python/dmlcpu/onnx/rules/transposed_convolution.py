@@ -17,10 +17,10 @@ from dmlcpu.onnx.rules.transposed_blocks import are_blocks, transposed_blocks
 from dmlcpu.onnx.rules.transposed_phases import Phase, PhasedConvolution, phases_of_node, taps_of
 from dmlcpu.onnx.values import Array, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value, element_type
 
-__all__ = ["RULES"]
+__all__ = ["FEWEST_CHANNELS", "RULES"]
 
 # Convolutions of floats with fewer output channels, or with groups, are slower than a transposed one elsewhere.
-_FEWEST_CHANNELS: Final = 8
+FEWEST_CHANNELS: Final = 8
 
 
 class TransposedConvolution(Deferred):
@@ -80,7 +80,7 @@ def _of_floats(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     given, biases = constant(inputs[1], "the filter"), None if bias is None else constant(bias, "the bias")
     if not element_type(x) == given.dtype == np.float32 or (biases is not None and biases.dtype != np.float32):
         raise NotNative(f"a transposed convolution of {element_type(x)} with {given.dtype}")
-    if node.attributes.get("group", 1) != 1 or given.shape[1] < _FEWEST_CHANNELS:
+    if node.attributes.get("group", 1) != 1 or given.shape[1] < FEWEST_CHANNELS:
         raise NotNative("a transposed convolution of floats in groups, or to few channels")
     weights = _as_filter(given, 1)
     channels = weights.shape[0]

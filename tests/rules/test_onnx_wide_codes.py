@@ -1,0 +1,326 @@
+"""Codes of 16 bits between a QuantizeLinear and a DequantizeLinear, beside onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from dmlcpu.onnx import wide_models
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
+
+Array = NDArray[Any]
+SCALE: Final = np.float32(0.00123)
+WIDE_POINT: Final = np.uint16(30000)
+SCALES: Final = (1, 0.0123, 3.0518044e-05, 1e-45, 1.1e-38, 3e38, -0.5, 0, np.inf, np.nan)
+POINTS: Final[Mapping[str, Sequence[int]]] = {"uint16": (0, 65535, 32775), "int16": (-32768, 32767, 0, -77)}
+DOMAINS: Final = ("", "com.microsoft.")
+
+
+def rounded(builder: Builder, value: Any, scale: Any = SCALE, point: Any = WIDE_POINT, domain: str = "") -> str:
+    """Quantize and dequantize; returns the floats."""
+    parameters = [np.float32(scale), point]
+    quantized = builder.node(f"{domain}QuantizeLinear", [value, *parameters])
+    name: str = builder.node(f"{domain}DequantizeLinear", [quantized, *parameters])
+    return name
+
+
+def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def steps_of(builder: Builder) -> list[str]:
+    return [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
+
+
+def reasons_of(builder: Builder) -> list[str]:
+    parts = dmlcpu.InferenceSession(builder.build()).partitions()
+    return [reason for part in parts for reason in part.reasons.values()]
+
+
+def assert_equal_bits(builder: Builder, feeds: Mapping[str, Array]) -> None:
+    """No number is like any other that is none."""
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+    for result, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+        assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+        none = np.isnan(expected)
+        assert np.array_equal(np.isnan(result), none)
+        assert np.array_equal(result[~none].view(np.uint32), expected[~none].view(np.uint32))
+
+
+def numbers(rng: np.random.Generator, scale: float) -> Array:
+    """Around codes and the middles between them, and any others."""
+    middles = rng.integers(-140000, 140000, 40_000).astype(np.float32) / np.float32(2)
+    with np.errstate(all="ignore"):
+        near = middles * np.float32(scale)
+    anything = rng.integers(0, 2**32, 40_003, np.uint32).view(np.float32)
+    return np.concatenate([near, anything, np.float32([0, -0.0, np.nan, np.inf, -np.inf])])
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("dtype", POINTS)
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_bits(random_numbers: np.random.Generator, domain: str, dtype: str, scale: float) -> None:
+    for point in POINTS[dtype]:
+        x = numbers(random_numbers, scale)
+        builder = Builder(21)
+        value = builder.input("float32", x.shape)
+        builder.output(rounded(builder, value, scale, np.asarray(point, dtype), domain), "float32")
+        assert_equal_bits(builder, {"x": x})
+        assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
+@pytest.mark.parametrize("dtype", POINTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_of_constants(random_numbers: np.random.Generator, scale: float, dtype: str) -> None:
+    """Known when the model is planned; of scalars as of others."""
+    for point in POINTS[dtype]:
+        builder = Builder(21)
+        for index, array in enumerate((numbers(random_numbers, scale), np.float32(-scale))):
+            one = builder.input("float32", array.shape, f"x{index}")
+            constant = rounded(builder, array, scale, np.asarray(point, dtype))
+            builder.output(builder.node("Mul", [one, constant]), "float32")
+        feeds = {"x0": np.ones(80_008, np.float32), "x1": np.ones((), np.float32)}
+        assert_equal_bits(builder, feeds)
+
+
+@pytest.mark.parametrize("dtype", POINTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_of_functions_of_codes(scale: float, dtype: str) -> None:
+    """They stay functions of codes: tables."""
+    for point in POINTS[dtype]:
+        builder = Builder(21)
+        value = builder.dequantized(builder.input("uint8", (256,)), 77.7, POINT)
+        builder.output(rounded(builder, value, scale, np.asarray(point, dtype)), "float32")
+        assert_equal_bits(builder, {"x": np.arange(256, dtype=np.uint8)})
+        assert steps_of(builder) == ["FLOAT_TABLE"]
+
+
+def test_among_codes_of_8_bits(random_numbers: np.random.Generator) -> None:
+    """A gate and a mean, as tools that quantize single tensors to 16 bits leave them."""
+    builder = Builder(21)
+    value = builder.dequantized(builder.input("uint8", (2, 8, 6, 5)), 0.05, POINT)
+    weights = builder.dequantized(codes(random_numbers, "int8", (8, 8, 3, 3)), 0.001, np.int8(0))
+    value = coded(builder, builder.node("Conv", [value, weights], pads=[1, 1, 1, 1]))
+    gate = coded(builder, rounded(builder, builder.node("Sigmoid", [value])))
+    value = coded(builder, builder.node("Mul", [value, gate]))
+    value = rounded(builder, builder.node("GlobalAveragePool", [value]), 1e-4)
+    others = builder.dequantized(codes(random_numbers, "int8", (5, 8, 1, 1)), 0.01, np.int8(0))
+    builder.output(builder.quantized(builder.node("Conv", [value, others]), 0.02, POINT), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 8, 6, 5))}, 1)
+    assert steps_of(builder).count("ELEMENT_WISE_UNARY") == 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int16"])
+@pytest.mark.parametrize("operator", ["MatMul", "Gemm", "Conv"])
+def test_weights_beside_them(random_numbers: np.random.Generator, operator: str, dtype: str) -> None:
+    """By one scale or by columns, with a bias of INT32."""
+    x_shape, w_shape, axis = ((2, 6, 9), (6, 7, 3), 0) if operator == "Conv" else ((5, 6), (6, 7), 1)
+    for scales in (np.float32(0.003), random_numbers.uniform(1e-3, 3e-3, w_shape[axis]).astype(np.float32)):
+        builder = Builder(21)
+        value = builder.input("float32", x_shape if operator != "Conv" else (2, 7, 9))
+        array = codes(random_numbers, dtype, w_shape)
+        points = np.full(scales.shape, 3, dtype)
+        weights = builder.dequantized(array, scales, points, axis=axis)
+        bias = [] if operator == "MatMul" else [builder.dequantized(np.int32([7] * w_shape[axis]), 1e-2, np.int32(0))]
+        result = builder.node(operator, [rounded(builder, value), weights, *bias])
+        builder.output(result, "float32")
+        shape = x_shape if operator != "Conv" else (2, 7, 9)
+        assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, shape)})
+
+
+def test_several_readers_share_them(random_numbers: np.random.Generator) -> None:
+    builder = Builder(21)
+    quantized = builder.quantized(builder.input("float32", (3, 4)), SCALE, WIDE_POINT)
+    values = [builder.dequantized(quantized, SCALE, WIDE_POINT) for _ in range(3)]
+    for value in values:
+        builder.output(builder.node("Neg", [value]), "float32")
+    assert_equal_bits(builder, {"x": floats(random_numbers, (3, 4))})
+    assert steps_of(builder).count("ELEMENT_WISE_UNARY") == 4
+
+
+def test_of_free_lengths(random_numbers: np.random.Generator) -> None:
+    """Of floats that have such lengths, and of the lengths."""
+    builder = Builder(21)
+    x = builder.input("float32", ("count", 2))
+    lengths = rounded(builder, builder.node("Cast", [builder.node("Shape", [x])], to=1))
+    builder.output(builder.node("Mul", [rounded(builder, x), lengths]), "float32")
+    model = builder.build()
+    for count in (1, 7, 30):
+        assert_like_onnxruntime(model, {"x": floats(random_numbers, (count, 2))}, equal=True)
+    assert [part.provider for part in dmlcpu.InferenceSession(model).partitions({"x": (5, 2)})] == ["dmlcpu"]
+
+
+def add_output(builder: Builder, quantized: str) -> None:
+    builder.output(quantized, "uint16")
+
+
+def add_other_reader(builder: Builder, quantized: str) -> None:
+    builder.output(builder.node("Transpose", [quantized]), "uint16")
+
+
+def add_other_parameters(builder: Builder, quantized: str) -> None:
+    builder.output(builder.dequantized(quantized, 2 * SCALE, WIDE_POINT), "float32")
+
+
+@pytest.mark.parametrize(
+    ("add", "reason"),
+    [
+        (add_output, "codes of type uint16 that are not just dequantized"),
+        (add_other_reader, "codes of type uint16 that are not just dequantized"),
+        (add_other_parameters, "no kernel for it on floats"),
+    ],
+)
+def test_what_else_reads_codes_is_left_to_onnxruntime(
+    random_numbers: np.random.Generator, add: Callable[[Builder, str], None], reason: str
+) -> None:
+    builder = Builder(21)
+    value = builder.node("Neg", [builder.input("float32", (5, 6))])
+    quantized = builder.quantized(value, SCALE, WIDE_POINT)
+    builder.output(builder.dequantized(quantized, SCALE, WIDE_POINT), "float32")
+    add(builder, quantized)
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (5, 6))}, native=False, equal=True)
+    parts = dmlcpu.InferenceSession(builder.build()).partitions()
+    assert [part.provider for part in parts] == ["dmlcpu", "onnxruntime"]
+    assert reasons_of(builder)[0] == reason
+
+
+def test_scales_of_columns_are_left_to_onnxruntime(random_numbers: np.random.Generator) -> None:
+    builder = Builder(21)
+    scales = np.float32([0.1, 0.2, 0.3])
+    builder.output(rounded(builder, builder.input("float32", (5, 3)), scales, np.uint16([7, 8, 9])), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (5, 3))}, native=False, equal=True)
+    assert reasons_of(builder)[0] == "scales along an axis"
+
+
+def convolved(
+    builder: Builder, value: str, rng: np.random.Generator, attributes: Mapping[str, Any], is_told: bool = True
+) -> str:
+    """A convolution of three channels between codes of 16 bits; the filter may tell its window alone."""
+    attributes = dict(attributes)
+    shape = 3, 3 // attributes.get("group", 1), *attributes["kernel_shape"]
+    if not is_told:
+        del attributes["kernel_shape"]
+    weights = builder.dequantized(codes(rng, "int8", shape), 0.01, np.int8(0))
+    return rounded(builder, builder.node("Conv", [value, weights], **attributes))
+
+
+WINDOW: Final = {"kernel_shape": (3, 3), "pads": (1, 1, 1, 1)}
+DEPTHWISE: Final = WINDOW | {"group": 3}
+POINTWISE: Final = {"kernel_shape": (1, 1)}
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize(
+    ("convolutions", "is_native"),
+    [
+        ([WINDOW], False),
+        ([WINDOW, DEPTHWISE], True),
+        ([WINDOW, POINTWISE], True),
+        ([WINDOW, POINTWISE, WINDOW], False),
+        ([DEPTHWISE], True),
+    ],
+)
+def test_models_of_them_that_convolve(
+    random_numbers: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+    convolutions: Sequence[Mapping[str, Any]],
+    is_native: bool,
+    is_told: bool,
+) -> None:
+    """Mostly windows over all channels are left to onnxruntime, if it is there."""
+    builder = Builder(21)
+    value = rounded(builder, builder.input("float32", (1, 3, 6, 5)))
+    for attributes in convolutions:
+        value = convolved(builder, value, random_numbers, attributes, is_told)
+    builder.output(value, "float32")
+    model, feeds = builder.build(), {"x": floats(random_numbers, (1, 3, 6, 5))}
+    session = dmlcpu.InferenceSession(model)
+    # Where a sum is near the middle between two codes, optimized sessions of onnxruntime choose the other.
+    [result], [expected] = session.run(None, feeds), results_of_onnxruntime(model, feeds)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2 * SCALE)
+    [part] = session.partitions()
+    assert part.provider == ("dmlcpu" if is_native else "onnxruntime")
+    monkeypatch.setattr(wide_models, "find_spec", lambda name: None)
+    assert reasons_of(builder) == []
+
+
+def test_models_of_few_of_them(random_numbers: np.random.Generator) -> None:
+    """As many others keep them native, whatever the model convolves."""
+    builder = Builder(21)
+    value = coded(builder, builder.input("float32", (1, 3, 6, 5)))
+    value = convolved(builder, value, random_numbers, WINDOW)
+    builder.output(value, "float32")
+    assert reasons_of(builder) == []
+
+
+@pytest.mark.parametrize("kernel", [2, 3])
+@pytest.mark.parametrize("channels", [7, 8])
+@pytest.mark.parametrize("pairs", [2, 3])
+def test_models_of_them_behind_nodes_without_a_kernel(
+    random_numbers: np.random.Generator, kernel: int, channels: int, pairs: int
+) -> None:
+    """With two pairs before them, two are a half and three are more; to few channels, windows may not overlap."""
+    builder = Builder(21)
+    value = builder.input("float32", (1, 3, 8))
+    value = rounded(builder, rounded(builder, value))
+    weights = builder.dequantized(codes(random_numbers, "int8", (3, channels, kernel)), 0.01, np.int8(0))
+    value = builder.node("ConvTranspose", [value, weights], kernel_shape=(kernel,), strides=(2,))
+    for _ in range(pairs):
+        value = rounded(builder, value)
+    builder.output(value, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (1, 3, 8))}, 1, native=False)
+    parts = dmlcpu.InferenceSession(builder.build()).partitions()
+    has_kernel = kernel == 2 or channels == 8
+    expected = ["dmlcpu"] if has_kernel else ["dmlcpu", "onnxruntime"] if pairs == 2 else ["onnxruntime"]
+    assert [part.provider for part in parts] == expected
+
+
+@pytest.mark.parametrize("array", [np.float32(0.5), np.float32([0.5, -2, 7])], ids=["scalar", "vector"])
+def test_constants_beside_nodes_without_a_kernel(random_numbers: np.random.Generator, array: Any) -> None:
+    """They go along as codes."""
+    builder = Builder(21)
+    value = builder.node("Neg", [rounded(builder, builder.input("float32", (3, 3)))])
+    value = rounded(builder, builder.node("Det", [value]))
+    builder.output(builder.node("Mul", [value, rounded(builder, array)]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (3, 3))}, native=False)
+    parts = dmlcpu.InferenceSession(builder.build()).partitions()
+    assert [part.provider for part in parts] == ["dmlcpu", "onnxruntime"]
+
+
+def test_nodes_of_lengths_need_no_kernel(random_numbers: np.random.Generator) -> None:
+    """Such as a Range, which has none."""
+    builder = Builder(21)
+    x = builder.input("float32", (4, 3))
+    length = builder.node("Squeeze", [builder.node("Slice", [builder.node("Shape", [x]), *map(np.int64, ([0], [1]))])])
+    places = builder.node("Range", [np.int64(0), length, np.int64(1)])
+    value = builder.node("Gather", [rounded(builder, x), places])
+    for _ in range(3):
+        value = rounded(builder, value)
+    builder.output(value, "float32")
+    assert_equal_bits(builder, {"x": floats(random_numbers, (4, 3))})
+
+
+def test_zero_points_of_constant_nodes_and_by_type(random_numbers: np.random.Generator) -> None:
+    """What says that codes have 16 bits."""
+    import onnx
+
+    for is_named in (False, True):
+        builder = Builder(21)
+        value = builder.input("float32", (1, 3, 6, 5))
+        point = builder.node("Constant", [], value=onnx.numpy_helper.from_array(np.uint16(0)))
+        named = {"output_dtype": onnx.TensorProto.UINT16} if is_named else {}
+        operands = [SCALE] if is_named else [SCALE, point]
+        value = builder.node("QuantizeLinear", [value, *operands], **named)
+        value = builder.node("DequantizeLinear", [value, SCALE, point])
+        weights = builder.dequantized(codes(random_numbers, "int8", (3, 3, 3, 3)), 0.01, np.int8(0))
+        builder.output(builder.node("Conv", [value, weights], **WINDOW), "float32")
+        feeds = {"x": floats(random_numbers, (1, 3, 6, 5))}
+        assert_like_onnxruntime(builder.build(), feeds, 1, native=False)
+        assert "in a model of few others" in reasons_of(builder)[0]
