@@ -139,6 +139,15 @@ def _gather_elements(node: Node, arrays: Sequence[Array]) -> Array | None:
     return np.take_along_axis(part, indices, axis)
 
 
+def _gather_nd(node: Node, arrays: Sequence[Array]) -> Array | None:
+    array, indices = arrays
+    depth = indices.shape[-1]
+    shape = (*indices.shape[:-1], *array.shape[depth:])
+    if node.attributes.get("batch_dims", 0) or not 1 <= depth <= array.ndim or indices.dtype.kind != "i":
+        return None
+    return array[tuple(np.moveaxis(indices, -1, 0))] if _is_small(indices.shape) and _is_small(shape) else None
+
+
 def _scatter_nd(node: Node, arrays: Sequence[Array]) -> Array | None:
     array, indices, updates = arrays
     depth = indices.shape[-1]
@@ -212,6 +221,14 @@ def _clip(node: Node, arrays: Sequence[Array]) -> Array | None:
     return array if least is most is None else np.clip(array, least, most)
 
 
+def _quotients(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return quotients of floats, or of integers that are not negative, which are rounded in one way."""
+    a, b = arrays
+    if a.dtype.kind in "iu" and a.size and b.size and a.min() >= 0 and b.min() > 0:
+        return _of_two(np.floor_divide, "iu")(node, arrays)
+    return _of_two(np.divide, "f")(node, arrays)
+
+
 def _of_two(function: Callable[..., Array], kinds: str) -> _Function:
     """Return a function of two arrays of one type, of one of these kinds, broadcast to each other."""
 
@@ -245,6 +262,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "Slice": _slice,
     "Gather": _gather,
     "GatherElements": _gather_elements,
+    "GatherND": _gather_nd,
     "ScatterND": _scatter_nd,
     "Range": _range,
     "ConstantOfShape": _constant_of_shape,
@@ -256,7 +274,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "Add": _of_two(np.add, "iuf"),
     "Sub": _of_two(np.subtract, "iuf"),
     "Mul": _of_two(np.multiply, "iuf"),
-    "Div": _of_two(np.divide, "f"),
+    "Div": _quotients,
     "Max": _of_two(np.maximum, "iuf"),
     "Min": _of_two(np.minimum, "iuf"),
     "Equal": _of_two(np.equal, "biuf"),
