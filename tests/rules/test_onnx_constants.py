@@ -52,6 +52,12 @@ def _assert_same(constants: Any, expected: Any) -> None:
         assert array.flags.aligned, name
 
 
+@pytest.fixture(autouse=True)
+def small_files_are_searched_for_large_constants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As large ones are."""
+    monkeypatch.setattr("dmlcpu.onnx.model._LARGE_FILE", 0)
+
+
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
 def test_as_onnx_reads_them(random_numbers: np.random.Generator, dtype: np.dtype[Any]) -> None:
     tensors = []
@@ -66,7 +72,7 @@ def test_as_onnx_reads_them(random_numbers: np.random.Generator, dtype: np.dtype
         _assert_same(load_model(model.SerializeToString(), to_run).constants, expected)
 
 
-def test_large_ones_are_not_copied(random_numbers: np.random.Generator) -> None:
+def test_large_ones_are_not_copied(random_numbers: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     large, small = (_array(random_numbers, np.dtype("i1"), shape) for shape in ((64, 64), (64,)))
     data = _model(*(onnx.numpy_helper.from_array(array, name) for name, array in (("l", large), ("s", small))))
     file = data.SerializeToString()
@@ -74,6 +80,8 @@ def test_large_ones_are_not_copied(random_numbers: np.random.Generator) -> None:
     assert np.shares_memory(model.constants["l"], np.frombuffer(file, np.uint8))
     assert not np.shares_memory(model.constants["s"], np.frombuffer(file, np.uint8))
     assert not model.proto.graph.initializer
+    monkeypatch.setattr("dmlcpu.onnx.model._LARGE_FILE", len(file) + 1)  # smaller ones are read faster without
+    assert not np.shares_memory(load_model(file, to_run=True).constants["l"], np.frombuffer(file, np.uint8))
 
 
 def test_messages_in_pieces(random_numbers: np.random.Generator) -> None:

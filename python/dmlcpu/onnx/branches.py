@@ -109,7 +109,7 @@ class Branches:
             proto.name = f"{node.name}/{proto.name or f'{proto.op_type}_{index}'}"
         nodes = [node_of(index, proto, self._versions, self._nodes) for index, proto in enumerate(protos)]
         constants: Mapping[str, Array] = {names[name]: array for name, array in initializers.items()}
-        in_order = ordered(nodes, {*node.reads, *constants}, filter(None, node.outputs))
+        in_order = ordered(nodes, {*node.reads, *constants}, [*filter(None, node.outputs)])
         return Branch(*with_coded_weights(in_order, constants, node.outputs, {}))
 
     def _own_name(self, node: Node, name: str) -> str:

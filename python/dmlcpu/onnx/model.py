@@ -28,6 +28,8 @@ _LARGEST_RANK = 32
 # A domain that runtimes take for imported, as tools leave that out: version 1.
 _ALWAYS_IMPORTED: Final = "com.microsoft"
 
+# Bytes of a file from which on it pays to look for its large constants.
+_LARGE_FILE: Final = 1 << 22
 # What protobuf and onnx raise of files that they cannot read.
 _UNREADABLE: Final = (DecodeError, ValueError, TypeError, RuntimeError, onnx.checker.ValidationError)
 
@@ -85,7 +87,7 @@ def load_model(
     """
     source = "model" if isinstance(model, bytes) else fspath(model)
     data = model if isinstance(model, bytes) else Path(source).read_bytes()
-    rest, large = without_large_constants(data) if to_run else (data, {})
+    rest, large = without_large_constants(data) if to_run and len(data) >= _LARGE_FILE else (data, {})
     try:
         proto = onnx.load_model_from_string(rest)
     except _UNREADABLE as error:

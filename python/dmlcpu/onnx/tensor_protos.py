@@ -50,14 +50,15 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
         whole: Array = onnx.numpy_helper.to_array(tensor)
         return whole
     own, field, stored = plain
+    shape = tuple(tensor.dims[:])
     data = tensor.raw_data if tensor.HasField("raw_data") else raw_data
     if data is not None:
-        array = np.frombuffer(data, own).reshape(tuple(tensor.dims))
+        array: Array = np.frombuffer(data, own).reshape(shape)
         return array if array.flags.aligned else array.copy()
     numbers = getattr(tensor, field)
     # Protobuf's own conversion is quick for many numbers, but not for the one of a scale or a zero point.
-    array = np.array(numbers[:] if len(numbers) == 1 else numbers, stored)
-    return array.astype(own, copy=False).reshape(tuple(tensor.dims))
+    array = np.array(numbers[:] if len(numbers) == 1 else numbers, stored).astype(own, copy=False)
+    return array.reshape(shape)
 
 
 def has_external_data(model: onnx.ModelProto) -> bool:
@@ -91,8 +92,9 @@ def constant_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) ->
     Raises:
         InvalidModelError: It is malformed; the message names it.
     """
-    if tensor.dims and min(tensor.dims) < 0:
-        raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {list(tensor.dims)}")
+    dimensions = tensor.dims[:]
+    if dimensions and min(dimensions) < 0:
+        raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {dimensions}")
     try:
         return array_of(tensor, raw_data)
     except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
