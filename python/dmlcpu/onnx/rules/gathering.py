@@ -308,8 +308,13 @@ def _view(lowering: Lowering, value: Value, axis: int, places: Array | Derived, 
 
 
 def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """GatherND by constant indices: a Gather along the axes that they name, as one."""
-    value, indices = present(inputs[0]), constant(inputs[1], "the indices")
+    """GatherND: a Gather along the axes that constant indices name, as one, or along the first axis."""
+    value, given = present(inputs[0]), present(inputs[1])
+    if not isinstance(given, Constant | Dequantized) and given.shape[-1:] == (1,) and value.shape:
+        if node.attributes.get("batch_dims", 0):
+            raise NotNative("computed indices of batches")
+        return [chosen_by(lowering, value, 0, reshaped(lowering, given, given.shape[:-1]))]
+    indices = constant(given, "the indices")
     if node.attributes.get("batch_dims", 0) or not indices.size or not 1 <= indices.shape[-1] <= len(value.shape):
         raise NotNative("indices of batches, or none")
     lengths = np.array(value.shape[: indices.shape[-1]], np.int64)
