@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu import InvalidModelError
 from dmlcpu.errors import BindingError
-from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes
 
 Array = NDArray[Any]
 
@@ -186,50 +186,6 @@ def test_ranges_of_constant_indices(random_numbers: np.random.Generator, form: s
     assert_like_onnxruntime(builder.build(), {"x": random_numbers.integers(0, 99, shape)}, equal=True)
     if form not in ("gaps", "backwards", "not quite"):
         assert steps_of(builder) == ["COPY"]
-
-
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_gather_nd(random_numbers: np.random.Generator, count: int) -> None:
-    builder = Builder()
-    x = builder.input("float32", (3, 4, 5))
-    lengths = np.array([3, 4, 5][:count])
-    builder.output(builder.node("GatherND", [x, random_numbers.integers(-lengths, lengths, (2, 6, count))]), "float32")
-    feed = random_numbers.normal(0, 1, (3, 4, 5)).astype(np.float32)
-    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
-
-
-@pytest.mark.parametrize("shape", [(1,), (2, 6, 1)], ids=str)
-@pytest.mark.parametrize("form", ["computed", "constant", "codes"])
-def test_gather_nd_by_computed_indices(random_numbers: np.random.Generator, form: str, shape: tuple[int, ...]) -> None:
-    """Of rows, as of the entries of a codebook."""
-    builder = Builder()
-    rows = random_numbers.integers(0, 256, (5, 3, 2)).astype(np.uint8 if form == "codes" else np.float32)
-    value: Any = rows if form == "constant" else builder.input(rows.dtype, rows.shape)
-    feeds = {} if form == "constant" else {"x": rows}
-    value = builder.dequantized(value, 0.1, POINT) if form == "codes" else value
-    value = builder.node("GatherND", [value, builder.input("int64", shape, "places")])
-    builder.output(builder.quantized(value, 0.1, POINT) if form == "codes" else value, rows.dtype)
-    feeds["places"] = random_numbers.integers(-5, 5, shape)
-    assert_like_onnxruntime(builder.build(), feeds, equal=True)
-
-
-@pytest.mark.parametrize("attributes", [{}, {"batch_dims": 1}], ids=str)
-def test_gather_nd_that_is_left_to_onnxruntime(random_numbers: np.random.Generator, attributes: Any) -> None:
-    """By pairs of computed indices, or in batches."""
-    builder = Builder()
-    shape = (5, 1) if attributes else (5, 2)
-    value = builder.node("GatherND", [builder.input("int64", (5, 3)), builder.input("int64", shape, "y")], **attributes)
-    builder.output(value, "int64")
-    feeds = {"x": random_numbers.integers(0, 99, (5, 3)), "y": random_numbers.integers(-3, 3, shape)}
-    assert_like_onnxruntime(builder.build(), feeds, equal=True, native=False)
-    assert [part.provider for part in dmlcpu.InferenceSession(builder.build()).partitions()] == ["onnxruntime"]
-
-
-def test_gather_nd_out_of_range() -> None:
-    builder = Builder()
-    builder.output(builder.node("GatherND", [builder.input("float32", (3, 4)), np.array([[0, 4]])]), "float32")
-    with pytest.raises(InvalidModelError):
-        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((3, 4), np.float32)})
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

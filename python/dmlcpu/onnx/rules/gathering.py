@@ -1,4 +1,4 @@
-"""Elements chosen along axes by indices: Gather, GatherElements, GatherND and Slice."""
+"""Elements chosen along axes by indices: Gather, GatherElements and Slice."""
 
 from __future__ import annotations
 
@@ -137,7 +137,9 @@ def _along_axes(array: Array, *axes_and_places: Any) -> Array:
     return array
 
 
-def _taken(lowering: Lowering, elements: Tensor | Array, axis: int, indices: Tensor | Array | FreeArray) -> Tensor:
+def _taken(
+    lowering: Lowering, elements: Tensor | Array | FreeArray, axis: int, indices: Tensor | Array | FreeArray
+) -> Tensor:
     """Add what indices name in place of an axis; they may be computed, and are checked at each run."""
     shape = (*elements.shape[:axis], *indices.shape, *elements.shape[axis + 1 :])
     count = math.prod(indices.shape)
@@ -156,7 +158,7 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
     if indices.dtype not in INTEGER_TYPES:
         raise NotNative(f"indices of type {indices.dtype}")
 
-    def chosen(elements: Tensor | Array) -> Tensor:
+    def chosen(elements: Tensor | Array | FreeArray) -> Tensor:
         return _taken(lowering, elements, axis, indices)
 
     if isinstance(value, Dequantized):
@@ -169,7 +171,7 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
         if rows is not None:
             return rows
     if isinstance(value, Constant):
-        return chosen(value.array)
+        return chosen(value if isinstance(value, FreeArray) else value.array)
     shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
     return moved(lowering, value, shape, chosen, lambda array: array)
 
@@ -307,25 +309,6 @@ def _view(lowering: Lowering, value: Value, axis: int, places: Array | Derived, 
     return expanded(lowering, reshaped(lowering, part, (*before, *alone, *behind)), (*before, *lengths, *behind))
 
 
-def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """GatherND: a Gather along the axes that constant indices name, as one, or along the first axis."""
-    value, given = present(inputs[0]), present(inputs[1])
-    if not isinstance(given, Constant | Dequantized) and given.shape[-1:] == (1,) and value.shape:
-        if node.attributes.get("batch_dims", 0):
-            raise NotNative("computed indices of batches")
-        return [chosen_by(lowering, value, 0, reshaped(lowering, given, given.shape[:-1]))]
-    indices = constant(given, "the indices")
-    if node.attributes.get("batch_dims", 0) or not indices.size or not 1 <= indices.shape[-1] <= len(value.shape):
-        raise NotNative("indices of batches, or none")
-    lengths = np.array(value.shape[: indices.shape[-1]], np.int64)
-    if (indices < -lengths).any() or (indices >= lengths).any():
-        raise NotNative("indices out of range")
-    places = np.where(indices < 0, indices + lengths, indices)
-    steps = [math.prod(lengths[place + 1 :].tolist()) for place in range(lengths.size)]
-    rows = reshaped(lowering, value, (math.prod(lengths.tolist()), *value.shape[lengths.size :]))
-    return [gathered_by_constants(lowering, rows, 0, (places * np.array(steps, np.int64)).sum(-1))]
-
-
 def gather_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """GatherElements."""
     elements, indices = (lowering.elements(present(value)) for value in inputs)
@@ -375,6 +358,5 @@ def slice_(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Gather"): gather,
     ("", "GatherElements"): gather_elements,
-    ("", "GatherND"): gather_nd,
     ("", "Slice"): slice_,
 }
