@@ -16,38 +16,44 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     QuantizedConvolution,
     convolution_of_computed,
     convolution_sums,
+    filter_of,
     groups_of,
     integer_bias,
 )
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.volumes import convolved_volume, qlinear_conv_of_volume, volume_sums
 from dmlcpu.onnx.rules.windows import window_of
-from dmlcpu.onnx.values import Dequantized, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import Constant, Dequantized, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
 
 def _is_of_codes(inputs: Sequence[Value | None]) -> bool:
-    """Whether a convolution's input is dequantized 8-bit codes, and its filter such constants."""
+    """Whether a convolution's input is dequantized 8-bit codes, and its filter such constants or such codes."""
     x, weights = inputs[:2]
-    if not (isinstance(x, Table) and x.parameters is not None):
+    if not _is_table_of_codes(x):
         return False
-    return isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES
+    return _is_table_of_codes(weights) or (isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES)
+
+
+def _is_table_of_codes(value: Value | None) -> bool:
+    return isinstance(value, Table) and value.parameters is not None
 
 
 def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Tensor:
-    """Add a convolution of floats with a constant filter.
+    """Add a convolution of floats; a computed filter is packed at each run.
 
     Raises:
-        NotNative: The filter or the bias is computed, they are of other types, it is no image, or one of many in a
-            model that has few operators on codes.
+        NotNative: The bias is computed, they are of other types, it is no image, or one of many in a model that has few
+            operators on codes.
     """
     if len(present(inputs[0]).shape) == VOLUME_RANK:
         raise NotNative("a 3-D convolution of floats")
     if not lowering.convolves_floats():
         raise NotNative("a convolution of floats, in a model of few operators on codes")
     x, bias = present(inputs[0]), (*inputs, None)[2]
-    weights = constant(inputs[1], "the filter")
+    given = present(inputs[1])
+    weights = constant(given, "the filter") if isinstance(given, Constant | Dequantized) else computed(lowering, given)
     if not element_type(x) == weights.dtype == np.float32:
         raise NotNative(f"a convolution of {element_type(x)} with {weights.dtype}")
     groups = groups_of(node, x.shape, weights.shape)
@@ -56,7 +62,7 @@ def _float_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | 
     if biases is not None:
         if biases.shape != weights.shape[:1] or biases.dtype != np.float32:
             raise NotNative(f"a bias of shape {biases.shape} and type {biases.dtype}")
-        biases = biases.reshape(1, -1, *(1,) * (weights.ndim - 2))
+        biases = biases.reshape(1, -1, *(1,) * (len(weights.shape) - 2))
     shape = (x.shape[0], weights.shape[0], *window.output)
     attributes = {**window.attributes(), "group_count": (groups,)}
     operands: list[Operand] = [computed(lowering, x), weights, biases]
@@ -68,10 +74,12 @@ def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
     value, bias = present(inputs[0]), (*inputs, None)[2]
     if not _is_of_codes(inputs):
         return [_float_convolution(lowering, node, inputs)]
-    x, weights = lowering.affine(value), Filter.of(inputs[1])
+    x, weights = lowering.affine(value), filter_of(inputs[1])
     assert x.parameters is not None
     codes_of_bias = integer_bias(bias, weights.unit(x.parameters), weights.codes.shape[0])
     if len(x.shape) == VOLUME_RANK:
+        if not isinstance(weights, Filter):
+            raise NotNative("a 3-D convolution with a computed filter")
         return [convolved_volume(lowering, node, x, weights, codes_of_bias)]
     groups = groups_of(node, x.shape, weights.codes.shape)
     window = window_of(node, x.shape[2:], weights.codes.shape[2:])

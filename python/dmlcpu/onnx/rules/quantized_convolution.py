@@ -19,6 +19,7 @@ __all__ = [
     "QuantizedConvolution",
     "convolution_of_computed",
     "convolution_sums",
+    "filter_of",
     "groups_of",
     "integer_bias",
     "scaled_sums",
@@ -26,12 +27,28 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filter:
-    """Constant 8-bit codes {output channels, ...} with one scale and zero point, or one for each output channel."""
+class ScaledFilter:
+    """8-bit codes {output channels, ...} with one scale and zero point, or one for each output channel."""
 
-    codes: Array
+    codes: Array | Tensor
     scale: Array
     zero_point: Array
+
+    def parameters(self, rank: int) -> tuple[Array, Array | None]:
+        """Return scales and zero points as {1, channels, 1, ...}; no zero points if all are 0."""
+        shape = (1, self.scale.size, *(1,) * (rank - 2))
+        return self.scale.reshape(shape), self.zero_point.reshape(shape) if np.count_nonzero(self.zero_point) else None
+
+    def unit(self, input: Parameters) -> Array:
+        """Return the unit of sums of products with codes: one, or one for each output channel."""
+        return np.asarray(input.scale * self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter(ScaledFilter):
+    """A filter whose codes are constant."""
+
+    codes: Array
 
     @classmethod
     def of(cls, value: Value | None) -> Filter:
@@ -48,14 +65,17 @@ class Filter:
             raise NotNative("filter scales that are not FLOAT32")
         return cls(value.codes, value.scale, value.zero_point)
 
-    def parameters(self, rank: int) -> tuple[Array, Array | None]:
-        """Return scales and zero points as {1, channels, 1, ...}; no zero points if all are 0."""
-        shape = (1, self.scale.size, *(1,) * (rank - 2))
-        return self.scale.reshape(shape), self.zero_point.reshape(shape) if np.count_nonzero(self.zero_point) else None
 
-    def unit(self, input: Parameters) -> Array:
-        """Return the unit of sums of products with codes: one, or one for each output channel."""
-        return np.asarray(input.scale * self.scale)
+def filter_of(value: Value | None) -> ScaledFilter:
+    """Return the filter behind a value, constant or, as networks that modulate their filters have them, computed.
+
+    Raises:
+        NotNative: It is not quantized to 8 bits, or its scales are along another axis.
+    """
+    if not isinstance(value, Table) or value.parameters is None:
+        return Filter.of(value)
+    own = value.parameters
+    return ScaledFilter(value.codes, np.array([own.scale]), np.array([own.zero_point], own.dtype))
 
 
 def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
@@ -91,7 +111,7 @@ class QuantizedConvolution(Deferred):
     """A convolution of dequantized codes with a filter, plus a bias."""
 
     def __init__(
-        self, lowering: Lowering, x: Table, weights: Filter, bias: Array | None, window: Window, groups: int
+        self, lowering: Lowering, x: Table, weights: ScaledFilter, bias: Array | None, window: Window, groups: int
     ) -> None:
         assert x.parameters is not None
         self._lowering, self._x, self._filter, self._bias = lowering, x.codes, weights, bias
@@ -112,7 +132,8 @@ class QuantizedConvolution(Deferred):
             bias += self._bias
         if not (np.isfinite(scale).all() and np.all(np.abs(bias) < 2.0**31)):  # nor NaN
             return None
-        weights = Filter(self._filter.codes, scale, np.broadcast_to(self._filter.zero_point, scale.shape))
+        points = np.broadcast_to(self._filter.zero_point, scale.shape)
+        weights = ScaledFilter(self._filter.codes, scale, points)
         x = Table(self._x, self._parameters)
         return QuantizedConvolution(self._lowering, x, weights, bias.astype(np.int32), self._window, self._groups)
 
