@@ -50,6 +50,7 @@ std::unique_ptr<CompiledOperator> compile_element_wise_logical(OperatorDesc desc
 std::unique_ptr<CompiledOperator> compile_element_wise_if(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_gather(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_scatter_elements(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_append_to_past(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
@@ -184,6 +185,7 @@ inline constexpr OperatorRow kOperators[] = {
      {kConditions, kAnyType, kAnyType, kAnyType}},
     {"GATHER", compile_gather, Arrangement::own, {kAnyType, kIndices, kAnyType}},
     {"GATHER_ELEMENTS", compile_gather_elements, Arrangement::own, {kAnyType, kIndices, kAnyType}},
+    {"SCATTER_ELEMENTS", compile_scatter_elements, Arrangement::own, {kAnyType, kIndices, kAnyType, kAnyType}},
     {"APPEND_TO_PAST", compile_append_to_past, Arrangement::own, {kAnyType, kAnyType, kInt32, kAnyType}},
     {"ARGMAX", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32 | kIndices, set_of(DataType::int64)}},
     {"ARGMIN", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32 | kIndices, set_of(DataType::int64)}},

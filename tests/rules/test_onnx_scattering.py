@@ -1,4 +1,4 @@
-"""ScatterND by constant indices, and nodes of constants that each run computes, beside onnxruntime."""
+"""ScatterND and ScatterElements, and nodes of constants that each run computes, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime
 from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
@@ -110,27 +110,122 @@ def test_blocks_of_all_lengths(random_numbers: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("indices", "updates", "attributes"),
-    [
-        (np.int64([[2]]), (1, 3, 4), {}),
-        (np.int64([[0]]), (1, 3, 4), {"reduction": "add"}),
-        (np.int64([[0]]), (3, 4), {}),
-    ],
-    ids=["out of range", "sums", "another shape"],
+    ("indices", "updates"),
+    [(np.int64([[2]]), (1, 3, 4)), (np.int64([[0]]), (3, 4))],
+    ids=["out of range", "another shape"],
 )
-def test_what_is_left_to_others(indices: Array, updates: tuple[int, ...], attributes: dict[str, Any]) -> None:
+def test_what_does_not_fit(indices: Array, updates: tuple[int, ...]) -> None:
     builder = Builder()
     operands = [builder.input("float32", SHAPE), indices, builder.input("float32", updates, "updates")]
-    builder.output(builder.node("ScatterND", operands, **attributes), "float32")
+    builder.output(builder.node("ScatterND", operands), "float32")
     feeds = {"x": np.ones(SHAPE, np.float32), "updates": np.ones(updates, np.float32)}
-    try:
-        session = dmlcpu.InferenceSession(builder.build())
-        session.run(None, feeds)
-    except dmlcpu.InvalidModelError:
-        assert not attributes
-    else:
-        assert attributes
-        assert "onnxruntime" in {part.provider for part in session.partitions()}
+    with pytest.raises(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
+@pytest.mark.parametrize("constant", [False, True], ids=["computed", "constant"])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_rows_by_indices(
+    random_numbers: np.random.Generator, depth: int, dtype: str, reduction: str, constant: bool
+) -> None:
+    """Computed ones, or with a reduction; none is there twice."""
+    builder = Builder(18)
+    lengths = np.array(SHAPE[:depth])
+    every = grid(*map(range, lengths)).reshape(-1, depth)
+    indices = random_numbers.permutation(every)[: max(len(every) * 2 // 3, 1)]
+    indices = indices - lengths * random_numbers.integers(0, 2, indices.shape)
+    shape = (len(indices), *SHAPE[depth:])
+    given: Any = indices if constant else builder.input("int64", indices.shape, "indices")
+    operands = [builder.input(dtype, SHAPE), given, builder.input(dtype, shape, "updates")]
+    builder.output(builder.node("ScatterND", operands, reduction=reduction), dtype)
+    feeds = {"x": random_numbers.integers(-99, 99, SHAPE).astype(dtype)}
+    feeds["updates"] = random_numbers.integers(-99, 99, shape).astype(dtype)
+    assert_like_onnxruntime(builder.build(), feeds if constant else {**feeds, "indices": indices}, equal=True)
+
+
+def test_a_cache_of_any_length(random_numbers: np.random.Generator) -> None:
+    """Tokens are written where their positions say."""
+    builder = Builder()
+    cache, positions = builder.input("float32", (2, "capacity", 6)), builder.input("int64", (2, "tokens", 2), "p")
+    builder.output(builder.node("ScatterND", [cache, positions, builder.input("float32", (2, "tokens", 6), "t")]), "f4")
+    model = builder.build()
+    shapes = [
+        {"x": (2, capacity, 6), "p": (2, tokens, 2), "t": (2, tokens, 6)} for capacity in (9, 17) for tokens in (1, 3)
+    ]
+    assert_templates_follow_the_rules(model, shapes, 2)  # one token is repeated where several are not
+    feeds = {name: random_numbers.normal(0, 1, shape).astype(np.float32) for name, shape in shapes[3].items()}
+    feeds["p"] = grid(range(2), range(5, 8))
+    assert_like_onnxruntime(model, feeds, equal=True)
+
+
+NUMBERS: Final = np.float32([np.nan, 1, 0, -0.0, np.inf, -np.inf, 1e38, -3e38])
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_elements(random_numbers: np.random.Generator, axis: int, dtype: str, reduction: str) -> None:
+    """Several of them for one element, in their order."""
+    builder = Builder(18)
+    shape, written = (5, 4, 6), (*(5, 4, 6)[:axis], 40, *(5, 4, 6)[axis:][1:])
+    operands = [
+        builder.input(dtype, shape),
+        builder.input("int64", written, "indices"),
+        builder.input(dtype, written, "updates"),
+    ]
+    builder.output(builder.node("ScatterElements", operands, axis=axis, reduction=reduction), dtype)
+    feeds = {"indices": random_numbers.integers(-shape[axis], shape[axis], written)}
+    for name, sizes in (("x", shape), ("updates", written)):
+        feeds[name] = random_numbers.integers(-9, 9, sizes).astype(dtype)
+        if dtype == "float32":
+            feeds[name] = np.where(feeds[name] > 7, random_numbers.choice(NUMBERS, sizes), feeds[name])
+    model = builder.build()
+    [ours], [expected] = dmlcpu.InferenceSession(model).run(None, feeds), results_of_onnxruntime(model, feeds)
+    np.testing.assert_array_equal(ours, expected)
+    assert steps_of(builder) == ["SCATTER_ELEMENTS"]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bool", "int8"])
+def test_elements_of_other_types(random_numbers: np.random.Generator, dtype: str) -> None:
+    """As the operator was called at first."""
+    builder = Builder(9)
+    operands = [
+        builder.input(dtype, (6, 3)),
+        builder.input("int32", (4, 3), "indices"),
+        builder.input(dtype, (4, 3), "updates"),
+    ]
+    builder.output(builder.node("Scatter", operands, axis=0), dtype)
+    feeds = {"indices": np.stack([random_numbers.permutation(6)[:4] for _ in range(3)], 1).astype(np.int32)}
+    for name, sizes in (("x", (6, 3)), ("updates", (4, 3))):
+        feeds[name] = random_numbers.integers(0, 2, sizes).astype(dtype)
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+def test_neighbours_are_summed(random_numbers: np.random.Generator) -> None:
+    """As in a network of graphs: the messages of edges by the nodes that they reach, one index for all features."""
+    builder = Builder(18)
+    nodes, edges = builder.input("int64", ("edges",), "nodes"), builder.input("float32", ("edges", 5))
+    shape = builder.node("Shape", [edges])
+    columns = builder.node("Expand", [builder.node("Unsqueeze", [nodes, np.array([1])]), shape])
+    zeros = np.zeros((7, 5), np.float32)
+    builder.output(builder.node("ScatterElements", [zeros, columns, edges], axis=0, reduction="add"), "float32")
+    model = builder.build()
+    assert_templates_follow_the_rules(model, [{"nodes": (n,), "x": (n, 5)} for n in (3, 9, 40)], 1)
+    feeds = {"nodes": random_numbers.integers(0, 7, 90), "x": random_numbers.normal(0, 1, (90, 5)).astype(np.float32)}
+    assert_like_onnxruntime(model, feeds, equal=True)
+
+
+@pytest.mark.parametrize("case", ["a reduction of codes", "float64"])
+def test_what_is_left_to_onnxruntime(case: str) -> None:
+    dtype, reduction = ("uint8", "add") if case == "a reduction of codes" else ("float64", "none")
+    builder = Builder(18)
+    operands = [builder.input(dtype, (5,)), np.array([1, 1]), builder.input(dtype, (2,), "updates")]
+    builder.output(builder.node("ScatterElements", operands, reduction=reduction), dtype)
+    feeds = {"x": np.arange(5).astype(dtype), "updates": np.array([3, 4]).astype(dtype)}
+    assert_like_onnxruntime(builder.build(), feeds, native=False, equal=True)
+    assert {part.provider for part in dmlcpu.InferenceSession(builder.build()).partitions()} == {"onnxruntime"}
 
 
 def masked(builder: Builder, mask: str) -> str:

@@ -6,11 +6,11 @@
 //
 // An index below 0 counts from the axis's end. One out of range throws std::out_of_range at a dispatch; nothing is read
 // for it. Each is read once: the array may change under the hands of a dispatch.
-#include <atomic>
 #include <cstring>
 #include <stdexcept>
 
 #include "operators/attributes.h"
+#include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"
@@ -21,36 +21,6 @@ namespace dmlcpu {
 namespace {
 
 enum Tensor : std::size_t { kInput, kIndices, kOutput };
-
-// The indices along an axis as they are read, and the first that a thread found to be out of range.
-class Indices {
- public:
-  Indices(const void* data, DataType type, std::int64_t length)
-      : data_(data), wide_(type == DataType::int64), length_(length) {}
-
-  // The place along the axis that the index at an element names; below 0 if it names none.
-  std::int64_t place(std::int64_t element) const noexcept {
-    const std::int64_t index = wide_ ? *(static_cast<const volatile std::int64_t*>(data_) + element)
-                                     : *(static_cast<const volatile std::int32_t*>(data_) + element);
-    if (index >= -length_ && index < length_) return index < 0 ? index + length_ : index;
-    if (!is_wrong_.exchange(true, std::memory_order_relaxed)) wrong_index_.store(index, std::memory_order_relaxed);
-    return -1;
-  }
-
-  // Call when all threads are done. Throws std::out_of_range.
-  void check() const {
-    if (!is_wrong_.load(std::memory_order_relaxed)) return;
-    throw std::out_of_range("got index " + std::to_string(wrong_index_.load(std::memory_order_relaxed)) +
-                            ", expected one from " + std::to_string(-length_) + " to " + std::to_string(length_ - 1));
-  }
-
- private:
-  const void* data_;
-  bool wide_;
-  std::int64_t length_;
-  mutable std::atomic<bool> is_wrong_{false};
-  mutable std::atomic<std::int64_t> wrong_index_{0};
-};
 
 void check_types(const OperatorDesc& desc) {
   if (desc.tensor(kInput).type != desc.tensor(kOutput).type) {
@@ -103,7 +73,7 @@ class Gather final : public CompiledOperator {
   void run(const TensorPointers& tensors) const override {
     const TensorLayout &input = desc().tensor(kInput), &indices = desc().tensor(kIndices),
                        &output = desc().tensor(kOutput);
-    const Indices chosen(tensors[kIndices], indices.type, input.sizes[axis_]);
+    const AxisIndices chosen(tensors[kIndices], indices.type, input.sizes[axis_]);
     const std::size_t count = as_size(indices.sizes[0]), elements = slice_.count() * slice_.length();
     const std::size_t slices = std::max<std::size_t>(StridedRuns::kElementsPerTask / elements, 1);  // of a task
     parallel_for((count + slices - 1) / slices, target().num_threads, [&](std::size_t task, int) noexcept {
@@ -153,7 +123,7 @@ class GatherElements final : public CompiledOperator {
  protected:
   void run(const TensorPointers& tensors) const override {
     const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
-    const Indices chosen(tensors[kIndices], desc().tensor(kIndices).type, input.sizes[axis_]);
+    const AxisIndices chosen(tensors[kIndices], desc().tensor(kIndices).type, input.sizes[axis_]);
     const std::size_t bytes = element_size(output.type);
     parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
       const StridedRuns::Piece piece = runs_.piece(task);

@@ -20,7 +20,7 @@ from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import constant, on_integers, present
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "row_places"]
 
 
 def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -37,23 +37,36 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     if isinstance(indices, Constant | Dequantized):
         if batch:
             raise NotNative("constant indices in batches")
-        return [gathered_by_constants(lowering, rows, 0, _places(constant(indices, "the indices"), lengths))]
-    steps = [math.prod(lengths[axis + 1 :]) for axis in range(named)]
-    parts = [_batch_places(axis, lengths[axis], steps[axis], len(indices.shape) - 1) for axis in range(batch)]
+        return [gathered_by_constants(lowering, rows, 0, _places(constant(indices, "the indices"), *lengths))]
+    return [chosen_by(lowering, rows, 0, row_places(lowering, indices, lengths))]
+
+
+def row_places(lowering: Lowering, indices: Value, lengths: Sequence[int]) -> Value:
+    """Return which rows computed indices name.
+
+    Args:
+        lowering: Where operators are added.
+        indices: {batches ..., ..., depth}, for the last axes of these.
+        lengths: Of the axes that are rows as one: those of batches, then those that the indices name.
+    """
+    shape = indices.shape[:-1]
+    batch = len(lengths) - int(indices.shape[-1])
+    steps = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
+    parts: list[Value] = [constant_by(_along, axis, lengths[axis], steps[axis], len(shape)) for axis in range(batch)]
     for place, (length, step) in enumerate(zip(lengths[batch:], steps[batch:], strict=True)):
         starts = [0] * len(indices.shape)
         starts[-1] = place
-        column = sliced(lowering, indices, starts, [1] * len(starts), (*indices.shape[:-1], 1))
-        own = reshaped(lowering, column, indices.shape[:-1])
+        column = sliced(lowering, indices, starts, [1] * len(starts), (*shape, 1))
+        own = reshaped(lowering, column, shape)
         # Of rows of one axis alone the index is the place.
-        parts.append(own if named == 1 else chosen_by(lowering, constant_by(_multiples, length, step), 0, own))
+        parts.append(own if len(lengths) == 1 else chosen_by(lowering, constant_by(_multiples, length, step), 0, own))
     places = parts[0]
     for part in parts[1:]:
         places = on_integers(lowering, IntegerBinary.ADD, places, part)
-    return [chosen_by(lowering, rows, 0, places)]
+    return places
 
 
-def _places(indices: Array, lengths: Sequence[int]) -> Array:
+def _places(indices: Array, *lengths: int) -> Array:
     """Return the rows that constant indices name.
 
     Raises:
@@ -65,11 +78,6 @@ def _places(indices: Array, lengths: Sequence[int]) -> Array:
     steps = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
     places: Array = (np.where(indices < 0, indices + bounds, indices) * np.array(steps, np.int64)).sum(-1)
     return places
-
-
-def _batch_places(axis: int, length: int, step: int, rank: int) -> Value:
-    """Return the places that an axis of batches adds, broadcast to indices of this rank."""
-    return constant_by(_along, axis, length, step, rank)
 
 
 def _along(axis: int, length: int, step: int, rank: int) -> Array:

@@ -1,7 +1,8 @@
-"""ScatterND by constant indices, as models write to a part of a mask or of scores.
+"""ScatterElements, and ScatterND as models write to a part of a mask or of scores, or to a cache.
 
-Of a block, one range of indices along each axis, it is the data with the block replaced, joined of slices. Of others it
-is a look-up among what is written and the rest.
+By constant indices of a block, one range along each axis, ScatterND is the data with the block replaced, joined of
+slices; by others it is a look-up among what is written and the rest. By computed indices, or with a reduction, it
+writes rows.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules.gather_nd import row_places
 from dmlcpu.onnx.rules.gathering import gathered_by_constants
-from dmlcpu.onnx.rules.movement import join, joined, reshaped, sliced
-from dmlcpu.onnx.rules.operands import present
-from dmlcpu.onnx.values import Array, Constant, FreeArray, Value, constant_by, element_type
+from dmlcpu.onnx.rules.movement import expanded, join, joined, reshaped, sliced
+from dmlcpu.onnx.rules.operands import INTEGER_TYPES, present
+from dmlcpu.onnx.values import Array, Constant, FreeArray, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES"]
 
+# In the order of their numbers.
+_REDUCTIONS: Final = (b"none", b"add", b"mul", b"max", b"min")
 # Of more elements there is no array of where each is from.
 _MOST_ELEMENTS: Final = 1 << 20
 
@@ -111,17 +116,17 @@ def _are_all_written(places: Array, count: int) -> bool:
 
 
 def scatter_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """ScatterND, without a reduction."""
+    """ScatterND."""
     data, indices, updates = (present(value) for value in inputs)
-    if node.attributes.get("reduction", b"none") != b"none":
-        raise NotNative("updates that are reduced")
-    if not isinstance(indices, Constant) or indices.dtype.kind != "i":
-        raise NotNative("the indices are not constants")
-    depth = indices.shape[-1]
+    depth = int(indices.shape[-1])  # decided
     if not 1 <= depth <= len(data.shape) or updates.shape != (*indices.shape[:-1], *data.shape[depth:]):
         raise NotNative(f"updates of shape {updates.shape} by indices of shape {indices.shape}")
     if element_type(data) != element_type(updates):
         raise NotNative(f"updates of type {element_type(updates)} in {element_type(data)}")
+    if not isinstance(indices, Constant) or _reduction(node):
+        return [_rows_written(lowering, node, data, indices, updates)]
+    if indices.dtype.kind != "i":
+        raise NotNative(f"indices of type {indices.dtype}")
     found = derived(_block, indices.source, *data.shape)
     if decided_by(_is_found, found):
         ranges = [(length_by(_start, found, axis), length_by(_length, found, axis)) for axis in range(depth)]
@@ -137,4 +142,57 @@ def scatter_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
     return [gathered_by_constants(lowering, flat, 0, places if isinstance(places, FreeArray) else places.array)]
 
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "ScatterND"): scatter_nd}
+def _reduction(node: Node) -> int:
+    """Return the number that SCATTER_ELEMENTS has for a reduction.
+
+    Raises:
+        NotNative: It is none of ONNX's.
+    """
+    name = node.attributes.get("reduction", b"none")
+    if name not in _REDUCTIONS:
+        raise NotNative(f"reduction {name!r}")
+    return _REDUCTIONS.index(name)
+
+
+def _rows_written(lowering: Lowering, node: Node, data: Value, indices: Value, updates: Value) -> Value:
+    """Add updates of whole rows of the data, the axes that indices name as one."""
+    depth = int(indices.shape[-1])
+    count, length = math.prod(indices.shape[:-1]), math.prod(data.shape[depth:])
+    places = row_places(lowering, indices, data.shape[:depth])
+    columns = expanded(lowering, reshaped(lowering, places, (count, 1)), (count, length))
+    rows = reshaped(lowering, data, (math.prod(data.shape[:depth]), length))
+    written = _written(lowering, node, 0, (rows, columns, reshaped(lowering, updates, (count, length))))
+    return lowering.reshaped(written, data.shape)
+
+
+def _written(lowering: Lowering, node: Node, axis: int, operands: Sequence[Value]) -> Tensor:
+    """Add updates along an axis: of data, indices and updates.
+
+    Raises:
+        NotNative: Their types do not fit together, or are none that is reduced.
+    """
+    data, indices, updates = (lowering.elements(value) for value in operands)
+    reduction = _reduction(node)
+    if indices.dtype not in INTEGER_TYPES or data.dtype != updates.dtype:
+        raise NotNative(f"updates of type {updates.dtype} by {indices.dtype} in {data.dtype}")
+    if reduction and data.dtype not in (*INTEGER_TYPES, FLOAT32):
+        raise NotNative(f"a reduction of {data.dtype}")
+    attributes = {"axis": (axis,), "reduction": (reduction,)}
+    return lowering.emit("SCATTER_ELEMENTS", [data, indices, updates], data.dtype, data.shape, attributes)
+
+
+def scatter_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """ScatterElements, and Scatter as it was called."""
+    operands = [present(value) for value in inputs]
+    data, indices, updates = operands
+    rank, axis = len(data.shape), int(node.attributes.get("axis", 0))
+    if not -rank <= axis < rank or len(indices.shape) != rank or updates.shape != indices.shape:
+        raise NotNative(f"updates {updates.shape} by {indices.shape} along axis {axis} of {data.shape}")
+    return [_written(lowering, node, axis % rank, operands)]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Scatter"): scatter_elements,
+    ("", "ScatterElements"): scatter_elements,
+    ("", "ScatterND"): scatter_nd,
+}

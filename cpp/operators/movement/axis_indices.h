@@ -1,0 +1,43 @@
+// Indices along an axis that a dispatch computes, or that its caller may change meanwhile.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/data_type.h"
+
+namespace dmlcpu {
+
+// The indices along an axis as they are read, and the first that a thread found to be out of range.
+class AxisIndices {
+ public:
+  AxisIndices(const void* data, DataType type, std::int64_t length)
+      : data_(data), wide_(type == DataType::int64), length_(length) {}
+
+  // The place along the axis that the index at an element names; below 0 if it names none.
+  std::int64_t place(std::int64_t element) const noexcept {
+    const std::int64_t index = wide_ ? *(static_cast<const volatile std::int64_t*>(data_) + element)
+                                     : *(static_cast<const volatile std::int32_t*>(data_) + element);
+    if (index >= -length_ && index < length_) return index < 0 ? index + length_ : index;
+    if (!is_wrong_.exchange(true, std::memory_order_relaxed)) wrong_index_.store(index, std::memory_order_relaxed);
+    return -1;
+  }
+
+  // Call when all threads are done. Throws std::out_of_range.
+  void check() const {
+    if (!is_wrong_.load(std::memory_order_relaxed)) return;
+    throw std::out_of_range("got index " + std::to_string(wrong_index_.load(std::memory_order_relaxed)) +
+                            ", expected one from " + std::to_string(-length_) + " to " + std::to_string(length_ - 1));
+  }
+
+ private:
+  const void* data_;
+  bool wide_;
+  std::int64_t length_;
+  mutable std::atomic<bool> is_wrong_{false};
+  mutable std::atomic<std::int64_t> wrong_index_{0};
+};
+
+}  // namespace dmlcpu
