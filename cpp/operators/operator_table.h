@@ -53,6 +53,7 @@ std::unique_ptr<CompiledOperator> compile_gather_elements(OperatorDesc desc, Exe
 std::unique_ptr<CompiledOperator> compile_scatter_elements(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_append_to_past(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_top_k(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_lstm(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_gru(OperatorDesc desc, ExecutionTarget target);
@@ -189,6 +190,10 @@ inline constexpr OperatorRow kOperators[] = {
     {"APPEND_TO_PAST", compile_append_to_past, Arrangement::own, {kAnyType, kAnyType, kInt32, kAnyType}},
     {"ARGMAX", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32 | kIndices, set_of(DataType::int64)}},
     {"ARGMIN", compile_arg_extreme, Arrangement::element_wise, {kCodes | kFloat32 | kIndices, set_of(DataType::int64)}},
+    {"TOP_K",
+     compile_top_k,
+     Arrangement::own,
+     {kCodes | kFloat32 | kIndices, kCodes | kFloat32 | kIndices, set_of(DataType::int64)}},
     {"CUMULATIVE_SUMMATION",
      compile_cumulative_summation,
      Arrangement::own,

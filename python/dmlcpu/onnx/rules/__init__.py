@@ -43,6 +43,7 @@ from dmlcpu.onnx.rules import (
     scaled_product,
     scattering,
     softmax,
+    top_k,
     transposed_convolution,
 )
 
@@ -73,6 +74,7 @@ _MODULES = (
     normalization,
     row_normalization,
     reduction,
+    top_k,
     composed_reduction,
     chains,
     resizing,
