@@ -36,6 +36,7 @@ constexpr KernelTable kScalar = {
     .float_product = &scalar::float_product,
     .float_depthwise = &scalar::float_depthwise,
     .pool = &scalar::pool,
+    .float_pool = &scalar::float_pool,
     .float_functions = &scalar::float_functions,
     .cast = &scalar::cast,
     .resample = &scalar::resample,
@@ -65,6 +66,7 @@ constexpr KernelTable kAvx2 = {
     .float_product = &avx2::float_product,
     .float_depthwise = &avx2::float_depthwise,
     .pool = &avx2::pool,
+    .float_pool = &avx2::float_pool,
     .float_functions = &avx2::float_functions,
     .cast = &avx2::cast,
     .resample = &avx2::resample,
@@ -93,6 +95,7 @@ constexpr KernelTable kAvx512Vnni = {
     .float_product = &avx512_vnni::float_product,
     .float_depthwise = &avx512_vnni::float_depthwise,
     .pool = &avx512_vnni::pool,
+    .float_pool = &avx512_vnni::float_pool,
     .float_functions = &avx512_vnni::float_functions,
     .cast = &avx512_vnni::cast,
     .resample = &avx512_vnni::resample,
@@ -183,6 +186,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("float_product", &KernelTable::float_product);
   append("float_depthwise", &KernelTable::float_depthwise);
   append("pool", &KernelTable::pool);
+  append("float_pool", &KernelTable::float_pool);
   append("float_functions", &KernelTable::float_functions);
   append("cast", &KernelTable::cast);
   append("resample", &KernelTable::resample);

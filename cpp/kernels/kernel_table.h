@@ -11,6 +11,7 @@
 #include "kernels/dequantized_product/dequantized_product.h"
 #include "kernels/float_depthwise/float_depthwise.h"
 #include "kernels/float_functions/float_functions.h"
+#include "kernels/float_pool/float_pool.h"
 #include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/grouped/grouped.h"
@@ -51,6 +52,7 @@ struct KernelTable {
   const FloatProductKernels* float_product;
   const FloatDepthwiseKernels* float_depthwise;
   const PoolKernels* pool;
+  const FloatPoolKernels* float_pool;
   const FloatFunctionKernels* float_functions;
   const CastKernels* cast;
   const ResampleKernels* resample;

@@ -102,6 +102,41 @@ def test_several_tasks(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
+@pytest.mark.parametrize("function", [0, 1])
+@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("input_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("output_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("sizes", [(2, 7, 1, 336), (1, 1, 1, 2500), (2, 40, 1, 130), (1, 2, 4, 40), (3, 3, 1, 5)])
+def test_wide_windows(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    include_padding: int,
+    stride: int,
+    input_layout: str,
+    output_layout: str,
+    sizes: tuple[int, ...],
+) -> None:
+    """Windows cut off at both ends, in rows of several blocks and in rows that are shorter than they are."""
+    attributes = {
+        "function": (function,),
+        "include_padding": (include_padding,),
+        "strides": (1, stride),
+        "dilations": (1, 1),
+        "window_size": (1, 25),
+        "start_padding": (0, 12),
+        "end_padding": (0, 12),
+    }
+    strides, pooled = strides_of(sizes, input_layout), output_sizes(sizes, attributes)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", pooled, strides_of(pooled, output_layout)),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
 @pytest.mark.parametrize(
     ("input_sizes", "output_sizes", "changed"),
     [

@@ -89,6 +89,7 @@ void check_depthwise_window(Check& check);
 void check_dequantize(Check& check);
 void check_dequantized_product(Check& check);
 void check_float_depthwise(Check& check);
+void check_float_pool(Check& check);
 void check_float_product(Check& check);
 void check_float_functions(Check& check);
 void check_gemm(Check& check);

@@ -53,6 +53,7 @@ constexpr Family kFamilies[] = {
     {"rescale", check_rescale},
     {"float product", check_float_product},
     {"float depthwise", check_float_depthwise},
+    {"float pool", check_float_pool},
     {"pool", check_pool},
     {"cast", check_cast},
     {"float functions", check_float_functions},

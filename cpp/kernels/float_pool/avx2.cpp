@@ -1,0 +1,31 @@
+// float_pool.h for AVX2: four vectors of 8 lanes at a time.
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/float_pool/float_pool.h"
+
+#ifndef __AVX2__
+#error "compile with AVX2"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/lanes/avx2.inl.h"
+
+inline Floats load_between(const float* values, std::ptrdiff_t begin, std::ptrdiff_t end, float fill) noexcept {
+  const __m256i before_i32x8 = first_lanes(static_cast<std::size_t>(begin));
+  const __m256i mask_i32x8 = _mm256_andnot_si256(before_i32x8, first_lanes(static_cast<std::size_t>(end)));
+  return _mm256_blendv_ps(spread(fill), _mm256_maskload_ps(values, mask_i32x8), _mm256_castsi256_ps(mask_i32x8));
+}
+
+// after the lanes
+#include "kernels/float_pool/windows.inl.h"
+
+}  // namespace
+
+constinit const FloatPoolKernels avx2::float_pool = kWindows;
+
+}  // namespace dmlcpu

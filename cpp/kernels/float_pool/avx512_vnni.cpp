@@ -1,0 +1,31 @@
+// float_pool.h for AVX-512: four vectors of 16 lanes at a time.
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/float_pool/float_pool.h"
+
+#ifndef __AVX512VNNI__
+#error "compile with AVX512-VNNI"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/lanes/avx512_vnni.inl.h"
+
+inline Floats load_between(const float* values, std::ptrdiff_t begin, std::ptrdiff_t end, float fill) noexcept {
+  const auto before = first_lanes(static_cast<std::size_t>(begin));
+  const auto mask = static_cast<__mmask16>(first_lanes(static_cast<std::size_t>(end)) & ~before);
+  return _mm512_mask_loadu_ps(spread(fill), mask, values);
+}
+
+// after the lanes
+#include "kernels/float_pool/windows.inl.h"
+
+}  // namespace
+
+constinit const FloatPoolKernels avx512_vnni::float_pool = kWindows;
+
+}  // namespace dmlcpu

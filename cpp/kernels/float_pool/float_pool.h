@@ -1,0 +1,53 @@
+// Sums and maxima of windows of float32 (FLOAT_POOLING), elements of a row as lanes.
+//
+//   sums      output[e] = ((0 + x(0, 0)) + x(0, 1)) + ... + x(1, 0) + ...
+//   maxima    output[e] = the same of larger, begun at -infinity
+//
+//   with      x(i, j) = input[i * row_step + p] where p = first + j * tap_step + e is in [0, length),
+//                       0, or -infinity, where it lies beside the row
+//             larger(a, b) = a where a > b or a is NaN, else b
+//
+// float32, each sum rounded, taps in their order: j runs fastest. What lies beside a row changes no sum, as none is
+// ever a -0, and no maximum.
+//
+//   row i     | c c c | c c c | c c c | ...    of pixels of some channels, or of one: the windows of pixels that follow
+//                 ^ tap_step ^                 one another are one run; tap_step is a multiple of the pixel
+//
+// Contract: count elements of output are written, of each row those named are read, nothing else; output overlaps no
+// row; no alignment beyond the element's own.
+#pragma once
+
+#include <cstddef>
+
+namespace dmlcpu {
+
+struct FloatPoolRun {
+  const float* input;
+  std::size_t rows;
+  std::ptrdiff_t row_step;
+  std::ptrdiff_t length;
+  std::ptrdiff_t first;
+  std::size_t taps;
+  std::ptrdiff_t tap_step;
+  std::size_t count;
+  float* output;
+};
+
+using FloatPoolFunction = void (*)(const FloatPoolRun& run) noexcept;
+
+struct FloatPoolKernels {
+  FloatPoolFunction sums;
+  FloatPoolFunction maxima;
+};
+
+namespace scalar {
+extern const FloatPoolKernels float_pool;
+}
+namespace avx2 {
+extern const FloatPoolKernels float_pool;
+}
+namespace avx512_vnni {
+extern const FloatPoolKernels float_pool;
+}
+
+}  // namespace dmlcpu

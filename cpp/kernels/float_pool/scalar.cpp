@@ -1,0 +1,22 @@
+// The normative arithmetic of float_pool.h in plain C++.
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/float_pool/float_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/lanes/scalar.inl.h"
+
+// Called for lanes that exist alone.
+inline Floats load_between(const float* values, std::ptrdiff_t, std::ptrdiff_t, float) noexcept { return *values; }
+
+// after the lanes
+#include "kernels/float_pool/windows.inl.h"
+
+}  // namespace
+
+constinit const FloatPoolKernels scalar::float_pool = kWindows;
+
+}  // namespace dmlcpu

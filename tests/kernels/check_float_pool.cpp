@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <limits>
+
+#include "check.h"
+
+namespace dmlcpu::test {
+namespace {
+
+struct Shape {
+  std::size_t rows, taps, pixel, dilation;
+};
+
+void check_windows(Check& check, const Shape& shape, std::size_t count, Edge edge) {
+  // Windows that begin before the row, or within it, and end within it or behind; rows may overlap.
+  const std::ptrdiff_t step = static_cast<std::ptrdiff_t>(shape.pixel * shape.dilation);
+  const std::size_t reach = (shape.taps == 0 ? 0 : shape.taps - 1) * shape.pixel * shape.dilation;
+  const std::ptrdiff_t length = static_cast<std::ptrdiff_t>(1 + check.below(count + 2 * reach));
+  const std::ptrdiff_t first = static_cast<std::ptrdiff_t>(check.below(2 * reach + 1 + count / 2)) -
+                               static_cast<std::ptrdiff_t>(check.one_in(2) ? reach : 0);
+  const auto row_step = static_cast<std::ptrdiff_t>(check.below(static_cast<std::size_t>(2 * length)));
+  const bool special = check.one_in(4);
+  std::vector<float> x(
+      static_cast<std::size_t>(length + row_step * static_cast<std::ptrdiff_t>(shape.rows == 0 ? 0 : shape.rows - 1)));
+  for (float& value : x) value = special ? check.number() : 0.1f * static_cast<float>(check.code()) - 9.0f;
+
+  std::vector<float> sums(count, 0.0f), maxima(count, -std::numeric_limits<float>::infinity());
+  for (std::size_t e = 0; e < count; ++e) {
+    for (std::size_t i = 0; i < shape.rows; ++i) {
+      for (std::size_t j = 0; j < shape.taps; ++j) {
+        const std::ptrdiff_t place = first + static_cast<std::ptrdiff_t>(j) * step + static_cast<std::ptrdiff_t>(e);
+        if (place < 0 || place >= length) continue;
+        const float value = x[static_cast<std::size_t>(static_cast<std::ptrdiff_t>(i) * row_step + place)];
+        sums[e] += value;
+        maxima[e] = maxima[e] > value || maxima[e] != maxima[e] ? maxima[e] : value;
+      }
+    }
+  }
+
+  const GuardedBuffer<float> input(x, edge), output(count, edge);
+  const FloatPoolRun run = {.input = input.data(),
+                            .rows = shape.rows,
+                            .row_step = row_step,
+                            .length = length,
+                            .first = first,
+                            .taps = shape.taps,
+                            .tap_step = step,
+                            .count = count,
+                            .output = output.data()};
+  check.table.float_pool->sums(run);
+  check.equal_but_for_nans(output, sums);
+  check.table.float_pool->maxima(run);
+  check.equal_but_for_nans(output, maxima);
+}
+
+}  // namespace
+
+void check_float_pool(Check& check) {
+  const Shape shapes[] = {{1, 1, 1, 1}, {1, 25, 1, 1}, {1, 25, 7, 1}, {3, 3, 1, 1}, {3, 3, 16, 1},
+                          {2, 4, 5, 3}, {1, 0, 1, 1},  {0, 2, 1, 1},  {2, 70, 1, 2}};
+  for (const Shape& shape : shapes) {
+    for (const std::size_t count : run_lengths()) {
+      if (count == 0) continue;
+      for (const Edge edge : kEdges) {
+        describe_case("float pool, %zu rows of %zu taps, pixels of %zu, dilation %zu, count %zu, edge %d", shape.rows,
+                      shape.taps, shape.pixel, shape.dilation, count, static_cast<int>(edge));
+        for (int repeat = 0; repeat < 6; ++repeat) check_windows(check, shape, count, edge);
+      }
+    }
+  }
+}
+
+}  // namespace dmlcpu::test
