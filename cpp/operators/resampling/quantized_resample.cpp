@@ -114,6 +114,7 @@ class QuantizedResample final : public CompiledOperator {
   void copy_pixels(const std::uint8_t* source, std::int64_t source_step, std::uint8_t* target, std::int64_t target_step,
                    std::size_t row) const;
   void copy_row(const std::uint8_t* source, std::uint8_t* output) const;
+  void find_stretch();
   std::size_t hold(const Job& job, const Plane& plane, std::int64_t row, std::int64_t kept, Rows& rows) const;
   void interpolate_row(const Job& job, const Plane& plane, std::int64_t row, Rows& rows, std::uint8_t* output) const;
 
@@ -121,10 +122,11 @@ class QuantizedResample final : public CompiledOperator {
 
   bool nearest_ = false, doubled_ = false, whole_pixels_ = false;
   std::int64_t input_height_ = 0, output_height_ = 0;
-  std::int64_t planes_ = 0, channels_ = 0;      // planes are images, of one channel, where pixels are whole
-  std::size_t pixel_ = 1;                       // neighbours that are one pixel of a row
-  std::size_t input_row_ = 0, output_row_ = 0;  // elements
-  std::size_t run_ = 1;                         // elements that each entry of columns_ covers
+  std::int64_t planes_ = 0, channels_ = 0;           // planes are images, of one channel, where pixels are whole
+  std::size_t pixel_ = 1;                            // neighbours that are one pixel of a row
+  std::size_t input_row_ = 0, output_row_ = 0;       // elements
+  std::size_t run_ = 1;                              // elements that each entry of columns_ covers
+  std::size_t stretch_begin_ = 0, stretch_end_ = 0;  // entries that are copied at once
   Planes input_{}, output_{};
   Taps rows_, columns_;
 };
@@ -167,6 +169,7 @@ QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget
     run_ = each_element ? 1 : as_size(channels);
     columns_ = spread_over_channels(columns_, static_cast<std::int32_t>(channels), each_element);
   }
+  find_stretch();
   doubled_ = run_ == 1;
   for (std::size_t i = 0; i < columns_.lower.size(); ++i) doubled_ &= as_size(columns_.lower[i]) == i / 2;
 }
@@ -206,10 +209,31 @@ void QuantizedResample::copy_row(const std::uint8_t* __restrict source, std::uin
   if (doubled_) {
     for (std::size_t i = 0; i < count / 2; ++i) output[2 * i] = output[2 * i + 1] = source[i];
     if (count % 2 != 0) output[count - 1] = source[count / 2];
-  } else if (run_ == 1) {
-    for (std::size_t i = 0; i < count; ++i) output[i] = source[places[i]];
-  } else {
-    for (std::size_t i = 0; i < count; ++i) std::memcpy(output + i * run_, source + places[i], run_);
+    return;
+  }
+  const auto copy_places = [&](std::size_t begin, std::size_t end) {
+    if (run_ == 1) {
+      for (std::size_t i = begin; i < end; ++i) output[i] = source[places[i]];
+    } else {
+      for (std::size_t i = begin; i < end; ++i) std::memcpy(output + i * run_, source + places[i], run_);
+    }
+  };
+  copy_places(0, stretch_begin_);
+  std::memcpy(output + stretch_begin_ * run_, source + places[stretch_begin_], (stretch_end_ - stretch_begin_) * run_);
+  copy_places(stretch_end_, count);
+}
+
+// The longest stretch of columns whose sources are neighbours: a row whose margins repeat what is next to them is one
+// such stretch between them.
+void QuantizedResample::find_stretch() {
+  const auto step = static_cast<std::int32_t>(run_);
+  for (std::size_t begin = 0, i = 1; i <= columns_.lower.size(); ++i) {
+    if (i < columns_.lower.size() && columns_.lower[i] - columns_.lower[i - 1] == step) continue;
+    if (i - begin > stretch_end_ - stretch_begin_) {
+      stretch_begin_ = begin;
+      stretch_end_ = i;
+    }
+    begin = i;
   }
 }
 

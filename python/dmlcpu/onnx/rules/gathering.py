@@ -93,6 +93,12 @@ def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[in
         taps[axis - 2] = _nearest(places)
         return resampled(lowering, codes, shape, (taps[0], taps[1]), own, own)
     before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    if axis == len(shape) - 1:  # rows of single codes would be copied one by one
+        image = lowering.reshaped(codes, (before, 1, 1, codes.shape[axis]))
+        taken = resampled(
+            lowering, image, (before, 1, 1, len(places)), (_nearest(range(1)), _nearest(places)), own, own
+        )
+        return lowering.reshaped(taken, shape)
     image = lowering.reshaped(codes, (1, before, codes.shape[axis], behind))
     taken = resampled(
         lowering, image, (1, before, len(places), behind), (_nearest(places), _nearest(range(behind))), own, own
