@@ -83,6 +83,29 @@ def test_several_tasks(devices: Devices, random_numbers: np.random.Generator, op
     assert_native_matches_reference(devices, case)
 
 
+@pytest.mark.parametrize("data_type", ["INT8", "UINT16", "INT32", "INT64"])
+@pytest.mark.parametrize("index_type", ["INT32", "INT64"])
+@pytest.mark.parametrize(("sizes", "count", "axis"), [((3, 2, 1000), 700, 2), ((4, 100, 64), 300, 1)])
+def test_elements_of_many_runs(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    data_type: str,
+    index_type: str,
+    sizes: tuple[int, ...],
+    count: int,
+    axis: int,
+) -> None:
+    """Runs longer than what is looked up together, and planes of runs."""
+    taken = (*sizes[:axis], count, *sizes[axis + 1 :])
+    indices = random_numbers.integers(-sizes[axis], sizes[axis], taken).astype(NUMPY_TYPES[index_type])
+    tensors = {
+        "input_tensor": random_tensor(random_numbers, data_type, sizes),
+        "indices_tensor": packed(indices),
+        "output_tensor": blank_tensor(data_type, taken, None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("GATHER_ELEMENTS", tensors, {"axis": [axis]}))
+
+
 WRONG = [
     *[(number, data_type) for number in (50, -51, 2**31 - 1, -(2**31)) for data_type in ("INT32", "INT64")],
     *[(number, "INT64") for number in (2**32 + 3, 2**63 - 1, -(2**63))],
@@ -93,7 +116,7 @@ WRONG = [
 @pytest.mark.parametrize(("wrong", "data_type"), WRONG)
 @pytest.mark.parametrize("place", [0, 700])
 def test_indices_out_of_range(device: dmlcpu.Device, operator: str, wrong: int, data_type: str, place: int) -> None:
-    """None is taken modulo 2^32, and nothing is read for any."""
+    """None is taken modulo 2^32, and nothing beyond the input is read for any."""
     indices = np.zeros((701, 300) if operator == "GATHER_ELEMENTS" else 701, NUMPY_TYPES[data_type])
     indices[place] = wrong
     tensors = {

@@ -21,8 +21,19 @@ class AxisIndices {
     const std::int64_t index = wide_ ? *(static_cast<const volatile std::int64_t*>(data_) + element)
                                      : *(static_cast<const volatile std::int32_t*>(data_) + element);
     if (index >= -length_ && index < length_) return index < 0 ? index + length_ : index;
-    if (!is_wrong_.exchange(true, std::memory_order_relaxed)) wrong_index_.store(index, std::memory_order_relaxed);
+    note_wrong(index);
     return -1;
+  }
+
+  // The same of an index that has been read, but the first place if it names none; length is the axis's, for a caller
+  // that has it in a register.
+  std::int64_t checked(std::int64_t index, std::int64_t length) const noexcept {
+    const std::int64_t place = index < 0 ? index + length : index;
+    if (place < 0 || place >= length) [[unlikely]] {
+      note_wrong(index);
+      return 0;
+    }
+    return place;
   }
 
   // Call when all threads are done. Throws std::out_of_range.
@@ -33,6 +44,10 @@ class AxisIndices {
   }
 
  private:
+  void note_wrong(std::int64_t index) const noexcept {
+    if (!is_wrong_.exchange(true, std::memory_order_relaxed)) wrong_index_.store(index, std::memory_order_relaxed);
+  }
+
   const void* data_;
   bool wide_;
   std::int64_t length_;

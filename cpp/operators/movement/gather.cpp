@@ -4,8 +4,8 @@
 // GATHER_ELEMENTS: tensors input, indices, output; attribute axis. Indices and output have equal sizes, the input sizes
 // no smaller but along the axis: element i of the output is the input's at i, along the axis at what index i names.
 //
-// An index below 0 counts from the axis's end. One out of range throws std::out_of_range at a dispatch; nothing is read
-// for it. Each is read once: the array may change under the hands of a dispatch.
+// An index below 0 counts from the axis's end. One out of range throws std::out_of_range at a dispatch; nothing beyond
+// the input is read for it. Each is read once: the array may change under the hands of a dispatch.
 #include <cstring>
 #include <stdexcept>
 
@@ -122,25 +122,16 @@ class GatherElements final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const TensorLayout &input = desc().tensor(kInput), &output = desc().tensor(kOutput);
-    const AxisIndices chosen(tensors[kIndices], desc().tensor(kIndices).type, input.sizes[axis_]);
-    const std::size_t bytes = element_size(output.type);
-    parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
-      const StridedRuns::Piece piece = runs_.piece(task);
-      for (std::size_t run = piece.first_run; run < piece.first_run + piece.run_count; ++run) {
-        const StridedRuns::Offsets offsets = runs_.offsets(run);
-        const auto at = [&](std::size_t operand, std::size_t i) {
-          return offsets[operand] + static_cast<std::int64_t>(piece.begin + i) * runs_.stride(operand);
-        };
-        for (std::size_t i = 0; i < piece.size; ++i) {
-          const std::int64_t place = chosen.place(at(1, i));
-          if (place < 0) continue;
-          std::memcpy(element(tensors[kOutput], output.type, at(0, i)),
-                      element(tensors[kInput], input.type, at(2, i) + place * input.strides[axis_]), bytes);
-        }
-      }
-    });
-    chosen.check();
+    switch (element_size(desc().tensor(kOutput).type)) {
+      case 8:
+        return run_elements<std::uint64_t>(tensors);
+      case 4:
+        return run_elements<std::uint32_t>(tensors);
+      case 2:
+        return run_elements<std::uint16_t>(tensors);
+      default:
+        return run_elements<std::uint8_t>(tensors);
+    }
   }
 
  private:
@@ -156,6 +147,58 @@ class GatherElements final : public CompiledOperator {
     }
     input.strides[axis_] = 0;
     return StridedRuns(std::array<const TensorLayout*, 3>{&output, &desc().tensor(kIndices), &input});
+  }
+
+  template <class Element>
+  void run_elements(const TensorPointers& tensors) const {
+    if (desc().tensor(kIndices).type == DataType::int64) return run_typed<Element, std::int64_t>(tensors);
+    run_typed<Element, std::int32_t>(tensors);
+  }
+
+  template <class Element, class Index>
+  void run_typed(const TensorPointers& tensors) const {
+    const AxisIndices chosen(tensors[kIndices], desc().tensor(kIndices).type, desc().tensor(kInput).sizes[axis_]);
+    parallel_for(runs_.task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
+      const StridedRuns::Piece piece = runs_.piece(task);
+      const auto begin = static_cast<std::int64_t>(piece.begin);
+      const std::size_t end = piece.first_run + piece.run_count;
+      for (std::size_t run = piece.first_run, rows = 0; run < end; run += rows) {
+        rows = runs_.rows_from(run, end - run);
+        const StridedRuns::Offsets offsets = runs_.offsets(run);
+        const auto* input = static_cast<const Element*>(tensors[kInput]) + offsets[2] + begin * runs_.stride(2);
+        const auto* indices =
+            static_cast<const volatile Index*>(tensors[kIndices]) + offsets[1] + begin * runs_.stride(1);
+        auto* output = static_cast<Element*>(tensors[kOutput]) + offsets[0] + begin * runs_.stride(0);
+        for (std::size_t i = 0; i < rows; ++i) {
+          const auto row = static_cast<std::int64_t>(i);
+          gather_run(chosen, input + row * runs_.row_stride(2), indices + row * runs_.row_stride(1),
+                     output + row * runs_.row_stride(0), piece.size);
+        }
+      }
+    });
+    chosen.check();
+  }
+
+  // Where indices point to is found for some before the first is followed, so that many elements, which may be far
+  // away, are on their way at once.
+  template <class Element, class Index>
+  void gather_run(const AxisIndices& chosen, const Element* input, const volatile Index* indices, Element* output,
+                  std::size_t count) const noexcept {
+    constexpr std::size_t kTogether = 256;
+    const std::int64_t output_step = runs_.stride(0), index_step = runs_.stride(1), input_step = runs_.stride(2);
+    const std::int64_t along = desc().tensor(kInput).strides[axis_], length = desc().tensor(kInput).sizes[axis_];
+    std::int64_t places[kTogether];
+    for (std::size_t begin = 0; begin < count; begin += kTogether) {
+      const auto together = static_cast<std::int64_t>(std::min(kTogether, count - begin));
+      for (std::int64_t i = 0; i < together; ++i) {
+        places[i] = i * input_step + chosen.checked(indices[i * index_step], length) * along;
+        __builtin_prefetch(input + places[i]);
+      }
+      for (std::int64_t i = 0; i < together; ++i) output[i * output_step] = input[places[i]];
+      input += together * input_step;
+      indices += together * index_step;
+      output += together * output_step;
+    }
   }
 
   std::size_t axis_;
