@@ -66,7 +66,7 @@ void scatter_elements(const std::uint8_t* buffer, void* first, const Rows& rows)
                 static_cast<Element*>(first), rows.row_stride, rows.column_stride, rows.rows, rows.columns);
 }
 
-// From how many rows and columns on bytes are transposed within registers; fewer rows where they become a whole
+// From how many rows and columns on elements are transposed within registers; fewer rows where they become a whole
 // stretch, as those of an image's colours do.
 constexpr std::size_t kTransposed = 4;
 
@@ -100,7 +100,17 @@ const void* gather(const void* first, DataType type, const Rows& rows, const Pac
       gather_elements<std::uint64_t>(first, rows, buffer.bytes);
       break;
     case 4:
-      gather_elements<std::uint32_t>(first, rows, buffer.bytes);
+      if (transposes(rows)) {
+        kernels.gather_groups({.columns = static_cast<const std::uint8_t*>(first),
+                               .column_stride = 4 * static_cast<std::size_t>(rows.column_stride),
+                               .count = rows.columns,
+                               .k = 4 * rows.rows,
+                               .flip = 0,
+                               .output = buffer.bytes,
+                               .group_stride = 4 * rows.columns});
+      } else {
+        gather_elements<std::uint32_t>(first, rows, buffer.bytes);
+      }
       break;
     case 2:
       gather_elements<std::uint16_t>(first, rows, buffer.bytes);

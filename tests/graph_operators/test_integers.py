@@ -203,6 +203,43 @@ def test_places_of_extremes_in_several_tasks(
     assert_equal(devices, "ARGMAX", tensors, {"axis": [1], "axis_direction": [0]}, expected)
 
 
+@pytest.mark.parametrize("operator", ["ARGMAX", "ARGMIN"])
+@pytest.mark.parametrize("data_type", ["UINT8", "INT8", "INT32", "INT64", "FLOAT32"])
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("length", [1, 2, 19, 31, 32, 33, 63, 64, 65, 100, 255, 256, 257, 1025])
+@pytest.mark.parametrize("gap", [0, 3])
+def test_places_of_extremes_of_rows(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    operator: str,
+    data_type: str,
+    direction: int,
+    length: int,
+    gap: int,
+) -> None:
+    """Short rows, which are transposed, and long ones; of floats a few are NaN, the first ones too."""
+    sizes, dtype = (301, length), NUMPY_TYPES[data_type]
+    values = (random_numbers.integers(0, 5, sizes) - (0 if data_type == "UINT8" else 2)).astype(dtype)
+    plain = values.astype(np.float64)
+    if data_type == "FLOAT32":
+        missing = random_numbers.random(sizes) < 0.1
+        values[missing] = np.nan
+        plain[missing] = -9 if operator == "ARGMAX" else 9
+        plain[missing[:, 0]] = 0
+    find = np.argmax if operator == "ARGMAX" else np.argmin
+    places = find(np.flip(plain, 1) if direction else plain, 1)
+    expected = length - 1 - places if direction else places
+    if data_type == "FLOAT32":
+        expected[missing[:, 0]] = 0
+    buffer = np.zeros((sizes[0], length + gap), dtype)
+    buffer[:, :length] = values
+    tensors = {
+        "input_tensor": StridedTensor(data_type, sizes, (length + gap, 1), buffer.reshape(-1)),
+        "output_tensor": blank_tensor("INT64", (sizes[0], 1), None),
+    }
+    assert_equal(devices, operator, tensors, {"axis": [1], "axis_direction": [direction]}, expected[:, None])
+
+
 def test_a_nan_is_no_extreme_but_where_it_is_first(device: dmlcpu.Device) -> None:
     x = np.float32([[1, np.nan, 3], [np.nan, 9, 1], [-np.inf, np.nan, -np.inf]])
     tensors = {"input_tensor": packed(x), "output_tensor": blank_tensor("INT64", (3, 1), None)}
