@@ -150,7 +150,15 @@ def test_cumulative_summation_of_several_tasks(devices: Devices, random_numbers:
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize(
     ("sizes", "axis"),
-    [((3, 9, 301), 1), ((2, 9, 15), 1), ((2, 4500, 41), 1), ((3, 11, 300), 2), ((1, 70), 1), ((400, 1, 3), 0)],
+    [
+        ((3, 9, 2100), 1),
+        ((2, 300, 301), 1),
+        ((2, 9, 15), 1),
+        ((2, 4500, 41), 1),
+        ((3, 11, 300), 2),
+        ((1, 70), 1),
+        ((400, 1, 3), 0),
+    ],
 )
 def test_cumulative_summation_of_many_rows(
     devices: Devices,

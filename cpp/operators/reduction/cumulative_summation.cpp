@@ -6,6 +6,7 @@
 // becomes vectors; elsewhere a few rows hide the latency of each other's additions.
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 
 #include "operators/attributes.h"
 #include "operators/operator_table.h"
@@ -19,7 +20,7 @@ namespace {
 enum Tensor : std::size_t { kInput, kOutput };
 
 // Rows whose sums are kept in memory, and the fewest that are worth it.
-constexpr std::size_t kMostRows = 256, kNeighbours = 16;
+constexpr std::size_t kMostRows = 1024, kNeighbours = 16;
 
 class CumulativeSummation final : public CompiledOperator {
  public:
@@ -30,8 +31,9 @@ class CumulativeSummation final : public CompiledOperator {
         exclusive_(index_attribute(desc(), "has_exclusive_sum", 2) == 1),
         rows_(row_runs()),
         length_(as_size(desc().tensor(kInput).sizes[axis_])),
-        rows_of_block_(std::clamp(StridedRuns::kElementsPerTask / length_, kNeighbours, kMostRows)),
-        blocks_of_run_((rows_.length() + rows_of_block_ - 1) / rows_of_block_) {
+        rows_of_block_(rows_of_block()),
+        blocks_of_run_((rows_.length() + rows_of_block_ - 1) / rows_of_block_),
+        add_(target().kernels().float_functions->binary[static_cast<std::size_t>(FloatBinary::add)]) {
     if (desc().tensor(kInput).type != desc().tensor(kOutput).type) {
       throw std::invalid_argument(desc().type + ": input and output differ in data type");
     }
@@ -61,6 +63,13 @@ class CumulativeSummation final : public CompiledOperator {
     StridedRuns(std::array<const TensorLayout*, 2>{&output, &input});
     output.sizes[axis_] = input.sizes[axis_] = 1;
     return StridedRuns(std::array<const TensorLayout*, 2>{&output, &input});
+  }
+
+  // Those of a task, where there are several; whole vectors, and cache lines.
+  std::size_t rows_of_block() const {
+    if (target().num_threads == 1) return kMostRows;
+    const std::size_t rows = std::clamp(StridedRuns::kElementsPerTask / length_, kNeighbours, kMostRows);
+    return rows / kNeighbours * kNeighbours;
   }
 
   bool neighbours() const { return rows_.length() >= kNeighbours && rows_.stride(0) == 1 && rows_.stride(1) == 1; }
@@ -134,28 +143,40 @@ class CumulativeSummation final : public CompiledOperator {
     }
   }
 
-  // Up to kMostRows rows whose elements are neighbours.
+  // Up to kMostRows rows whose elements are neighbours. The sums are what was written last; of floats by a kernel.
   template <class Element, class Sum>
   void sum_neighbours(const Element* input, Element* output, std::size_t rows) const noexcept {
+    if (exclusive_) return sum_before<Element, Sum>(input, output, rows);
+    std::copy_n(input, rows, output);
+    for (std::size_t i = 1; i < length_; ++i) {
+      const Element* before = output;
+      input += step(kInput);
+      output += step(kOutput);
+      if constexpr (std::is_same_v<Element, float>) {
+        add_({.a = before, .b = input, .a_repeats = false, .b_repeats = false, .output = output, .count = rows});
+      } else {
+        for (std::size_t row = 0; row < rows; ++row) {
+          output[row] = static_cast<Element>(static_cast<Sum>(before[row]) + static_cast<Sum>(input[row]));
+        }
+      }
+    }
+  }
+
+  // The same without an element's own: the input may be the output.
+  template <class Element, class Sum>
+  void sum_before(const Element* input, Element* output, std::size_t rows) const noexcept {
     Sum totals[kMostRows];
     for (std::size_t row = 0; row < rows; ++row) {
       totals[row] = static_cast<Sum>(input[row]);
-      output[row] = exclusive_ ? Element{0} : static_cast<Element>(totals[row]);
+      output[row] = Element{0};
     }
     for (std::size_t i = 1; i < length_; ++i) {
       input += step(kInput);
       output += step(kOutput);
-      if (exclusive_) {
-        for (std::size_t row = 0; row < rows; ++row) {
-          const auto value = static_cast<Sum>(input[row]);
-          output[row] = static_cast<Element>(totals[row]);
-          totals[row] += value;
-        }
-      } else {
-        for (std::size_t row = 0; row < rows; ++row) {
-          totals[row] += static_cast<Sum>(input[row]);
-          output[row] = static_cast<Element>(totals[row]);
-        }
+      for (std::size_t row = 0; row < rows; ++row) {
+        const auto value = static_cast<Sum>(input[row]);
+        output[row] = static_cast<Element>(totals[row]);
+        totals[row] += value;
       }
     }
   }
@@ -164,6 +185,7 @@ class CumulativeSummation final : public CompiledOperator {
   bool backwards_, exclusive_;
   StridedRuns rows_;  // of the output, of the input
   std::size_t length_, rows_of_block_, blocks_of_run_;
+  FloatBinaryFunction add_;
 };
 
 }  // namespace
