@@ -115,6 +115,7 @@ class QuantizedResample final : public CompiledOperator {
                    std::size_t row) const;
   void copy_row(const std::uint8_t* source, std::uint8_t* output) const;
   void find_stretch();
+  std::int64_t rows_in_order(std::int64_t row, std::int64_t limit) const;
   std::size_t hold(const Job& job, const Plane& plane, std::int64_t row, std::int64_t kept, Rows& rows) const;
   void interpolate_row(const Job& job, const Plane& plane, std::int64_t row, Rows& rows, std::uint8_t* output) const;
 
@@ -126,6 +127,7 @@ class QuantizedResample final : public CompiledOperator {
   std::size_t pixel_ = 1;                            // neighbours that are one pixel of a row
   std::size_t input_row_ = 0, output_row_ = 0;       // elements
   std::size_t run_ = 1;                              // elements that each entry of columns_ covers
+  bool rows_follow_ = false;                         // in both tensors, and have the same columns
   std::size_t stretch_begin_ = 0, stretch_end_ = 0;  // entries that are copied at once
   Planes input_{}, output_{};
   Taps rows_, columns_;
@@ -170,6 +172,8 @@ QuantizedResample::QuantizedResample(OperatorDesc operator_desc, ExecutionTarget
     columns_ = spread_over_channels(columns_, static_cast<std::int32_t>(channels), each_element);
   }
   find_stretch();
+  rows_follow_ = input_row_ == output_row_ && stretch_end_ - stretch_begin_ == columns_.lower.size() && input_.dense &&
+                 output_.dense && input_.row == static_cast<std::int64_t>(input_row_) && output_.row == input_.row;
   doubled_ = run_ == 1;
   for (std::size_t i = 0; i < columns_.lower.size(); ++i) doubled_ &= as_size(columns_.lower[i]) == i / 2;
 }
@@ -237,6 +241,16 @@ void QuantizedResample::find_stretch() {
   }
 }
 
+// Rows from this one on, at most limit, that are one copy: a whole row of the source each, and one after the other
+// there.
+std::int64_t QuantizedResample::rows_in_order(std::int64_t row, std::int64_t limit) const {
+  if (!rows_follow_) return 1;
+  const std::int32_t* source = rows_.lower.data() + row;
+  std::int64_t count = 1;
+  while (count < limit && source[count] == source[count - 1] + 1) ++count;
+  return count;
+}
+
 // Makes one of the two interpolated rows that of a source row, unless one is, and returns which. That of row kept
 // stays.
 std::size_t QuantizedResample::hold(const Job& job, const Plane& plane, std::int64_t row, std::int64_t kept,
@@ -299,6 +313,13 @@ void QuantizedResample::run_rows(const Job& job, std::int64_t begin, std::int64_
       interpolate_row(job, plane, row, rows, output);
     } else if (source == last_source) {
       if (output_.dense) std::memmove(output, last_output, output_row_);
+    } else if (const std::int64_t count = rows_in_order(row, std::min(end - i, output_height_ - row)); count > 1) {
+      std::memcpy(output, plane.input + source * input_.row, as_size(count) * output_row_);
+      i += count - 1;
+      row += count - 1;
+      last_source = source + count - 1;
+      last_output = output + (count - 1) * output_.row;
+      continue;
     } else {
       copy_row(input_row(plane, source, rows), output);
     }

@@ -92,17 +92,15 @@ def _looked_up(lowering: Lowering, codes: Tensor, axis: int, places: Sequence[in
         taps = [_nearest(range(length)) for length in shape[2:]]
         taps[axis - 2] = _nearest(places)
         return resampled(lowering, codes, shape, (taps[0], taps[1]), own, own)
+    # Images of one channel, whose layout is not chosen for channels; rows of single codes would be copied one by one.
     before, behind = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-    if axis == len(shape) - 1:  # rows of single codes would be copied one by one
-        image = lowering.reshaped(codes, (before, 1, 1, codes.shape[axis]))
-        taken = resampled(
-            lowering, image, (before, 1, 1, len(places)), (_nearest(range(1)), _nearest(places)), own, own
-        )
-        return lowering.reshaped(taken, shape)
-    image = lowering.reshaped(codes, (1, before, codes.shape[axis], behind))
-    taken = resampled(
-        lowering, image, (1, before, len(places), behind), (_nearest(places), _nearest(range(behind))), own, own
-    )
+    if axis == len(shape) - 1:
+        given, wanted = (before, 1, 1, codes.shape[axis]), (before, 1, 1, len(places))
+        rows, columns = _nearest(range(1)), _nearest(places)
+    else:
+        given, wanted = (before, 1, codes.shape[axis], behind), (before, 1, len(places), behind)
+        rows, columns = _nearest(places), _nearest(range(behind))
+    taken = resampled(lowering, lowering.reshaped(codes, given), wanted, (rows, columns), own, own)
     return lowering.reshaped(taken, shape)
 
 
