@@ -81,7 +81,8 @@ bool holds(const Element* elements, Element value) noexcept {
 }
 
 // The place of the extreme of one element or more, the last of several; wins says whether an element is further out
-// than another. A NaN wins over none, nor is it won over: the place is 0 if it is the first.
+// than another. A NaN wins over none, nor is it won over: the place is 0 if it is the first. Elements that change
+// meanwhile may have any place.
 template <class Element, class Wins>
 std::size_t place_of_extreme(const Element* elements, std::size_t count, const Wins& wins, bool last) noexcept {
   constexpr std::size_t kLanes = kExtremeLanes<Element>;
@@ -90,12 +91,12 @@ std::size_t place_of_extreme(const Element* elements, std::size_t count, const W
   if (last) {
     std::size_t end = count;
     while (end >= kLanes && !holds(elements + end - kLanes, value)) end -= kLanes;
-    while (!(elements[end - 1] == value)) --end;
+    while (end > 1 && !(elements[end - 1] == value)) --end;
     return end - 1;
   }
   std::size_t place = 0;
   while (place + kLanes <= count && !holds(elements + place, value)) place += kLanes;
-  while (!(elements[place] == value)) ++place;
+  while (place + 1 < count && !(elements[place] == value)) ++place;
   return place;
 }
 
