@@ -138,6 +138,7 @@ inline constexpr OperatorRow kOperators[] = {
      Arrangement::own,
      {kIntegers, kFloats, kIntegers, kIntegers, kFloats, kIntegers, kFloats, kFloats}},
     {"SOFTMAX", compile_softmax, Arrangement::element_wise, {kFloat32, kFloat32}},
+    {"LOG_SOFTMAX", compile_softmax, Arrangement::element_wise, {kFloat32, kFloat32}},
     {"QUANTIZED_SOFTMAX",
      compile_quantized_softmax,
      Arrangement::element_wise,

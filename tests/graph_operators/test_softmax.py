@@ -1,4 +1,4 @@
-"""SOFTMAX and QUANTIZED_SOFTMAX on random layouts and adversarial values, against the reference."""
+"""SOFTMAX, LOG_SOFTMAX and QUANTIZED_SOFTMAX on random layouts and adversarial values, against the reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dispatching import difference, expected_storage
 from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import channels_last, packed
 from native_operator import run_native
-from reference.softmax import quantized_softmax, softmax
+from reference.softmax import log_softmax, quantized_softmax, softmax
 from strategies import BYTE_TYPES, input_tensors, optional_zero_points, output_tensors, tensor_sizes
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 
@@ -25,11 +25,12 @@ Tensors = dict[str, "StridedTensor | None"]
 
 
 def assert_softmax(devices: Devices, x: StridedTensor, output: StridedTensor, axis: int) -> None:
-    expected = expected_storage(output, softmax(x.logical(), axis))
-    for label, device in devices.items():
-        tensors = {"input_tensor": x, "output_tensor": output}
-        result = run_native(device, "SOFTMAX", tensors, {"axis": [axis]})["output_tensor"]
-        assert (found := difference(result, expected)) is None, f"{label}: {found}"
+    tensors = {"input_tensor": x, "output_tensor": output}
+    for operator, function in (("SOFTMAX", softmax), ("LOG_SOFTMAX", log_softmax)):
+        expected = expected_storage(output, function(x.logical(), axis))
+        for label, device in devices.items():
+            result = run_native(device, operator, tensors, {"axis": [axis]})["output_tensor"]
+            assert (found := difference(result, expected)) is None, f"{operator}, {label}: {found}"
 
 
 def assert_quantized_softmax(devices: Devices, tensors: Tensors, axis: int) -> None:
@@ -125,6 +126,17 @@ def test_probabilities_are_accurate(devices: Devices, random_numbers: np.random.
     assert np.abs(result - exact).max() > 0
     # The subtraction of the maximum rounds too: up to half a unit of 32.
     assert (np.abs(result - exact) <= 2 * np.spacing(exact.astype(np.float32)) + 2.0**-19 * exact).all()
+
+
+def test_logarithms_are_accurate(devices: Devices, random_numbers: np.random.Generator) -> None:
+    """Against float64: within the roundings of two differences."""
+    x = random_numbers.normal(0, 4, (50, 1000)).astype(np.float32)
+    distances = np.float64(x) - np.float64(x).max(axis=1, keepdims=True)
+    exact = distances - np.log(np.exp(distances).sum(axis=1, keepdims=True))
+    tensors = {"input_tensor": packed(x), "output_tensor": blank_tensor("FLOAT32", x.shape, None)}
+    storage = run_native(next(iter(devices.values())), "LOG_SOFTMAX", tensors, {"axis": [1]})["output_tensor"]
+    result = storage[37:-37].reshape(x.shape)
+    assert 0 < np.abs(result - exact).max() < 4e-6
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "check.h"
+#include "kernels/dispatch.h"
 #include "reference.h"
 
 namespace dmlcpu::test {
@@ -26,6 +27,20 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   const GuardedBuffer<float> input(x, edge), output(count, edge);
   if (in_place) std::copy(x.begin(), x.end(), output.data());
   check.table.softmax->floats(
+      {.input = in_place ? output.data() : input.data(), .output = output.data(), .count = count});
+  check.equal_but_for_nans(output, expected);
+}
+
+// Beside the scalar row, whose values the Python tests compare with the reference.
+void check_logarithms(Check& check, std::size_t count, Edge edge, bool in_place) {
+  const bool special = check.one_in(4);
+  std::vector<float> x(count), expected(count);
+  for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
+  kernel_table(Isa::scalar).softmax->logarithms({.input = x.data(), .output = expected.data(), .count = count});
+
+  const GuardedBuffer<float> input(x, edge), output(count, edge);
+  if (in_place) std::copy(x.begin(), x.end(), output.data());
+  check.table.softmax->logarithms(
       {.input = in_place ? output.data() : input.data(), .output = output.data(), .count = count});
   check.equal_but_for_nans(output, expected);
 }
@@ -127,7 +142,10 @@ void check_softmax(Check& check) {
     for (const Edge edge : kEdges) {
       for (const bool in_place : {false, true}) {
         describe_case("softmax, count %zu, edge %d, in place %d", count, static_cast<int>(edge), in_place);
-        for (int repeat = 0; repeat < 4; ++repeat) check_floats(check, count, edge, in_place);
+        for (int repeat = 0; repeat < 4; ++repeat) {
+          check_floats(check, count, edge, in_place);
+          check_logarithms(check, count, edge, in_place);
+        }
       }
       // Around the spans of codes that kernels have ways of their own for.
       for (const std::size_t span : {1U, 63U, 64U, 65U, 127U, 128U, 129U, 256U}) {

@@ -1,4 +1,4 @@
-"""SOFTMAX and QUANTIZED_SOFTMAX: exponentials of the distance to a row's maximum, divided by their sum."""
+"""SOFTMAX, LOG_SOFTMAX and QUANTIZED_SOFTMAX: exponentials of the distances to a row's maximum, and their sum."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from reference.arithmetic import FloatArray, quantized, zero_point_or_zero
-from reference.float_functions import exponential
+from reference.float_functions import exponential, logarithm
 
-__all__ = ["fold", "quantized_softmax", "row_sums", "softmax"]
+__all__ = ["fold", "log_softmax", "quantized_softmax", "row_sums", "softmax"]
 
 
 def row_sums(values: FloatArray) -> FloatArray:
@@ -31,9 +31,20 @@ def fold(sums: FloatArray) -> FloatArray:
 def softmax(x: FloatArray, axis: int) -> FloatArray:
     """The maximum passes over NaN, and the sum does not."""
     rows = np.moveaxis(x, axis, -1)
-    maxima = np.fmax.reduce(rows, axis=-1, keepdims=True, initial=-np.inf)
-    powers = exponential(rows - maxima)
+    powers = exponential(_distances(rows))
     return np.moveaxis(powers / row_sums(powers), -1, axis)
+
+
+def _distances(rows: FloatArray) -> FloatArray:
+    distances: FloatArray = rows - np.fmax.reduce(rows, axis=-1, keepdims=True, initial=-np.inf)
+    return distances
+
+
+@np.errstate(all="ignore")
+def log_softmax(x: FloatArray, axis: int) -> FloatArray:
+    """The distances, less the logarithm of the sum."""
+    distances = _distances(np.moveaxis(x, axis, -1))
+    return np.moveaxis(distances - logarithm(row_sums(exponential(distances))), -1, axis)
 
 
 @np.errstate(all="ignore")

@@ -153,6 +153,6 @@ void write_shares(const CodeShares& run) noexcept {
 }  // namespace
 
 constinit const SoftmaxKernels avx512_vnni::softmax = {
-    .floats = softmax_floats, .code_sum = code_sum, .shares = write_shares};
+    .floats = softmax_floats, .logarithms = softmax_logarithms, .code_sum = code_sum, .shares = write_shares};
 
 }  // namespace dmlcpu

@@ -1,4 +1,4 @@
-// The row of floats of softmax.h in the lanes of an instruction set.
+// The rows of floats of softmax.h in the lanes of an instruction set.
 // Included, after lanes/functions.inl.h and lanes/steps_of_sixteen.inl.h, inside the unnamed namespace of a kernel
 // file.
 
@@ -36,5 +36,24 @@ void softmax_floats(const FloatSoftmaxRow& row) noexcept {
     } else {
       store_first(output + i, lanes, load_first(output + i, lanes, 0.0f) / sum);
     }
+  });
+}
+
+// The same exponentials, of which only the sum is wanted.
+void softmax_logarithms(const FloatSoftmaxRow& row) noexcept {
+  const float *input = row.input, lowest = -__builtin_inff();
+  const Floats maximum = spread(row_maximum(input, row.count));
+  const auto distances = [&](std::size_t i, std::size_t lanes) {
+    return (lanes == kLanes ? load(input + i) : load_first(input + i, lanes, lowest)) - maximum;
+  };
+  Floats sums[kVectors];
+  for (Floats& sum : sums) sum = spread(0.0f);
+  for_each_vector(row.count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
+    sums[v] = sums[v] + exponential(distances(i, lanes));
+  });
+  const Floats of_sum = logarithm(spread(folded(sums)));
+  for_each_vector(row.count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+    const Floats result = distances(i, lanes) - of_sum;
+    lanes == kLanes ? store(row.output + i, result) : store_first(row.output + i, lanes, result);
   });
 }

@@ -39,6 +39,6 @@ void write_shares(const CodeShares& run) noexcept {
 }  // namespace
 
 constinit const SoftmaxKernels scalar::softmax = {
-    .floats = softmax_floats, .code_sum = code_sum, .shares = write_shares};
+    .floats = softmax_floats, .logarithms = softmax_logarithms, .code_sum = code_sum, .shares = write_shares};
 
 }  // namespace dmlcpu

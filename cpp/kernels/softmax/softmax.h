@@ -1,16 +1,17 @@
-// Softmax of one row: of floats (SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX).
+// Softmax of one row: of floats (SOFTMAX, and its logarithm LOG_SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX).
 //
-//   floats   m = max of x;          e[i] = exponential(x[i] - m);              y[i] = e[i] / s
-//   codes    m = max of the codes;  e[i] = exponentials[m - code[i]]
-//            y[i] = sat(rne((e[i] / s) / output_scale) + output_zero_point)
-//   s        e[i] added to partial sum i % 16 in ascending order of i, from 0; the 16 partial sums folded in halves:
-//            p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, p[j] + p[j + 2] for j < 2, p[0] + p[1]
+//   floats      m = max of x;          e[i] = exponential(x[i] - m);              y[i] = e[i] / s
+//   logarithms  the same m, e and s;                                              y[i] = (x[i] - m) - logarithm(s)
+//   codes       m = max of the codes;  e[i] = exponentials[m - code[i]]
+//               y[i] = sat(rne((e[i] / s) / output_scale) + output_zero_point)
+//   s           e[i] added to partial sum i % 16 in ascending order of i, from 0; the 16 partial sums folded in halves:
+//               p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, p[j] + p[j + 2] for j < 2, p[0] + p[1]
 //
-// float32, each operation rounded once; exponential is the sequence of operations in lanes/functions.inl.h. The order
-// of the sum suits vectors of 16, 8 or one lane. NaN is passed over by the maximum, and makes the whole row NaN. The
-// input's zero point cancels out. exponentials has 256 entries, by the difference of two codes. Codes and zero points
-// are in the offset domain of add/add.h; rne rounds half to even, sat clamps to the output type and sends NaN to its
-// lowest value.
+// float32, each operation rounded once; exponential and logarithm are sequences of operations in lanes/functions.inl.h.
+// The order of the sum suits vectors of 16, 8 or one lane. NaN is passed over by the maximum, and makes the whole row
+// NaN. The input's zero point cancels out. exponentials has 256 entries, by the difference of two codes. Codes and zero
+// points are in the offset domain of add/add.h; rne rounds half to even, sat clamps to the output type and sends NaN to
+// its lowest value.
 //
 // Contract: count >= 1 elements are read and written, nothing else; of a row of floats output may be exactly input, and
 // overlaps nothing otherwise; no alignment beyond the element's own.
@@ -53,6 +54,7 @@ struct CodeShares {
 
 struct SoftmaxKernels {
   void (*floats)(const FloatSoftmaxRow& row) noexcept;
+  void (*logarithms)(const FloatSoftmaxRow& row) noexcept;
   CodeSoftmaxSum (*code_sum)(const CodeSoftmaxRow& row) noexcept;
   void (*shares)(const CodeShares& run) noexcept;  // y of any e that are no more than s, or whose s is NaN
 };

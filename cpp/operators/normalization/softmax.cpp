@@ -1,4 +1,4 @@
-// SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
+// SOFTMAX and LOG_SOFTMAX: tensors input, output, FLOAT32; attribute axis. Of graphs alone.
 #include "operators/axis_rows.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
@@ -12,11 +12,14 @@ class Softmax final : public CompiledOperator {
  public:
   Softmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target().num_threads) {}
+        rows_(desc(), kInput, kOutput, target().num_threads),
+        kernel_(desc().type == "LOG_SOFTMAX" ? target().kernels().softmax->logarithms
+                                             : target().kernels().softmax->floats) {}
 
   std::string describe() const override {
-    return "algorithm: maximum, exponentials and sum, quotients\nkernel: " + kernel_words(target(), "softmax") + "\n" +
-           rows_.describe();
+    return std::string("algorithm: maximum, exponentials and sum, ") +
+           (desc().type == "LOG_SOFTMAX" ? "differences" : "quotients") +
+           "\nkernel: " + kernel_words(target(), "softmax") + "\n" + rows_.describe();
   }
 
   std::size_t temporary_size() const override { return rows_.temporary_size(); }
@@ -24,13 +27,13 @@ class Softmax final : public CompiledOperator {
  protected:
   void run(const TensorPointers& tensors) const override {
     rows_.run(tensors[kInput], tensors[kOutput], [this](const void* input, void* output, std::size_t count) noexcept {
-      target().kernels().softmax->floats(
-          {.input = static_cast<const float*>(input), .output = static_cast<float*>(output), .count = count});
+      kernel_({.input = static_cast<const float*>(input), .output = static_cast<float*>(output), .count = count});
     });
   }
 
  private:
   AxisRows rows_;
+  void (*kernel_)(const FloatSoftmaxRow& row) noexcept;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -13,10 +12,9 @@ from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import reshaped
-from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
+from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import compared, computed, on_each_float, on_floats, parameters_of, present
-from dmlcpu.onnx.rules.reduction import reduce_max
+from dmlcpu.onnx.rules.operands import compared, parameters_of, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
 __all__ = ["RULES"]
@@ -83,19 +81,12 @@ def qlinear_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
 
 
 def log_softmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """LogSoftmax: the distances to the largest element, plus the logarithm of that one's share.
-
-    That share is at least one of as many as there are elements, so that its logarithm is exact to the last bits.
-    """
+    """LogSoftmax."""
     value = present(inputs[0])
     rows, axis = _in_rows(lowering, computed_floats(lowering, value), node, node.version)
     x = computed_floats(lowering, rows)
-    shares = lowering.emit("SOFTMAX", [x], FLOAT32, x.shape, {"axis": (axis,)})
-    along = replace(node, inputs=node.inputs[:1], attributes={"axes": (axis,), "keepdims": 1})
-    [largest], [share] = (reduce_max(lowering, along, [value]) for value in (x, shares))
-    logarithm = on_each_float(lowering, FloatUnary.LOGARITHM, computed(lowering, share))
-    result = on_floats(lowering, FloatBinary.ADD, on_floats(lowering, FloatBinary.SUBTRACT, x, largest), logarithm)
-    return [_in_shape(lowering, result, value)]
+    logarithms = lowering.emit("LOG_SOFTMAX", [x], FLOAT32, x.shape, {"axis": (axis,)})
+    return [_in_shape(lowering, logarithms, value)]
 
 
 def hardmax(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
