@@ -251,6 +251,15 @@ def test_models_of_them_that_convolve(
     assert reasons_of(builder) == []
 
 
+def test_models_of_computed_filters(random_numbers: np.random.Generator) -> None:
+    """Nobody arranges them beforehand."""
+    builder = Builder(21)
+    value = rounded(builder, builder.input("float32", (1, 3, 6, 5)))
+    weights = rounded(builder, builder.input("float32", (4, 3, 3, 3), "filter"))
+    builder.output(rounded(builder, builder.node("Conv", [value, weights], **WINDOW)), "float32")
+    assert reasons_of(builder) == []
+
+
 def test_models_of_few_of_them(random_numbers: np.random.Generator) -> None:
     """As many others keep them native, whatever the model convolves."""
     builder = Builder(21)

@@ -40,10 +40,11 @@ def rounds_wide_codes(nodes: Sequence[Node], constants: Mapping[str, Array], ind
         node.outputs[0]: node.attributes.get("value") for node in nodes if node.operator == "Constant" and node.outputs
     }
     quantizing = [node for node in nodes if node.operator == "QuantizeLinear"]
-    wide = {node.name for node in quantizing if _type_of_codes(node, {**made, **constants}) in WIDE_TYPES}
+    arrays = {**made, **constants}
+    wide = {node.name for node in quantizing if _type_of_codes(node, arrays) in WIDE_TYPES}
     if 2 * len(wide) <= len(quantizing):
         return True
-    shapes = {name: array.shape for name, array in constants.items()}
+    shapes = {name: array.shape for name, array in arrays.items() if array is not None}
     dequantizing = [node for node in nodes if node.operator == "DequantizeLinear" and node.inputs and node.outputs]
     shapes |= {node.outputs[0]: shapes[node.inputs[0]] for node in dequantizing if node.inputs[0] in shapes}
     windows = [_is_dense_window(node, shapes) for node in nodes if node.operator == "Conv"]
@@ -60,9 +61,8 @@ def _type_of_codes(node: Node, constants: Mapping[str, Array | None]) -> np.dtyp
 
 
 def _is_dense_window(node: Node, shapes: Mapping[str, Sequence[int]]) -> bool:
-    """Return whether a node convolves images, all channels at once, by windows of several elements, or may do so."""
-    of_filter = shapes.get(node.inputs[1], (0, 0, 0, 0)) if len(node.inputs) > 1 else ()
-    window = node.attributes.get("kernel_shape", of_filter[2:])
+    """Return whether a node convolves images, all channels at once, by constant windows of several elements."""
+    window = shapes.get(node.inputs[1], ())[2:] if len(node.inputs) > 1 else ()
     return len(window) == 2 and max(window) != 1 and node.attributes.get("group", 1) == 1
 
 
