@@ -15,21 +15,13 @@ from graph_cases import assert_native_matches_reference, random_tensor
 from laid_out import packed
 from native_operator import run_native
 from operator_case import OperatorCase
-from strategies import generators, input_strides, input_tensors, output_tensors, tensor_sizes
-from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
+from strategies import indices_into, input_tensors, output_tensors, tensor_sizes
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
 
 DATA_TYPES = ("UINT8", "INT8", "FLOAT16", "INT32", "FLOAT32", "INT64")
 REDUCED = ("INT32", "FLOAT32", "INT64")
-
-
-@st.composite
-def indices_into(draw: st.DrawFn, sizes: tuple[int, ...], length: int) -> StridedTensor:
-    """Of any sign, and repeated or not; in gaps too, where they are not read."""
-    data_type, strides = draw(st.sampled_from(("INT32", "INT64"))), draw(input_strides(sizes))
-    places = draw(generators()).integers(-length, length, element_span(sizes, strides))
-    return StridedTensor(data_type, sizes, strides, places.astype(NUMPY_TYPES[data_type]))
 
 
 @st.composite

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from filled_tensors import filled
 from fills import INTEGERS, SCALES, Fill
 from operator_case import OperatorCase
-from strided_tensor import StridedTensor, blank_tensor
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor, element_span
 
 __all__ = [
     "BYTE_TYPES",
@@ -22,6 +22,7 @@ __all__ = [
     "arrays",
     "binary_cases",
     "generators",
+    "indices_into",
     "input_strides",
     "input_tensors",
     "one_element_sizes",
@@ -156,6 +157,14 @@ def binary_cases(draw: st.DrawFn, operator: str) -> OperatorCase:
         "output_tensor": draw(output_tensors(output_type, sizes)),
     }
     return OperatorCase(operator, tensors, {})
+
+
+@st.composite
+def indices_into(draw: st.DrawFn, sizes: tuple[int, ...], length: int) -> StridedTensor:
+    """Of any sign; in gaps too, where they are not read."""
+    data_type, strides = draw(st.sampled_from(("INT32", "INT64"))), draw(input_strides(sizes))
+    places = draw(generators()).integers(-length, length, element_span(sizes, strides))
+    return StridedTensor(data_type, sizes, strides, places.astype(NUMPY_TYPES[data_type]))
 
 
 @dataclass(frozen=True, eq=False)
