@@ -41,6 +41,7 @@ std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, Execu
 std::unique_ptr<CompiledOperator> compile_dequantized_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_block_product(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_grid_sample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
@@ -169,6 +170,7 @@ inline constexpr OperatorRow kOperators[] = {
      compile_quantized_resample,
      Arrangement::channels,
      {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+    {"GRID_SAMPLE", compile_grid_sample, Arrangement::own, {kFloat32, kFloat32, kFloat32}},
     {"FLOAT_RESAMPLE", compile_float_resample, Arrangement::channels, {kFloat32, kFloat32}},
     {"ELEMENT_WISE_BINARY",
      compile_element_wise_binary,

@@ -1,0 +1,92 @@
+"""GRID_SAMPLE on random layouts and grids, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dmlcpu
+from fills import INPUT_FLOATS
+from graph_cases import assert_native_matches_reference
+from laid_out import channels_last, packed
+from native_operator import run_native
+from operator_case import OperatorCase
+from strategies import input_tensors, output_tensors
+from strided_tensor import StridedTensor, blank_tensor
+
+Devices = Mapping[str, dmlcpu.Device]
+LENGTHS = st.integers(1, 7)
+
+
+def entries(rng: np.random.Generator, dtype: np.dtype[Any], count: int) -> Any:
+    """Within the image and around it, at its corners, far away and no numbers."""
+    special = np.array([-1, 1, 0, 1e30, -1e30, np.inf, -np.inf, np.nan, 1e-40], dtype)
+    values = rng.uniform(-1.5, 1.5, count).astype(dtype)
+    return np.where(rng.random(count) < 0.1, rng.choice(special, count), values)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> OperatorCase:
+    images, channels, height, width, rows, columns = (draw(LENGTHS) for _ in range(6))
+    tensors = {
+        "input_tensor": draw(input_tensors("FLOAT32", (images, channels, height, width), INPUT_FLOATS)),
+        "grid_tensor": draw(input_tensors("FLOAT32", (images, rows, columns, 2), (entries,))),
+        "output_tensor": draw(output_tensors("FLOAT32", (images, channels, rows, columns))),
+    }
+    names = ("interpolation", "padding", "align_corners")
+    return OperatorCase("GRID_SAMPLE", tensors, {name: [draw(st.integers(0, 1))] for name in names})
+
+
+@given(cases())
+def test_grid_sample(devices: Devices, case: OperatorCase) -> None:
+    assert_native_matches_reference(devices, case)
+
+
+@pytest.mark.parametrize("layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("interpolation", [0, 1])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_several_tasks(
+    devices: Devices, random_numbers: np.random.Generator, layout: str, interpolation: int, padding: int
+) -> None:
+    images = random_numbers.normal(0, 1, (2, 17, 20, 30)).astype(np.float32)
+    grid = entries(random_numbers, np.dtype(np.float32), 2 * 23 * 31 * 2).reshape(2, 23, 31, 2)
+    tensors = {
+        "input_tensor": packed(images) if layout == "channels first" else channels_last(images),
+        "grid_tensor": packed(grid),
+        "output_tensor": blank_tensor("FLOAT32", (2, 17, 23, 31), None),
+    }
+    attributes = {"interpolation": [interpolation], "padding": [padding], "align_corners": [0]}
+    assert_native_matches_reference(devices, OperatorCase("GRID_SAMPLE", tensors, attributes))
+
+
+@pytest.mark.parametrize(
+    ("image", "grid", "output", "changed"),
+    [
+        ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {"interpolation": [2]}),
+        ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {"padding": [2]}),
+        ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {"align_corners": [-1]}),
+        ((1, 2, 3, 4), (1, 5, 6, 3), (1, 2, 5, 6), {}),
+        ((1, 2, 3, 4), (2, 5, 6, 2), (1, 2, 5, 6), {}),
+        ((2, 2, 3, 4), (2, 5, 6, 2), (1, 2, 5, 6), {}),
+        ((1, 2, 3, 4), (1, 5, 6, 2), (1, 3, 5, 6), {}),
+        ((1, 2, 3, 4), (1, 5, 6, 2), (1, 2, 6, 5), {}),
+        ((2, 3, 4), (1, 5, 6, 2), (1, 2, 5, 6), {}),
+        ((1, 2, 3, 4), (5, 6, 2), (1, 2, 5, 6), {}),
+        ((1, 2, 3, 4), (1, 5, 6, 2), (2, 5, 6), {}),
+    ],
+    ids=str,
+)
+def test_refuses_what_does_not_fit(device: dmlcpu.Device, image: Any, grid: Any, output: Any, changed: Any) -> None:
+    tensors: dict[str, StridedTensor | None] = {
+        "input_tensor": packed(np.zeros(image, np.float32)),
+        "grid_tensor": packed(np.zeros(grid, np.float32)),
+        "output_tensor": blank_tensor("FLOAT32", output, None),
+    }
+    attributes = {"interpolation": [1], "padding": [0], "align_corners": [0], **changed}
+    with pytest.raises(ValueError, match="GRID_SAMPLE"):
+        run_native(device, "GRID_SAMPLE", tensors, attributes)

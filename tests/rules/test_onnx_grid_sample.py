@@ -1,0 +1,61 @@
+"""GridSample beside onnxruntime, as detectors look around the points that they attend to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
+from template_checks import assert_templates_follow_the_rules
+
+
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize(
+    ("version", "mode"), [(16, "bilinear"), (16, "nearest"), (20, "linear"), (20, "nearest")], ids=str
+)
+def test_grid_sample(
+    random_numbers: np.random.Generator, version: int, mode: str, padding: str, align_corners: int
+) -> None:
+    builder = Builder(version)
+    x = builder.dequantized(builder.input("uint8", (2, 5, 9, 8)), 0.02, POINT)
+    grid = builder.input("float32", (2, 6, 7, 2), "grid")
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": align_corners}
+    builder.output(builder.node("GridSample", [x, grid], **attributes), "float32")
+    feeds = {"x": codes(random_numbers, "uint8", (2, 5, 9, 8))}
+    feeds["grid"] = random_numbers.uniform(-1.4, 1.4, (2, 6, 7, 2)).astype(np.float32)
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+def test_free_lengths(random_numbers: np.random.Generator) -> None:
+    builder = Builder(16)
+    x, grid = builder.input("float32", ("N", 3, "H", "W")), builder.input("float32", ("N", "points", 4, 2), "grid")
+    builder.output(builder.node("GridSample", [x, grid]), "float32")
+    model = builder.build()
+    shapes = [
+        {"x": (n, 3, size, size + 2), "grid": (n, points, 4, 2)}
+        for n, size, points in ((1, 5, 9), (2, 5, 9), (2, 11, 3))
+    ]
+    assert_templates_follow_the_rules(model, shapes, 1)
+    for each in shapes:
+        feeds = {name: random_numbers.uniform(-1.2, 1.2, shape).astype(np.float32) for name, shape in each.items()}
+        assert_like_onnxruntime(model, feeds)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shape"),
+    [({"mode": "cubic"}, (6, 5)), ({"padding_mode": "reflection"}, (6, 5)), ({}, (4, 6, 5))],
+    ids=["cubic", "reflections", "volumes"],
+)
+def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, attributes: Any, shape: Any) -> None:
+    builder = Builder(20)
+    sizes, places = (1, 2, *shape), (1, *shape, len(shape))
+    x, grid = builder.input("float32", sizes), builder.input("float32", places, "grid")
+    builder.output(builder.node("GridSample", [x, grid], **attributes), "float32")
+    feeds = {"x": random_numbers.uniform(-1, 1, sizes).astype(np.float32)}
+    feeds["grid"] = random_numbers.uniform(-1.2, 1.2, places).astype(np.float32)
+    assert_like_onnxruntime(builder.build(), feeds, native=False)
+    assert {part.provider for part in dmlcpu.InferenceSession(builder.build()).partitions()} == {"onnxruntime"}
