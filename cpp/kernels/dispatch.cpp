@@ -40,6 +40,7 @@ constexpr KernelTable kScalar = {
     .float_functions = &scalar::float_functions,
     .cast = &scalar::cast,
     .resample = &scalar::resample,
+    .interpolate = &scalar::interpolate,
     .softmax = &scalar::softmax,
     .layer_normalization = &scalar::layer_normalization,
 };
@@ -70,6 +71,7 @@ constexpr KernelTable kAvx2 = {
     .float_functions = &avx2::float_functions,
     .cast = &avx2::cast,
     .resample = &avx2::resample,
+    .interpolate = &avx2::interpolate,
     .softmax = &avx2::softmax,
     .layer_normalization = &avx2::layer_normalization,
 };
@@ -99,6 +101,7 @@ constexpr KernelTable kAvx512Vnni = {
     .float_functions = &avx512_vnni::float_functions,
     .cast = &avx512_vnni::cast,
     .resample = &avx512_vnni::resample,
+    .interpolate = &avx512_vnni::interpolate,
     .softmax = &avx512_vnni::softmax,
     .layer_normalization = &avx512_vnni::layer_normalization,
 };
@@ -190,6 +193,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("float_functions", &KernelTable::float_functions);
   append("cast", &KernelTable::cast);
   append("resample", &KernelTable::resample);
+  append("interpolate", &KernelTable::interpolate);
   append("softmax", &KernelTable::softmax);
   append("layer_normalization", &KernelTable::layer_normalization);
   append("grouped", &KernelTable::grouped);

@@ -15,6 +15,7 @@
 #include "kernels/float_product/float_product.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/grouped/grouped.h"
+#include "kernels/interpolate/interpolate.h"
 #include "kernels/layer_normalization/layer_normalization.h"
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
@@ -56,6 +57,7 @@ struct KernelTable {
   const FloatFunctionKernels* float_functions;
   const CastKernels* cast;
   const ResampleKernels* resample;
+  const InterpolateKernels* interpolate;
   const SoftmaxKernels* softmax;
   const LayerNormalizationKernels* layer_normalization;
 };

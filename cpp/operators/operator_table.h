@@ -43,6 +43,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_block_product(OperatorDesc d
 std::unique_ptr<CompiledOperator> compile_quantized_resample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_grid_sample(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_resample(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_float_interpolation(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_binary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_element_wise_unary(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_float_table(OperatorDesc desc, ExecutionTarget target);
@@ -172,6 +173,7 @@ inline constexpr OperatorRow kOperators[] = {
      {kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
     {"GRID_SAMPLE", compile_grid_sample, Arrangement::own, {kFloat32, kFloat32, kFloat32}},
     {"FLOAT_RESAMPLE", compile_float_resample, Arrangement::channels, {kFloat32, kFloat32}},
+    {"FLOAT_INTERPOLATION", compile_float_interpolation, Arrangement::element_wise, {kFloat32, kFloat32}},
     {"ELEMENT_WISE_BINARY",
      compile_element_wise_binary,
      Arrangement::element_wise,

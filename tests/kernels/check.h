@@ -93,6 +93,7 @@ void check_float_pool(Check& check);
 void check_float_product(Check& check);
 void check_float_functions(Check& check);
 void check_gemm(Check& check);
+void check_interpolate(Check& check);
 void check_layer_normalization(Check& check);
 void check_max_pool(Check& check);
 void check_multiply(Check& check);

@@ -58,6 +58,7 @@ constexpr Family kFamilies[] = {
     {"cast", check_cast},
     {"float functions", check_float_functions},
     {"resample", check_resample},
+    {"interpolate", check_interpolate},
     {"softmax", check_softmax},
     {"layer normalization", check_layer_normalization},
     {"grouped", check_grouped},
