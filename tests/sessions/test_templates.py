@@ -89,6 +89,20 @@ def test_images_of_all_sizes(mode: str, spelled: str) -> None:
     assert_templates_follow_the_rules(detector(mode, spelled), IMAGES, 2)
 
 
+@pytest.mark.parametrize("options", [{"mode": "cubic"}, {"mode": "linear", "antialias": 1}], ids=str)
+@pytest.mark.parametrize("spelled", ["scales", "sizes"])
+def test_images_interpolated_by_many_weights(spelled: str, options: Any) -> None:
+    builder = Builder(18)
+    x = coded(builder, builder.input("float32", ("batch", 3, "height", "width")))
+    given = [np.float32([1, 1, 0.5, 0.4])]
+    if spelled == "sizes":
+        starts = builder.node("Slice", [builder.node("Shape", [x]), np.array([0]), np.array([2]), np.array([0])])
+        given = ["", builder.node("Concat", [starts, np.array([24, 20])], axis=0)]
+    grown = builder.node("Resize", [x, "", *given], **options)
+    builder.output(coded(builder, grown), "float32", ("batch", 3, "rows", "columns"))
+    assert_templates_follow_the_rules(builder.build(), IMAGES, 2)
+
+
 @pytest.mark.parametrize("form", ["qdq", "qop"])
 @pytest.mark.parametrize("network", ["keyword_spotting", "keyword_spotting_mobilenetv2", "visual_wake_words"])
 def test_batches(network: str, form: str) -> None:

@@ -1,29 +1,24 @@
-"""Interpolation that reads more than two places of an axis: cubic, and such against aliasing. Products with matrices.
-
-A matrix has a row for each output index, with the weights of the source indices. They are mostly 0, and it is much
-faster than gathering four by four: a product runs at the speed of memory or better.
-"""
+"""Interpolation that reads more than two places of an axis: cubic, and such against aliasing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
+from dmlcpu.graph.lengths import derived
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.matrix_multiply import matmul
-from dmlcpu.onnx.rules.movement import reshaped
-from dmlcpu.onnx.values import Array, Constant, Tensor, Value
+from dmlcpu.onnx.values import Array, Tensor
 
-__all__ = ["Axis", "interpolation", "multiplied"]
+__all__ = ["Axis", "WeightedTaps", "check_weights", "interpolated", "weighted_taps"]
 
-# Of a matrix, which may be larger than image and model: 16 MiB.
-_MOST_ELEMENTS: Final = 1 << 22
+# Of an axis; they are kept as integers.
+_MOST_WEIGHTS: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +52,17 @@ class Axis:
         return Axis(int(self.size), int(self.resized), scale)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedTaps:
+    """Of one axis, for every output index: the first of some source indices, one behind the other, and their weights.
+
+    Indices beyond the axis have a weight of 0.
+    """
+
+    first: Array
+    weights: Array  # FLOAT32, {output indices, source indices}
+
+
 def _linear(distance: Array) -> Array:
     return np.asarray(np.maximum(1 - distance, 0))
 
@@ -67,21 +73,27 @@ def _cubic(distance: Array, a: float) -> Array:
     return np.asarray(np.where(distance < 1, near, np.where(distance < 2, far, 0)))
 
 
-def interpolation(node: Node, axis: Axis, places: Array) -> Array | None:
-    """Return the matrix {resized, size} of an axis, FLOAT32; None where nothing changes.
+def check_weights(axis: Axis) -> None:
+    """Refuse an axis whose weights are too many.
+
+    Raises:
+        NotNative: So they are.
+    """
+    # A cubic reaches over at most 4 places of the shorter length, and is rounded to whole ones.
+    if 4 * axis.size + 7 * axis.resized > _MOST_WEIGHTS:
+        raise NotNative(f"interpolation from {axis.size} to {axis.resized} by more than two places")
+
+
+def weighted_taps(node: Node, axis: Axis, places: Array) -> WeightedTaps:
+    """Return the taps of an axis.
 
     Args:
         node: A Resize, cubic or linear.
-        axis: The axis.
+        axis: The axis, of known lengths.
         places: In the source, of each output index.
-
-    Raises:
-        NotNative: It is too large.
     """
     if not axis.changes:
-        return None
-    if axis.size * axis.resized > _MOST_ELEMENTS:
-        raise NotNative(f"interpolation from {axis.size} to {axis.resized} by more than two places")
+        return WeightedTaps(np.arange(axis.size), np.ones((axis.size, 1), np.float32))
     is_cubic = node.attributes["mode"] == b"cubic"
     stretch = max(1 / float(axis.known_scale), 1.0) if node.attributes.get("antialias", 0) else 1.0
     reach = (2 if is_cubic else 1) * stretch
@@ -92,25 +104,35 @@ def interpolation(node: Node, axis: Axis, places: Array) -> Array | None:
     if node.attributes.get("exclude_outside", 0):
         weights[(indices < 0) | (indices >= axis.size)] = 0
     weights /= weights.sum(1, keepdims=True)
-    matrix = np.zeros((axis.resized, axis.size))
-    np.add.at(matrix, (np.arange(axis.resized)[:, None], np.clip(indices, 0, axis.size - 1)), weights)
-    return matrix.astype(np.float32)
+    # Of an index beyond an end the weight is the end's.
+    inside = np.clip(indices, 0, axis.size - 1)
+    sums = np.zeros((axis.resized, min(inside.shape[1], axis.size)))
+    np.add.at(sums, (np.arange(axis.resized)[:, None], inside - inside[:, :1]), weights)
+    return WeightedTaps(inside[:, 0], sums.astype(np.float32))
 
 
-def multiplied(lowering: Lowering, node: Node, x: Tensor, matrices: Sequence[Array | None]) -> Value:
-    """Return images with their columns, and their rows if there are some, multiplied with matrices."""
-    *outer, width = x.shape
-    value: Value = x
-    by_columns = matrices[-1]
-    if by_columns is not None:
-        rows = reshaped(lowering, value, (math.prod(outer), width))
-        [rows] = matmul(lowering, node, [rows, Constant(np.ascontiguousarray(by_columns.T))])
-        width = by_columns.shape[0]
-        value = reshaped(lowering, rows, (*outer, width))
-    by_rows = matrices[0] if len(matrices) > 1 else None
-    if by_rows is not None:
-        *outer, height = outer
-        images = reshaped(lowering, value, (math.prod(outer), height, width))
-        [images] = matmul(lowering, node, [Constant(by_rows), images])
-        value = reshaped(lowering, images, (*outer, by_rows.shape[0], width))
-    return value
+def _first(taps: WeightedTaps) -> list[int]:
+    return cast(list[int], taps.first.tolist())
+
+
+def _weight_bits(taps: WeightedTaps) -> list[int]:
+    return cast(list[int], taps.weights.view(np.uint32).reshape(-1).tolist())
+
+
+def interpolated(
+    lowering: Lowering,
+    x: Tensor,
+    resized: Sequence[int],
+    axes: tuple[int, int],
+    taps: Sequence[WeightedTaps | Derived],
+) -> Tensor:
+    """Add the operator on floats: resizes a 4-D tensor along two axes, those of its rows and of its columns."""
+    rows, columns = taps
+    attributes = {
+        "axes": axes,
+        "first_rows": derived(_first, rows),
+        "row_weights": derived(_weight_bits, rows),
+        "first_columns": derived(_first, columns),
+        "column_weights": derived(_weight_bits, columns),
+    }
+    return lowering.emit("FLOAT_INTERPOLATION", [x], np.float32, resized, attributes)

@@ -14,7 +14,7 @@ from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.interpolation import Axis, interpolation, multiplied
+from dmlcpu.onnx.rules.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
 from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
@@ -271,6 +271,9 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if len(value.shape) not in (3, 4):
         raise NotNative(f"resizing {len(value.shape)} dimensions")
     axes = _axes(node, value.shape, inputs)
+    mode = node.attributes.get("mode", b"nearest")
+    if mode == b"cubic" or (mode == b"linear" and node.attributes.get("antialias", 0)):
+        return [_resized_by_weights(lowering, node, value, axes)]
     if len(axes) == 4 and not axes[3].changes and axes[1].changes:  # channels are behind
         image = transposed(lowering, value, (0, 3, 1, 2))
         result = _resized(lowering, node, image, [axes[0], axes[3], axes[1], axes[2]])
@@ -278,19 +281,53 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     return [_resized(lowering, node, value, axes)]
 
 
-def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
-    """Return an image resized, as its axes tell."""
-    mode = node.attributes.get("mode", b"nearest")
-    if isinstance(value, Constant | Dequantized):  # an array is as large as it is
-        axes = [axis.bound for axis in axes]
-    if any(axis.changes for axis in axes[:2]):
+def _bound_to(value: Value, axes: Sequence[Axis]) -> Sequence[Axis]:
+    """Return the axes of a value. An array is as large as it is."""
+    return [axis.bound for axis in axes] if isinstance(value, Constant | Dequantized) else axes
+
+
+def _shape(axes: Sequence[Axis], spatial: Sequence[int]) -> tuple[int, ...]:
+    """Return what an image becomes.
+
+    Raises:
+        NotNative: Other axes change than the spatial ones, or nothing is left.
+    """
+    if any(axis.changes for number, axis in enumerate(axes) if number not in spatial):
         raise NotNative("other axes than the spatial ones are resized")
     shape = tuple(axis.resized for axis in axes)
     if any(length < 1 for length in shape):
         raise NotNative(f"an image of shape {shape}")
-    if mode == b"cubic" or (mode == b"linear" and node.attributes.get("antialias", 0)):
-        matrices = [interpolation(node, axis, places_of(node, axis)) for axis in (axis.bound for axis in axes[2:])]
-        return multiplied(lowering, node, _computed(lowering, value), matrices)
+    return shape
+
+
+def _resized_by_weights(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
+    """Return an image resized by weighted sums of as many places as there may be."""
+    axes = _bound_to(value, axes)
+    if len(axes) == 3:
+        axes = [*axes[:2], Axis(1, 1, np.float32(1)), axes[2]]
+    spatial = (1, 2) if axes[1].changes else (2, 3)
+    shape = _shape(axes, spatial)
+    for number in spatial:
+        check_weights(axes[number])
+    x = _as_image(lowering, _computed(lowering, value))
+    result = interpolated(lowering, x, shape, spatial, [_weighted(node, axes[number]) for number in spatial])
+    return lowering.reshaped(result, shape if len(value.shape) == 4 else (*shape[:2], shape[3]))
+
+
+def _weighted(node: Node, axis: Axis) -> WeightedTaps | Derived:
+    return cast("WeightedTaps | Derived", derived(_weighted_of, node, axis.size, axis.resized, axis.scale))
+
+
+def _weighted_of(node: Node, size: int, resized: int, scale: np.float32) -> WeightedTaps:
+    axis = Axis(size, resized, scale)
+    return weighted_taps(node, axis, places_of(node, axis))
+
+
+def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
+    """Return an image resized, as its axes tell."""
+    mode = node.attributes.get("mode", b"nearest")
+    axes = _bound_to(value, axes)
+    shape = _shape(axes, (2, len(axes) - 1))
     if mode not in (b"nearest", b"linear"):
         raise NotNative(f"interpolation {mode.decode(errors='replace')}")
     spatial = [_taps(node, axis, mode == b"nearest") for axis in axes[2:]]
