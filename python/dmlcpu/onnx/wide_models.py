@@ -47,9 +47,11 @@ def rounds_wide_codes(nodes: Sequence[Node], constants: Mapping[str, Array], ind
     shapes = {name: array.shape for name, array in arrays.items() if array is not None}
     dequantizing = [node for node in nodes if node.operator == "DequantizeLinear" and node.inputs and node.outputs]
     shapes |= {node.outputs[0]: shapes[node.inputs[0]] for node in dequantizing if node.inputs[0] in shapes}
-    windows = [_is_dense_window(node, shapes) for node in nodes if node.operator == "Conv"]
+    convolutions = [node for node in nodes if node.operator == "Conv"]
+    by_constants = [node for node in convolutions if all(name in independent for name in node.inputs[1:2])]
+    windows = [node for node in by_constants if _is_dense_window(node, shapes)]
     behind = wide.intersection(_behind_foreign_nodes(nodes, independent, shapes))
-    return 2 * sum(windows) <= len(windows) and 2 * len(behind) <= len(wide)
+    return 2 * len(windows) <= len(convolutions) and 2 * len(behind) <= len(wide)
 
 
 def _type_of_codes(node: Node, constants: Mapping[str, Array | None]) -> np.dtype[np.generic] | None:
@@ -61,8 +63,9 @@ def _type_of_codes(node: Node, constants: Mapping[str, Array | None]) -> np.dtyp
 
 
 def _is_dense_window(node: Node, shapes: Mapping[str, Sequence[int]]) -> bool:
-    """Return whether a node convolves images, all channels at once, by constant windows of several elements."""
-    window = shapes.get(node.inputs[1], ())[2:] if len(node.inputs) > 1 else ()
+    """Return whether a node convolves images, all channels at once, by windows of several elements, or may do so."""
+    of_filter = shapes.get(node.inputs[1], (0, 0, 0, 0)) if len(node.inputs) > 1 else ()
+    window = node.attributes.get("kernel_shape", of_filter[2:])
     return len(window) == 2 and max(window) != 1 and node.attributes.get("group", 1) == 1
 
 
