@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -110,20 +111,35 @@ def test_packed_weights_are_taken_from_other_lengths(operator: str, devices: Dev
     """Those given with another length are others here, which shows whose are read."""
     dtype = np.float32 if operator.startswith("FLOAT") else np.uint8
     weights, others = (random_numbers.integers(0, 256, SHAPES[operator]).astype(dtype) for _ in range(2))
+    lengths = [[length] for length in (3, 7, 1, 33)]
     for label, device in devices.items():
         record = Record()
         graph = FreeGraph(operator_graph(operator, record, weights))
-        latest: _core.BoundGraph | None = None
-        for length in (3, 7, 1, 33):
-            replay = record.again([length])
-            assert replay is not None
-            known = graph.at(replay)
-            x = random_numbers.integers(0, 256, known.desc(known.names.index("x")).sizes).astype(dtype)
-            mine = bound(graph.native(replay), latest, device.isa)
-            mine.initialize({value: weights if latest is None else others for value in known.arrays()})
-            expected = CompiledGraph(device, known).dispatch(x=x)
-            np.testing.assert_array_equal(mine.dispatch({"x": x}), expected, label)
-            latest = mine
+        assert_first_weights_are_read(graph, record, lengths, (weights, others), random_numbers, device, label)
+
+
+def assert_first_weights_are_read(
+    graph: FreeGraph,
+    record: Record,
+    all_lengths: Sequence[Sequence[int]],
+    weights: tuple[Any, Any],
+    random_numbers: Rng,
+    device: dmlcpu.Device,
+    label: str,
+) -> None:
+    """Each length's graph is initialized with other weights than the first one's, which are those of the graph."""
+    first, others = weights
+    latest: _core.BoundGraph | None = None
+    for lengths in all_lengths:
+        replay = record.again(lengths)
+        assert replay is not None
+        known = graph.at(replay)
+        x = random_numbers.integers(0, 256, known.desc(known.names.index("x")).sizes).astype(first.dtype)
+        mine = bound(graph.native(replay), latest, device.isa)
+        mine.initialize({value: first if latest is None else others for value in known.arrays()})
+        expected = CompiledGraph(device, known).dispatch(x=x)
+        np.testing.assert_array_equal(mine.dispatch({"x": x}), expected, label)
+        latest = mine
 
 
 def batched_product(operator: str, record: Record, weights: Any) -> NativeGraph:
@@ -152,20 +168,11 @@ def test_packed_weights_are_taken_from_other_batches(
     """As of lengths: those that are given with another batch are others."""
     dtype = np.float32 if operator == "FLOAT_PRODUCT" else np.uint8
     weights, others = (random_numbers.integers(0, 256, shape).astype(dtype) for _ in range(2))
+    lengths = ((4, 3), (4, 7), (1, 7), (1, 1), (9, 1))
     for label, device in devices.items():
         record = Record()
         graph = FreeGraph(batched_product(operator, record, weights))
-        latest: _core.BoundGraph | None = None
-        for lengths in ((4, 3), (4, 7), (1, 7), (1, 1), (9, 1)):
-            replay = record.again(lengths)
-            assert replay is not None
-            known = graph.at(replay)
-            x = random_numbers.integers(0, 256, known.desc(known.names.index("x")).sizes).astype(dtype)
-            mine = bound(graph.native(replay), latest, device.isa)
-            mine.initialize({value: weights if latest is None else others for value in known.arrays()})
-            expected = CompiledGraph(device, known).dispatch(x=x)
-            np.testing.assert_array_equal(mine.dispatch({"x": x}), expected, label)
-            latest = mine
+        assert_first_weights_are_read(graph, record, lengths, (weights, others), random_numbers, device, label)
 
 
 def bound(graph: _core.Graph, predecessor: _core.BoundGraph | None = None, isa: str = "scalar") -> _core.BoundGraph:
