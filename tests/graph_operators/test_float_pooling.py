@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import dmlcpu
+from dispatching import inside
 from fills import INPUT_FLOATS
 from graph_cases import assert_native_matches_reference, strides_of
 from native_operator import run_native
@@ -164,3 +165,21 @@ def test_refuses_what_does_not_fit(
     }
     with pytest.raises(ValueError, match="FLOAT_POOLING"):
         run_native(device, "FLOAT_POOLING", tensors, {**ATTRIBUTES, **changed})
+
+
+def test_pixels_that_overlap(device: dmlcpu.Device) -> None:
+    """At a stride of as many pixels as they have channels the columns read neighbours, but not beside the row."""
+    values = np.arange(1, 6, dtype=np.float32)
+    x = StridedTensor("FLOAT32", (1, 2, 1, 4), (99, 1, 99, 1), values)
+    attributes = {
+        "function": (0,),
+        "include_padding": (0,),
+        "strides": (1, 2),
+        "dilations": (1, 1),
+        "window_size": (1, 2),
+        "start_padding": (0, 1),
+        "end_padding": (0, 1),
+    }
+    tensors = {"input_tensor": x, "output_tensor": blank_tensor("FLOAT32", (1, 2, 1, 3), None)}
+    result = run_native(device, "FLOAT_POOLING", tensors, attributes)
+    assert inside(result["output_tensor"]).tolist() == [1, 2.5, 4, 2, 3.5, 5]

@@ -85,10 +85,11 @@ class FloatPooling final : public CompiledOperator {
     std::int64_t columns, channels;
   };
 
-  // Whether the elements of a block are neighbours in the input.
+  // Whether the elements of a block are neighbours in the input. Columns at a stride may be, where they overlap: but
+  // what is beside the row then is the neighbours of some, and the kernel would take it for padding.
   bool is_run(const Block& block) const {
     const PoolingAxis& axis = geometry_.axes[2];
-    return (block.columns == 1 || axis.stride * axis.input_step == block.channels) &&
+    return (block.columns == 1 || (axis.stride == 1 && axis.input_step == block.channels)) &&
            (block.channels == 1 || geometry_.input_channel_step == 1);
   }
 
