@@ -41,6 +41,7 @@ constexpr KernelTable kScalar = {
     .cast = &scalar::cast,
     .resample = &scalar::resample,
     .interpolate = &scalar::interpolate,
+    .overlap = &scalar::overlap,
     .softmax = &scalar::softmax,
     .layer_normalization = &scalar::layer_normalization,
 };
@@ -72,6 +73,7 @@ constexpr KernelTable kAvx2 = {
     .cast = &avx2::cast,
     .resample = &avx2::resample,
     .interpolate = &avx2::interpolate,
+    .overlap = &avx2::overlap,
     .softmax = &avx2::softmax,
     .layer_normalization = &avx2::layer_normalization,
 };
@@ -102,6 +104,7 @@ constexpr KernelTable kAvx512Vnni = {
     .cast = &avx512_vnni::cast,
     .resample = &avx512_vnni::resample,
     .interpolate = &avx512_vnni::interpolate,
+    .overlap = &avx512_vnni::overlap,
     .softmax = &avx512_vnni::softmax,
     .layer_normalization = &avx512_vnni::layer_normalization,
 };
@@ -194,6 +197,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("cast", &KernelTable::cast);
   append("resample", &KernelTable::resample);
   append("interpolate", &KernelTable::interpolate);
+  append("overlap", &KernelTable::overlap);
   append("softmax", &KernelTable::softmax);
   append("layer_normalization", &KernelTable::layer_normalization);
   append("grouped", &KernelTable::grouped);

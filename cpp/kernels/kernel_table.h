@@ -20,6 +20,7 @@
 #include "kernels/max_pool/max_pool.h"
 #include "kernels/multiply/multiply.h"
 #include "kernels/nibbles/nibbles.h"
+#include "kernels/overlap/overlap.h"
 #include "kernels/pack/pack.h"
 #include "kernels/pool/pool.h"
 #include "kernels/quantize/quantize.h"
@@ -58,6 +59,7 @@ struct KernelTable {
   const CastKernels* cast;
   const ResampleKernels* resample;
   const InterpolateKernels* interpolate;
+  const OverlapKernels* overlap;
   const SoftmaxKernels* softmax;
   const LayerNormalizationKernels* layer_normalization;
 };

@@ -14,6 +14,16 @@ def kernel_rows(isa: str) -> dict[str, str]: ...
 def call_in_default_float_environment(function: Callable[..., Any], *arguments: Any) -> Any: ...
 def usable_processor_count() -> int: ...
 def cache_sizes() -> tuple[int, int, int]: ...
+def non_max_suppression(
+    boxes: np.ndarray[Any, Any],
+    scores: np.ndarray[Any, Any],
+    most_boxes: int,
+    overlap: float,
+    score: float | None,
+    centred: bool,
+    isa: str,
+    num_threads: int,
+) -> np.ndarray[Any, Any]: ...
 def bind_operator(
     type: str,
     names: Sequence[tuple[str, int | None]],

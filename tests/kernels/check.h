@@ -99,6 +99,7 @@ void check_max_pool(Check& check);
 void check_multiply(Check& check);
 void check_grouped(Check& check);
 void check_nibbles(Check& check);
+void check_overlap(Check& check);
 void check_pack(Check& check);
 void check_pool(Check& check);
 void check_quantize(Check& check);

@@ -59,6 +59,7 @@ constexpr Family kFamilies[] = {
     {"float functions", check_float_functions},
     {"resample", check_resample},
     {"interpolate", check_interpolate},
+    {"overlap", check_overlap},
     {"softmax", check_softmax},
     {"layer normalization", check_layer_normalization},
     {"grouped", check_grouped},

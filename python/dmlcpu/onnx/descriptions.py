@@ -8,6 +8,7 @@ from typing import Final
 
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.graph.compiled_graph import Step
+from dmlcpu.onnx.array_parts import ArrayPart
 from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.model import Model, ValueInfo
 from dmlcpu.onnx.plans import NativePart
@@ -91,10 +92,12 @@ def node_arg(value: ValueInfo) -> NodeArg:
     return NodeArg(value.name, list(value.shape or ()), f"tensor({_TYPE_NAMES.get(name, name)})")
 
 
-def partition_of(provider: str, part: NativePart | ForeignPart) -> Partition:
+def partition_of(provider: str, part: NativePart | ForeignPart | ArrayPart) -> Partition:
     """Return what there is to tell of a part that a provider runs."""
     nodes = tuple(node.name for node in part.nodes)
     if isinstance(part, ForeignPart):
         return Partition(provider, nodes, part.reasons, "")
+    if isinstance(part, ArrayPart):
+        return Partition(provider, nodes, {}, "")
     graph = part.graph
     return Partition(provider, nodes, {}, graph.describe(), graph.steps, graph.binding_properties)

@@ -8,14 +8,17 @@ from typing import Protocol
 
 import numpy as np
 
+from dmlcpu.device import Device
 from dmlcpu.errors import MissingRuntimeError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
+from dmlcpu.onnx.array_parts import ArrayPart, ArrayRunner
 from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.foreign_runner import ForeignRunner
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.nodes import has_quantized_nodes
-from dmlcpu.onnx.plans import NativePart, Plan
+from dmlcpu.onnx.plans import NativePart, Part, Plan
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ExecutablePlan"]
@@ -74,15 +77,12 @@ class ExecutablePlan:
         last_use: A number that grows with each use of a plan of the session.
     """
 
-    def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], num_threads: int) -> None:
+    def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], device: Device) -> None:
         self.plan = plan
         self.graph = _only_graph(plan, arrays)
         self.last_use = 0
         try:
-            self._runners: list[_Runner] = [
-                _NativeRunner(part) if isinstance(part, NativePart) else ForeignRunner(part, num_threads)
-                for part in plan.parts
-            ]
+            self._runners: list[_Runner] = [_runner_of(part, device) for part in plan.parts]
         except MissingRuntimeError as error:
             is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
             told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
@@ -111,6 +111,8 @@ class ExecutablePlan:
         for runner, part in zip(self._runners, self.plan.parts, strict=True):
             if resumed and all(name in values for name in part.outputs):
                 continue
+            if not isinstance(part, NativePart) and not _is_to_run(part, values):
+                continue
             started = perf_counter_ns()
             steps = runner.run(values, profile is not None)
             if profile is not None:
@@ -129,6 +131,17 @@ class ExecutablePlan:
             taken.add(_owner(array))
             results.append(array)
         return results
+
+
+def _runner_of(part: Part, device: Device) -> _Runner:
+    if isinstance(part, NativePart):
+        return _NativeRunner(part)
+    return ArrayRunner(part, device) if isinstance(part, ArrayPart) else ForeignRunner(part, device.num_threads)
+
+
+def _is_to_run(part: ForeignPart | ArrayPart, values: Mapping[str, Array]) -> bool:
+    """Return whether a part's conditions are met, of which each later one is computed where those before are."""
+    return all(bool(values[name].reshape(())) == expected for name, expected in part.conditions)
 
 
 def _only_graph(plan: Plan, arrays: Mapping[str, ArrayType]) -> CompiledGraph | None:

@@ -14,10 +14,26 @@ from dmlcpu.onnx.extraction import extracted, is_supplied
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
-__all__ = ["ForeignModels", "ForeignPart", "Reads", "can_be_fed", "fixed_part"]
+__all__ = ["ForeignModels", "ForeignPart", "Passed", "PassedReads", "Reads", "can_be_fed", "fixed_part"]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a part passes another one, of any shape.
+
+    Attributes:
+        name: Its name in the model.
+        dtype: Its type.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+
 
 Reads: TypeAlias = Mapping[str, Tensor | Array | FreeArray]
 """What nodes read of others: values of native graphs or other runtimes, and constants."""
+PassedReads: TypeAlias = Mapping[str, Tensor | Passed | Array | FreeArray]
+"""The same, and what nodes that go with them have written."""
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +59,7 @@ class ForeignModel:
         cls,
         model: onnx.ModelProto,
         nodes: Sequence[Node],
-        inputs: Mapping[str, tuple[np.dtype[Any], Sequence[int | None]]],
+        inputs: Mapping[str, tuple[np.dtype[Any], Sequence[int | None] | None]],
         constants: Mapping[str, Array],
         outputs: Sequence[str],
         is_shared: bool,
@@ -91,6 +107,7 @@ class ForeignPart:
         inputs: The values that it is fed, by its own names for them.
         constants: What else it is fed, by its own names: what follows from lengths.
         outputs: Names of the values that it writes.
+        conditions: Names of conditions, and what each is where the part runs.
     """
 
     nodes: tuple[Node, ...]
@@ -100,6 +117,7 @@ class ForeignPart:
     inputs: Mapping[str, str]
     constants: Mapping[str, Array | FreeArray]
     outputs: tuple[str, ...]
+    conditions: tuple[tuple[str, bool], ...] = ()
 
 
 class ForeignModels:
@@ -114,7 +132,7 @@ class ForeignModels:
         nodes: Sequence[Node],
         weights: Sequence[Node],
         reasons: Mapping[str, str],
-        reads: Reads,
+        reads: PassedReads,
         independent: Collection[str],
         outputs: Sequence[str],
     ) -> ForeignPart:
@@ -131,14 +149,18 @@ class ForeignModels:
         """
         arrays = {name: value for name, value in reads.items() if isinstance(value, np.ndarray) and name in independent}
         fed = {name: value for name, value in reads.items() if name not in arrays}
-        types = {name: (value.dtype, (None,) * len(value.shape)) for name, value in fed.items()}
+        types = {name: (value.dtype, _free_lengths(value)) for name, value in fed.items()}
         all_nodes = (*weights, *nodes)
         key = (tuple(node.name for node in all_nodes), tuple(types.items()), tuple(outputs))
         if key not in self._models:
             self._models[key] = ForeignModel.of(model, all_nodes, types, arrays, outputs, is_shared=True)
-        tensors = {name: value.name for name, value in fed.items() if isinstance(value, Tensor)}
-        constants = {name: value for name, value in fed.items() if not isinstance(value, Tensor)}
+        tensors = {name: value.name for name, value in fed.items() if isinstance(value, Tensor | Passed)}
+        constants = {name: value for name, value in fed.items() if not isinstance(value, Tensor | Passed)}
         return ForeignPart(tuple(nodes), False, reasons, self._models[key], tensors, constants, tuple(outputs))
+
+
+def _free_lengths(value: Tensor | Passed | Array | FreeArray) -> tuple[None, ...] | None:
+    return None if isinstance(value, Passed) else (None,) * len(value.shape)
 
 
 def can_be_fed(reads: Reads, independent: Collection[str]) -> bool:

@@ -21,6 +21,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.array_parts import ArrayPart
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.empty_arrays import has_no_elements, nothing, without_elements
 from dmlcpu.onnx.extraction import ArrayType
@@ -29,6 +30,7 @@ from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.folding import Folding
 from dmlcpu.onnx.foreign_nodes import ANCHORS, check_complete, nodes_of_codes, taken_together
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
+from dmlcpu.onnx.foreign_turns import holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign_types import told_types
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
@@ -140,7 +142,7 @@ class _Planner:
         self._dequantizing: dict[str, Node] = {}  # constants, such as weights: who writes them
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
         self._native_nodes: list[list[Node]] = [[]]
-        self._foreign: list[ForeignPart] = []  # after each native graph
+        self._foreign: list[tuple[ForeignPart | ArrayPart, ...]] = []  # after each native graph
         self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
             self._values[value.name] = _outer(value.name, *arrays[value.name])
@@ -161,7 +163,7 @@ class _Planner:
 
     def lowered(self) -> LoweredModel | None:
         """Lower the model, and compile nothing; None if only a run tells shapes, or a part is of its lengths alone."""
-        if self._lower_parts() or not all(part.model.is_shared for part in self._foreign):
+        if self._lower_parts() or not all(_is_shared(part) for parts in self._foreign for part in parts):
             return None
         outputs = self._outputs()
         self._folding.decide()
@@ -325,11 +327,15 @@ class _Planner:
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         self._export(reads.values())
         model = self._model.proto
-        if self._varies and not by_reference and can_be_fed(reads, self._independent):
-            part = self._foreign_models.part(model, taken, weights, told, reads, self._independent, outputs)
-        else:
-            part = fixed_part(model, taken, weights, by_reference, told, reads, outputs)
-        self._foreign.append(part)
+        is_fed = not by_reference and can_be_fed(reads, self._independent)
+        parts: tuple[ForeignPart | ArrayPart, ...] | None = None
+        if is_fed and holds_functions_of_arrays(taken):
+            independent, models, branches = self._independent, self._foreign_models, self._model.branches
+            of_codes = partial(nodes_of_codes, writers=self._dequantizing, values=self._values)
+            parts = in_turns(model, branches, models, of_codes, independent, taken, told, reads, outputs)
+        if parts is None and is_fed and self._varies:
+            parts = (self._foreign_models.part(model, taken, weights, told, reads, self._independent, outputs),)
+        self._foreign.append(parts or (fixed_part(model, taken, weights, by_reference, told, reads, outputs),))
         self._computed_outputs()  # in the same graph as what they follow from, not in one behind the part
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
@@ -361,12 +367,12 @@ class _Planner:
         types = tuple((tensor.dtype, tensor.shape) for tensor in part.exports)
         return NativePart(part.nodes, graph, part.inputs, tuple(tensor.name for tensor in part.exports), types)
 
-    def _parts(self) -> Iterator[LoweredGraph | ForeignPart]:
+    def _parts(self) -> Iterator[LoweredGraph | ForeignPart | ArrayPart]:
         for index in range(len(self._graphs)):
             if (native := self._lowered_graph(index)) is not None:
                 yield native
             if index < len(self._foreign):
-                yield self._foreign[index]
+                yield from self._foreign[index]
 
     def _lowered_graph(self, index: int) -> LoweredGraph | None:
         """Return a native graph of what leads to the values that others read; None if there are none."""
@@ -388,6 +394,10 @@ def _near(value: Value) -> Value:
         return value.computed()
     except (NotNative, *MALFORMED):  # who reads it may do without its floats
         return value
+
+
+def _is_shared(part: ForeignPart | ArrayPart) -> bool:
+    return isinstance(part, ArrayPart) or part.model.is_shared
 
 
 def _is_true(condition: Array) -> bool:

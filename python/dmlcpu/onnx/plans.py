@@ -1,4 +1,4 @@
-"""What a model is planned as: parts, each a native graph or nodes for another runtime."""
+"""What a model is planned as: native graphs, nodes for another runtime, and some that functions of arrays compute."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.array_parts import ArrayPart
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.nodes import Node
@@ -32,7 +33,7 @@ class NativePart:
     types: tuple[ArrayType, ...]
 
 
-Part = NativePart | ForeignPart
+Part = NativePart | ForeignPart | ArrayPart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,5 +77,5 @@ class LoweredModel:
         outputs: The same.
     """
 
-    parts: tuple[LoweredGraph | ForeignPart, ...]
+    parts: tuple[LoweredGraph | ForeignPart | ArrayPart, ...]
     outputs: tuple[str | Array, ...]

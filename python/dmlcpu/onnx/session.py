@@ -306,7 +306,7 @@ class InferenceSession:
                 for part in plan.parts:
                     if isinstance(part, NativePart):
                         print_plan(part.graph)
-                executable = ExecutablePlan(plan, arrays, self._device.num_threads)
+                executable = ExecutablePlan(plan, arrays, self._device)
                 if not is_first:
                     self._continue_elsewhere()
                 self._plans.keep(key, executable)

@@ -20,6 +20,7 @@ from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
 from dmlcpu.graph.record import Derived, Record, Replay
+from dmlcpu.onnx.array_parts import ArrayPart
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.lowering import NotNative
@@ -205,7 +206,7 @@ class Templates:
         return made
 
 
-def at_lengths(part: ForeignPart, replay: Replay) -> ForeignPart:
+def at_lengths(part: ForeignPart | ArrayPart, replay: Replay) -> ForeignPart | ArrayPart:
     """Return a part with its constants for the lengths of a replay."""
     constants = {
         name: replay.of(constant.derived) if isinstance(constant, FreeArray) else constant

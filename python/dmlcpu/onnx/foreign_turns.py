@@ -1,0 +1,209 @@
+"""Nodes without a kernel in turns: parts of another runtime, and between them nodes that functions of arrays compute.
+
+Of an If that holds such a node the branches are parts that run under a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.array_parts import ArrayPart, is_function_of_arrays
+from dmlcpu.onnx.branches import Branches
+from dmlcpu.onnx.extraction import extracted, inferred
+from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Passed, PassedReads, Reads
+from dmlcpu.onnx.nodes import Node, graphs_within, reaching
+from dmlcpu.onnx.values import Tensor
+
+__all__ = ["holds_functions_of_arrays", "in_turns"]
+
+Types = Mapping[str, "np.dtype[Any] | None"]
+
+
+def holds_functions_of_arrays(nodes: Sequence[Node]) -> bool:
+    """Return whether a node, or one within an If, may be what a function of arrays computes."""
+    return any(_holds(node.proto) for node in nodes)
+
+
+def _holds(node: onnx.NodeProto) -> bool:
+    if node.op_type == "NonMaxSuppression":
+        return True
+    within = (inner for graph in graphs_within(node.attribute) for inner in graph.node)
+    return node.op_type == "If" and any(map(_holds, within))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What all turns have in common.
+
+    Attributes:
+        model: That the nodes are of.
+        branches: Of its If nodes.
+        foreign_models: Of all plans.
+        weights: The nodes that dequantize constants which some nodes read.
+        independent: Names of what depends on no input, nor on its lengths.
+        conditions: Under which the nodes run.
+    """
+
+    model: onnx.ModelProto
+    branches: Branches
+    foreign_models: ForeignModels
+    weights: Callable[[Sequence[Node]], Sequence[Node]]
+    independent: Collection[str]
+    conditions: tuple[tuple[str, bool], ...] = ()
+
+
+def in_turns(
+    model: onnx.ModelProto,
+    branches: Branches,
+    foreign_models: ForeignModels,
+    weights: Callable[[Sequence[Node]], Sequence[Node]],
+    independent: Collection[str],
+    nodes: Sequence[Node],
+    reasons: Mapping[str, str],
+    reads: Reads,
+    outputs: Sequence[str],
+) -> tuple[ForeignPart | ArrayPart, ...] | None:
+    """Return nodes as parts that run one after the other; None if a type of what one passes another is not known.
+
+    Args:
+        model, branches, foreign_models, weights, independent: As of a scope.
+        nodes: In an order in which they can run.
+        reasons: Why no kernel computes them, by the node's name.
+        reads: What they, and the nodes that dequantize constants for them, read of others.
+        outputs: What others read of them.
+    """
+    scope = _Scope(model, branches, foreign_models, weights, independent)
+    try:
+        return tuple(_turns(scope, nodes, reasons, reads, outputs))
+    except _UnknownTypeError:
+        return None
+
+
+class _UnknownTypeError(Exception):
+    """The type of a value between parts cannot be told."""
+
+
+def _turns(
+    scope: _Scope, nodes: Sequence[Node], reasons: Mapping[str, str], reads: PassedReads, outputs: Sequence[str]
+) -> Iterator[ForeignPart | ArrayPart]:
+    types = _types(scope, nodes, reads, outputs)
+    apart = {id(node) for node in nodes if is_function_of_arrays(node, types) or _is_fork(node)}
+    wanted = {*outputs, *(name for node in nodes if id(node) in apart for name in node.reads)}
+    repeated = [node for node in nodes if id(node) not in apart and _is_repeated(node, wanted)]
+    waiting = [node for node in nodes if node not in repeated]
+    known: dict[str, Any] = dict(reads)
+    while waiting:
+        ready = _ready(waiting, apart, repeated, known)
+        rest = [node for node in waiting if node not in ready]
+        if ready:
+            read_later = wanted | {name for node in (*rest, *repeated) for name in node.reads}
+            of_group = _with_repeated(nodes, ready, repeated)
+            written = [name for node in ready for name in node.outputs if name in read_later]
+            yield _foreign(scope, of_group, reasons, known, written)
+            known.update((name, _passed(name, types)) for name in written)
+        for node in [*rest]:
+            if id(node) in apart and known.keys() >= {*node.reads}:
+                rest.remove(node)
+                yield from _alone(scope, node, reasons, known, types)
+                known.update((name, _passed(name, types)) for name in node.outputs if name)
+        if len(rest) == len(waiting):
+            raise _UnknownTypeError
+        waiting = rest
+
+
+def _is_fork(node: Node) -> bool:
+    return (node.domain, node.operator) == ("", "If") and _holds(node.proto)
+
+
+def _is_repeated(node: Node, wanted: set[str]) -> bool:
+    """Return whether each part that reads what a node writes has the node, too: where codes become floats.
+
+    With the codes another runtime finds quantized operators, with floats alone it does not.
+    """
+    return node.operator == "DequantizeLinear" and wanted.isdisjoint(node.outputs)
+
+
+def _ready(
+    nodes: Sequence[Node], apart: Collection[int], repeated: Sequence[Node], known: Collection[str]
+) -> list[Node]:
+    """Return the nodes that can run as one part, given what is known."""
+    made = {*known}
+    ready: list[Node] = []
+    for node in nodes:
+        for other in repeated:
+            if made.issuperset(other.reads):
+                made.update(other.outputs)
+        if id(node) not in apart and made.issuperset(node.reads):
+            ready.append(node)
+            made.update(filter(None, node.outputs))
+    return ready
+
+
+def _with_repeated(nodes: Sequence[Node], ready: Sequence[Node], repeated: Sequence[Node]) -> list[Node]:
+    """Return the nodes of a part with what of the repeated ones they read, in order."""
+    own = [node for node in nodes if node in ready or node in repeated]
+    return reaching(own, {name for node in ready for name in node.outputs})
+
+
+def _foreign(
+    scope: _Scope, nodes: Sequence[Node], reasons: Mapping[str, str], known: PassedReads, outputs: Sequence[str]
+) -> ForeignPart:
+    weights = scope.weights(nodes)
+    run = (*weights, *nodes)
+    made = {name for node in run for name in node.outputs}
+    reads = {name: known[name] for node in run for name in node.reads if name not in made}
+    part = scope.foreign_models.part(scope.model, nodes, weights, reasons, reads, scope.independent, outputs)
+    return replace(part, conditions=scope.conditions)
+
+
+def _alone(
+    scope: _Scope, node: Node, reasons: Mapping[str, str], known: PassedReads, types: Types
+) -> Iterator[ForeignPart | ArrayPart]:
+    """Yield the parts of a node that is none of another runtime's."""
+    if not _is_fork(node):
+        read = {name: known[name] for name in node.reads}
+        inputs = {name: value.name for name, value in read.items() if isinstance(value, Tensor | Passed)}
+        constants = {name: value for name, value in read.items() if not isinstance(value, Tensor | Passed)}
+        yield ArrayPart((node,), inputs, constants, tuple(filter(None, node.outputs)), scope.conditions)
+        return
+    condition = known[node.inputs[0]]
+    if not isinstance(condition, Tensor | Passed):
+        raise _UnknownTypeError
+    for is_met in (True, False):
+        branch = scope.branches.of(node, is_met)
+        inner = replace(
+            scope,
+            independent={*scope.independent, *branch.constants},
+            conditions=(*scope.conditions, (condition.name, is_met)),
+        )
+        why = {own.name: reasons[node.name] for own in branch.nodes}
+        reads = {**known, **branch.constants}
+        yield from _turns(inner, branch.nodes, why, reads, [*filter(None, node.outputs)])
+
+
+def _passed(name: str, types: Types) -> Passed:
+    dtype = types.get(name)
+    if dtype is None:
+        raise _UnknownTypeError
+    return Passed(name, dtype)
+
+
+def _types(scope: _Scope, nodes: Sequence[Node], reads: PassedReads, outputs: Sequence[str]) -> Types:
+    """Return the types of what nodes read and write, None of what inference does not tell."""
+    names = dict.fromkeys(name for node in nodes for name in node.reads if name in reads)
+    inputs = {name: (reads[name].dtype, None) for name in names}
+    model = extracted(scope.model, nodes, inputs, {}, outputs)
+    try:
+        model = inferred(model)
+    except Exception:  # inference is a help
+        return {}
+    types: dict[str, np.dtype[Any] | None] = {name: reads[name].dtype for name in names}
+    for value in (*model.graph.value_info, *model.graph.output):
+        number = value.type.tensor_type.elem_type
+        types[value.name] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
+    return types

@@ -1,0 +1,218 @@
+"""Nodes that functions of arrays compute, since only values tell the shapes of their results, and what is beside."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dmlcpu
+from dmlcpu import _core
+from onnx_models import Builder, coded, results_of_onnxruntime
+
+Array = NDArray[Any]
+
+NODE = "NonMaxSuppression"
+
+
+def suppressed(
+    boxes: Array, scores: Array, most: int, overlap: float, least: float | None, centred: bool
+) -> list[tuple[int, int, int]]:
+    """Which boxes are kept, one by one."""
+    kept: list[tuple[int, int, int]] = []
+    corners = boxes.astype(np.float32)
+    if centred:
+        half = corners[..., 2:] / np.float32(2)
+        low, high = corners[..., :2] - half, corners[..., :2] + half
+    else:
+        low, high = np.minimum(corners[..., :2], corners[..., 2:]), np.maximum(corners[..., :2], corners[..., 2:])
+    area = (high - low).prod(-1)
+    for image, label in np.ndindex(*scores.shape[:2]):
+        own: list[int] = []
+        for box in np.argsort(-scores[image, label], kind="stable").tolist():
+            if len(own) == most or (least is not None and not scores[image, label, box] > np.float32(least)):
+                break
+            sides = np.minimum(high[image, own], high[image, box]) - np.maximum(low[image, own], low[image, box])
+            shared = np.where((sides > 0).all(-1), sides.prod(-1), np.float32(0))
+            joined = area[image, own] + area[image, box] - shared
+            counts = (shared > 0) & (area[image, own] > 0) & (area[image, box] > 0) & (joined > 0)
+            if not (counts & (shared / np.where(counts, joined, 1) > np.float32(overlap))).any():
+                own.append(box)
+        kept.extend((image, label, box) for box in own)
+    return kept
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 33, 1100])
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_kept_boxes(isa: str, num_threads: int, centred: bool, count: int, random_numbers: np.random.Generator) -> None:
+    """Corners and scores of few values: shares are at the limit, and scores equal, often."""
+    boxes = (random_numbers.integers(0, 9, (2, count, 4)) / 4).astype(np.float32)
+    scores = (random_numbers.integers(-3, 4, (2, 3, count)) / 2).astype(np.float32)
+    scores[scores == 0] *= random_numbers.choice([-1, 1], (scores == 0).sum())  # zeros of both signs are equal
+    for most, overlap, least in (
+        (1000, 0.5, None),
+        (7, 0.25, -1.0),
+        (1000, 0.0, 0.5),
+        (1000, 1.0, -5.0),
+        (0, 0.5, None),
+    ):
+        share = float(np.float32(overlap))
+        kept = _core.non_max_suppression(boxes, scores, most, share, least, centred, isa, num_threads)
+        assert kept.dtype == np.int64
+        expected = suppressed(boxes, scores, most, share, least, centred)
+        assert np.array_equal(kept, np.array(expected, np.int64).reshape(-1, 3))
+
+
+def test_boxes_and_scores_that_are_no_numbers(isa: str) -> None:
+    boxes = np.float32([[[0, 0, 1, 1], [0, 0, 1, 1], [0, 0, np.nan, 1], [0, 0, np.inf, 1], [2, 2, 2, 2]]])
+    scores = np.float32([[[1, np.nan, 2, 3, 4]]])
+    kept = _core.non_max_suppression(boxes, scores, 9, 0.5, None, False, isa, 1)
+    assert kept[:, 2].tolist() == [4, 3, 2, 0]  # the one without a score is met last
+    kept = _core.non_max_suppression(boxes[:, :2], scores[:, :, :2] * np.float32(np.nan), 9, 0.5, 0.0, False, isa, 1)
+    assert kept.shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "scores", "isa_name", "num_threads"),
+    [
+        ((1, 2, 3), (1, 1, 2), "scalar", 1),
+        ((1, 2, 4), (1, 1, 3), "scalar", 1),
+        ((2, 2, 4), (1, 1, 2), "scalar", 1),
+        ((2, 4), (1, 1, 2), "scalar", 1),
+        ((1, 2, 4), (1, 1, 2), "none", 1),
+        ((1, 2, 4), (1, 1, 2), "scalar", 0),
+    ],
+)
+def test_what_the_function_refuses(boxes: Any, scores: Any, isa_name: str, num_threads: int) -> None:
+    with pytest.raises(ValueError, match="boxes"):
+        _core.non_max_suppression(
+            np.zeros(boxes, np.float32), np.zeros(scores, np.float32), 1, 0.5, None, False, isa_name, num_threads
+        )
+
+
+def detector(length: int | str, is_forked: bool) -> bytes:
+    """A layer, the best of the boxes that it finds, and another layer on each of these; within an If, or not."""
+    builder = Builder()
+    x = coded(builder, builder.input("float32", (length, 8)))
+    random = np.random.default_rng(7)
+    weights = builder.dequantized(random.integers(-128, 128, (8, 5), np.int8), 0.01, np.int8(0))
+    found = coded(builder, builder.node("MatMul", [x, weights]))
+    corners, score = builder.node("Split", [found, np.int64([4, 1])], 2, axis=1)
+    boxes = builder.node("Unsqueeze", [corners, np.int64([0])])
+    scores = builder.node("Unsqueeze", [builder.node("Transpose", [score], perm=[1, 0]), np.int64([0])])
+    limit = builder.constant(np.float32([0.15]), "limit")
+    if is_forked:
+        builder.node("ReduceMax", [score], keepdims=0)
+        condition = builder.node("Greater", [builder.nodes[-1].output[0], np.float32(3.5)])
+        branch, other = Builder(prefix="then_"), Builder(prefix="else_")
+        chosen = branch.node(NODE, [branch.node("Abs", [boxes]), scores, np.int64([12]), limit, np.float32([-9])])
+        third = branch.node("Gather", [chosen, np.int64([2])], axis=1)
+        branch.output(branch.node("Squeeze", [third, np.int64([1])]), "int64")
+        other.output(other.constant(np.int64([1, 0])), "int64")
+        kept = builder.node("If", [condition], then_branch=branch.graph(), else_branch=other.graph())
+    else:
+        chosen = builder.node(NODE, [builder.node("Abs", [boxes]), scores, np.int64([12]), limit])
+        kept = builder.node("Squeeze", [builder.node("Gather", [chosen, np.int64([2])], axis=1), np.int64([1])])
+    best = coded(builder, builder.node("Gather", [x, kept]))
+    more = builder.dequantized(random.integers(-128, 128, (8, 6), np.int8), 0.01, np.int8(0))
+    builder.output(coded(builder, builder.node("MatMul", [best, more])), "float32")
+    builder.output(kept, "int64")
+    return builder.build()
+
+
+@pytest.mark.parametrize("is_forked", [False, True])
+@pytest.mark.parametrize("length", [12, "rows"])
+def test_nodes_around_a_suppression(length: int | str, is_forked: bool) -> None:
+    """Planned for what each run finds, and later for anything: with the same results."""
+    model = detector(length, is_forked)
+    session = dmlcpu.InferenceSession(model)
+    counts, taken = set(), set()
+    for seed in range(20):
+        feeds = {"x": (0.05 * np.random.default_rng(seed).integers(-60, 40, (12, 8))).astype(np.float32)}
+        ours, kept = session.run(None, feeds)
+        layer, indices = results_of_onnxruntime(model, feeds)
+        assert np.array_equal(kept, indices)
+        np.testing.assert_allclose(ours, layer, 0, 0.051)  # a code
+        counts.add(len(kept))
+        taken.add(kept.tolist() == [1, 0])
+    assert len(counts) > 2
+    assert taken == {True, False} if is_forked else taken == {False}
+    providers = {name: part.provider for part in session.partitions() for name in part.nodes}
+    [suppressing] = [provider for name, provider in providers.items() if NODE in name]
+    assert suppressing == "dmlcpu"
+    assert "onnxruntime" in providers.values()  # after so many different counts the layer behind is onnxruntime's
+    assert np.array_equal(session.run([session.get_outputs()[1].name], feeds)[0], indices)
+
+
+def test_a_model_that_is_only_a_suppression() -> None:
+    builder = Builder()
+    inputs = [builder.input("float32", (1, 5, 4), "boxes"), builder.input("float32", (1, 2, 5), "scores")]
+    limits = [builder.input("int64", (1,), "most"), builder.input("float32", (1,), "overlap")]
+    builder.output(builder.node(NODE, [*inputs, *limits], center_point_box=1), "int64", ("kept", 3))
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    [part] = session.partitions()
+    assert (part.provider, part.reasons) == ("dmlcpu", {})
+    random = np.random.default_rng(3)
+    feeds: dict[str, Any] = {
+        "boxes": random.random((1, 5, 4)).astype(np.float32),
+        "scores": random.random((1, 2, 5)).astype(np.float32),
+        "most": np.int64([3]),
+        "overlap": np.float32([0.1]),
+    }
+    assert np.array_equal(session.run(None, feeds)[0], results_of_onnxruntime(model, feeds)[0])
+    assert session.run(None, {**feeds, "most": np.int64([-1])})[0].shape == (0, 3)
+    with pytest.raises(dmlcpu.InvalidModelError, match=r"got iou_threshold 1.5, expected 0 to 1"):
+        session.run(None, {**feeds, "overlap": np.float32([1.5])})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "told"),
+    [
+        (((1, 5, 4), (1, 2, 6), (1,)), r"boxes of shape \(1, 5, 4\) and scores of shape \(1, 2, 6\)"),
+        (((1, 5, 4), (1, 2, 5), (2,)), r"got max_output_boxes_per_class of shape \(2,\), expected one number"),
+    ],
+)
+def test_what_a_suppression_refuses(inputs: Any, told: str) -> None:
+    builder = Builder()
+    names = [
+        builder.input(dtype, [None] * len(shape), name)
+        for name, dtype, shape in zip("abc", ("float32", "float32", "int64"), inputs, strict=True)
+    ]
+    builder.output(builder.node(NODE, names), "int64")
+    session = dmlcpu.InferenceSession(builder.build())
+    feeds = {
+        name: np.zeros(shape, np.int64 if name == "c" else np.float32)
+        for name, shape in zip("abc", inputs, strict=True)
+    }
+    with pytest.raises(dmlcpu.InvalidModelError, match=told):
+        session.run(None, feeds)
+
+
+def test_no_onnxruntime_is_needed_for_a_suppression_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builder()
+    boxes, scores = builder.input("float32", ("n", 5, 4), "boxes"), builder.input("float32", ("n", 2, 5), "scores")
+    builder.output(builder.node(NODE, [boxes, scores, np.int64([2])]), "int64")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    session = dmlcpu.InferenceSession(builder.build())
+    for images in (1, 2, 3):
+        feeds = {"boxes": np.zeros((images, 5, 4), np.float32), "scores": np.zeros((images, 2, 5), np.float32)}
+        [kept] = session.run(None, feeds)
+        assert kept.tolist() == [[n, c, i] for n in range(images) for c in range(2) for i in range(2)]
+
+
+def test_types_that_are_not_known_leave_the_nodes_together() -> None:
+    """What an operator that ONNX does not know writes is passed on within one part."""
+    builder = Builder()
+    boxes = builder.node("com.microsoft.Gelu", [builder.input("float32", (1, 4, 4), "boxes")])
+    scores = builder.node("com.microsoft.Gelu", [builder.input("float32", (1, 1, 4), "scores")])
+    count = builder.node("Size", [builder.node("NonZero", [boxes])])
+    builder.output(builder.node(NODE, [boxes, scores, count]), "int64")
+    random = np.random.default_rng(3)
+    feeds = {"boxes": random.random((1, 4, 4)).astype(np.float32), "scores": random.random((1, 1, 4), np.float32)}
+    session = dmlcpu.InferenceSession(builder.build())
+    assert np.array_equal(session.run(None, feeds)[0], results_of_onnxruntime(builder.build(), feeds)[0])
