@@ -36,6 +36,9 @@ PoolingAxis pooling_axis(const OperatorDesc& desc, const TensorLayout& input, co
   if (axis.stride < 1 || axis.dilation < 1 || room < 0 || axis.output != room / axis.stride + 1) {
     throw std::invalid_argument(desc.type + ": the output's size is not that of the formula");
   }
+  // No position depends on these, which may be too large to be multiplied by steps in memory.
+  if (axis.window == 1) axis.dilation = 1;
+  if (axis.output == 1) axis.stride = 1;
   return axis;
 }
 
