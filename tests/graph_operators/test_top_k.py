@@ -25,7 +25,7 @@ OUTPUTS = ("output_value_tensor", "output_index_tensor")
 
 
 def places_of(x: NDArray[Any], count: int, axis: int, direction: int) -> NDArray[Any]:
-    """Of equal elements the first counts first, and NaN after all numbers."""
+    """Of equal elements the first counts first, and NaN as more than all numbers."""
     rows = np.moveaxis(x, axis, -1)
     places = np.empty((*rows.shape[:-1], count), np.int64)
     sign = -1 if direction else 1
@@ -33,7 +33,8 @@ def places_of(x: NDArray[Any], count: int, axis: int, direction: int) -> NDArray
         values = rows[row].tolist()
         numbers = [place for place, value in enumerate(values) if value == value]
         others = [place for place, value in enumerate(values) if value != value]
-        places[row] = (sorted(numbers, key=lambda place: (sign * values[place], place)) + others)[:count]
+        in_order = sorted(numbers, key=lambda place: (sign * values[place], place))
+        places[row] = (others + in_order if direction else in_order + others)[:count]
     return np.moveaxis(places, -1, axis)
 
 

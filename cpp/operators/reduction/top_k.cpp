@@ -1,7 +1,7 @@
 // TOP_K: tensors input (8-bit codes, FLOAT32, INT32 or INT64), output value (of its type), output index (INT64), of
 // equal sizes but for the axis, along which the outputs have length K, at most the input's; attributes axis,
 // axis_direction (0: the smallest elements, in ascending order; 1: the largest, in descending order). Of equal elements
-// the one that comes first counts first, and NaN after all numbers. Of graphs alone; DirectML's DML_TOP_K.
+// the one that comes first counts first; NaN is more than all numbers. Of graphs alone; DirectML's DML_TOP_K.
 //
 // A row is read once. The best K so far are a heap with the worst of them in front, which what follows is compared
 // with: of rows in no particular order few elements enter it. At the end it is sorted.
@@ -34,7 +34,9 @@ struct Candidate {
 template <bool largest, class Element>
 inline bool wins(Element later, Element earlier) noexcept {
   const bool is_better = largest ? later > earlier : later < earlier;
-  if constexpr (std::is_floating_point_v<Element>) return is_better || (std::isnan(earlier) && !std::isnan(later));
+  if constexpr (std::is_floating_point_v<Element>) {
+    return is_better || (std::isnan(largest ? later : earlier) && !std::isnan(largest ? earlier : later));
+  }
   return is_better;
 }
 
