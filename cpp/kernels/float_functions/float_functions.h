@@ -22,7 +22,7 @@
 //                          lanes/functions.inl.h, where their errors stand
 //            sine, cosine  of lanes/trigonometry.inl.h
 //
-// float32, each operation rounded once, none fused but in the last seven and in the same of gelu, gated and tanh_gelu.
+// float32, each operation rounded once, none fused but in those from sigmoid on and in gelu, gated and tanh_gelu.
 // NaN gives NaN everywhere but in quantized_to_16_bits, where a quotient that is none has the least code. Zeros are
 // equal: of a +0 and a -0, maximum and minimum take b.
 //

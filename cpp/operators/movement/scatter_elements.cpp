@@ -4,7 +4,7 @@
 //
 //   reduction  0 the last one counts   1 each is added   2 each is a factor   3 the maximum and 4 the minimum count
 //
-// where the maximum of a and an update u is a > u ? a : u, the minimum a < u ? a : u: what is compared with NaN counts.
+// where the maximum of a and an update u is a > u ? a : u, the minimum a < u ? a : u: where one is NaN, u.
 // Sums and products of integers wrap. Reductions are of INT32, INT64 and FLOAT32. Of graphs alone.
 //
 // An index below 0 counts from the axis's end. One out of range throws std::out_of_range at a dispatch; nothing is

@@ -1,6 +1,6 @@
 // CUMULATIVE_SUMMATION: tensors input, output, of equal sizes, INT32, INT64 or FLOAT32; attributes axis, axis_direction
 // (1: from the end to the beginning), has_exclusive_sum (1: an element is not part of its own sum). Sums of integers
-// wrap, of floats begin with 0 and round one after the other. Of graphs alone.
+// wrap, of floats round one after the other. Of graphs alone.
 //
 // Many rows are summed together. Where their elements are neighbours, as along an outer axis, one position of all rows
 // becomes vectors; elsewhere a few rows hide the latency of each other's additions.
