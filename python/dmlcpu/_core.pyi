@@ -24,6 +24,18 @@ def non_max_suppression(
     isa: str,
     num_threads: int,
 ) -> np.ndarray[Any, Any]: ...
+def roi_align(
+    images: np.ndarray[Any, Any],
+    boxes: np.ndarray[Any, Any],
+    of_images: np.ndarray[Any, Any],
+    rows: int,
+    columns: int,
+    samples: int,
+    scale: float,
+    half_pixel: bool,
+    isa: str,
+    num_threads: int,
+) -> np.ndarray[Any, Any]: ...
 def bind_operator(
     type: str,
     names: Sequence[tuple[str, int | None]],

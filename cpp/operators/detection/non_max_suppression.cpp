@@ -1,8 +1,10 @@
-#include "operators/selection/non_max_suppression.h"
+#include "operators/detection/non_max_suppression.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <new>
 
 #include "kernels/dispatch.h"
 #include "runtime/thread_pool.h"
@@ -110,11 +112,17 @@ std::vector<KeptBox> non_max_suppression(const CandidateBoxes& candidates, const
   std::vector<Box> boxes(candidates.images * candidates.boxes);
   for (std::size_t i = 0; i < boxes.size(); ++i) boxes[i] = box_of(candidates.corners + 4 * i, candidates.centred);
   std::vector<std::vector<std::int64_t>> kept(candidates.images * candidates.classes);
-  parallel_for(kept.size(), target.num_threads, [&](std::size_t task, int) {
+  std::atomic<bool> has_failed = false;
+  parallel_for(kept.size(), target.num_threads, [&](std::size_t task, int) noexcept {
     const float* const scores = candidates.scores + task * candidates.boxes;
     const Box* const of_image = boxes.data() + task / candidates.classes * candidates.boxes;
-    kept[task] = kept_of_class(of_image, ranked(scores, candidates.boxes, limits.score), limits, kernels);
+    try {
+      kept[task] = kept_of_class(of_image, ranked(scores, candidates.boxes, limits.score), limits, kernels);
+    } catch (const std::bad_alloc&) {
+      has_failed = true;
+    }
   });
+  if (has_failed) throw std::bad_alloc();
   std::vector<KeptBox> result;
   for (std::size_t task = 0; task < kept.size(); ++task) {
     const auto image = static_cast<std::int64_t>(task / candidates.classes);

@@ -15,7 +15,15 @@ from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray
 
-__all__ = ["ArrayPart", "ArrayRunner", "is_function_of_arrays"]
+__all__ = ["OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays"]
+
+OPERATORS: Final = frozenset({"NonMaxSuppression", "RoiAlign"})
+"""ONNX's operators that functions here compute, of most types and attributes."""
+# From this version of RoiAlign on regions begin half a pixel before their corners unless a node says otherwise.
+_HALF_PIXEL_SINCE: Final = 16
+# Of a cell along an axis, and of a region: more than anybody asks for.
+_MOST_SAMPLES: Final = 64
+_MOST_CELLS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,10 +73,20 @@ def is_function_of_arrays(node: Node, types: Mapping[str, np.dtype[np.generic] |
         node: Any.
         types: Of what it reads; None where that is not known.
     """
-    if (node.domain, node.operator) not in _FUNCTIONS or not 2 <= len(node.inputs) <= len(_TYPES):
+    expected = _TYPES.get((node.domain, node.operator))
+    if expected is None or not _LEAST[node.operator] <= len(node.inputs) <= len(expected) or not _is_computed(node):
         return False
-    read = zip(node.inputs, _TYPES, strict=False)
-    return all(types.get(name) == dtype if name else place > 1 for place, (name, dtype) in enumerate(read))
+    read = enumerate(zip(node.inputs, expected, strict=False))
+    return all(types.get(name) == dtype if name else place >= _LEAST[node.operator] for place, (name, dtype) in read)
+
+
+def _is_computed(node: Node) -> bool:
+    """Return whether a function computes what a node's attributes ask for."""
+    if node.operator != "RoiAlign":
+        return True
+    samples = node.attributes.get("sampling_ratio", 0)
+    is_mean: bool = node.attributes.get("mode", b"avg") == b"avg"
+    return is_mean and 0 <= samples <= _MOST_SAMPLES
 
 
 def _non_max_suppression(node: Node, inputs: list[Array | None], device: Device) -> Array:
@@ -101,8 +119,42 @@ def _only(node: Node, name: str, array: Array) -> float | int:
     return number
 
 
+def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
+    images, regions, of_images = inputs
+    assert images is not None
+    assert regions is not None
+    assert of_images is not None
+    if images.ndim != 4 or regions.shape != (*of_images.shape, 4) or of_images.ndim != 1:
+        got = f"X of shape {images.shape}, rois {regions.shape} and batch_indices {of_images.shape}"
+        raise InvalidModelError(f"node {node}: got {got}, expected (N, C, H, W), (regions, 4) and (regions,)")
+    by_default = b"half_pixel" if node.version >= _HALF_PIXEL_SINCE else b"output_half_pixel"
+    rows, columns = (node.attributes.get(name, 1) for name in ("output_height", "output_width"))
+    if not 1 <= min(rows, columns) <= max(rows, columns) <= _MOST_CELLS:
+        raise InvalidModelError(f"node {node}: got {rows} x {columns} cells, expected 1 to {_MOST_CELLS} each way")
+    try:
+        return _core.roi_align(
+            images,
+            regions,
+            of_images,
+            rows,
+            columns,
+            node.attributes.get("sampling_ratio", 0),
+            node.attributes.get("spatial_scale", 1.0),
+            node.attributes.get("coordinate_transformation_mode", by_default) == b"half_pixel",
+            device.isa,
+            device.num_threads,
+        )
+    except ValueError as error:
+        raise InvalidModelError(f"node {node}: {error}") from None
+
+
 _FUNCTIONS: Final[Mapping[tuple[str, str], Callable[[Node, list[Array | None], Device], Array]]] = {
     ("", "NonMaxSuppression"): _non_max_suppression,
+    ("", "RoiAlign"): _roi_align,
 }
-# Of the inputs of NonMaxSuppression.
-_TYPES: Final = tuple(np.dtype(name) for name in ("float32", "float32", "int64", "float32", "float32"))
+# Of their inputs, of which so many have to be there.
+_TYPES: Final = {
+    ("", "NonMaxSuppression"): tuple(map(np.dtype, ("float32", "float32", "int64", "float32", "float32"))),
+    ("", "RoiAlign"): tuple(map(np.dtype, ("float32", "float32", "int64"))),
+}
+_LEAST: Final = {"NonMaxSuppression": 2, "RoiAlign": 3}

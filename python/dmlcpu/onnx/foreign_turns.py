@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.array_parts import ArrayPart, is_function_of_arrays
+from dmlcpu.onnx.array_parts import OPERATORS, ArrayPart, is_function_of_arrays
 from dmlcpu.onnx.branches import Branches
 from dmlcpu.onnx.extraction import extracted, inferred
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Passed, PassedReads, Reads
@@ -30,7 +30,7 @@ def holds_functions_of_arrays(nodes: Sequence[Node]) -> bool:
 
 
 def _holds(node: onnx.NodeProto) -> bool:
-    if node.op_type == "NonMaxSuppression":
+    if node.op_type in OPERATORS:
         return True
     within = (inner for graph in graphs_within(node.attribute) for inner in graph.node)
     return node.op_type == "If" and any(map(_holds, within))

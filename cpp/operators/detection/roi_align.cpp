@@ -1,0 +1,280 @@
+#include "operators/detection/roi_align.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "runtime/scratch.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+// A region along one axis, in pixels.
+struct Extent {
+  float start, cell;
+  std::size_t samples;
+};
+
+constexpr float kMostSamples = 65535;
+
+Extent extent_of(float from, float to, std::size_t cells, const RegionCells& options) {
+  const float offset = options.half_pixel ? 0.5F : 0.0F;
+  const float start = from * options.scale - offset;
+  float length = to * options.scale - offset - start;
+  if (!options.half_pixel) length = std::max(length, 1.0F);
+  const float cell = length / static_cast<float>(cells);
+  if (options.samples > 0) return {start, cell, options.samples};
+  const float samples = std::ceil(cell);
+  if (samples > kMostSamples)
+    throw std::invalid_argument("a region is too large: " + std::to_string(length) + " pixels");
+  return {start, cell, samples > 0 ? static_cast<std::size_t>(samples) : 0};
+}
+
+// The pixels along an axis that some cell reads, ascending, and for each cell which of these, with which weights.
+class CellTaps {
+ public:
+  void find(const Extent& extent, std::size_t cells, std::size_t length) {
+    pixels_.clear();
+    taps_.clear();
+    ends_.clear();
+    for (std::size_t cell = 0; cell < cells; ++cell) {
+      const std::size_t first = taps_.size();
+      const float begin = extent.start + static_cast<float>(cell) * extent.cell;
+      for (std::size_t i = 0; i < extent.samples; ++i) {
+        const float step = (static_cast<float>(i) + 0.5F) * extent.cell / static_cast<float>(extent.samples);
+        add_sample(begin + step, length, first);
+      }
+      std::sort(taps_.begin() + static_cast<std::ptrdiff_t>(first), taps_.end(),
+                [](const Tap& a, const Tap& b) { return a.pixel < b.pixel; });
+      ends_.push_back(taps_.size());
+    }
+    for (const Tap& tap : taps_) pixels_.push_back(tap.pixel);
+    std::sort(pixels_.begin(), pixels_.end());
+    pixels_.erase(std::unique(pixels_.begin(), pixels_.end()), pixels_.end());
+    place_cells(static_cast<float>(extent.samples));
+  }
+
+  const std::vector<std::size_t>& pixels() const { return pixels_; }
+  bool has_gaps() const { return !pixels_.empty() && pixels_.back() - pixels_.front() + 1 != pixels_.size(); }
+  // Of the pixels that are read; one with weight 0 where a cell reads none.
+  const InterpolatedPlace& place(std::size_t cell) const { return places_[cell]; }
+  const InterpolatedPlace* places() const { return places_.data(); }
+  bool is_empty(std::size_t cell) const { return ends_[cell] == (cell == 0 ? 0 : ends_[cell - 1]); }
+
+ private:
+  struct Tap {
+    std::size_t pixel;
+    float weight;
+  };
+
+  // Samples up to a pixel outside take the pixel at the edge, others count as 0.
+  void add_sample(float position, std::size_t length, std::size_t first) {
+    if (!(position >= -1 && position <= static_cast<float>(length))) return;
+    position = std::max(position, 0.0F);
+    const auto low = static_cast<std::size_t>(position);
+    if (low + 1 >= length) return add_tap(length - 1, 1, first);
+    const float above = position - static_cast<float>(low);
+    add_tap(low, 1 - above, first);
+    if (above > 0) add_tap(low + 1, above, first);
+  }
+
+  void add_tap(std::size_t pixel, float weight, std::size_t first) {
+    for (std::size_t i = taps_.size(); i-- > first;) {
+      if (taps_[i].pixel == pixel) {
+        taps_[i].weight += weight;
+        return;
+      }
+    }
+    taps_.push_back({pixel, weight});
+  }
+
+  // Positions of samples ascend or descend from cell to cell, so no other cell reads a pixel between two of one cell.
+  void place_cells(float samples) {
+    weights_.assign(taps_.size() + 1, 0);
+    for (std::size_t i = 0; i < taps_.size(); ++i) weights_[i] = taps_[i].weight / samples;
+    places_.clear();
+    std::size_t begin = 0;
+    for (const std::size_t end : ends_) {
+      if (begin == end) {
+        places_.push_back({.first = 0, .count = 1, .weights = weights_.data() + taps_.size()});
+      } else {
+        const auto found = std::lower_bound(pixels_.begin(), pixels_.end(), taps_[begin].pixel);
+        places_.push_back({.first = static_cast<std::size_t>(found - pixels_.begin()),
+                           .count = end - begin,
+                           .weights = weights_.data() + begin});
+      }
+      begin = end;
+    }
+  }
+
+  std::vector<std::size_t> pixels_, ends_;
+  std::vector<Tap> taps_;
+  std::vector<float> weights_;
+  std::vector<InterpolatedPlace> places_;
+};
+
+// What one thread works in.
+struct Workspace {
+  CellTaps rows, columns;
+  std::vector<float> gathered, row, cells;
+};
+
+class Alignment {
+ public:
+  Alignment(const RegionImages& images, const Regions& regions, const RegionCells& cells, float* output,
+            const ExecutionTarget& target)
+      : images_(images),
+        regions_(regions),
+        cells_(cells),
+        output_(output),
+        kernels_(target.kernels()),
+        num_threads_(target.num_threads),
+        channels_last_(
+            reinterpret_cast<float*>(thread_scratch(images.images * pixels() * images.channels * sizeof(float)))) {}
+
+  void run() {
+    transpose_images();
+    std::vector<Workspace> workspaces(static_cast<std::size_t>(num_threads_));
+    std::atomic<bool> has_failed = false;
+    parallel_for(regions_.count, num_threads_, [&](std::size_t region, int slot) noexcept {
+      try {
+        align(region, workspaces[static_cast<std::size_t>(slot)]);
+      } catch (const std::bad_alloc&) {
+        has_failed = true;
+      }
+    });
+    if (has_failed) throw std::bad_alloc();
+  }
+
+  Extent rows_of(std::size_t region) const {
+    const float* const corners = regions_.corners + 4 * region;
+    return extent_of(corners[1], corners[3], cells_.rows, cells_);
+  }
+  Extent columns_of(std::size_t region) const {
+    const float* const corners = regions_.corners + 4 * region;
+    return extent_of(corners[0], corners[2], cells_.columns, cells_);
+  }
+
+ private:
+  std::size_t pixels() const { return images_.height * images_.width; }
+
+  // {N, C, H, W} to {N, H, W, C}.
+  void transpose_images() {
+    constexpr std::size_t kPixelsOfTask = 256;
+    const std::size_t tasks = (pixels() + kPixelsOfTask - 1) / kPixelsOfTask;
+    parallel_for(images_.images * tasks, num_threads_, [&](std::size_t task, int) noexcept {
+      const std::size_t image = task / tasks, first = task % tasks * kPixelsOfTask;
+      const std::size_t count = std::min(kPixelsOfTask, pixels() - first);
+      transpose(images_.values + image * pixels() * images_.channels + first, pixels(), images_.channels, count,
+                channels_last_ + (image * pixels() + first) * images_.channels);
+    });
+  }
+
+  // Rows of count elements each to count rows.
+  void transpose(const float* input, std::size_t row_step, std::size_t rows, std::size_t count,
+                 float* output) const noexcept {
+    kernels_.pack->gather_groups({.columns = reinterpret_cast<const std::uint8_t*>(input),
+                                  .column_stride = row_step * sizeof(float),
+                                  .count = rows,
+                                  .k = count * sizeof(float),
+                                  .flip = 0,
+                                  .output = reinterpret_cast<std::uint8_t*>(output),
+                                  .group_stride = rows * sizeof(float)});
+  }
+
+  void align(std::size_t region, Workspace& workspace) const {
+    const std::size_t channels = images_.channels, count = cells_.rows * cells_.columns;
+    auto& [rows, columns, gathered, row, cells] = workspace;
+    rows.find(rows_of(region), cells_.rows, images_.height);
+    columns.find(columns_of(region), cells_.columns, images_.width);
+    cells.assign(count * channels, 0);
+    if (!rows.pixels().empty() && !columns.pixels().empty()) {
+      const std::size_t lanes = columns.pixels().size() * channels;
+      row.resize(lanes);
+      const std::size_t image = static_cast<std::size_t>(regions_.images[region]);
+      const float* source = channels_last_ + image * pixels() * channels;
+      std::size_t step = images_.width * channels;
+      if (rows.has_gaps() || columns.has_gaps()) {
+        gather(source, rows, columns, gathered);
+        source = gathered.data();
+        step = lanes;
+      } else {
+        source += rows.pixels().front() * step + columns.pixels().front() * channels;
+      }
+      for (std::size_t y = 0; y < cells_.rows; ++y) {
+        if (rows.is_empty(y)) continue;
+        kernels_.interpolate->interpolate({.input = source,
+                                           .input_step = step,
+                                           .places = &rows.place(y),
+                                           .outputs = 1,
+                                           .lanes = lanes,
+                                           .output = row.data(),
+                                           .output_step = lanes});
+        float* const cells_of_row = cells.data() + y * cells_.columns * channels;
+        kernels_.interpolate->interpolate({.input = row.data(),
+                                           .input_step = channels,
+                                           .places = columns.places(),
+                                           .outputs = cells_.columns,
+                                           .lanes = channels,
+                                           .output = cells_of_row,
+                                           .output_step = channels});
+        for (std::size_t x = 0; x < cells_.columns; ++x) {
+          if (columns.is_empty(x)) std::fill_n(cells_of_row + x * channels, channels, 0.0F);
+        }
+      }
+    }
+    transpose(cells.data(), channels, count, channels, output_ + region * count * channels);
+  }
+
+  void gather(const float* source, const CellTaps& rows, const CellTaps& columns, std::vector<float>& gathered) const {
+    const std::size_t channels = images_.channels;
+    gathered.resize(rows.pixels().size() * columns.pixels().size() * channels);
+    float* next = gathered.data();
+    for (const std::size_t y : rows.pixels()) {
+      for (const std::size_t x : columns.pixels()) {
+        std::memcpy(next, source + (y * images_.width + x) * channels, channels * sizeof(float));
+        next += channels;
+      }
+    }
+  }
+
+  RegionImages images_;
+  Regions regions_;
+  RegionCells cells_;
+  float* output_;
+  const KernelTable& kernels_;
+  int num_threads_;
+  float* channels_last_;  // {N, H, W, C}
+};
+
+}  // namespace
+
+void roi_align(const RegionImages& images, const Regions& regions, const RegionCells& cells, float* output,
+               const ExecutionTarget& target) {
+  const std::size_t elements = regions.count * images.channels * cells.rows * cells.columns;
+  if (elements == 0) return;
+  Alignment alignment(images, regions, cells, output, target);
+  for (std::size_t region = 0; region < regions.count; ++region) {
+    const std::int64_t image = regions.images[region];
+    if (image < 0 || static_cast<std::uint64_t>(image) >= images.images) {
+      throw std::invalid_argument("region " + std::to_string(region) + " is of image " + std::to_string(image) +
+                                  ", of " + std::to_string(images.images));
+    }
+    alignment.rows_of(region);
+    alignment.columns_of(region);
+  }
+  if (images.height * images.width == 0) {
+    std::fill_n(output, elements, 0.0F);
+    return;
+  }
+  alignment.run();
+}
+
+}  // namespace dmlcpu
