@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -343,3 +345,18 @@ def test_cells_that_are_refused() -> None:
     session = dmlcpu.InferenceSession(region_model(output_height=2000))
     with pytest.raises(dmlcpu.InvalidModelError, match="got 2000 x 1 cells, expected 1 to 1024 each way"):
         session.run(None, regions(3))
+
+
+def test_no_part_runs_twice_once_a_longer_plan_is_known(tmp_path: Path) -> None:
+    """The layer before what a run tells makes what all of the parts behind that read."""
+    session = dmlcpu.InferenceSession(detector(12, False))
+    feeds = {"x": (0.05 * np.random.default_rng(1).integers(-60, 40, (12, 8))).astype(np.float32)}
+    parts = []
+    results = []
+    for _ in range(2):
+        session.profile(tmp_path / "trace.json", feeds)
+        events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        parts.append(sum(event.get("name") in ("dmlcpu", "onnxruntime") for event in events))
+        results.append(session.run(None, feeds))
+    assert parts[1] == len(session.partitions()) < parts[0]
+    assert all(np.array_equal(first, second) for first, second in zip(*results, strict=True))

@@ -82,18 +82,27 @@ class ExecutablePlan:
         self.graph = _only_graph(plan, arrays)
         self.last_use = 0
         try:
-            self._runners: list[_Runner] = [_runner_of(part, device) for part in plan.parts]
+            self._runs: tuple[tuple[Part, _Runner], ...] = tuple(
+                (part, _runner_of(part, device)) for part in plan.parts
+            )
         except MissingRuntimeError as error:
             is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
             told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
             told.plan = plan
             raise told from None
-        self.size = sum(runner.size for runner in self._runners)
+        self.size = sum(runner.size for _, runner in self._runs)
 
     @property
     def providers(self) -> tuple[str, ...]:
         """Who runs each part."""
-        return tuple(runner.provider for runner in self._runners)
+        return tuple(runner.provider for _, runner in self._runs)
+
+    def run_as_part_of(self, longer: ExecutablePlan) -> None:
+        """From the next run on, make what the first parts of a longer plan make, which then do not run again."""
+        begin = longer._runs[: len(self._runs)]
+        pairs = [({*own.outputs}, {*other.outputs}) for (own, _), (other, _) in zip(self._runs, begin, strict=False)]
+        if len(begin) == len(self._runs) and all(own <= other for own, other in pairs) and any(a < b for a, b in pairs):
+            self._runs = begin
 
     def run(
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, resumed: bool = False
@@ -108,7 +117,7 @@ class ExecutablePlan:
         """
         values = dict(feeds)
         begin = perf_counter_ns()
-        for runner, part in zip(self._runners, self.plan.parts, strict=True):
+        for part, runner in self._runs:
             if resumed and all(name in values for name in part.outputs):
                 continue
             if not isinstance(part, NativePart) and not _is_to_run(part, values):

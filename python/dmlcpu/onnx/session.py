@@ -266,10 +266,15 @@ class InferenceSession:
         try:
             plan = self._plan(variant, arrays)
             values = self._plans.used(plan).run(feeds, profile)
+            continued = []
             while plan.plan.unknown:
                 arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-                plan = self._plan(variant, arrays)  # which may begin another cache
-                values = self._plans.used(plan).run(values, profile, resumed=True)
+                longer = self._plan(variant, arrays)  # which may begin another cache
+                values = self._plans.used(longer).run(values, profile, resumed=True)
+                continued.append((plan, longer))
+                plan = longer
+            for shorter, longer in reversed(continued):
+                shorter.run_as_part_of(longer)
         except InvalidModelError as error:
             shapes = {name: feed.shape for name, feed in feeds.items()}
             conflict = conflicting_lengths(self._inputs, shapes) or empty_input(self._inputs, shapes)
