@@ -347,7 +347,7 @@ def test_cells_that_are_refused() -> None:
         session.run(None, regions(3))
 
 
-def test_no_part_runs_twice_once_a_longer_plan_is_known(tmp_path: Path) -> None:
+def test_no_part_runs_twice(tmp_path: Path) -> None:
     """The layer before what a run tells makes what all of the parts behind that read."""
     session = dmlcpu.InferenceSession(detector(12, False))
     feeds = {"x": (0.05 * np.random.default_rng(1).integers(-60, 40, (12, 8))).astype(np.float32)}
@@ -358,5 +358,5 @@ def test_no_part_runs_twice_once_a_longer_plan_is_known(tmp_path: Path) -> None:
         events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
         parts.append(sum(event.get("name") in ("dmlcpu", "onnxruntime") for event in events))
         results.append(session.run(None, feeds))
-    assert parts[1] == len(session.partitions()) < parts[0]
+    assert parts == [len(session.partitions())] * 2
     assert all(np.array_equal(first, second) for first, second in zip(*results, strict=True))

@@ -18,6 +18,7 @@ from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.foreign_runner import ForeignRunner
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.nodes import has_quantized_nodes
+from dmlcpu.onnx.planned_model import PlannedModel
 from dmlcpu.onnx.plans import NativePart, Part, Plan
 from dmlcpu.onnx.values import Array
 
@@ -70,6 +71,7 @@ class ExecutablePlan:
 
     Attributes:
         plan: What is run.
+        rest: Of what remains then, what its plans share; None if the plan makes the outputs.
         graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
         size: An estimate of its bytes: the steps of its native graphs, and other runtimes' sessions that were opened
             for it. Weights, and the memory that steps compute in, are every plan's; constants that follow from a shape,
@@ -77,8 +79,8 @@ class ExecutablePlan:
         last_use: A number that grows with each use of a plan of the session.
     """
 
-    def __init__(self, plan: Plan, arrays: Mapping[str, ArrayType], device: Device) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, rest: PlannedModel | None, arrays: Mapping[str, ArrayType], device: Device) -> None:
+        self.plan, self.rest = plan, rest
         self.graph = _only_graph(plan, arrays)
         self.last_use = 0
         try:
@@ -97,29 +99,16 @@ class ExecutablePlan:
         """Who runs each part."""
         return tuple(runner.provider for _, runner in self._runs)
 
-    def run_as_part_of(self, longer: ExecutablePlan) -> None:
-        """From the next run on, make what the first parts of a longer plan make, which then do not run again."""
-        begin = longer._runs[: len(self._runs)]
-        pairs = [({*own.outputs}, {*other.outputs}) for (own, _), (other, _) in zip(self._runs, begin, strict=False)]
-        if len(begin) == len(self._runs) and all(own <= other for own, other in pairs) and any(a < b for a, b in pairs):
-            self._runs = begin
-
-    def run(
-        self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None, resumed: bool = False
-    ) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None) -> dict[str, Array]:
         """Return all values that parts have made of the feeds, the feeds included.
 
         Args:
-            feeds: The model's inputs, and what the parts of a shorter plan have made.
-            profile: If given, gets an entry for each part that runs.
-            resumed: Whether there was a shorter plan. A part runs again if it has more readers now, which want more of
-                it; otherwise it does not.
+            feeds: The model's inputs.
+            profile: If given, gets an entry for each part that runs, behind those that have run.
         """
         values = dict(feeds)
-        begin = perf_counter_ns()
+        begin = perf_counter_ns() - (profile[-1].begin + profile[-1].duration if profile else 0)
         for part, runner in self._runs:
-            if resumed and all(name in values for name in part.outputs):
-                continue
             if not isinstance(part, NativePart) and not _is_to_run(part, values):
                 continue
             started = perf_counter_ns()
@@ -155,7 +144,7 @@ def _is_to_run(part: ForeignPart | ArrayPart, values: Mapping[str, Array]) -> bo
 
 def _only_graph(plan: Plan, arrays: Mapping[str, ArrayType]) -> CompiledGraph | None:
     """Return the graph that takes what a plan is given and makes the model's outputs of it, if there is one."""
-    if len(plan.parts) != 1 or plan.unknown or not all(isinstance(output, str) for output in plan.outputs):
+    if len(plan.parts) != 1 or plan.rest is not None or not all(isinstance(output, str) for output in plan.outputs):
         return None
     [part] = plan.parts
     if not isinstance(part, NativePart) or arrays.keys() != {*part.inputs} or part.outputs != plan.outputs:

@@ -111,9 +111,7 @@ _COLUMNS_FROM: Final = 13
 _BLOCKS_FROM: Final = 21
 
 
-def nodes_of_codes(
-    nodes: Sequence[Node], writers: Mapping[str, Node], values: Mapping[str, Value], everywhere: bool = False
-) -> tuple[Node, ...]:
+def nodes_of_codes(nodes: Sequence[Node], writers: Mapping[str, Node], values: Mapping[str, Value]) -> tuple[Node, ...]:
     """Return the other nodes that dequantize constants which nodes read beside dequantized codes, such as weights.
 
     With floats in place of these onnxruntime quantizes them once more, by a scale for the whole tensor.
@@ -122,10 +120,9 @@ def nodes_of_codes(
         nodes: That onnxruntime runs.
         writers: Of the constants that are dequantized, and of those that follow from such, in order.
         values: The constants among others.
-        everywhere: Whether constants that are read beside floats are meant, too.
     """
     dequantized = {name for node in nodes if node.operator == "DequantizeLinear" for name in node.outputs}
-    waiting = [name for node in nodes if everywhere or not dequantized.isdisjoint(node.inputs) for name in node.reads]
+    waiting = [name for node in nodes if not dequantized.isdisjoint(node.inputs) for name in node.reads]
     own, found = set(nodes), set[Node]()
     while waiting:
         node = writers.get(waiting.pop())

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from dmlcpu.onnx.execution import ExecutablePlan
+from dmlcpu.onnx.plans import PlanKey
 
-__all__ = ["PlanCache", "PlanKey"]
+__all__ = ["PlanCache"]
 
 # So many of the plans used last are kept: more than the least as long as they do not take too much memory in all. A
 # decoder's have another shape for each token.
 _MIN_PLANS: Final = 16
 _MAX_PLANS: Final = 512
 _MAX_BYTES: Final = 1 << 27
-
-PlanKey: TypeAlias = tuple[Any, ...]
-"""What inputs that decide on branches are, and the names of the others with their types and shapes."""
 
 
 class PlanCache(Mapping[PlanKey, ExecutablePlan]):
@@ -49,12 +47,6 @@ class PlanCache(Mapping[PlanKey, ExecutablePlan]):
         """Return a plan that is about to run; until others have, it is kept."""
         plan.last_use = next(self._uses)
         return plan
-
-    @property
-    def latest(self) -> ExecutablePlan | None:
-        """The plan that was used last; None before the first."""
-        used = [plan for plan in [*self._plans.values()] if plan.last_use > 0]
-        return max(used, key=lambda plan: plan.last_use, default=None)
 
     def keep(self, key: PlanKey, plan: ExecutablePlan) -> None:
         """Add a plan, in place of one with the same key; those whose last use is longest ago make room for it."""

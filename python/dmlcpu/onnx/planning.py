@@ -35,7 +35,8 @@ from dmlcpu.onnx.foreign_types import told_types
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node, reaching
-from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan
+from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
+from dmlcpu.onnx.rests import pending_nodes, rest_of, values_read
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value
@@ -62,12 +63,11 @@ def lowered_model(
     arrays: Mapping[str, ArrayType],
     device: Device,
     foreign_models: ForeignModels,
-    leaves_rest: bool = False,
 ) -> LoweredModel | None:
-    """Lower a model, and compile nothing; None if only a run tells shapes, or it is not valid.
+    """Lower a model, and compile nothing; None if it is not valid.
 
     Args:
-        model, device, foreign_models, leaves_rest: As of ``make_plan``.
+        model, device, foreign_models: As of ``make_plan``.
         arrays: The types and shapes of all inputs; lengths may be such as are known only later.
 
     Returns:
@@ -75,7 +75,7 @@ def lowered_model(
     """
     try:
         with np.errstate(all="ignore"):
-            return _Planner(model, arrays, device, foreign_models, leaves_rest=leaves_rest).lowered()
+            return _Planner(model, arrays, device, foreign_models).lowered()
     except (InvalidModelError, _NotLoweredError):
         return None
 
@@ -86,18 +86,15 @@ def make_plan(
     device: Device,
     foreign_models: ForeignModels,
     shared: _core.SharedMemory | None,
-    leaves_rest: bool = False,
 ) -> Plan:
-    """Plan a model.
+    """Plan a model, as far as shapes are known.
 
     Args:
         model: Checked when it was loaded.
-        arrays: The types and shapes of all inputs, and of values that an earlier plan did not know.
+        arrays: The types and shapes of all inputs.
         device: Where native graphs run.
         foreign_models: Of parts for another runtime, shared by all plans.
         shared: What plans of the model pack of its constants; None to keep it apart.
-        leaves_rest: Whether what follows values whose shapes only a run tells is left to the other runtime, which they
-            come from. Else the plan ends there.
 
     Raises:
         InvalidModelError: Nodes are given what they cannot take.
@@ -107,7 +104,7 @@ def make_plan(
         try:
             # Constants of a model may be infinite or no numbers, and what rules compute of them then is so, too.
             with np.errstate(all="ignore"):
-                return _Planner(model, arrays, device, foreign_models, shared, foreign, leaves_rest).plan()
+                return _Planner(model, arrays, device, foreign_models, shared, foreign).plan()
         except _NotLoweredError as error:
             if error.node in foreign:
                 raise InvalidModelError(f"node {error.node}: it cannot be planned") from None
@@ -131,13 +128,11 @@ class _Planner:
         foreign_models: ForeignModels,
         shared: _core.SharedMemory | None = None,
         foreign: Collection[str] = (),
-        leaves_rest: bool = False,
     ) -> None:
-        self._leaves_rest, self._foreign_models = leaves_rest, foreign_models
-        # Of a model without free shapes there is one plan, until a run tells shapes.
-        self._varies = not all(is_fixed(value.shape) for value in model.inputs) or len(arrays) > len(model.inputs)
+        self._foreign_models = foreign_models
+        self._varies = not all(is_fixed(value.shape) for value in model.inputs)  # otherwise there is one plan
         self._independent = {*model.constants}  # of inputs and their lengths: names
-        self._model, self._arrays, self._shared, self._never_lowered = model, arrays, shared, foreign
+        self._model, self._shared, self._never_lowered = model, shared, foreign
         self._writers: dict[str, str] = {}
         self._dequantizing: dict[str, Node] = {}  # constants, such as weights: who writes them
         self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
@@ -156,28 +151,50 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Lower the model, and compile what it became."""
-        unknown = self._lower_parts()
-        outputs = () if unknown else self._outputs()
+        rest = self._lower_parts()
+        outputs = self._outputs() if rest is None else ()
         parts = (self._compiled(part) if isinstance(part, LoweredGraph) else part for part in self._parts())
-        return Plan(tuple(parts), outputs, unknown)
+        return Plan(tuple(parts), outputs, rest)
 
     def lowered(self) -> LoweredModel | None:
-        """Lower the model, and compile nothing; None if only a run tells shapes, or a part is of its lengths alone."""
-        if self._lower_parts() or not all(_is_shared(part) for parts in self._foreign for part in parts):
+        """Lower the model, and compile nothing; None if a part is of its lengths alone."""
+        rest = self._lower_parts()
+        if not all(_is_shared(part) for parts in self._foreign for part in parts):
             return None
-        outputs = self._outputs()
+        outputs = self._outputs() if rest is None else ()
         self._folding.decide()
-        return LoweredModel(tuple(self._parts()), outputs)
+        return LoweredModel(tuple(self._parts()), outputs, rest)
 
-    def _lower_parts(self) -> tuple[str, ...]:
-        """Lower the model, part by part; return the values whose shapes only a run tells, where that ends."""
+    def _lower_parts(self) -> Rest | None:
+        """Lower the model, part by part; return what follows shapes that only a run tells, where that ends."""
         waiting = list(self._model.nodes)
-        unknown: tuple[str, ...] = ()
-        while waiting and not unknown:
+        while waiting:
             waiting, reasons = self._lower(waiting)
             if waiting:
-                waiting, unknown = self._add_foreign(*taken_together(waiting, reasons, self._values), reasons)
-        return unknown
+                together, waiting, by_reference = taken_together(waiting, reasons, self._values)
+                taken = reaching(together, self._read_by(waiting))
+                if taken and (unknown := self._add_foreign(taken, waiting, by_reference, reasons)):
+                    return self._rest(taken, waiting, unknown)
+        return None
+
+    def _read_by(self, nodes: Sequence[Node]) -> set[str]:
+        """Return what nodes and who calls the model read."""
+        return {name for node in nodes for name in node.reads} | {output.name for output in self._model.outputs}
+
+    def _rest(self, taken: Sequence[Node], nodes: Sequence[Node], unknown: Collection[str]) -> Rest:
+        """Return what follows values of which only a run tells the shapes.
+
+        Args:
+            taken: The nodes that make these, among others.
+            nodes: Those that follow.
+            unknown: The values.
+        """
+        before = [node for lowered in self._native_nodes for node in lowered]
+        nodes = (*pending_nodes(before, taken, nodes, self._values), *nodes)
+        read = values_read(nodes, [output.name for output in self._model.outputs])
+        reads = {name: None if name in unknown else self._floats(name) for name in read}
+        self._export(value for value in reads.values() if value is not None)
+        return rest_of(self._model, nodes, reads)
 
     def _outputs(self) -> tuple[str | Array, ...]:
         """Return the outputs of the model, names of values or constants; of some a run tells the shape."""
@@ -301,29 +318,25 @@ class _Planner:
         return None
 
     def _add_foreign(
-        self, nodes: Sequence[Node], rest: list[Node], by_reference: bool, reasons: Mapping[str, str]
-    ) -> tuple[list[Node], tuple[str, ...]]:
-        """Add a part of nodes, if anything reads what they write.
+        self, taken: Sequence[Node], rest: Sequence[Node], by_reference: bool, reasons: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Add a part of nodes; return the values that others read of them and of which only a run tells the shape.
 
-        Returns:
-            The nodes that remain, and values whose shapes are not known.
+        Args:
+            taken: That another runtime is to run.
+            rest: The nodes that remain.
+            by_reference: Whether onnx's reference evaluator is meant.
+            reasons: Why no kernel computes nodes, by the names of those whose inputs are all there.
         """
-        read_later = {name for node in rest for name in node.reads} | {output.name for output in self._model.outputs}
-        taken = reaching(nodes, read_later)
-        if not taken:
-            return rest, ()
         check_complete(taken, reasons, self._values)
         weights = () if by_reference else nodes_of_codes(taken, self._dequantizing, self._values)
+        read_later = self._read_by(rest)
         run = (*weights, *taken)
         made = {name for node in run for name in node.outputs if name}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
         read = dict.fromkeys(name for node in run for name in node.reads if name not in made)
         reads = {name: self._elements(name) for name in read}
         unknown = self._learn(run, reads, outputs) if rest else ()
-        if unknown and self._leaves_rest and not by_reference:
-            # What has been dequantized goes along: with it the other runtime computes in codes.
-            weights = nodes_of_codes(rest, self._dequantizing, self._values, everywhere=True)
-            return self._add_foreign([*weights, *taken, *rest], [], by_reference, reasons)
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         self._export(reads.values())
         model = self._model.proto
@@ -336,24 +349,23 @@ class _Planner:
         if parts is None and is_fed and self._varies:
             parts = (self._foreign_models.part(model, taken, weights, told, reads, self._independent, outputs),)
         self._foreign.append(parts or (fixed_part(model, taken, weights, by_reference, told, reads, outputs),))
-        self._computed_outputs()  # in the same graph as what they follow from, not in one behind the part
+        if not unknown:
+            self._begin_partition()
+        return unknown
+
+    def _begin_partition(self) -> None:
+        """Go on with a native graph of its own, behind the parts that have been added."""
+        self._computed_outputs()  # in the same graph as what they follow from, not in this one
         self._lowering.begin_partition()
         self._graphs.append(self._lowering.graph)
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
-        return rest, unknown
 
-    def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> tuple[str, ...]:
+    def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> Sequence[str]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
         known = told_types(self._model.proto, nodes, reads, outputs)
-        unknown = []
-        for name in outputs:
-            array = self._arrays.get(name) or known[name]
-            if array is None:
-                unknown.append(name)
-            else:
-                self._values[name] = _outer(name, *array)
-        return tuple(unknown)
+        self._values.update((name, _outer(name, *array)) for name, array in known.items() if array is not None)
+        return [name for name, array in known.items() if array is None]
 
     def _compiled(self, part: LoweredGraph) -> NativePart:
         try:

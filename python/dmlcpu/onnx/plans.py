@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.array_parts import ArrayPart
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.foreign_parts import ForeignPart
+from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Tensor
 
-__all__ = ["LoweredGraph", "LoweredModel", "NativePart", "Part", "Plan"]
+__all__ = ["LoweredGraph", "LoweredModel", "NativePart", "Part", "Plan", "PlanKey", "Rest"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,19 +39,36 @@ class NativePart:
 Part = NativePart | ForeignPart | ArrayPart
 
 
+@dataclass(frozen=True, eq=False)  # without slots, so that it can be referred to weakly
+class Rest:
+    """What follows values whose shapes only a run tells: a model of its own, which is planned once they are there.
+
+    Attributes:
+        model: The model, with the outputs of the whole.
+        inputs: The values that it is fed, by its own names for them.
+    """
+
+    model: Model
+    inputs: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
     """How a model runs, for given shapes of its inputs.
 
     Attributes:
         parts: To be run one after the other.
-        outputs: Of the model, each the name of a value or a constant.
-        unknown: Values of the last part whose shapes only a run tells; what follows it is planned then.
+        outputs: Of the model, each the name of a value or a constant; none if there is a rest.
+        rest: What runs after the parts, and makes the outputs; None if they do.
     """
 
     parts: tuple[Part, ...]
     outputs: tuple[str | Array, ...]
-    unknown: tuple[str, ...] = ()
+    rest: Rest | None = None
+
+
+PlanKey: TypeAlias = tuple[Any, ...]
+"""What a model is among those of a session, and what its inputs have in common where one plan is for all of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,8 +94,9 @@ class LoweredModel:
 
     Attributes:
         parts: As of a ``Plan``.
-        outputs: The same.
+        outputs, rest: The same.
     """
 
     parts: tuple[LoweredGraph | ForeignPart | ArrayPart, ...]
     outputs: tuple[str | Array, ...]
+    rest: Rest | None = None

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fspath
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -30,16 +30,13 @@ from dmlcpu.onnx.options import (
     get_available_providers,
     picklable_options,
 )
-from dmlcpu.onnx.plan_cache import PlanCache, PlanKey
-from dmlcpu.onnx.planning import make_plan
-from dmlcpu.onnx.plans import NativePart
+from dmlcpu.onnx.plan_cache import PlanCache
+from dmlcpu.onnx.planned_model import PlannedModel
+from dmlcpu.onnx.plans import NativePart, PlanKey
 from dmlcpu.onnx.values import Array
-from dmlcpu.onnx.variants import Variant, Variants
+from dmlcpu.onnx.variants import Variants
 
 __all__ = ["InferenceSession"]
-
-# Of a model whose shapes a run tells so many continuations are planned.
-_MOST_CONTINUED: Final = 8
 
 
 class InferenceSession:
@@ -86,13 +83,12 @@ class InferenceSession:
         variants = Variants(model, self._device)
         self._variants: Variants | None = variants
         self._plans = PlanCache()
-        self._continued = 0  # plans that were made for shapes which a run told
-        self._leaves_rest = False
-        self._latest: CompiledGraph | None = None  # of the plan that ran last
+        self._last: Sequence[ExecutablePlan] = ()  # the plans that ran last
+        self._latest: CompiledGraph | None = None  # what the last run was, if it was one graph
         self._begin_process()
         _sessions.add(self)
         self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not variants.deciding
-        if self._fixed and not self._plan(variants.whole, _arrays(self._inputs, {})).plan.unknown:
+        if self._fixed and self._plan(variants.whole, _arrays(self._inputs, {})).rest is None:
             self._variants = None  # the one plan has what it needs
 
     def _begin_process(self) -> None:
@@ -178,9 +174,9 @@ class InferenceSession:
             return outputs if are_all else self._chosen(outputs, output_names)
         feeds = checked_feeds(self._inputs, self._read_constants, input_feed)
         indices = output_indices(self._names, output_names)
-        plan, values = self._run(feeds)
-        self._latest = None if self.deciding_inputs else plan.graph  # which takes no input that decides
-        return plan.outputs(values, feeds, indices)
+        plans, values = self._run(feeds)
+        self._latest = None if self.deciding_inputs else plans[0].graph  # which takes no input that decides
+        return plans[-1].outputs(values, feeds, indices)
 
     def _chosen(self, outputs: list[Array], output_names: Sequence[str] | None) -> list[Array]:
         indices = output_indices(self._names, output_names)
@@ -206,8 +202,8 @@ class InferenceSession:
                 self._executor = ThreadPoolExecutor(_core.usable_processor_count(), "dmlcpu-session")
 
         def work() -> list[Array]:
-            plan, values = self._run(feeds)
-            return plan.outputs(values, feeds, indices)
+            plans, values = self._run(feeds)
+            return plans[-1].outputs(values, feeds, indices)
 
         return self._executor.submit(work)
 
@@ -226,11 +222,11 @@ class InferenceSession:
         Raises:
             BindingError: The model says otherwise of an input, or has none of a name.
         """
-        latest = None if shapes or values else self._plans.latest
-        executable = latest or self._planned(shapes or {}, values or {})
+        last = () if shapes or values else self._last
         return [
             partition_of(provider, part)
-            for provider, part in zip(executable.providers, executable.plan.parts, strict=True)
+            for plan in last or [self._planned(shapes or {}, values or {})]
+            for provider, part in zip(plan.providers, plan.plan.parts, strict=True)
         ]
 
     def _planned(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> ExecutablePlan:
@@ -238,9 +234,9 @@ class InferenceSession:
         deciding = self.deciding_inputs
         _check_names("values", values, deciding)
         given = {value.name: _filled(value, values) for value in self._inputs if value.name in deciding}
-        variant = self._variant(given, runs=False)
-        inputs = self._inputs if variant is None else variant.model.inputs
-        return self._plan(variant, _arrays(inputs, shapes))
+        model = self._model(given, runs=False)
+        inputs = self._inputs if model is None else model.model.inputs
+        return self._plan(model, _arrays(inputs, shapes))
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -259,31 +255,29 @@ class InferenceSession:
 
     def _run(
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
-    ) -> tuple[ExecutablePlan, dict[str, Array]]:
-        variant = self._variant(feeds)
-        inputs = self._inputs if variant is None else variant.model.inputs
-        arrays = {value.name: (value.dtype, feeds[value.name].shape) for value in inputs}
+    ) -> tuple[Sequence[ExecutablePlan], Mapping[str, Array]]:
+        """Run the model; return the plans that ran, each on the rest of the one before, and what the last one made."""
+        model = self._model(feeds)
+        inputs = self._inputs if model is None else model.model.inputs
         try:
-            plan = self._plan(variant, arrays)
+            plan = self._plan(model, {value.name: (value.dtype, feeds[value.name].shape) for value in inputs})
             values = self._plans.used(plan).run(feeds, profile)
-            continued = []
-            while plan.plan.unknown:
-                arrays.update({name: (values[name].dtype, values[name].shape) for name in plan.plan.unknown})
-                longer = self._plan(variant, arrays)  # which may begin another cache
-                values = self._plans.used(longer).run(values, profile, resumed=True)
-                continued.append((plan, longer))
-                plan = longer
-            for shorter, longer in reversed(continued):
-                shorter.run_as_part_of(longer)
+            plans = [plan]
+            while (rest := plan.plan.rest) is not None:
+                given = {name: values[source] for name, source in rest.inputs.items()}
+                plan = self._plan(plan.rest, {name: (array.dtype, array.shape) for name, array in given.items()})
+                values = self._plans.used(plan).run(given, profile)
+                plans.append(plan)
         except InvalidModelError as error:
             shapes = {name: feed.shape for name, feed in feeds.items()}
             conflict = conflicting_lengths(self._inputs, shapes) or empty_input(self._inputs, shapes)
             if conflict is None:
                 raise
             raise BindingError(f"{conflict}: {error}") from None
-        return plan, values
+        self._last = plans
+        return plans, values
 
-    def _variant(self, feeds: Mapping[str, Array], runs: bool = True) -> Variant | None:
+    def _model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel | None:
         """Return the model where inputs that decide are as they are fed; None of a model that has its one plan."""
         variants = self._variants
         if variants is None or not variants.deciding:
@@ -291,37 +285,22 @@ class InferenceSession:
         with self._lock:
             return variants.of(feeds, runs)
 
-    def _plan(self, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
-        key = (() if variant is None else variant.values, *arrays.items())
-        return self._plans.find(key) or self._made_plan(key, variant, arrays)
+    def _plan(self, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+        key = ((), *arrays.items()) if model is None else model.key_of(arrays)
+        return self._plans.find(key) or self._made_plan(key, model, arrays)
 
-    def _made_plan(self, key: PlanKey, variant: Variant | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+    def _made_plan(self, key: PlanKey, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         with self._lock:
             if key not in self._plans:
-                assert variant is not None  # of a model without free shapes there is one key
+                assert model is not None  # of a model without free shapes there is one key
                 # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
                 shared = None if self._fixed and not self._plans else self._shared
-                # Shapes that a run tells are of values that are no inputs.
-                is_first = len(arrays) == len(variant.model.inputs)
-                plan = variant.templates.plan(arrays, shared, self._leaves_rest) if is_first else None
-                if plan is None:
-                    plan = make_plan(
-                        variant.model, arrays, self._device, variant.foreign_models, shared, self._leaves_rest
-                    )
+                plan = model.plan(arrays, shared)
                 for part in plan.parts:
                     if isinstance(part, NativePart):
                         print_plan(part.graph)
-                executable = ExecutablePlan(plan, arrays, self._device)
-                if not is_first:
-                    self._continue_elsewhere()
-                self._plans.keep(key, executable)
+                self._plans.keep(key, ExecutablePlan(plan, model.rest_of(plan), arrays, self._device))
             return self._plans[key]
-
-    def _continue_elsewhere(self) -> None:
-        """Leave what follows shapes that each run tells otherwise to onnxruntime, which plans nothing for them."""
-        self._continued += 1
-        if self._continued == _MOST_CONTINUED:
-            self._leaves_rest, self._plans = True, PlanCache()
 
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""

@@ -69,7 +69,6 @@ class PlanTemplate:
         arrays: Mapping[str, ArrayType],
         device: Device,
         foreign_models: ForeignModels,
-        leaves_rest: bool = False,
     ) -> PlanTemplate | None:
         """Lower a model; None if plans of it have nothing in common.
 
@@ -77,7 +76,7 @@ class PlanTemplate:
             model: With inputs that have free lengths.
             arrays: The types and shapes of the inputs.
             device: Where graphs run.
-            foreign_models, leaves_rest: As of ``make_plan``.
+            foreign_models: As of ``make_plan``.
         """
         record = Record()
         free: dict[tuple[object, int], _FreeLength] = {}  # by name: layers whose caches are as long are computed once
@@ -97,7 +96,7 @@ class PlanTemplate:
             axes.append(tuple(of_input))
             lengths[value.name] = dtype, tuple(axis if isinstance(axis, int) else axis.length for axis in of_input)
         try:
-            lowered = lowered_model(model, lengths, device, foreign_models, leaves_rest)
+            lowered = lowered_model(model, lengths, device, foreign_models)
         except (AssertionError, *MALFORMED):
             return None  # a rule, or what it calls, wants lengths that are known; planned anew it gets these
         if lowered is None:
@@ -147,7 +146,7 @@ class PlanTemplate:
             types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in part.exports)
             parts.append(NativePart(part.nodes, graph, part.inputs, names, types))
         self.uses += 1
-        return Plan(tuple(parts), self.lowered.outputs)
+        return Plan(tuple(parts), self.lowered.outputs, self.lowered.rest)
 
 
 class Templates:
@@ -161,19 +160,13 @@ class Templates:
         self._templates: list[PlanTemplate] = []
         self._met = self._failures = 0
         self._next = 2  # of the plans that no template gives, the one that makes another
-        self._leaves_rest = False
 
-    def plan(
-        self, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None, leaves_rest: bool = False
-    ) -> Plan | None:
+    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None) -> Plan | None:
         """Return a plan for shapes of the inputs; None if it has to be made anew.
 
         Args:
-            arrays, shared, leaves_rest: As of ``make_plan``; of one that leaves more there are other templates.
+            arrays, shared: As of ``make_plan``.
         """
-        if leaves_rest != self._leaves_rest:
-            self._templates, self._leaves_rest = [], leaves_rest
-            self._met, self._failures, self._next = 0, 0, 1
         for template in self._templates:
             if (plan := self._plan_of(template, arrays, shared)) is not None:
                 self._templates.remove(template)
@@ -193,7 +186,7 @@ class Templates:
 
     def _added(self, arrays: Mapping[str, ArrayType]) -> PlanTemplate | None:
         """Add a template, in place of the one that is of least use if there are many."""
-        made = PlanTemplate.of(self._model, arrays, self._device, self._foreign_models, self._leaves_rest)
+        made = PlanTemplate.of(self._model, arrays, self._device, self._foreign_models)
         self._failures += made is None
         fruitless = self._failures + sum(template.uses < 2 for template in self._templates)  # one is for its own shapes
         self._next = self._met + (1 if fruitless < _MOST_FRUITLESS else 2 * self._met)

@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from dmlcpu.device import Device
 from dmlcpu.onnx.deciding_inputs import deciding_inputs
-from dmlcpu.onnx.foreign_parts import ForeignModels
 from dmlcpu.onnx.model import Model
-from dmlcpu.onnx.templates import Templates
+from dmlcpu.onnx.planned_model import PlannedModel
 from dmlcpu.onnx.values import Array
 
-__all__ = ["Variant", "Variants"]
+__all__ = ["Variants"]
 
 # Combinations of values that are met first; for others, such as a counter's, onnxruntime chooses the branches.
 _MAX_VARIANTS: Final = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Variant:
-    """A model with inputs that are constants.
-
-    Attributes:
-        values: What these are; empty of the model as it is.
-        model: The model, whose inputs the others are.
-        foreign_models: Of its plans, what other runtimes take.
-        templates: Of its plans.
-    """
-
-    values: tuple[bytes, ...]
-    model: Model
-    foreign_models: ForeignModels
-    templates: Templates
-
-
 class Variants:
-    """The variants of a model, by what the inputs that decide on branches are.
+    """What a model is, by what the inputs that decide on branches are: a model in which these are constants.
 
     Attributes:
         whole: The model, with all of its inputs.
@@ -47,12 +29,12 @@ class Variants:
     """
 
     def __init__(self, model: Model, device: Device) -> None:
-        self.whole = _variant((), model, device)
+        self.whole = PlannedModel((), model, device)
         self.deciding = deciding_inputs(model)
         self._device = device
-        self._variants: dict[tuple[bytes, ...], Variant] = {}
+        self._variants: dict[tuple[bytes, ...], PlannedModel] = {}
 
-    def of(self, feeds: Mapping[str, Array], runs: bool = True) -> Variant:
+    def of(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel:
         """Return the variant for what is fed, or of many other values the model as it is.
 
         Args:
@@ -69,13 +51,8 @@ class Variants:
             self._variants[values] = made
         return made
 
-    def _made(self, values: tuple[bytes, ...], feeds: Mapping[str, Array]) -> Variant:
+    def _made(self, values: tuple[bytes, ...], feeds: Mapping[str, Array]) -> PlannedModel:
         constants = {name: np.array(feeds[name]) for name in self.deciding}
         inputs = tuple(value for value in self.whole.model.inputs if value.name not in constants)
         model = replace(self.whole.model, inputs=inputs, constants={**self.whole.model.constants, **constants})
-        return _variant(values, model, self._device)
-
-
-def _variant(values: tuple[bytes, ...], model: Model, device: Device) -> Variant:
-    foreign_models = ForeignModels()
-    return Variant(values, model, foreign_models, Templates(model, device, foreign_models))
+        return PlannedModel(values, model, self._device)

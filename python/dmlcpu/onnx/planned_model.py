@@ -1,0 +1,126 @@
+"""A model, and what its plans share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from dmlcpu import _core
+from dmlcpu.device import Device
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.foreign_nodes import check_complete
+from dmlcpu.onnx.foreign_parts import ForeignModels, Reads, can_be_fed
+from dmlcpu.onnx.model import Model
+from dmlcpu.onnx.nodes import reaching
+from dmlcpu.onnx.planning import make_plan
+from dmlcpu.onnx.plans import NativePart, Plan, PlanKey, Rest
+from dmlcpu.onnx.templates import Templates
+from dmlcpu.onnx.values import Constant, Tensor
+
+__all__ = ["PlannedModel"]
+
+# The shapes of a rest are others in most runs. After so many plans it is decided who goes on with it: native graphs,
+# for which each run takes so many us to plan, or onnxruntime, which plans nothing, but takes longer for each byte.
+_PLANS_TO_DECIDE: Final = 8
+_COST_OF_A_NODE: Final = 50.0
+_COST_OF_A_STEP: Final = 12.0  # where a template gives the plan
+_GAIN_OF_A_BYTE: Final = 5e-5  # that steps read or write
+
+
+class PlannedModel:
+    """A model of a session: the whole, one in which some inputs are constants, or the rest of another one.
+
+    Attributes:
+        key: What it is among the models of the session.
+        model: The model.
+        templates: For its plans.
+    """
+
+    def __init__(self, key: object, model: Model, device: Device, is_rest: bool = False) -> None:
+        self.key, self.model = key, model
+        self._device, self._is_rest = device, is_rest
+        self._foreign_models = ForeignModels()
+        self.templates = Templates(model, device, self._foreign_models)
+        self._rests: WeakKeyDictionary[Rest, PlannedModel] = WeakKeyDictionary()
+        self._count = 0  # of plans that have been made
+        self._last: Plan | None = None
+        self._is_left = False  # to onnxruntime
+
+    def key_of(self, arrays: Mapping[str, ArrayType]) -> PlanKey:
+        """Return what all arrays for which one plan is made have in common."""
+        if self._is_elsewhere(arrays):
+            return self.key, *((name, dtype, len(shape)) for name, (dtype, shape) in arrays.items())
+        return self.key, *arrays.items()
+
+    def _is_elsewhere(self, arrays: Mapping[str, ArrayType]) -> bool:
+        """Return whether onnxruntime runs all: not what has no elements, by which it may end the process."""
+        return self._is_left and all(0 not in shape for _, shape in arrays.values())
+
+    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None) -> Plan:
+        """Return a plan.
+
+        Args:
+            arrays, shared: As of ``make_plan``.
+
+        Raises:
+            InvalidModelError: Nodes are given what they cannot take.
+        """
+        if self._is_elsewhere(arrays) and (elsewhere := self._plan_elsewhere(arrays)) is not None:
+            return elsewhere
+        plan = self.templates.plan(arrays, shared)
+        cost = 0.0
+        if plan is None:
+            plan = make_plan(self.model, arrays, self._device, self._foreign_models, shared)
+            cost = _COST_OF_A_NODE * len(self.model.nodes)
+        self._last = plan
+        self._count += 1
+        if self._is_rest and self._count == _PLANS_TO_DECIDE and self._gain() < cost:
+            self._is_left = self._plan_elsewhere(arrays) is not None
+        return plan
+
+    def rest_of(self, plan: Plan) -> PlannedModel | None:
+        """Return what is left of the model after a plan, the same for all plans that share it; None if nothing is."""
+        rest = plan.rest
+        if rest is None:
+            return None
+        if rest not in self._rests:
+            self._rests[rest] = PlannedModel(rest, rest.model, self._device, is_rest=True)
+        return self._rests[rest]
+
+    def _gain(self) -> float:
+        """Return about how many us native graphs gain in a run whose shapes templates know, for what follows as well."""
+        if self._last is None:
+            return 0.0
+        steps = [step for part in _native(self._last) for step in part.graph.steps]
+        rest = self.rest_of(self._last)
+        own = _GAIN_OF_A_BYTE * sum(step.size for step in steps) - _COST_OF_A_STEP * len(steps)
+        return own + (0.0 if rest is None else rest._gain())
+
+    def _plan_elsewhere(self, arrays: Mapping[str, ArrayType]) -> Plan | None:
+        """Return a plan for all shapes, one part of onnxruntime's; None if that cannot take the model."""
+        model = self.model
+        written = {name for node in model.nodes for name in node.outputs}
+        results = tuple(output.name for output in model.outputs if output.name in written)
+        nodes = reaching(model.nodes, results)
+        reasons = {node.name: "it follows shapes that each run tells otherwise" for node in nodes}
+        inputs = {name: Tensor(-1, -1, name, dtype, shape) for name, (dtype, shape) in arrays.items()}
+        constants = {name: Constant(array) for name, array in model.constants.items()}
+        given: Reads = {**model.constants, **inputs}
+        read = {name for node in nodes for name in node.reads}
+        reads = {name: value for name, value in given.items() if name in read}
+        if find_spec("onnxruntime") is None or not can_be_fed(reads, model.constants):
+            return None
+        try:
+            check_complete(nodes, reasons, {**constants, **inputs})
+        except InvalidModelError:  # it would end the process
+            return None
+        part = self._foreign_models.part(model.proto, nodes, (), reasons, reads, model.constants, results)
+        outputs = (model.constants.get(output.name, output.name) for output in model.outputs)
+        return Plan((part,), tuple(outputs))
+
+
+def _native(plan: Plan) -> Iterator[NativePart]:
+    return (part for part in plan.parts if isinstance(part, NativePart))
