@@ -91,7 +91,7 @@ class PlannedModel:
         return self._rests[rest]
 
     def _gain(self) -> float:
-        """Return about how many us native graphs gain in a run whose shapes templates know, for what follows as well."""
+        """Return about how many us native graphs gain in a run whose shapes templates know, the rests included."""
         if self._last is None:
             return 0.0
         steps = [step for part in _native(self._last) for step in part.graph.steps]
