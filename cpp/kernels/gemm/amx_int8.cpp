@@ -3,22 +3,18 @@
 // so with a of signed codes, as fast.
 //
 // Of a's rows, a tile takes a part: parts are equal, of at most 16 rows, so that tiles are configured once. A product
-// takes 16 cycles in proportion to the rows of a, and about 36 more until the next may add to its accumulators: so four
-// accumulators take turns, two parts by two tiles of columns or four parts by one.
+// takes 16 cycles, and the next may add to its accumulators at once. Two parts are multiplied by two panels at a time:
 //
-//            b 0 (6)  b 1 (7)                            b (6)
-//   a 0 (4)    0        1                        a 0 (4)   0
-//   a 1 (5)    2        3                        a 1 (5)   1        the other half of 32 columns follows
-//                                                a 2 (4)   2
-//   4 loads for 4 products                       a 3 (5)   3        5 loads for 4 products, but half as many of b
+//            b 0 (6)  b 1 (7)
+//   a 0 (4)    0        1        4 loads for 4 products
+//   a 1 (5)    2        3
 //
-// A load takes 8 cycles from L1; from L2 about 32 bytes a cycle arrive, which is one tile in two products. So one of
-// the operands has to stay in L1 while the other passes through, or a range of k of it at a time, beside sums that are
-// loaded again for the next range: order_of() says which.
+// A load takes 8 cycles from L1, some 20 from L2, and over 50 where its rows cross cache lines: such rows are copied
+// first, line by line. One operand may come from L2; where both do, four products take 88 cycles in place of 72.
 //
-// Accumulators begin as the offsets and leave through one of two buffers in L1. The vector unit requantizes them, 64
-// beside each product of the next area: the tile unit makes those by itself (amx_unfinished.inl.h). Tiles are released
-// before returning, so that a context switch saves nothing.
+// An area is two parts by four panels: its rows of 64 sums become whole lines of codes (amx_finish.inl.h). Its sums
+// leave the tiles when the next area begins, and become codes when that is under way. Tiles are released before
+// returning, so that a context switch saves nothing.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -36,11 +32,10 @@ namespace {
 #include "kernels/gemm/requantize_avx512_vnni.inl.h"
 
 constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
-constexpr std::size_t kTileRows = kMr, kMostParts = 4, kColumns = 2 * kNr;
+constexpr std::size_t kTileRows = kMr, kMostParts = 2, kSumColumns = 2 * kNr;
 
-#include "kernels/gemm/amx_order.inl.h"
-#include "kernels/gemm/amx_unfinished.inl.h"
-static_assert(kRangeColumns == 4 * kNr);
+#include "kernels/gemm/amx_cut.inl.h"
+#include "kernels/gemm/amx_finish.inl.h"
 #include "kernels/gemm/amx_parts.inl.h"
 
 struct alignas(64) TileConfiguration {
@@ -65,139 +60,168 @@ struct TileConfigurations {
 
 constexpr TileConfigurations kTileConfigurations;
 
-// Neighbouring parts, of which the products are made at a time.
+// Neighbouring parts, of which the products are made at a time, and their rows that are results.
 struct Group {
-  std::size_t count;
+  std::size_t parts, stretches;
   const std::uint8_t* a[kMostParts];
-  Rows rows;
+  Stretch stretch[kMostParts * kTileRows];
+};
+
+// The sums of a group by one or two panels of b.
+struct Area {
+  const Group* group;
+  std::size_t panel, columns;
 };
 
 class Product {
  public:
   explicit Product(const GemmBlock& block) noexcept
-      : block_(block), cut_(block), order_(order_of(block, cut_)), before_(block) {}
+      : block_(block),
+        cut_(block),
+        finish_(block),
+        copies_(copies_rows()),
+        functions_(parts_functions(operand_bytes() > kMostKept, block.a_is_signed)) {
+    operands_.a_row_stride = copies_ ? kKr : block.a_row_stride;
+    operands_.a_step = copies_ ? kTileRows * kKr : kKr;
+    operands_.a_offsets = copies_ ? nullptr : block.a_offsets;
+    operands_.b_panel_stride = block.b_panel_stride;
+    operands_.b_offsets = block.b_offsets;
+    operands_.segments = block.segments;
+    operands_.k = block.k;
+  }
 
   void multiply() noexcept {
     _tile_loadconfig(&kTileConfigurations.of_rows[cut_.rows()]);
-    for (std::size_t first = 0; first < block_.n; first += order_.columns) {
-      const std::size_t end = block_.n - first < order_.columns ? block_.n : first + order_.columns;
-      for (std::size_t part = 0; part < cut_.count();) {
-        // The rows of the other group may not have become codes yet.
-        Group& group = groups_[next_group_];
-        next_group_ ^= 1;
-        begin(group, part);
-        if (order_.by_ranges) {
-          for (std::size_t panel = first; panel < end; panel += kRangeColumns) multiply_ranges(group, panel);
-        } else {
-          for (std::size_t panel = first; panel < end; panel += kColumns) multiply_area(group, panel);
-        }
-        part += group.count;
+    if (operand_bytes() <= kMostFilter) {
+      multiply_columns(0, block_.n);
+    } else {
+      for (std::size_t panel = 0; panel < block_.n; panel += kSumColumns) {
+        multiply_columns(panel, panel + columns_from(panel));
       }
     }
-    finish_before();
+    pending_.store_all();
+    finish(before_);
     _tile_release();
   }
 
  private:
-  // As large as the order wants, but never a single part if there are others.
-  void begin(Group& group, std::size_t first) const noexcept {
+  // Bytes of b that stay in L2 while all rows pass by, of b that stays in L1, and terms of rows that are copied there.
+  static constexpr std::size_t kMostFilter = 1 << 20, kMostKept = 1 << 14, kMostTermsCopied = 1536;
+  static constexpr std::size_t kPartSums = kTileRows * kSumColumns;
+
+  std::size_t operand_bytes() const noexcept { return block_.segments * block_.k * block_.n; }
+
+  bool copies_rows() const noexcept {
+    std::size_t addresses = reinterpret_cast<std::uintptr_t>(block_.a) | block_.a_row_stride;
+    if (block_.runs > 1) addresses |= block_.a_run_stride;
+    for (std::size_t i = 0; i < block_.segments; ++i) addresses |= block_.a_offsets[i];
+    return addresses % 64 != 0 && block_.segments * block_.k <= kMostTermsCopied;
+  }
+
+  void multiply_columns(std::size_t first, std::size_t end) noexcept {
+    for (std::size_t part = 0; part < cut_.count(); part += kMostParts) {
+      // The rows of the other group may not have become codes yet.
+      Group& group = groups_[next_group_];
+      next_group_ ^= 1;
+      begin(group, part);
+      for (std::size_t panel = first; panel < end; panel += kSumColumns) multiply_area(group, panel);
+    }
+  }
+
+  void begin(Group& group, std::size_t first) noexcept {
     const std::size_t left = cut_.count() - first;
-    const bool is_three = left == 3 || (left == 5 && order_.parts == 4);
-    group.count = is_three ? 3 : left < order_.parts ? left : order_.parts;
-    group.rows.clear();
-    for (std::size_t i = 0; i < group.count; ++i) {
+    group.parts = left < kMostParts ? left : kMostParts;
+    group.stretches = 0;
+    for (std::size_t i = 0; i < group.parts; ++i) {
       const Part part = cut_.part(first + i);
       group.a[i] = block_.a + part.run * block_.a_run_stride + part.position * block_.a_row_stride;
+      if (copies_) group.a[i] = copy(group.a[i], copied_ + i * kTileRows * kMostTermsCopied);
       for (std::size_t done = part.done; done < cut_.rows();) {
-        const Cut::Stretch stretch = cut_.stretch(part, done);
-        group.rows.add(block_, stretch, (i * kTileRows + done) * kColumns);
-        done = stretch.done;
+        const Cut::Rows rows = cut_.rows_of(part, done);
+        if (rows.count != 0) add(group, rows, i * kPartSums + done * kSumColumns);
+        done = rows.done;
       }
     }
-    group.rows.end(block_);
   }
 
-  // All terms of up to 32 columns.
+  // Rows that follow those before them, of the part before, too, are finished with them.
+  void add(Group& group, const Cut::Rows& rows, std::size_t sums) const noexcept {
+    const std::size_t activation = rows.run * block_.m + rows.row;
+    if (group.stretches != 0) {
+      Stretch& before = group.stretch[group.stretches - 1];
+      if (rows.row != 0 && before.sums + before.rows * kSumColumns == sums) {
+        before.rows += rows.count;
+        return;
+      }
+    }
+    const std::size_t place = rows.run * block_.output_run_stride + rows.row * block_.output_row_stride;
+    group.stretch[group.stretches++] = {sums, place, activation, rows.count};
+  }
+
+  // The rows of a part as tiles, one after the other.
+  const std::uint8_t* copy(const std::uint8_t* a, std::uint8_t* tiles) const noexcept {
+    const std::size_t rows = cut_.rows(), stride = block_.a_row_stride, k = block_.k, segments = block_.segments;
+    std::uint8_t* to = tiles;
+    for (std::size_t segment = 0; segment < segments; ++segment) {
+      const std::uint8_t* from = a + block_.a_offsets[segment];
+      for (std::size_t step = 0; step < k; step += kKr, to += kTileRows * kKr) {
+        for (std::size_t row = 0; row < rows; ++row) {
+          _mm512_store_si512(to + row * kKr, _mm512_loadu_si512(from + step + row * stride));
+        }
+      }
+    }
+    return tiles;
+  }
+
+  // The sums of the area before leave the tiles meanwhile.
   void multiply_area(const Group& group, std::size_t panel) noexcept {
-    const Terms terms = {block_.a_offsets, block_.b_offsets, block_.segments, 0, block_.k};
-    const std::size_t columns = columns_from(panel, kColumns);
-    const bool has_second = columns > kNr;
-    const std::size_t times = has_second && group.count > 2 ? 2 : 1;
-    const PartsFunction function = parts_function(
-        block_, order_, [&](const auto& functions) { return functions.kOfParts[has_second][group.count - 1]; });
-    PartSums* sums = next_sums();
-    for (std::size_t column = 0; column < times * kNr; column += kNr) {
-      function(block_, terms, group.a, b_from(panel + column), Beginning::offsets(block_.offset + panel + column),
-               has_few_products(terms), before_, sums, column);
-    }
-    finish_before();
-    before_.begin({&group.rows, sums[0][0], panel, columns});
+    const Area area = {&group, panel, columns_from(panel)};
+    const bool has_second_panel = area.columns > kNr, has_second_part = group.parts == 2;
+    operands_.a[0] = group.a[0];
+    operands_.a[1] = group.a[1];
+    operands_.b = block_.b + panel / kNr * block_.b_panel_stride;
+    operands_.offset = aligned_offsets(panel);
+    functions_[has_second_panel][has_second_part](operands_, pending_);
+    finish(before_);
+    pending_ = {sums_, has_second_panel, has_second_part};
+    before_ = area;
   }
 
-  // The same of up to 64 columns, by ranges of k and part by part: as many products as there are 64 sums before, unless
-  // ranges are short.
-  void multiply_ranges(const Group& group, std::size_t panel) noexcept {
-    const std::size_t columns = columns_from(panel, kRangeColumns), panels = (columns + kNr - 1) / kNr;
-    const PartsFunction function =
-        parts_function(block_, order_, [&](const auto& functions) { return functions.kOfPanels[panels - 1]; });
-    PartSums* sums = next_sums();
-    for_each_range(block_, kRangeTerms, [&](const Terms& terms, bool is_first) {
-      for (std::size_t i = 0; i < group.count; ++i) {
-        const Beginning beginning = is_first ? Beginning::offsets(block_.offset + panel) : Beginning::sums(sums[i][0]);
-        function(block_, terms, group.a + i, b_from(panel), beginning, has_few_products(terms), before_, sums + i, 0);
-        finish_next();
-      }
-    });
-    finish_before();
-    before_.begin({&group.rows, sums[0][0], panel, columns < kColumns ? columns : kColumns});
-    if (columns > kColumns) waiting_ = {&group.rows, sums[kMostParts][0], panel + kColumns, columns - kColumns};
+  // Rows that cross cache lines would be loaded as slowly as those of a.
+  const std::int32_t* aligned_offsets(std::size_t panel) noexcept {
+    const std::int32_t* offset = block_.offset + panel;
+    if (reinterpret_cast<std::uintptr_t>(offset) % 64 == 0) return offset;
+    _mm512_store_si512(offsets_, _mm512_loadu_si512(offset));
+    if (block_.n - panel > kNr) _mm512_store_si512(offsets_ + kNr, _mm512_loadu_si512(offset + kNr));
+    return offsets_;
   }
 
-  std::size_t columns_from(std::size_t panel, std::size_t most) const noexcept {
-    return block_.n - panel < most ? block_.n - panel : most;
+  void finish(const Area& area) const noexcept {
+    if (area.group == nullptr) return;
+    finish_.of_columns(area.columns)(block_, {.panel = area.panel,
+                                              .columns = area.columns,
+                                              .sums = sums_,
+                                              .stretches = area.group->stretch,
+                                              .count = area.group->stretches});
   }
 
-  const std::uint8_t* b_from(std::size_t panel) const noexcept {
-    return block_.b + panel / kNr * block_.b_panel_stride;
-  }
-
-  // From four steps of k on there are as many products as there are 64 sums.
-  static bool has_few_products(const Terms& terms) noexcept { return terms.segments * terms.k < 4 * kKr; }
-
-  // Not those in which sums wait to become codes.
-  PartSums* next_sums() noexcept {
-    sums_are_second_ = !sums_are_second_;
-    return sums_ + (sums_are_second_ ? 2 * kMostParts : 0);
-  }
-
-  // Goes on with the area that waits, if there is one and the one before it is nearly finished.
-  void finish_next() noexcept {
-    if (waiting_.rows == nullptr || !before_.is_nearly_finished()) return;
-    Finisher(before_).finish_all();
-    before_.begin(waiting_);
-    waiting_ = {};
-  }
-
-  void finish_before() noexcept {
-    for (;;) {
-      Finisher(before_).finish_all();
-      before_.finish_others();
-      if (waiting_.rows == nullptr) break;
-      before_.begin(waiting_);
-      waiting_ = {};
-    }
-    before_.end();
+  std::size_t columns_from(std::size_t panel) const noexcept {
+    return block_.n - panel < kSumColumns ? block_.n - panel : kSumColumns;
   }
 
   const GemmBlock& block_;
   const Cut cut_;
-  const Order order_;
-  Unfinished before_;
-  Area waiting_ = {};  // the second of two, behind `before_`
+  const Finish finish_;
+  const bool copies_;
+  const PartsFunctions& functions_;
+  Operands operands_;
+  Pending pending_;
+  Area before_ = {};
   std::size_t next_group_ = 0;
-  bool sums_are_second_ = false;
   Group groups_[2];
-  alignas(64) PartSums sums_[4 * kMostParts];  // of two areas, and of two before them
+  alignas(64) std::int32_t offsets_[2 * kNr];
+  alignas(64) std::int32_t sums_[kMostParts * kPartSums];
+  alignas(64) std::uint8_t copied_[kMostParts * kTileRows * kMostTermsCopied];
 };
 
 void multiply(const GemmBlock& block) noexcept {

@@ -1,181 +1,162 @@
-// The products of the AMX kernel's tiles: parts of a by panels of b for some terms of k.
-// Included inside the unnamed namespace of a kernel file, after amx_unfinished.inl.h.
+// The products of the AMX kernel's tiles: up to two parts of a by up to two panels of b for all terms of k.
+// Included inside the unnamed namespace of a kernel file, after constants of the tiles.
 
-// The sums of a part by a pair of panels. A part's sums by the next pair are kMostParts further.
-using PartSums = std::int32_t[kTileRows][kColumns];
+// What one call multiplies.
+struct Operands {
+  const std::uint8_t* a[kMostParts];
+  std::size_t a_row_stride, a_step;  // bytes from row to row, from one step of k to the next
+  const std::size_t* a_offsets;      // of the segments; null where these follow each other
+  const std::uint8_t* b;
+  std::size_t b_panel_stride;
+  const std::size_t* b_offsets;
+  std::size_t segments, k;
+  const std::int32_t* offset;  // whole cache lines
+};
 
-// What accumulators begin as: a row of offsets, which all rows have, or the sums of the terms before.
-struct Beginning {
-  const std::int32_t* first;
-  std::size_t part_stride, pair_stride;  // elements from part to part, from one pair of panels to the next
-  std::size_t row_stride;                // bytes
+// Accumulators that wait to be stored, and where to: a row of them has kSumColumns elements. Stored at once, they would
+// be waited for, and the loads of the next products with them; so they leave one by one, right before these begin.
+struct Pending {
+  std::int32_t* sums = nullptr;
+  bool has_second_panel = false, has_second_part = false;
 
-  static Beginning offsets(const std::int32_t* first) noexcept { return {first, 0, kColumns, 0}; }
-  static Beginning sums(const std::int32_t* first) noexcept {
-    constexpr std::size_t kPart = kTileRows * kColumns;
-    return {first, kPart, kMostParts * kPart, kColumns * sizeof(std::int32_t)};
+  // Instructions name their tiles, so that no function can be told them.
+  __attribute__((always_inline)) void store_0() const noexcept {
+    if (sums != nullptr) _tile_stored(0, sums, kSumColumns * 4);
+  }
+  __attribute__((always_inline)) void store_1() const noexcept {
+    if (has_second_panel) _tile_stored(1, sums + kNr, kSumColumns * 4);
+  }
+  __attribute__((always_inline)) void store_2() const noexcept {
+    if (has_second_part) _tile_stored(2, sums + kTileRows * kSumColumns, kSumColumns * 4);
+  }
+  __attribute__((always_inline)) void store_3() const noexcept {
+    if (has_second_panel && has_second_part) _tile_stored(3, sums + kTileRows * kSumColumns + kNr, kSumColumns * 4);
+  }
+  void store_all() const noexcept {
+    store_0();
+    store_1();
+    store_2();
+    store_3();
   }
 };
 
-// The tile of accumulators c and one of products. Instructions name their tiles, so that no function can be told them.
 #define DMLCPU_ADD_PRODUCT(c, a, b) \
   if constexpr (a_is_signed) {      \
     _tile_dpbssd(c, a, b);          \
   } else {                          \
     _tile_dpbusd(c, a, b);          \
   }
-#define DMLCPU_LOAD_TILE(tile, from, stride, is_streamed) \
-  if constexpr (is_streamed) {                            \
-    _tile_stream_loadd(tile, from, stride);               \
-  } else {                                                \
-    _tile_loadd(tile, from, stride);                      \
+#define DMLCPU_LOAD_B(tile, from)            \
+  if constexpr (streams_b) {                 \
+    _tile_stream_loadd(tile, from, kNr * 4); \
+  } else {                                   \
+    _tile_loadd(tile, from, kNr * 4);        \
   }
 
-// Up to two parts by up to two panels, up to four parts by one, or one by up to four, from a column of the sums on.
-// Beside each product, but those of the first step where there are many, 64 sums of the area before become codes or, if
-// `twice`, 128.
-template <std::size_t parts, std::size_t panels, Streamed streamed, bool a_is_signed>
-void multiply_parts(const GemmBlock& block, const Terms& terms, const std::uint8_t* const* a, const std::uint8_t* b,
-                    const Beginning& beginning, bool twice, Unfinished& before, PartSums* sums,
-                    std::size_t column) noexcept {
-  constexpr std::size_t kGroupStride = kNr * 4, kSumStride = kColumns * 4;
-  constexpr bool kStreamsA = streamed == Streamed::a, kStreamsB = streamed == Streamed::b;
-  const std::size_t a_stride = block.a_row_stride, b_stride = block.b_panel_stride;
-  const auto load_a0 = [&](const std::uint8_t* from)
-                           __attribute__((always_inline)) { DMLCPU_LOAD_TILE(4, from, a_stride, kStreamsA) };
-  const auto load_a1 = [&](const std::uint8_t* from)
-                           __attribute__((always_inline)) { DMLCPU_LOAD_TILE(5, from, a_stride, kStreamsA) };
-  const auto load_b0 = [&](const std::uint8_t* from)
-                           __attribute__((always_inline)) { DMLCPU_LOAD_TILE(6, from, kGroupStride, kStreamsB) };
-  const auto load_b1 = [&](const std::uint8_t* from)
-                           __attribute__((always_inline)) { DMLCPU_LOAD_TILE(7, from, kGroupStride, kStreamsB) };
-  // Accumulators begin right before their first product: other loads come first that more products wait for.
-  const auto beginning_of = [&](std::size_t i) __attribute__((always_inline)) {
-    const std::size_t panel = i % panels;
-    return beginning.first + i / panels * beginning.part_stride + panel / 2 * beginning.pair_stride + panel % 2 * kNr;
+// The vector unit sleeps after some 2300 cycles without a multiplication of 64 bytes, and wakes for some 450 cycles
+// when tiles are stored.
+__attribute__((always_inline)) inline void keep_vector_unit_awake() noexcept {
+  __m512 any_f32x16 = _mm512_setzero_ps();
+  __asm__ volatile("vmulps %0, %0, %0" : "+v"(any_f32x16));
+}
+
+// The sums stay in the accumulators. A branch that is not foreseen costs hundreds of cycles here, as what the tile unit
+// was given after it has to leave first; processors foresee the end of loops of some 30 rounds. So long ones take four
+// steps at a time.
+template <std::size_t parts, std::size_t panels, bool streams_b, bool a_is_signed>
+void multiply_parts(const Operands& operands, const Pending& pending) noexcept {
+  const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
+  const std::int32_t* const offset = operands.offset;
+  // Accumulators begin as a row of offsets, which all rows have, right before their first product.
+  const auto begin_0 = [&]() __attribute__((always_inline)) {
+    pending.store_0();
+    _tile_loadd(0, offset, 0);
   };
-  const std::size_t row_stride = beginning.row_stride;
-  const auto begin_0 = [&]() __attribute__((always_inline)) { _tile_loadd(0, beginning_of(0), row_stride); };
-  const auto begin_1 = [&]() __attribute__((always_inline)) { _tile_loadd(1, beginning_of(1), row_stride); };
-  const auto begin_2 = [&]() __attribute__((always_inline)) { _tile_loadd(2, beginning_of(2), row_stride); };
-  const auto begin_3 = [&]() __attribute__((always_inline)) { _tile_loadd(3, beginning_of(3), row_stride); };
-  // The products run by themselves while the vector unit does something else. Sums that have just been stored are
-  // waited for, and what waits for them would hold up the loads of the steps behind.
-  constexpr std::size_t kManySteps = 5;
-  Finisher finisher(before);
-  bool first = terms.k != 0, waits = terms.segments * terms.k >= kManySteps * kKr;
-  const auto meanwhile = [&]() __attribute__((always_inline)) {
-    if (!waits) finisher.finish_some(twice);
+  const auto begin_1 = [&]() __attribute__((always_inline)) {
+    pending.store_1();
+    _tile_loadd(1, offset + kNr, 0);
   };
-  if (terms.segments == 0 || !first) {
-    begin_0();
-    if constexpr (parts * panels > 1) begin_1();
-    if constexpr (parts * panels > 2) begin_2();
-    if constexpr (parts * panels > 3) begin_3();
-  }
-  for (std::size_t segment = 0; segment < terms.segments; ++segment) {
-    std::size_t at = terms.a_offsets[segment] + terms.first;
-    const std::uint8_t* of_b = b + terms.b_offsets[segment] + terms.first * kNr;
-    for (const std::size_t end = at + terms.k; at != end; at += kKr, of_b += kKr * kNr) {
-      load_b0(of_b);
-      load_a0(a[0] + at);
-      if (first) begin_0();
-      DMLCPU_ADD_PRODUCT(0, 4, 6)
-      meanwhile();
-      if constexpr (panels > 1) {
-        load_b1(of_b + b_stride);
-        if (first) begin_1();
-        DMLCPU_ADD_PRODUCT(1, 4, 7)
-        meanwhile();
-      }
-      if constexpr (panels == 2 && parts == 2) {
-        load_a1(a[1] + at);
-        if (first) begin_2();
-        DMLCPU_ADD_PRODUCT(2, 5, 6)
-        meanwhile();
-        if (first) begin_3();
-        DMLCPU_ADD_PRODUCT(3, 5, 7)
-        meanwhile();
-      }
-      if constexpr (panels > 2) {
-        load_b0(of_b + 2 * b_stride);
-        if (first) begin_2();
-        DMLCPU_ADD_PRODUCT(2, 4, 6)
-        meanwhile();
-      }
-      if constexpr (panels > 3) {
-        load_b1(of_b + 3 * b_stride);
-        if (first) begin_3();
-        DMLCPU_ADD_PRODUCT(3, 4, 7)
-        meanwhile();
-      }
-      if constexpr (panels == 1 && parts > 1) {
-        load_a1(a[1] + at);
-        if (first) begin_1();
-        DMLCPU_ADD_PRODUCT(1, 5, 6)
-        meanwhile();
-      }
-      if constexpr (panels == 1 && parts > 2) {
-        load_a0(a[2] + at);
-        if (first) begin_2();
-        DMLCPU_ADD_PRODUCT(2, 4, 6)
-        meanwhile();
-      }
-      if constexpr (panels == 1 && parts > 3) {
-        load_a1(a[3] + at);
-        if (first) begin_3();
-        DMLCPU_ADD_PRODUCT(3, 5, 6)
-        meanwhile();
-      }
-      first = waits = false;
+  const auto begin_2 = [&]() __attribute__((always_inline)) {
+    pending.store_2();
+    _tile_loadd(2, offset, 0);
+  };
+  const auto begin_3 = [&]() __attribute__((always_inline)) {
+    pending.store_3();
+    _tile_loadd(3, offset + kNr, 0);
+  };
+  const std::uint8_t *a0 = operands.a[0], *a1 = operands.a[parts - 1], *b = nullptr, *end = nullptr;
+  const auto step = [&]<bool first>() __attribute__((always_inline)) {
+    DMLCPU_LOAD_B(6, b)
+    _tile_loadd(4, a0, a_stride);
+    if constexpr (first) begin_0();
+    DMLCPU_ADD_PRODUCT(0, 4, 6)
+    if constexpr (panels == 2) {
+      DMLCPU_LOAD_B(7, b + b_stride)
+      if constexpr (first) begin_1();
+      DMLCPU_ADD_PRODUCT(1, 4, 7)
     }
-  }
-  const auto sums_of = [&](std::size_t i) __attribute__((always_inline)) {
-    const std::size_t panel = i % panels;
-    return sums[i / panels + panel / 2 * kMostParts][0] + column + panel % 2 * kNr;
+    if constexpr (parts == 2) {
+      _tile_loadd(5, a1, a_stride);
+      if constexpr (first) begin_2();
+      DMLCPU_ADD_PRODUCT(2, 5, 6)
+    }
+    if constexpr (parts * panels == 4) {
+      if constexpr (first) begin_3();
+      DMLCPU_ADD_PRODUCT(3, 5, 7)
+    }
+    a0 += a_step;
+    a1 += a_step;
+    b += kKr * kNr;
   };
-  _tile_stored(0, sums_of(0), kSumStride);
-  meanwhile();
-  if constexpr (parts * panels > 1) _tile_stored(1, sums_of(1), kSumStride);
-  meanwhile();
-  if constexpr (parts * panels > 2) _tile_stored(2, sums_of(2), kSumStride);
-  if constexpr (parts * panels > 3) _tile_stored(3, sums_of(3), kSumStride);
-  finisher.save_to(before);
+  const auto begin_segment = [&](std::size_t segment) __attribute__((always_inline)) {
+    if (operands.a_offsets != nullptr) {
+      a0 = operands.a[0] + operands.a_offsets[segment];
+      a1 = operands.a[parts - 1] + operands.a_offsets[segment];
+    }
+    b = operands.b + operands.b_offsets[segment];
+    end = b + operands.k * kNr;
+  };
+  // Tiles that are not used here.
+  if constexpr (panels == 1) pending.store_1();
+  if constexpr (parts == 1) pending.store_2();
+  if constexpr (parts * panels < 4) pending.store_3();
+  if (operands.segments == 0 || operands.k == 0) {
+    begin_0();
+    if constexpr (panels == 2) begin_1();
+    if constexpr (parts == 2) begin_2();
+    if constexpr (parts * panels == 4) begin_3();
+    return;
+  }
+  begin_segment(0);
+  step.template operator()<true>();
+  for (std::size_t segment = 0;;) {
+    constexpr std::ptrdiff_t kStep = kKr * kNr;
+    while (end - b >= 4 * kStep) {
+      keep_vector_unit_awake();
+      step.template operator()<false>();
+      step.template operator()<false>();
+      step.template operator()<false>();
+      step.template operator()<false>();
+    }
+    while (b != end) step.template operator()<false>();
+    if (++segment == operands.segments) break;
+    begin_segment(segment);
+  }
 }
 
 #undef DMLCPU_ADD_PRODUCT
-#undef DMLCPU_LOAD_TILE
+#undef DMLCPU_LOAD_B
 
-using PartsFunction = void (*)(const GemmBlock& block, const Terms& terms, const std::uint8_t* const* a,
-                               const std::uint8_t* b, const Beginning& beginning, bool twice, Unfinished& before,
-                               PartSums* sums, std::size_t column) noexcept;
+using PartsFunction = void (*)(const Operands& operands, const Pending& pending) noexcept;
 
-template <Streamed streamed, bool a_is_signed>
-struct PartsFunctions {
-  // By the parts, for one panel and for two; three or four parts take the second panel afterwards.
-  static constexpr PartsFunction kOfParts[2][kMostParts] = {
-      {multiply_parts<1, 1, streamed, a_is_signed>, multiply_parts<2, 1, streamed, a_is_signed>,
-       multiply_parts<3, 1, streamed, a_is_signed>, multiply_parts<4, 1, streamed, a_is_signed>},
-      {multiply_parts<1, 2, streamed, a_is_signed>, multiply_parts<2, 2, streamed, a_is_signed>,
-       multiply_parts<3, 1, streamed, a_is_signed>, multiply_parts<4, 1, streamed, a_is_signed>}};
-  // One part, by the panels.
-  static constexpr PartsFunction kOfPanels[4] = {
-      multiply_parts<1, 1, streamed, a_is_signed>, multiply_parts<1, 2, streamed, a_is_signed>,
-      multiply_parts<1, 3, streamed, a_is_signed>, multiply_parts<1, 4, streamed, a_is_signed>};
-};
+// By the panels and the parts, less one each.
+using PartsFunctions = PartsFunction[2][kMostParts];
+template <bool streams_b, bool a_is_signed>
+constexpr PartsFunctions kOfParts = {
+    {multiply_parts<1, 1, streams_b, a_is_signed>, multiply_parts<2, 1, streams_b, a_is_signed>},
+    {multiply_parts<1, 2, streams_b, a_is_signed>, multiply_parts<2, 2, streams_b, a_is_signed>}};
 
-// Calls select(functions) with those for a block in an order.
-template <class Select>
-PartsFunction parts_function(const GemmBlock& block, const Order& order, Select select) noexcept {
-  const auto of_signedness = [&]<bool a_is_signed>() {
-    switch (order.streamed) {
-      case Streamed::a:
-        return select(PartsFunctions<Streamed::a, a_is_signed>{});
-      case Streamed::b:
-        return select(PartsFunctions<Streamed::b, a_is_signed>{});
-      default:
-        return select(PartsFunctions<Streamed::none, a_is_signed>{});
-    }
-  };
-  return block.a_is_signed ? of_signedness.template operator()<true>() : of_signedness.template operator()<false>();
+const PartsFunctions& parts_functions(bool streams_b, bool a_is_signed) noexcept {
+  if (a_is_signed) return streams_b ? kOfParts<true, true> : kOfParts<false, true>;
+  return streams_b ? kOfParts<true, false> : kOfParts<false, false>;
 }
