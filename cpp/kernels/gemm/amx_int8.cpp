@@ -80,7 +80,7 @@ class Product {
         cut_(block),
         finish_(block),
         copies_(copies_rows()),
-        functions_(parts_functions(operand_bytes() > kMostKept, block.a_is_signed)) {
+        functions_(parts_functions(streams_b(), block.a_is_signed)) {
     operands_.a_row_stride = copies_ ? kKr : block.a_row_stride;
     operands_.a_step = copies_ ? kTileRows * kKr : kKr;
     operands_.a_offsets = copies_ ? nullptr : block.a_offsets;
@@ -110,6 +110,9 @@ class Product {
   static constexpr std::size_t kPartSums = kTileRows * kSumColumns;
 
   std::size_t operand_bytes() const noexcept { return block_.segments * block_.k * block_.n; }
+
+  // What is streamed leaves L1 first, and does not stay in L2 where it comes from beyond.
+  bool streams_b() const noexcept { return operand_bytes() > kMostKept && operand_bytes() <= kMostFilter; }
 
   bool copies_rows() const noexcept {
     std::size_t addresses = reinterpret_cast<std::uintptr_t>(block_.a) | block_.a_row_stride;

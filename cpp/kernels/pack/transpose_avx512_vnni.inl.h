@@ -159,6 +159,15 @@ void transpose_line(const TransposeBlock& block, std::size_t row, std::size_t co
   }
 }
 
+// Some rows of a block, from one on.
+TransposeBlock rows_of(const TransposeBlock& block, std::size_t first, std::size_t rows) noexcept {
+  TransposeBlock part = block;
+  part.input += first * block.input_row_stride;
+  part.output += first;
+  part.rows = rows;
+  return part;
+}
+
 // Cache lines of the input, which are 64 columns, are read to their end before the next rows are.
 void transpose_wide(const TransposeBlock& block) noexcept {
   // Rows whole KiB apart share few sets of the level-1 cache, which would not keep the lines of 64 of them.
@@ -175,18 +184,23 @@ void transpose_wide(const TransposeBlock& block) noexcept {
       }
     }
   }
-  if (end == block.rows) return;
-  TransposeBlock rest = block;
-  rest.input += end * block.input_row_stride;
-  rest.output += end;
-  rest.rows -= end;
-  transpose_narrow(rest);
+  if (end != block.rows) transpose_narrow(rows_of(block, end, block.rows - end));
 }
 
-// Stores are faster where they are short if their rows are further apart than the input's, as planes of channels are
-// that pixels are brought to.
+// Rows of the output that are further apart than the input's, as planes of channels are that pixels are brought to: a
+// cache line of each is written at a time, where lines of all of them begin with the same row. Otherwise short stores
+// are faster, but for planes a power of two apart: lines of 32 of them take turns in few sets of the level-1 cache.
+void transpose_to_planes(const TransposeBlock& block) noexcept {
+  const std::size_t head = (0 - reinterpret_cast<std::uintptr_t>(block.output)) % 64;
+  if (block.output_row_stride % 64 != 0 || block.rows < head + 64) return transpose_narrow(block);
+  const std::size_t lines = (block.rows - head) / 64 * 64, end = head + lines;
+  transpose_narrow(rows_of(block, 0, head));
+  transpose_wide(rows_of(block, head, lines));
+  transpose_narrow(rows_of(block, end, block.rows - end));
+}
+
 void transpose(const TransposeBlock& block) noexcept {
   if (block.rows <= 4 && block.rows != 0 && block.output_row_stride == block.rows) return transpose_few(block);
-  const bool is_narrow = block.rows < 32 || block.output_row_stride > block.input_row_stride;
-  is_narrow ? transpose_narrow(block) : transpose_wide(block);
+  if (block.rows < 32) return transpose_narrow(block);
+  block.output_row_stride > block.input_row_stride ? transpose_to_planes(block) : transpose_wide(block);
 }
