@@ -19,6 +19,7 @@ struct Product {
   bool has_filter, ends_in_sums, accumulates;
   std::size_t segments = SIZE_MAX;  // SIZE_MAX for any number
   Terms terms = Terms::any;
+  std::size_t joined_terms = 0;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -99,11 +100,13 @@ struct Operands {
         b_offsets(a_offsets.size()),
         a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
-    for (std::size_t& offset : a_offsets) offset = check.below(3 * k);
+    const std::size_t of_segment = product.joined_terms != 0 ? product.joined_terms : k;
+    for (std::size_t& offset : a_offsets) offset = check.below(3 * of_segment);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
-    const std::size_t a_row = a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k;
-    a_stride = k + product.a_gap;
+    const std::size_t a_row =
+        a_offsets.empty() ? of_segment : *std::max_element(a_offsets.begin(), a_offsets.end()) + of_segment;
+    a_stride = of_segment + product.a_gap;
     a_run_stride = product.rows_apart != 0 ? product.rows_apart * a_stride : check.below(2 * product.m * a_stride + 1);
     output_stride = product.n + product.output_gap;
     output_run_stride = product.m * output_stride + product.output_gap;
@@ -115,15 +118,29 @@ struct Operands {
     fill_right(check, product.data, b);
   }
 
-  std::int64_t sum(const GemmKernels& gemm, std::size_t k, std::size_t run, std::size_t row, std::size_t column) const {
+  // Terms of b behind those that are joined are zeros.
+  void clear_behind(const GemmKernels& gemm, const Product& product) {
+    for (std::size_t panel = 0; panel < columns / gemm.nr; ++panel) {
+      std::uint8_t* segment = b.data() + panel * b_panel_stride + b_offsets[0];
+      for (std::size_t term = a_offsets.size() * product.joined_terms; term < product.k; ++term) {
+        for (std::size_t column = 0; column < gemm.nr; ++column)
+          segment[term / 4 * gemm.nr * 4 + column * 4 + term % 4] = 0;
+      }
+    }
+  }
+
+  std::int64_t sum(const GemmKernels& gemm, const Product& product, std::size_t run, std::size_t row,
+                   std::size_t column) const {
     const std::uint8_t* panel = b.data() + column / gemm.nr * b_panel_stride + column % gemm.nr * 4;
+    const std::size_t joined = product.joined_terms, terms = joined != 0 ? joined : product.k;
     std::int64_t sum = 0;
     for (std::size_t segment = 0; segment < a_offsets.size(); ++segment) {
       const std::uint8_t* codes = a.data() + run * a_run_stride + row * a_stride + a_offsets[segment];
-      const std::uint8_t* filter = panel + b_offsets[segment];
-      for (std::size_t i = 0; i < k; ++i) {
+      const std::uint8_t* filter = panel + b_offsets[joined != 0 ? 0 : segment];
+      for (std::size_t i = 0; i < terms; ++i) {
         const int code = a_is_signed ? static_cast<std::int8_t>(codes[i]) : codes[i];
-        sum += code * static_cast<std::int8_t>(filter[i / 4 * gemm.nr * 4 + i % 4]);
+        const std::size_t term = segment * joined + i;
+        sum += code * static_cast<std::int8_t>(filter[term / 4 * gemm.nr * 4 + term % 4]);
       }
     }
     return sum;
@@ -137,7 +154,7 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
   for (std::size_t run = 0; run < product.runs; ++run) {
     for (std::size_t row = 0; row < product.m; ++row) {
       for (std::size_t column = 0; column < product.n; ++column) {
-        std::int64_t sum = operands.sum(gemm, product.k, run, row, column) + parameters.offset[column];
+        std::int64_t sum = operands.sum(gemm, product, run, row, column) + parameters.offset[column];
         if (product.has_filter) {
           sum -= std::int64_t{parameters.filter[column]} * parameters.activation[run * product.m + row];
         }
@@ -156,7 +173,8 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
 
 void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
-  const Operands operands(check, gemm, product);
+  Operands operands(check, gemm, product);
+  if (product.joined_terms != 0) operands.clear_behind(gemm, product);
   const Parameters parameters(check, operands.columns, product.runs * product.m, product.terms);
   const bool empty = product.runs == 0 || product.m == 0;
   const std::size_t results =
@@ -194,6 +212,7 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .sums = product.ends_in_sums ? sums.data() : nullptr,
                  .accumulates = product.accumulates,
                  .a_is_signed = operands.a_is_signed,
+                 .joined_terms = product.joined_terms,
                  .next_rows = check.below(3) * product.m});
 
   compute_expected(gemm, product, operands, parameters, expected, expected_sums);
@@ -206,10 +225,10 @@ void check_case(Check& check, const Product& product) {
     describe_case(
         "gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero points %d, sums "
         "%d, "
-        "terms %d, edge %d",
+        "terms %d, joined %zu, edge %d",
         product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap, product.rows_apart,
         static_cast<int>(product.data), product.has_filter, product.ends_in_sums, static_cast<int>(product.terms),
-        static_cast<int>(edge));
+        product.joined_terms, static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -303,6 +322,22 @@ void check_large_operands(Check& check) {
   check_random(check, 5, 14, 300, round_up(1400, kr), 16);
 }
 
+// Segments of a that make up one row of b.
+void check_joined_segments(Check& check) {
+  const GemmKernels& gemm = *check.table.gemm;
+  for (const std::size_t terms : Sizes{1, 9, 21, 31, 32, 33, 48, 63, 64, 65, 96, 130, 288}) {
+    for (const std::size_t segments : Sizes{1, 3, 5, 7, 9}) {
+      const std::size_t k = round_up(segments * terms, gemm.kr);
+      if (k > gemm.most_joined) continue;
+      for (const std::size_t m : Sizes{std::size_t{5}, std::size_t{14}, std::size_t{33}}) {
+        check_case(check, {1 + check.below(3), m, 1 + check.below(3 * gemm.nr), k, check.below(2) * 3, check.below(2),
+                           check.below(2) * (m + 2), Data::random, check.one_in(2), check.one_in(3), check.one_in(2),
+                           segments, Terms::any, terms});
+      }
+    }
+  }
+}
+
 // More segments and more panels than a kernel may take at a time.
 void check_many_segments(Check& check) {
   const std::size_t nr = check.table.gemm->nr, kr = check.table.gemm->kr;
@@ -348,6 +383,7 @@ void check_gemm(Check& check) {
   check_short_runs(check);
   check_large_operands(check);
   check_many_segments(check);
+  check_joined_segments(check);
   check_long_rows(check);
 }
 

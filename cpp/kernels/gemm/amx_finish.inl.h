@@ -31,7 +31,7 @@ bool rounds_by_adding(const GemmBlock& block) noexcept {
   const std::uint32_t longest = longest_activation_sum(block);
   if (longest > kLongestFactoredSum) return false;
   const __m512 most_f32x16 =
-      _mm512_set1_ps(32640.0F * static_cast<float>(block.segments * block.k) + 128.0F * static_cast<float>(longest));
+      _mm512_set1_ps(32640.0F * static_cast<float>(terms_of(block)) + 128.0F * static_cast<float>(longest));
   __mmask16 beyond = 0;
   for (std::size_t column = 0; column < block.n; column += kNr) {
     const __m512i offset_i32x16 = _mm512_loadu_si512(block.offset + column);

@@ -33,6 +33,12 @@ namespace {
 
 constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
 constexpr std::size_t kTileRows = kMr, kMostParts = 2, kSumColumns = 2 * kNr;
+constexpr std::size_t kMostTermsCopied = 1536;  // of rows that are copied to L1
+
+// Of a row of a, in whole steps.
+std::size_t terms_of(const GemmBlock& block) noexcept {
+  return block.joined_terms != 0 ? block.k : block.segments * block.k;
+}
 
 #include "kernels/gemm/amx_cut.inl.h"
 #include "kernels/gemm/amx_finish.inl.h"
@@ -81,12 +87,13 @@ class Product {
         finish_(block),
         copies_(copies_rows()),
         functions_(parts_functions(streams_b(), block.a_is_signed)) {
-    operands_.a_row_stride = copies_ ? kKr : block.a_row_stride;
-    operands_.a_step = copies_ ? kTileRows * kKr : kKr;
+    const bool joins = block.joined_terms != 0;
+    operands_.a_row_stride = joins ? block.k : copies_ ? kKr : block.a_row_stride;
+    operands_.a_step = copies_ && !joins ? kTileRows * kKr : kKr;
     operands_.a_offsets = copies_ ? nullptr : block.a_offsets;
     operands_.b_panel_stride = block.b_panel_stride;
     operands_.b_offsets = block.b_offsets;
-    operands_.segments = block.segments;
+    operands_.segments = joins ? 1 : block.segments;
     operands_.k = block.k;
   }
 
@@ -105,16 +112,17 @@ class Product {
   }
 
  private:
-  // Bytes of b that stay in L2 while all rows pass by, of b that stays in L1, and terms of rows that are copied there.
-  static constexpr std::size_t kMostFilter = 1 << 20, kMostKept = 1 << 14, kMostTermsCopied = 1536;
+  // Bytes of b that stay in L2 while all rows pass by, and of b that stays in L1.
+  static constexpr std::size_t kMostFilter = 1 << 20, kMostKept = 1 << 14;
   static constexpr std::size_t kPartSums = kTileRows * kSumColumns;
 
-  std::size_t operand_bytes() const noexcept { return block_.segments * block_.k * block_.n; }
+  std::size_t operand_bytes() const noexcept { return terms_of(block_) * block_.n; }
 
   // What is streamed leaves L1 first, and does not stay in L2 where it comes from beyond.
   bool streams_b() const noexcept { return operand_bytes() > kMostKept && operand_bytes() <= kMostFilter; }
 
   bool copies_rows() const noexcept {
+    if (block_.joined_terms != 0) return true;
     std::size_t addresses = reinterpret_cast<std::uintptr_t>(block_.a) | block_.a_row_stride;
     if (block_.runs > 1) addresses |= block_.a_run_stride;
     for (std::size_t i = 0; i < block_.segments; ++i) addresses |= block_.a_offsets[i];
@@ -138,7 +146,12 @@ class Product {
     for (std::size_t i = 0; i < group.parts; ++i) {
       const Part part = cut_.part(first + i);
       group.a[i] = block_.a + part.run * block_.a_run_stride + part.position * block_.a_row_stride;
-      if (copies_) group.a[i] = copy(group.a[i], copied_ + i * kTileRows * kMostTermsCopied);
+      std::uint8_t* copied = copied_ + i * kTileRows * kMostTermsCopied;
+      if (block_.joined_terms != 0) {
+        group.a[i] = join(group.a[i], copied);
+      } else if (copies_) {
+        group.a[i] = copy(group.a[i], copied);
+      }
       for (std::size_t done = part.done; done < cut_.rows();) {
         const Cut::Rows rows = cut_.rows_of(part, done);
         if (rows.count != 0) add(group, rows, i * kPartSums + done * kSumColumns);
@@ -174,6 +187,29 @@ class Product {
       }
     }
     return tiles;
+  }
+
+  // The rows of a part, each of its segments one after the other. What is written behind a segment gives way to what
+  // follows, or meets zeros in b.
+  const std::uint8_t* join(const std::uint8_t* a, std::uint8_t* rows) const noexcept {
+    const std::size_t terms = block_.joined_terms, whole = terms / 64 * 64, segments = block_.segments;
+    const std::size_t* offsets = block_.a_offsets;
+    const __mmask64 mask = (__mmask64{1} << terms % 64) - 1;
+    const bool is_short = terms <= 32;
+    const auto mask_of_short = static_cast<__mmask32>((std::uint64_t{1} << (is_short ? terms : 0)) - 1);
+    for (std::size_t row = 0; row < cut_.rows(); ++row, a += block_.a_row_stride) {
+      std::uint8_t* to = rows + row * block_.k;
+      for (std::size_t segment = 0; segment < segments; ++segment, to += terms) {
+        const std::uint8_t* from = a + offsets[segment];
+        if (is_short) {
+          _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_loadu_epi8(mask_of_short, from));
+          continue;
+        }
+        for (std::size_t i = 0; i < whole; i += 64) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
+        if (mask != 0) _mm512_storeu_si512(to + whole, _mm512_maskz_loadu_epi8(mask, from + whole));
+      }
+    }
+    return rows;
   }
 
   // The sums of the area before leave the tiles meanwhile.
@@ -224,7 +260,7 @@ class Product {
   Group groups_[2];
   alignas(64) std::int32_t offsets_[2 * kNr];
   alignas(64) std::int32_t sums_[kMostParts * kPartSums];
-  alignas(64) std::uint8_t copied_[kMostParts * kTileRows * kMostTermsCopied];
+  alignas(64) std::uint8_t copied_[kMostParts * kTileRows * kMostTermsCopied + 64];
 };
 
 void multiply(const GemmBlock& block) noexcept {
@@ -234,7 +270,12 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels amx_int8::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 1024, .multiplies_signed = true, .multiply = multiply};
+constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
+                                              .nr = kNr,
+                                              .kr = kKr,
+                                              .products_per_cycle = 1024,
+                                              .multiplies_signed = true,
+                                              .most_joined = kMostTermsCopied,
+                                              .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -247,7 +247,12 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels avx2::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 32, .multiplies_signed = false, .multiply = multiply};
+constinit const GemmKernels avx2::gemm = {.mr = kMr,
+                                          .nr = kNr,
+                                          .kr = kKr,
+                                          .products_per_cycle = 32,
+                                          .multiplies_signed = false,
+                                          .most_joined = 0,
+                                          .multiply = multiply};
 
 }  // namespace dmlcpu

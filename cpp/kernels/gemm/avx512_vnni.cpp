@@ -215,7 +215,12 @@ void multiply(const GemmBlock& block) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels avx512_vnni::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 128, .multiplies_signed = false, .multiply = multiply};
+constinit const GemmKernels avx512_vnni::gemm = {.mr = kMr,
+                                                 .nr = kNr,
+                                                 .kr = kKr,
+                                                 .products_per_cycle = 128,
+                                                 .multiplies_signed = false,
+                                                 .most_joined = 0,
+                                                 .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -7,14 +7,14 @@ namespace {
 #include "kernels/codes/scalar.inl.h"
 #include "kernels/gemm/block_tiles.inl.h"
 
-constexpr std::size_t kMr = 4, kNr = 16, kKr = 4;
+constexpr std::size_t kMr = 4, kNr = 16, kKr = 4, kMostJoined = 1 << 16;
 
-// One piece of k of one row, added to its sums of a whole panel.
-void add_segment(const std::uint8_t* a, bool a_is_signed, const std::uint8_t* b, std::size_t k,
+// One piece of k of one row, added to its sums of a whole panel, from a term of a segment of b on.
+void add_segment(const std::uint8_t* a, bool a_is_signed, const std::uint8_t* b, std::size_t first, std::size_t k,
                  std::uint32_t (&sums)[kNr]) noexcept {
   for (std::size_t i = 0; i < k; ++i) {
     const std::int32_t a_value = a_is_signed ? static_cast<std::int8_t>(a[i]) : std::int32_t{a[i]};
-    const std::uint8_t* group = b + i / 4 * 4 * kNr + i % 4;
+    const std::uint8_t* group = b + (first + i) / 4 * 4 * kNr + (first + i) % 4;
     for (std::size_t column = 0; column < kNr; ++column) {
       sums[column] += static_cast<std::uint32_t>(a_value * static_cast<std::int8_t>(group[column * 4]));
     }
@@ -27,8 +27,13 @@ void multiply(const GemmBlock& operands) noexcept {
     for (std::size_t row = 0; row < tile.rows; ++row) {
       std::uint32_t sums[kNr] = {};
       for (std::size_t segment = 0; segment < block.segments; ++segment) {
-        add_segment(tile.a + row * block.a_row_stride + block.a_offsets[segment], block.a_is_signed,
-                    tile.b + block.b_offsets[segment], block.k, sums);
+        const std::uint8_t* a = tile.a + row * block.a_row_stride + block.a_offsets[segment];
+        if (block.joined_terms != 0) {
+          add_segment(a, block.a_is_signed, tile.b + block.b_offsets[0], segment * block.joined_terms,
+                      block.joined_terms, sums);
+        } else {
+          add_segment(a, block.a_is_signed, tile.b + block.b_offsets[segment], 0, block.k, sums);
+        }
       }
       const std::size_t place = row * block.output_row_stride;
       for (std::size_t column = 0; column < tile.columns; ++column) {
@@ -51,7 +56,12 @@ void multiply(const GemmBlock& operands) noexcept {
 
 }  // namespace
 
-constinit const GemmKernels scalar::gemm = {
-    .mr = kMr, .nr = kNr, .kr = kKr, .products_per_cycle = 1, .multiplies_signed = true, .multiply = multiply};
+constinit const GemmKernels scalar::gemm = {.mr = kMr,
+                                            .nr = kNr,
+                                            .kr = kKr,
+                                            .products_per_cycle = 1,
+                                            .multiplies_signed = true,
+                                            .most_joined = kMostJoined,
+                                            .multiply = multiply};
 
 }  // namespace dmlcpu

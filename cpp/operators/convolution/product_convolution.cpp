@@ -126,15 +126,16 @@ void ProductConvolution::find_segments() {
   if (plan_.source == ActivationsFrom::pixels) {
     segments_ = {{.activations = {0}, .filter = {0}}};
   } else if (plan_.regions.empty()) {
-    const std::int64_t segments = static_cast<std::int64_t>(plan_.filter.order.segments);
+    const std::int64_t segments = static_cast<std::int64_t>(plan_.order.segments);
     add_segments({0, geometry_.kernel_height}, {0, segments / geometry_.kernel_height});
+    if (plan_.joins) segments_.back().filter = {0};
   }
   for (const ProductRegion& region : plan_.regions) add_segments(region.rows.taps, region.columns.taps);
 }
 
 // Segments of a range of kernel rows and columns; a kernel row may be a single segment.
 void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
-  const TermOrder& order = plan_.filter.order;
+  const TermOrder& order = plan_.order;
   const std::size_t columns_of_row = order.segments / as_size(geometry_.kernel_height);
   Segments segments;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
@@ -207,7 +208,7 @@ void ProductConvolution::run_tasks(const ConvolutionDispatch& dispatch, const Co
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
                                                                         const Copied& copied, const ProductTile& tile,
                                                                         std::uint8_t* own) const noexcept {
-  const TermOrder& order = plan_.filter.order;
+  const TermOrder& order = plan_.order;
   if (plan_.source != ActivationsFrom::pixels) {
     std::int64_t row = tile.row * geometry_.stride_height - copied.first_row;
     std::int64_t column = tile.column * geometry_.stride_width;
@@ -288,7 +289,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .runs = as_size(tile.runs),
                     .m = as_size(tile.m),
                     .n = as_size(channels),
-                    .k = activations.k,
+                    .k = plan_.joins ? plan_.filter.order.k() : activations.k,
                     .offset = parameters.offset + channel,
                     .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
                     .filter_zero_point =
@@ -301,6 +302,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
                     .a_is_signed = plan_.reads_signed,
+                    .joined_terms = plan_.joins ? activations.terms : 0,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (!direct) spread(results, tile, channels, output);
   }

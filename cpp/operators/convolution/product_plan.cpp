@@ -83,12 +83,19 @@ const char* obstacle_in_place(const ConvolutionGeometry& geometry, const TermOrd
 // The estimate of cycles to gather a stretch of neighbouring codes of a window, which may lie in the padding.
 constexpr double kStretchCycles = 40.0;
 
+// Whether the kernel joins the segments of planes, which are no whole steps of k, to rows without gaps.
+bool segments_are_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
+  return in_place.segments > 1 && in_place.segment_terms != in_place.segment_padded &&
+         order_gathered(geometry, kernels).k() <= kernels.most_joined;
+}
+
 // Why gathering windows beats reading them from padded planes; null if it does not. Planes pad each segment to whole
 // steps of k, which costs products.
 const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
                                const TermOrder& in_place) {
   if (in_place.segments > kMostSegments) return kTooManySegments;
   if (!PaddedPlanes::applies(geometry)) return "a copy would have more codes than the windows read";
+  if (segments_are_joined(geometry, kernels, in_place)) return nullptr;
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
   const double products =
@@ -133,11 +140,13 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
     plan.gathers_end = true;
   } else if (plan.obstacle_to_copy == nullptr) {
     plan.source = ActivationsFrom::planes;
+    plan.joins = segments_are_joined(geometry, kernels, order);
   } else {
     plan.source = ActivationsFrom::pixels;
     order = order_gathered(geometry, kernels);
   }
-  plan.filter = packed_filter(geometry, kernels, order, false);
+  plan.order = order;
+  plan.filter = packed_filter(geometry, kernels, plan.joins ? order_gathered(geometry, kernels) : order, false);
 }
 
 void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
@@ -253,7 +262,9 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   const bool in_place = obstacle == nullptr;
   if (!in_place && !(reads_most(geometry) && PaddedPlanes::holds(unpadded(geometry)))) return;
   plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
-  plan.filter = packed_filter(geometry, kernels, cut.order, true);
+  plan.order = cut.order;
+  plan.joins = false;
+  plan.filter = packed_filter(geometry, kernels, plan.order, true);
   plan.obstacle = obstacle;
   plan.obstacle_to_copy = nullptr;
   plan.regions = std::move(cut.regions);

@@ -11,6 +11,7 @@ namespace {
 const char* activations(const ProductPlan& plan) {
   if (plan.source == ActivationsFrom::input) return "read in place from the input";
   if (plan.source == ActivationsFrom::pixels) return "gathered from the input, packed a tile at a time";
+  if (plan.joins) return "joined from a padded copy of the input, some pixels at a time";
   return plan.regions.empty() ? "read in place from a padded copy of the input"
                               : "read in place from an unsigned copy of the input";
 }
