@@ -68,6 +68,7 @@ constexpr TileConfigurations kTileConfigurations;
 
 // Neighbouring parts, of which the products are made at a time, and their rows that are results.
 struct Group {
+  bool is_first;
   std::size_t parts, stretches;
   const std::uint8_t* a[kMostParts];
   Stretch stretch[kMostParts * kTileRows];
@@ -86,7 +87,8 @@ class Product {
         cut_(block),
         finish_(block),
         copies_(copies_rows()),
-        functions_(parts_functions(streams_b(), block.a_is_signed)) {
+        functions_(parts_functions(false, block.a_is_signed)),
+        later_functions_(parts_functions(streams_b(), block.a_is_signed)) {
     const bool joins = block.joined_terms != 0;
     operands_.a_row_stride = joins ? block.k : copies_ ? kKr : block.a_row_stride;
     operands_.a_step = copies_ && !joins ? kTileRows * kKr : kKr;
@@ -118,7 +120,8 @@ class Product {
 
   std::size_t operand_bytes() const noexcept { return terms_of(block_) * block_.n; }
 
-  // What is streamed leaves L1 first, and does not stay in L2 where it comes from beyond.
+  // What is streamed leaves L1 first. The first rows do not stream b: it may come from beyond L2, and is to stay there
+  // for the others.
   bool streams_b() const noexcept { return operand_bytes() > kMostKept && operand_bytes() <= kMostFilter; }
 
   bool copies_rows() const noexcept {
@@ -141,6 +144,7 @@ class Product {
 
   void begin(Group& group, std::size_t first) noexcept {
     const std::size_t left = cut_.count() - first;
+    group.is_first = first == 0;
     group.parts = left < kMostParts ? left : kMostParts;
     group.stretches = 0;
     for (std::size_t i = 0; i < group.parts; ++i) {
@@ -220,7 +224,8 @@ class Product {
     operands_.a[1] = group.a[1];
     operands_.b = block_.b + panel / kNr * block_.b_panel_stride;
     operands_.offset = aligned_offsets(panel);
-    functions_[has_second_panel][has_second_part](operands_, pending_);
+    const PartsFunctions& functions = group.is_first ? functions_ : later_functions_;
+    functions[has_second_panel][has_second_part](operands_, pending_);
     finish(before_);
     pending_ = {sums_, has_second_panel, has_second_part};
     before_ = area;
@@ -252,7 +257,7 @@ class Product {
   const Cut cut_;
   const Finish finish_;
   const bool copies_;
-  const PartsFunctions& functions_;
+  const PartsFunctions &functions_, &later_functions_;  // of the first rows, and of all others
   Operands operands_;
   Pending pending_;
   Area before_ = {};
