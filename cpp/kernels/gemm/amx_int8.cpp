@@ -34,6 +34,7 @@ namespace {
 constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
 constexpr std::size_t kTileRows = kMr, kMostParts = 2, kSumColumns = 2 * kNr;
 constexpr std::size_t kMostTermsCopied = 1536;  // of rows that are copied to L1
+constexpr std::size_t kLeastColumns = 128;      // four areas for rows that come from L2
 
 // Of a row of a, in whole steps.
 std::size_t terms_of(const GemmBlock& block) noexcept {
@@ -281,6 +282,7 @@ constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
                                               .products_per_cycle = 1024,
                                               .multiplies_signed = true,
                                               .most_joined = kMostTermsCopied,
+                                              .least_columns = kLeastColumns,
                                               .multiply = multiply};
 
 }  // namespace dmlcpu

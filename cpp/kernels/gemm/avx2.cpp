@@ -253,6 +253,7 @@ constinit const GemmKernels avx2::gemm = {.mr = kMr,
                                           .products_per_cycle = 32,
                                           .multiplies_signed = false,
                                           .most_joined = 0,
+                                          .least_columns = kNr,
                                           .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -221,6 +221,7 @@ constinit const GemmKernels avx512_vnni::gemm = {.mr = kMr,
                                                  .products_per_cycle = 128,
                                                  .multiplies_signed = false,
                                                  .most_joined = 0,
+                                                 .least_columns = kNr,
                                                  .multiply = multiply};
 
 }  // namespace dmlcpu

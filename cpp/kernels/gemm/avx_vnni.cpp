@@ -62,6 +62,7 @@ constinit const GemmKernels avx_vnni::gemm = {.mr = kMr,
                                               .products_per_cycle = 64,
                                               .multiplies_signed = false,
                                               .most_joined = 0,
+                                              .least_columns = kNr,
                                               .multiply = multiply};
 
 }  // namespace dmlcpu

@@ -99,6 +99,7 @@ struct GemmKernels {
   double products_per_cycle;  // multiplications and additions at best, for choices of algorithms
   bool multiplies_signed;     // a may be signed as well
   std::size_t most_joined;    // segments of a may be joined to rows of so many terms at most; 0 if they may not
+  std::size_t least_columns;  // of a block that several threads divide: each part fetches the rows
   GemmFunction multiply;
 };
 

@@ -62,6 +62,7 @@ constinit const GemmKernels scalar::gemm = {.mr = kMr,
                                             .products_per_cycle = 1,
                                             .multiplies_signed = true,
                                             .most_joined = kMostJoined,
+                                            .least_columns = kNr,
                                             .multiply = multiply};
 
 }  // namespace dmlcpu

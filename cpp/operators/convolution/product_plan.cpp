@@ -171,13 +171,21 @@ struct Division {
 Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan,
                      int num_threads, std::int64_t tiles, std::int64_t panels) {
   const std::int64_t parts = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, tiles);
+  // A filter that no core's cache holds is divided as far as it can be, to be read once.
+  const bool is_large = plan.filter.size() > cache_sizes().level_2 / 2;
+  const auto least = static_cast<std::int64_t>(is_large ? kernels.nr : std::max(kernels.least_columns, kernels.nr));
+  const std::int64_t most_channels =
+      std::clamp<std::int64_t>(geometry.group_output_channels() / least, 1, is_large ? panels : parts);
   // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
   // and each core's cache holds the filter.
-  const bool gathers =
-      plan.source == ActivationsFrom::pixels && plan.filter.size() <= cache_sizes().level_2 / 2 &&
-      plan.units * plan.unit_pixels >= num_threads * kTasksPerThread * static_cast<std::int64_t>(kernels.mr);
-  if (gathers || !divides_channels(geometry)) return {parts, 1};
-  const std::int64_t channels = std::min(parts, panels);
+  const std::int64_t pixels = plan.units * plan.unit_pixels;
+  const bool gathers = plan.source == ActivationsFrom::pixels && !is_large &&
+                       pixels >= num_threads * kTasksPerThread * static_cast<std::int64_t>(kernels.mr);
+  const std::int64_t channels = gathers || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
+  // Threads would write to the same lines of planes that are cut into parts of less than some lines.
+  if (geometry.output.c != 1 && pixels < parts * static_cast<std::int64_t>(kCacheLine)) {
+    return {1, std::min<std::int64_t>(parts, is_large ? panels : std::max<std::int64_t>(num_threads, most_channels))};
+  }
   return {divide_up(parts, channels), channels};
 }
 
