@@ -102,12 +102,9 @@ class Product {
 
   void multiply() noexcept {
     _tile_loadconfig(&kTileConfigurations.of_rows[cut_.rows()]);
-    if (operand_bytes() <= kMostFilter) {
-      multiply_columns(0, block_.n);
-    } else {
-      for (std::size_t panel = 0; panel < block_.n; panel += kSumColumns) {
-        multiply_columns(panel, panel + columns_from(panel));
-      }
+    const std::size_t columns = columns_at_once();
+    for (std::size_t panel = 0; panel < block_.n; panel += columns) {
+      multiply_columns(panel, block_.n - panel < columns ? block_.n : panel + columns);
     }
     pending_.store_all();
     finish(before_);
@@ -119,11 +116,17 @@ class Product {
   static constexpr std::size_t kMostFilter = 1 << 20, kMostKept = 1 << 14;
   static constexpr std::size_t kPartSums = kTileRows * kSumColumns;
 
-  std::size_t operand_bytes() const noexcept { return terms_of(block_) * block_.n; }
+  // All, or about equal parts that stay in L2.
+  std::size_t columns_at_once() const noexcept {
+    const std::size_t bytes = terms_of(block_) * block_.n, parts = (bytes + kMostFilter - 1) / kMostFilter;
+    if (parts < 2) return block_.n;
+    const std::size_t columns = (block_.n + parts - 1) / parts;
+    return (columns + kSumColumns - 1) / kSumColumns * kSumColumns;
+  }
 
   // What is streamed leaves L1 first. The first rows do not stream b: it may come from beyond L2, and is to stay there
   // for the others.
-  bool streams_b() const noexcept { return operand_bytes() > kMostKept && operand_bytes() <= kMostFilter; }
+  bool streams_b() const noexcept { return terms_of(block_) * block_.n > kMostKept; }
 
   bool copies_rows() const noexcept {
     if (block_.joined_terms != 0) return true;
