@@ -17,6 +17,7 @@ using Rows = std::array<KernelTable, kIsaCount>;
 // says so. A cell left out does not compile (-Werror=missing-field-initializers).
 constexpr KernelTable kScalar = {
     .isa = Isa::scalar,
+    .small_products = Isa::scalar,
     .gemm = &scalar::gemm,
     .depthwise = &scalar::depthwise,
     .depthwise_window = &scalar::depthwise_window,
@@ -49,6 +50,7 @@ constexpr KernelTable kScalar = {
 #if defined(DMLCPU_X86_KERNELS)
 constexpr KernelTable kAvx2 = {
     .isa = Isa::avx2,
+    .small_products = Isa::avx2,
     .gemm = &avx2::gemm,
     .depthwise = &avx2::depthwise,
     .depthwise_window = nullptr,
@@ -80,6 +82,7 @@ constexpr KernelTable kAvx2 = {
 
 constexpr KernelTable kAvx512Vnni = {
     .isa = Isa::avx512_vnni,
+    .small_products = Isa::avx512_vnni,
     .gemm = &avx512_vnni::gemm,
     .depthwise = &avx512_vnni::depthwise,
     .depthwise_window = &avx512_vnni::depthwise_window,
@@ -110,8 +113,9 @@ constexpr KernelTable kAvx512Vnni = {
 };
 
 // A row that borrows every kernel but this one.
-constexpr KernelTable with_gemm(KernelTable row, Isa isa, const GemmKernels* gemm) {
+constexpr KernelTable with_gemm(KernelTable row, Isa isa, Isa small_products, const GemmKernels* gemm) {
   row.isa = isa;
+  row.small_products = small_products;
   row.gemm = gemm;
   return row;
 }
@@ -121,9 +125,9 @@ constexpr Rows rows_with(const KernelTable& avx512_vnni_row) {
   return {{
       kScalar,
       kAvx2,
-      with_gemm(kAvx2, Isa::avx_vnni, &avx_vnni::gemm),
+      with_gemm(kAvx2, Isa::avx_vnni, Isa::avx_vnni, &avx_vnni::gemm),
       avx512_vnni_row,
-      with_gemm(avx512_vnni_row, Isa::amx_int8, &amx_int8::gemm),
+      with_gemm(avx512_vnni_row, Isa::amx_int8, Isa::avx512_vnni, &amx_int8::gemm),
   }};
 }
 

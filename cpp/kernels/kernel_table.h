@@ -35,6 +35,7 @@ namespace dmlcpu {
 
 struct KernelTable {
   Isa isa;
+  Isa small_products;  // the row whose gemm is faster for few terms by few columns; this one where none is
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
   const DepthwiseWindowKernels* depthwise_window;  // null where depthwise serves its windows, too

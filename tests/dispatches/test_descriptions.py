@@ -24,6 +24,10 @@ from operator_samples import (
 from operator_samples.sample import OperatorSample
 
 
+# The instruction set of small products of convolutions where that is not the row's.
+SMALL_PRODUCTS = {"amx_int8": "avx512_vnni"}
+
+
 def kernels(isa: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The instruction set of each family's kernel."""
     monkeypatch.setenv("DMLCPU_ISA", isa)
@@ -41,6 +45,8 @@ def lines(device: Device, desc: dmlcpu.OperatorDesc) -> dict[str, str]:
 @pytest.mark.parametrize("sample", SAMPLES.values(), ids=lambda sample: sample.operator.name)
 def test_the_kernel_and_its_instruction_set(isa: str, sample: OperatorSample, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = kernels(isa, monkeypatch)
+    if "CONVOLUTION" in sample.operator.name:
+        rows["gemm"] = SMALL_PRODUCTS.get(isa, rows["gemm"])
     told = lines(Device(isa=isa, num_threads=1), sample.desc)
     families = sample.families
     kernel = told["kernel" if len(families) == 1 else "kernels"]
@@ -117,6 +123,14 @@ def test_large_images_are_copied_in_bands_of_rows(isa: str, num_threads: int) ->
 def test_why_a_convolution_runs_as_it_does(desc: dmlcpu.OperatorDesc, why: str) -> None:
     told = lines(Device(num_threads=1, isa=dmlcpu.available_isas()[-1]), desc)
     assert why in told["why"]
+
+
+def test_few_terms_by_few_channels_are_small_products(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, row = Device(num_threads=1, isa=isa), kernels(isa, monkeypatch)["gemm"]
+    for small in (convolution(3, 16, 3), convolution(32, 16, 1)):
+        assert lines(device, small)["kernel"].startswith(f"gemm {SMALL_PRODUCTS.get(isa, row)},")
+    for large in (convolution(64, 64, 3), convolution(128, 64, 1)):
+        assert lines(device, large)["kernel"].startswith(f"gemm {row},")
 
 
 def test_int8_codes_become_unsigned_where_no_kernel_multiplies_signed_ones(isa: str) -> None:
@@ -249,4 +263,4 @@ def test_graphs_tell_it_of_each_step(isa: str, monkeypatch: pytest.MonkeyPatch) 
     x = dmlcpu.input_tensor(builder, 0, dmlcpu.TensorDesc(dmlcpu.TensorDataType.UINT8, (1, 8, 4, 4)))
     y = dmlcpu.quantized_linear_convolution(x, 0.1, 0, np.ones((8, 8, 1, 1), np.int8), 0.1, None, None, 0.9, 3)
     text = builder.build(dmlcpu.ExecutionFlags.NONE, [y]).describe()
-    assert f"; kernel: gemm {rows['gemm']}, tiles of " in text
+    assert f"; kernel: gemm {SMALL_PRODUCTS.get(isa, rows['gemm'])}, tiles of " in text

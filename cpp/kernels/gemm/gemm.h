@@ -97,6 +97,9 @@ struct GemmKernels {
   std::size_t nr;             // columns of a panel
   std::size_t kr;             // k is a multiple of it
   double products_per_cycle;  // multiplications and additions at best, for choices of algorithms
+  // Beside products, of 32 rows and of these by 16 columns, for choices of kernels.
+  double cycles_of_rows;
+  double cycles_of_area;
   bool multiplies_signed;     // a may be signed as well
   std::size_t most_joined;    // segments of a may be joined to rows of so many terms at most; 0 if they may not
   std::size_t least_columns;  // of a block that several threads divide: each part fetches the rows

@@ -26,8 +26,8 @@ class ProductConvolution final : public ConvolutionAlgorithm {
  public:
   ProductConvolution(const ConvolutionGeometry& geometry, std::uint8_t input_flip, const ExecutionTarget& target)
       : geometry_(geometry),
-        target_(target),
-        gemm_(*target.kernels().gemm),
+        target_(target_of_products(geometry, target)),
+        gemm_(*target_.kernels().gemm),
         plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
     if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_);
     find_strides();

@@ -52,6 +52,14 @@ const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrd
   return nullptr;
 }
 
+// An estimate for choices between kernels, of products of k terms; so many segments of each row are copied.
+double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_segments) {
+  constexpr double kRows = 32.0, kColumns = 16.0, kSegmentCycles = 3.5;
+  const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
+  return kernels.cycles_of_rows + kRows * kSegmentCycles * static_cast<double>(copied_segments) +
+         static_cast<double>(divide_up(columns, std::int64_t{16})) * (kernels.cycles_of_area + products);
+}
+
 constexpr std::int64_t kMostTilePixels = 256;
 
 // Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
@@ -347,6 +355,19 @@ bool divides_channels(const ConvolutionGeometry& geometry) {
   const double activations = number(geometry.batch) * number(geometry.input_channels) * number(geometry.input_height) *
                              number(geometry.input_width);
   return number(geometry.output_channels) * number(geometry.reduction()) >= activations;
+}
+
+ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target) {
+  const Isa small_products = target.kernels().small_products;
+  const auto cycles = [&](Isa isa) {
+    const GemmKernels& kernels = *kernel_table(isa).gemm;
+    const TermOrder order = order_in_place(geometry, kernels);
+    const bool copies = kernels.most_joined != 0 && order.segment_terms != order.segment_padded;
+    const std::size_t k = copies ? order_gathered(geometry, kernels).k() : order.k();
+    return cycles_of_32_rows(kernels, k, geometry.group_output_channels(), copies ? order.segments : 0);
+  };
+  if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
+  return target;
 }
 
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,

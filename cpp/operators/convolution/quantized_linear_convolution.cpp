@@ -204,8 +204,11 @@ class Convolution final : public CompiledOperator {
     return static_cast<std::int32_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_)) + input_flip();
   }
 
-  // Products read the parameters of channels up to the end of their last panel of columns.
-  std::size_t panel() const { return target().kernels().gemm->nr; }
+  // Products read the parameters of channels up to the end of their last panel of columns, whichever kernel multiplies.
+  std::size_t panel() const {
+    const KernelTable& table = target().kernels();
+    return std::max(table.gemm->nr, kernel_table(table.small_products).gemm->nr);
+  }
 
   void check_parameters() const;
   ChannelParameters prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter,
