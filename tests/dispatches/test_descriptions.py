@@ -23,7 +23,6 @@ from operator_samples import (
 )
 from operator_samples.sample import OperatorSample
 
-
 # The instruction set of small products of convolutions where that is not the row's.
 SMALL_PRODUCTS = {"amx_int8": "avx512_vnni"}
 
