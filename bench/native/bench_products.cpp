@@ -209,7 +209,7 @@ void bench_grouped(const KernelBench& bench, std::size_t group_channels) {
 void bench_products(const KernelBench& bench) {
   for (const std::size_t k : {64U, 576U, 2304U}) bench_gemm(bench, k);
   bench_depthwise(bench);
-  if (bench.table.depthwise_window != nullptr) bench_depthwise_window(bench);
+  bench_depthwise_window(bench);
   bench_rescale(bench);
   bench_float_product(bench);
   bench_dequantized_product(bench);

@@ -53,7 +53,7 @@ constexpr KernelTable kAvx2 = {
     .small_products = Isa::avx2,
     .gemm = &avx2::gemm,
     .depthwise = &avx2::depthwise,
-    .depthwise_window = nullptr,
+    .depthwise_window = &avx2::depthwise_window,
     .grouped = &avx2::grouped,
     .pack = &avx2::pack,
     .nibbles = &avx2::nibbles,
@@ -169,7 +169,6 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   const KernelTable& row = kernel_table(isa);
   std::vector<KernelOrigin> origins;
   const auto append = [&](const char* family, auto column) {
-    if (row.*column == nullptr) return;
     for (const KernelTable& lower : kTable) {
       if (lower.*column == row.*column) return origins.push_back({family, isa_name(lower.isa)});
     }

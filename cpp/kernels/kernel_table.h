@@ -38,7 +38,7 @@ struct KernelTable {
   Isa small_products;  // the row whose gemm is faster for few terms by few columns; this one where none is
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
-  const DepthwiseWindowKernels* depthwise_window;  // null where depthwise serves its windows, too
+  const DepthwiseWindowKernels* depthwise_window;
   const GroupedKernels* grouped;
   const PackKernels* pack;
   const NibblesKernels* nibbles;

@@ -176,7 +176,6 @@ class Case {
 }  // namespace
 
 void check_depthwise_window(Check& check) {
-  if (check.table.depthwise_window == nullptr) return;
   for (const std::size_t window : Sizes{3, 5}) {
     for (const std::size_t stride : Sizes{1, 2}) {
       for (const std::size_t channels : Sizes{32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 95, 96, 97, 112, 144, 271}) {

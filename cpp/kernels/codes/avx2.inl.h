@@ -5,6 +5,13 @@
 // returns its second operand.
 inline __m256 bounded(__m256 scaled_f32x8) noexcept { return _mm256_min_ps(_mm256_set1_ps(512.0f), scaled_f32x8); }
 
+// Whether all multipliers are below 1 in magnitude. Then no conversion of scaled sums overflows, so that none needs a
+// bound before it: sums are at most 2^31 in magnitude.
+inline bool all_below_1(__m256 multiplier_f32x8) noexcept {
+  const __m256 magnitude_f32x8 = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), multiplier_f32x8);
+  return _mm256_movemask_ps(_mm256_cmp_ps(magnitude_f32x8, _mm256_set1_ps(1.0f), _CMP_LT_OQ)) == 0xff;
+}
+
 // rne(bounded) + zero_point, before saturation; bounded is at most 513, the zero point of 0..255. The conversion rounds
 // half to even. Below -2^31 and for NaN it returns -2^31, and the lowest code follows.
 inline __m256i to_unsaturated(__m256 bounded_f32x8, __m256i zero_point_i32x8) noexcept {

@@ -29,8 +29,6 @@
 // columns within the input alone; writes the codes or sums of each pixel, nothing else. Output overlaps no operand;
 // only the filter is aligned. Rows are inside, blocks outside: what the rows of a window have of a block is read again
 // for the next row.
-//
-// Where a row has none, kernels/depthwise serves these windows, too.
 #pragma once
 
 #include <cstddef>
@@ -108,6 +106,9 @@ struct DepthwiseWindowKernels {
 };
 
 namespace scalar {
+extern const DepthwiseWindowKernels depthwise_window;
+}
+namespace avx2 {
 extern const DepthwiseWindowKernels depthwise_window;
 }
 namespace avx512_vnni {

@@ -88,9 +88,9 @@ bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  std::uint8_t input_flip,
                                                                  const ExecutionTarget& target);
-// Whether the target has a kernel that reads the windows of a depthwise convolution where they stand, which is what
+// Whether a kernel reads the windows of a depthwise convolution where they stand, which is what
 // make_depthwise_convolution() takes then.
-bool depthwise_window_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+bool depthwise_window_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const ConvolutionGeometry& geometry,
                                                                         const ExecutionTarget& target);
 // Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, and are within the same bounds.

@@ -275,7 +275,7 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
 
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry, std::uint8_t,
                                                                  const ExecutionTarget& target) {
-  if (depthwise_window_applies(geometry, target)) return make_depthwise_window_convolution(geometry, target);
+  if (depthwise_window_applies(geometry)) return make_depthwise_window_convolution(geometry, target);
   return std::make_unique<DepthwiseConvolution>(geometry, target);
 }
 

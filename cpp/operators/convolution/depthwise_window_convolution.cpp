@@ -1,6 +1,5 @@
-// Depthwise convolution of {N, H, W, C} memory by windows of 3x3 and 5x5 taps, one or two columns apart, where the
-// instruction set has a kernel for them (kernels/depthwise_window): it reads the rows of the input as they stand, and
-// makes the padding up. A task is a strip of output columns of a band of rows (operators/convolution/padded_strips.h),
+// Depthwise convolution of {N, H, W, C} memory by windows of 3x3 and 5x5 taps, one or two columns apart
+// (kernels/depthwise_window): the kernel reads the rows of the input as they stand, and makes the padding up. A task is a strip of output columns of a band of rows (operators/convolution/padded_strips.h),
 // narrow enough for the rows of a window to stay in caches close to the core.
 #include <algorithm>
 #include <cstring>
@@ -208,8 +207,8 @@ std::string DepthwiseWindowConvolution::describe() const {
 
 }  // namespace
 
-bool depthwise_window_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  return target.kernels().depthwise_window != nullptr && depthwise_applies(geometry) && geometry.input.c == 1 &&
+bool depthwise_window_applies(const ConvolutionGeometry& geometry) {
+  return depthwise_applies(geometry) && geometry.input.c == 1 &&
          geometry.output_channels >= static_cast<std::int64_t>(kLeastWindowChannels) &&
          row_bytes(geometry) <= kMostPaddingBytes && geometry.kernel_height == geometry.kernel_width &&
          (geometry.kernel_width == 3 || geometry.kernel_width == 5) &&
