@@ -1,4 +1,5 @@
-// dequantize.h for AVX2: 8 elements a step, the rest through buffers of 8. Bound by stores and memory.
+// dequantize.h for AVX2: 8 elements a step. The last step of a row is its last 8 elements, some of them once more; rows
+// of fewer go through buffers. Bound by stores and memory.
 #include <immintrin.h>
 
 #include <cstdint>
@@ -78,6 +79,10 @@ void dequantize_row(const DequantizeRun& run, std::size_t row) noexcept {
   std::size_t i = 0;
   for (; i + 8 <= count; i += 8) dequantize_8(input + i, scale + i, zero_point + i, output + i);
   if (i == count) return;
+  if (count >= 8) {
+    i = count - 8;
+    return dequantize_8(input + i, scale + i, zero_point + i, output + i);
+  }
   const std::size_t rest = count - i;
   Input last_codes[8] = {};
   float last_scales[8] = {}, last_zero_points[8] = {};

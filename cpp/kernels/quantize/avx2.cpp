@@ -1,4 +1,5 @@
-// quantize.h for AVX2: 32 codes a step from four vectors of 8, the rest 8 at a time.
+// quantize.h for AVX2: 32 codes a step from four vectors of 8. The last step of a row is its last 32 elements, some of
+// them once more; shorter rows are taken 8 at a time.
 //
 // Bound by arithmetic while the operands are in cache, by memory otherwise. A division by one scale goes by its
 // reciprocal (codes/avx512_vnni.inl.h has the proof), unless the scale is negative or extreme; one by scales of
@@ -80,12 +81,15 @@ void quantize_row(const QuantizeRun& run, std::size_t row) noexcept {
     return rescaled<rescale, per_element>(load(input + i, n), p, i, n);
   };
 
-  std::size_t i = 0;
-  for (; i + 32 <= count; i += 32) {
+  const auto quantize_32 = [&](std::size_t i) {
     const __m256i codes_u8x32 =
         saturate_in_order(unsaturated(i, 8), unsaturated(i + 8, 8), unsaturated(i + 16, 8), unsaturated(i + 24, 8));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(output + i), _mm256_xor_si256(codes_u8x32, flip_u8x32));
-  }
+  };
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32) quantize_32(i);
+  if (i == count) return;
+  if (count >= 32) return quantize_32(count - 32);
   for (; i < count; i += 8) {
     const std::size_t n = count - i < 8 ? count - i : 8;
     store_tail(output + i, n, unsaturated(i, n), flip_u8x32);
