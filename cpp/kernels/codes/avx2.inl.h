@@ -30,6 +30,15 @@ inline __m256i saturate_in_order(__m256i a_i32x8, __m256i b_i32x8, __m256i c_i32
   return _mm256_permutevar8x32_epi32(saturate(a_i32x8, b_i32x8, c_i32x8, d_i32x8), order_i32x8);
 }
 
+// The codes of two vectors of rounded values in 16 bits, as _mm256_packs_epi32 leaves them of 8 and 8 lanes: the first
+// 16, then those of the second. The zero point is added with saturation, so that what was out of range stays so.
+inline __m256i saturate_in_order(__m256i a_i16x16, __m256i b_i16x16, __m256i zero_point_i16x16) noexcept {
+  const __m256i a_and_b_u8x32 = _mm256_packus_epi16(_mm256_adds_epi16(a_i16x16, zero_point_i16x16),
+                                                    _mm256_adds_epi16(b_i16x16, zero_point_i16x16));
+  const __m256i order_i32x8 = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  return _mm256_permutevar8x32_epi32(a_and_b_u8x32, order_i32x8);
+}
+
 // Saturates, flips and stores the first count lanes of one vector, 1 <= count <= 8, for tails.
 inline void store_tail(std::uint8_t* output, std::size_t count, __m256i lane_i32x8, __m256i flip_u8x32) noexcept {
   const __m256i in_order_u8x32 = saturate_in_order(lane_i32x8, lane_i32x8, lane_i32x8, lane_i32x8);

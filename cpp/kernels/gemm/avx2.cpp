@@ -51,20 +51,20 @@ struct Position {
 // The next codes of all rows, behind those that are there: steps of 16, then of 8 and of 4.
 template <std::size_t rows>
 inline void widen(const std::uint8_t* from, std::size_t row_stride, std::size_t count, Terms<rows>& terms) noexcept {
+  const std::size_t at = terms.count;  // a copy: what is stored could alias the original
   std::size_t i = 0;
   for (; i + 16 <= count; i += 16) {
 #pragma GCC unroll 6
     for (std::size_t row = 0; row < rows; ++row) {
       const __m128i codes_u8x16 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + row * row_stride + i));
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(terms.a[row] + terms.count + i),
-                          _mm256_cvtepu8_epi16(codes_u8x16));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(terms.a[row] + at + i), _mm256_cvtepu8_epi16(codes_u8x16));
     }
   }
   if (i + 8 <= count) {
 #pragma GCC unroll 6
     for (std::size_t row = 0; row < rows; ++row) {
       const __m128i codes_u8x8 = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + row * row_stride + i));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(terms.a[row] + terms.count + i), _mm_cvtepu8_epi16(codes_u8x8));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(terms.a[row] + at + i), _mm_cvtepu8_epi16(codes_u8x8));
     }
     i += 8;
   }
@@ -72,10 +72,10 @@ inline void widen(const std::uint8_t* from, std::size_t row_stride, std::size_t 
 #pragma GCC unroll 6
     for (std::size_t row = 0; row < rows; ++row) {
       const __m128i codes_u8x4 = _mm_loadu_si32(from + row * row_stride + i);
-      _mm_storel_epi64(reinterpret_cast<__m128i*>(terms.a[row] + terms.count + i), _mm_cvtepu8_epi16(codes_u8x4));
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(terms.a[row] + at + i), _mm_cvtepu8_epi16(codes_u8x4));
     }
   }
-  terms.count += count;
+  terms.count = at + count;
 }
 
 // Takes as many of the next terms as there is room for.
@@ -137,28 +137,57 @@ std::size_t panels_at_once(const GemmBlock& block) noexcept {
   return fitting < 1 ? 1 : fitting < kMostPanels ? fitting : kMostPanels;
 }
 
-// Rows of a run by the columns from `first` to before `end`.
+// The sums of a tile before its first products.
 template <std::size_t rows>
-void multiply_rows(const GemmBlock& block, std::size_t run, std::size_t first_row, std::size_t first,
-                   std::size_t end) noexcept {
+inline void begin_sums(const GemmBlock& block, std::size_t panel, __m256i (&sum_i32x8)[rows][2]) noexcept {
+  for (auto& of_row : sum_i32x8) {
+    of_row[0] = load(block.offset + panel);
+    of_row[1] = load(block.offset + panel + 8);
+  }
+}
+
+// Adds terms to the sums of those columns of a panel that the block has.
+template <std::size_t rows>
+inline void multiply_panel(const GemmBlock& block, const Terms<rows>& terms, std::size_t panel,
+                           __m256i (&sum_i32x8)[rows][2]) noexcept {
+  const std::uint8_t* b = block.b + panel / kNr * block.b_panel_stride;
+  multiply_half(terms, b, 0, sum_i32x8);
+  if (block.n - panel > 8) multiply_half(terms, b, 1, sum_i32x8);
+}
+
+// Rows of a run by the columns from `first` to before `end`, of more terms than the buffer holds: the sums of all
+// panels wait for the next terms.
+template <std::size_t rows>
+void multiply_many_terms(const GemmBlock& block, std::size_t run, std::size_t first_row, std::size_t first,
+                         std::size_t end) noexcept {
   __m256i sum_i32x8[kMostPanels][rows][2];
   const auto tile = [&](std::size_t panel) { return tile_of(block, kNr, panel, run, first_row, rows); };
-  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      sum_i32x8[i][row][0] = load(block.offset + panel);
-      sum_i32x8[i][row][1] = load(block.offset + panel + 8);
-    }
-  }
+  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) begin_sums(block, panel, sum_i32x8[i]);
   Terms<rows> terms;
-  for (Position next; block.k != 0 && next.segment < block.segments;) {
+  for (Position next; next.segment < block.segments;) {
     take_terms(block, tile(first), next, terms);
-    const std::uint8_t* b = block.b + first / kNr * block.b_panel_stride;
-    for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i, b += block.b_panel_stride) {
-      multiply_half(terms, b, 0, sum_i32x8[i]);
-      if (end - panel > 8) multiply_half(terms, b, 1, sum_i32x8[i]);
+    for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) {
+      multiply_panel(block, terms, panel, sum_i32x8[i]);
     }
   }
   for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) store_rows(block, tile(panel), sum_i32x8[i]);
+}
+
+// The same, of any terms.
+template <std::size_t rows>
+void multiply_rows(const GemmBlock& block, std::size_t run, std::size_t first_row, std::size_t first,
+                   std::size_t end) noexcept {
+  const auto tile = [&](std::size_t panel) { return tile_of(block, kNr, panel, run, first_row, rows); };
+  Terms<rows> terms;
+  Position next;
+  take_terms(block, tile(first), next, terms);
+  if (next.segment < block.segments) return multiply_many_terms<rows>(block, run, first_row, first, end);
+  for (std::size_t panel = first; panel < end; panel += kNr) {
+    __m256i sum_i32x8[rows][2];
+    begin_sums(block, panel, sum_i32x8);
+    multiply_panel(block, terms, panel, sum_i32x8);
+    store_rows(block, tile(panel), sum_i32x8);
+  }
 }
 
 using RowsFunction = void (*)(const GemmBlock& block, std::size_t run, std::size_t first_row, std::size_t first,

@@ -30,7 +30,7 @@ class Requantizer {
  public:
   Requantizer(const GemmBlock& block, const Tile& tile) noexcept
       : multiplier_f32x8_{_mm256_loadu_ps(tile.multiplier), _mm256_loadu_ps(tile.multiplier + 8)},
-        zero_point_i32x8_(_mm256_set1_epi32(static_cast<int>(block.output_zero_point))),
+        zero_point_i16x16_(_mm256_set1_epi16(static_cast<short>(block.output_zero_point))),
         flip_u8x32_(_mm256_set1_epi8(static_cast<char>(block.flip))),
         columns_(tile.columns),
         filter_zero_point_(tile.filter_zero_point),
@@ -38,31 +38,41 @@ class Requantizer {
         output_(tile.output),
         output_row_stride_(block.output_row_stride) {}
 
+  // Whether scaled sums may exceed the range of integers.
+  bool needs_bounds() const noexcept {
+    return !(all_below_1(multiplier_f32x8_[0]) && all_below_1(multiplier_f32x8_[1]));
+  }
+
   // Rows row and row + 1.
+  template <bool bounds>
   void store_pair(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
                   __m256i b1_i32x8) const noexcept {
-    const __m256i codes_u8x32 = codes(row, row + 1, a0_i32x8, a1_i32x8, b0_i32x8, b1_i32x8);
+    const __m256i codes_u8x32 = codes<bounds>(row, row + 1, a0_i32x8, a1_i32x8, b0_i32x8, b1_i32x8);
     store(row, _mm256_castsi256_si128(codes_u8x32));
     store(row + 1, _mm256_extracti128_si256(codes_u8x32, 1));
   }
 
+  template <bool bounds>
   void store_last(std::size_t row, __m256i a0_i32x8, __m256i a1_i32x8) const noexcept {
-    store(row, _mm256_castsi256_si128(codes(row, row, a0_i32x8, a1_i32x8, a0_i32x8, a1_i32x8)));
+    store(row, _mm256_castsi256_si128(codes<bounds>(row, row, a0_i32x8, a1_i32x8, a0_i32x8, a1_i32x8)));
   }
 
  private:
+  template <bool bounds>
   __m256i codes(std::size_t a_row, std::size_t b_row, __m256i a0_i32x8, __m256i a1_i32x8, __m256i b0_i32x8,
                 __m256i b1_i32x8) const noexcept {
-    return _mm256_xor_si256(saturate_in_order(unsaturated<0>(a_row, a0_i32x8), unsaturated<1>(a_row, a1_i32x8),
-                                              unsaturated<0>(b_row, b0_i32x8), unsaturated<1>(b_row, b1_i32x8)),
-                            flip_u8x32_);
+    const __m256i a_i16x16 =
+        _mm256_packs_epi32(rounded<bounds, 0>(a_row, a0_i32x8), rounded<bounds, 1>(a_row, a1_i32x8));
+    const __m256i b_i16x16 =
+        _mm256_packs_epi32(rounded<bounds, 0>(b_row, b0_i32x8), rounded<bounds, 1>(b_row, b1_i32x8));
+    return _mm256_xor_si256(saturate_in_order(a_i16x16, b_i16x16, zero_point_i16x16_), flip_u8x32_);
   }
 
-  template <int half>
-  __m256i unsaturated(std::size_t row, __m256i sum_i32x8) const noexcept {
+  template <bool bounds, int half>
+  __m256i rounded(std::size_t row, __m256i sum_i32x8) const noexcept {
     sum_i32x8 = corrected<half>(filter_zero_point_, activation_sum_, row, sum_i32x8);
     const __m256 scaled_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8_[half]);
-    return to_unsaturated(bounded(scaled_f32x8), zero_point_i32x8_);
+    return _mm256_cvtps_epi32(bounds ? bounded(scaled_f32x8) : scaled_f32x8);
   }
 
   void store(std::size_t row, __m128i codes_u8x16) const noexcept {
@@ -77,14 +87,26 @@ class Requantizer {
   }
 
   __m256 multiplier_f32x8_[2];
-  __m256i zero_point_i32x8_, flip_u8x32_;
+  __m256i zero_point_i16x16_, flip_u8x32_;
   std::size_t columns_;
   const std::int32_t *filter_zero_point_, *activation_sum_;
   std::uint8_t* output_;
   std::size_t output_row_stride_;
 };
 
-// The rows of a tile, as codes two by two.
+// The rows of a tile as codes, two by two.
+template <bool bounds, std::size_t rows>
+inline void store_codes(const Requantizer& requantizer, const __m256i (&sum_i32x8)[rows][2]) noexcept {
+  for (std::size_t row = 0; row + 2 <= rows; row += 2) {
+    requantizer.store_pair<bounds>(row, sum_i32x8[row][0], sum_i32x8[row][1], sum_i32x8[row + 1][0],
+                                   sum_i32x8[row + 1][1]);
+  }
+  if constexpr (rows % 2 != 0) {
+    requantizer.store_last<bounds>(rows - 1, sum_i32x8[rows - 1][0], sum_i32x8[rows - 1][1]);
+  }
+}
+
+// The rows of a tile, as sums or codes.
 template <std::size_t rows>
 inline void store_rows(const GemmBlock& block, const Tile& tile, const __m256i (&sum_i32x8)[rows][2]) noexcept {
   if (tile.sums != nullptr) {
@@ -95,8 +117,5 @@ inline void store_rows(const GemmBlock& block, const Tile& tile, const __m256i (
     return;
   }
   const Requantizer requantizer(block, tile);
-  for (std::size_t row = 0; row + 2 <= rows; row += 2) {
-    requantizer.store_pair(row, sum_i32x8[row][0], sum_i32x8[row][1], sum_i32x8[row + 1][0], sum_i32x8[row + 1][1]);
-  }
-  if constexpr (rows % 2 != 0) requantizer.store_last(rows - 1, sum_i32x8[rows - 1][0], sum_i32x8[rows - 1][1]);
+  requantizer.needs_bounds() ? store_codes<true>(requantizer, sum_i32x8) : store_codes<false>(requantizer, sum_i32x8);
 }
