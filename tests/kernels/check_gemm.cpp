@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 #include "check.h"
 #include "reference.h"
@@ -10,8 +12,8 @@ namespace {
 enum class Data { random, most_positive, most_negative, pairs, pairs_but_one };
 
 // Multipliers and activation sums: of any size, or as networks have them (below 1, and up to 2^23, the most that a
-// kernel may take a quick way with), or all but one sum so.
-enum class Terms { any, usual, usual_but_one };
+// kernel may take a quick way with), or all but one sum so, or with multipliers that keep scaled sums below 2^23.
+enum class Terms { any, usual, usual_but_one, scaled };
 
 struct Product {
   std::size_t runs, m, n, k, a_gap, output_gap, rows_apart;  // the last between runs, 0 for any distance
@@ -62,7 +64,7 @@ struct Parameters {
   float zero_point;
   std::uint8_t flip;
 
-  Parameters(Check& check, std::size_t columns, std::size_t rows, Terms terms)
+  Parameters(Check& check, std::size_t columns, std::size_t rows, Terms terms, std::size_t k, bool a_is_signed)
       : offset(columns),
         filter(columns),
         activation(rows),
@@ -84,6 +86,28 @@ struct Parameters {
     // Sums of some thousands should mostly land inside the type.
     for (float& value : multiplier) {
       value = has_large_multipliers && check.one_in(4) ? check.scale() : 0.0001F * static_cast<float>(check.code());
+    }
+    if (terms == Terms::scaled) scale_sums(check, k, a_is_signed);
+  }
+
+ private:
+  // Of any sums of k terms, so that some of their codes are inside the type.
+  void scale_sums(Check& check, std::size_t k, bool a_is_signed) {
+    constexpr std::int32_t kMostOffset = 100000;
+    const auto longest = check.one_of<std::int32_t>({1 << 12, 1 << 18, (1 << 23) - 1, 1 << 23});
+    const auto within = [&](std::int32_t most) {
+      return static_cast<std::int32_t>(check.below(2 * static_cast<std::size_t>(most) + 1)) - most;
+    };
+    for (std::int32_t& value : offset) value = within(kMostOffset);
+    for (std::int32_t& value : activation) {
+      value = check.one_in(3) ? check.one_of<std::int32_t>({longest, -longest}) : within(longest);
+      if (!a_is_signed) value = std::abs(value);
+    }
+    const double most = kMostOffset + 255.0 * 128.0 * static_cast<double>(k) + 128.0 * longest;
+    for (float& value : multiplier) {
+      const double fraction = static_cast<double>(check.below(1001)) / 1000.0;
+      value = static_cast<float>(std::ldexp(fraction * 0.9 * (1 << 23) / most, -static_cast<int>(check.below(16))));
+      if (check.one_in(3)) value = -value;
     }
   }
 };
@@ -175,7 +199,8 @@ void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
   Operands operands(check, gemm, product);
   if (product.joined_terms != 0) operands.clear_behind(gemm, product);
-  const Parameters parameters(check, operands.columns, product.runs * product.m, product.terms);
+  const Parameters parameters(check, operands.columns, product.runs * product.m, product.terms,
+                              operands.a_offsets.size() * product.k, operands.a_is_signed);
   const bool empty = product.runs == 0 || product.m == 0;
   const std::size_t results =
       empty ? 0
@@ -282,11 +307,14 @@ void check_pairs_of_right(Check& check) {
 // Zero points of filters, codes, and what a kernel may finish in other ways.
 void check_terms(Check& check) {
   const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
-  for (const Terms terms : {Terms::usual, Terms::usual_but_one}) {
+  for (const Terms terms : {Terms::usual, Terms::usual_but_one, Terms::scaled}) {
     for (const std::size_t m : Sizes{std::size_t{1}, std::size_t{2}, 2 * mr + 1, 2 * mr + 2, 2 * mr + 3, 2 * mr + 5,
                                      std::size_t{40}, std::size_t{57}}) {
       for (const std::size_t n : Sizes{1, 16, 17, 31, 33, 48, 53, 64}) {
         check_case(check, {1, m, n, kr * (1 + check.below(3)), 0, 0, 0, Data::random, true, false, false, 1, terms});
+        if (terms == Terms::scaled) {
+          check_case(check, {2, m, n, kr * (1 + check.below(3)), 0, 0, 0, Data::random, false, false, false, 1, terms});
+        }
       }
     }
     for (const std::size_t k : Sizes{round_up(700, kr), round_up(1500, kr)}) {
@@ -323,18 +351,26 @@ void check_large_operands(Check& check) {
 }
 
 // Segments of a that make up one row of b.
+void check_joined(Check& check, std::size_t segments, std::size_t terms, std::size_t m) {
+  const GemmKernels& gemm = *check.table.gemm;
+  check_case(check, {1 + check.below(3), m, 1 + check.below(3 * gemm.nr), round_up(segments * terms, gemm.kr),
+                     check.below(2) * 3, check.below(2), check.below(2) * (m + 2), Data::random, check.one_in(2),
+                     check.one_in(3), check.one_in(2), segments, Terms::any, terms});
+}
+
 void check_joined_segments(Check& check) {
   const GemmKernels& gemm = *check.table.gemm;
   for (const std::size_t terms : Sizes{1, 9, 21, 31, 32, 33, 48, 63, 64, 65, 96, 130, 288}) {
     for (const std::size_t segments : Sizes{1, 3, 5, 7, 9}) {
-      const std::size_t k = round_up(segments * terms, gemm.kr);
-      if (k > gemm.most_joined) continue;
-      for (const std::size_t m : Sizes{std::size_t{5}, std::size_t{14}, std::size_t{33}}) {
-        check_case(check, {1 + check.below(3), m, 1 + check.below(3 * gemm.nr), k, check.below(2) * 3, check.below(2),
-                           check.below(2) * (m + 2), Data::random, check.one_in(2), check.one_in(3), check.one_in(2),
-                           segments, Terms::any, terms});
-      }
+      if (round_up(segments * terms, gemm.kr) > gemm.most_joined) continue;
+      for (const std::size_t m : Sizes{5, 14, 33}) check_joined(check, segments, terms, m);
     }
+  }
+  // As many terms as are joined at most, or about so.
+  if (gemm.most_joined == 0) return;
+  const std::size_t most = std::min<std::size_t>(gemm.most_joined, 1536);
+  for (const std::size_t segments : Sizes{std::size_t{1}, std::size_t{3}, std::size_t{7}, most}) {
+    for (const std::size_t m : Sizes{33, 40}) check_joined(check, segments, most / segments, m);
   }
 }
 

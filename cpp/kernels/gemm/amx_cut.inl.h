@@ -1,7 +1,8 @@
 // How the AMX kernel cuts the rows of a block into parts for its tiles.
 // Included inside the unnamed namespace of a kernel file, after constants of the tiles.
 
-// Rows as tiles take them: `rows` from a position in a run on, of which the first `done` belong to the part before.
+// Rows as tiles take them: as many as all parts have, from a position in a run on, of which the first `done` belong to
+// the part before.
 struct Part {
   std::size_t run, position, done;
 };

@@ -11,16 +11,16 @@
 constexpr float kRounder = 12582912.0F, kMostRounded = 8000000.0F;
 constexpr std::int32_t kRounderBits = 0x4b400000;
 
-// The magnitude of the longest activation sum of a block; 0 without zero points.
-std::uint32_t longest_activation_sum(const GemmBlock& block) noexcept {
+// The largest magnitude of a block's activation sums; 0 without zero points.
+std::uint32_t largest_activation_sum(const GemmBlock& block) noexcept {
   if (block.filter_zero_point == nullptr) return 0;
-  __m512i longest_u32x16 = _mm512_setzero_si512();
+  __m512i largest_u32x16 = _mm512_setzero_si512();
   const std::size_t count = block.runs * block.m;
   for (std::size_t row = 0; row < count; row += 16) {
     const __m512i sum_i32x16 = _mm512_maskz_loadu_epi32(lane_mask(count - row), block.activation_sum + row);
-    longest_u32x16 = _mm512_max_epu32(longest_u32x16, _mm512_abs_epi32(sum_i32x16));
+    largest_u32x16 = _mm512_max_epu32(largest_u32x16, _mm512_abs_epi32(sum_i32x16));
   }
-  return _mm512_reduce_max_epu32(longest_u32x16);
+  return _mm512_reduce_max_epu32(largest_u32x16);
 }
 
 // Whether all scaled sums of a block are small enough to be rounded by an addition, and activation sums to be factored.
@@ -28,10 +28,10 @@ std::uint32_t longest_activation_sum(const GemmBlock& block) noexcept {
 // activation sum. Beyond 2^31 sums wrap, which makes them smaller. NaN is not below.
 bool rounds_by_adding(const GemmBlock& block) noexcept {
   if (block.sums != nullptr) return false;
-  const std::uint32_t longest = longest_activation_sum(block);
-  if (longest > kLongestFactoredSum) return false;
+  const std::uint32_t largest = largest_activation_sum(block);
+  if (largest >= kLongestFactoredSum) return false;  // it may be negative
   const __m512 most_f32x16 =
-      _mm512_set1_ps(32640.0F * static_cast<float>(terms_of(block)) + 128.0F * static_cast<float>(longest));
+      _mm512_set1_ps(32640.0F * static_cast<float>(terms_of(block)) + 128.0F * static_cast<float>(largest));
   __mmask16 beyond = 0;
   for (std::size_t column = 0; column < block.n; column += kNr) {
     const __m512i offset_i32x16 = _mm512_loadu_si512(block.offset + column);
@@ -68,6 +68,35 @@ __attribute__((always_inline)) inline __m512i saturated(const __m512i* i32x16) n
                             : _mm512_packus_epi16(low_i16x32, high_i16x32));
 }
 
+// The activation sums of a stretch as vpdpwssd takes them, a vector of rows at a time.
+inline void factor_activation_sums(const GemmBlock& block, const Stretch& stretch, std::int32_t* factors) noexcept {
+  for (std::size_t row = 0; row < stretch.rows; row += kTileRows) {
+    const __mmask16 of_rows = lane_mask(stretch.rows - row);
+    const std::int32_t* activation_sums = block.activation_sum + stretch.activation + row;
+    const __m512i activation_i32x16 = _mm512_maskz_loadu_epi32(of_rows, activation_sums);
+    _mm512_store_si512(factors + row, factors_of_negative(activation_i32x16));
+  }
+}
+
+// The codes of two rows of 32 columns (`is_whole`) or fewer, or of four of up to 16, of which a mask tells how many.
+template <std::size_t rows, bool is_whole>
+__attribute__((always_inline)) inline void store_codes(std::uint8_t* output, std::size_t stride, __mmask32 mask,
+                                                       __m512i codes_u8x64) noexcept {
+  if constexpr (is_whole) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(output), _mm512_castsi512_si256(codes_u8x64));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(output + stride), _mm512_extracti64x4_epi64(codes_u8x64, 1));
+  } else if constexpr (rows == 2) {
+    _mm256_mask_storeu_epi8(output, mask, _mm512_castsi512_si256(codes_u8x64));
+    _mm256_mask_storeu_epi8(output + stride, mask, _mm512_extracti64x4_epi64(codes_u8x64, 1));
+  } else {
+    const auto of_row = static_cast<__mmask16>(mask);
+    _mm_mask_storeu_epi8(output, of_row, _mm512_castsi512_si128(codes_u8x64));
+    _mm_mask_storeu_epi8(output + stride, of_row, _mm512_extracti32x4_epi32(codes_u8x64, 1));
+    _mm_mask_storeu_epi8(output + 2 * stride, of_row, _mm512_extracti32x4_epi32(codes_u8x64, 2));
+    _mm_mask_storeu_epi8(output + 3 * stride, of_row, _mm512_extracti32x4_epi32(codes_u8x64, 3));
+  }
+}
+
 // Two rows of 32 columns (`is_whole`) or fewer, or four of up to 16 become 64 codes.
 template <std::size_t rows_at_once, bool is_whole, bool has_zero_points, bool is_signed>
 void finish_by_adding(const GemmBlock& block, const Finished& finished) noexcept {
@@ -80,8 +109,7 @@ void finish_by_adding(const GemmBlock& block, const Finished& finished) noexcept
   [[maybe_unused]] __m512i factors_i16x32[kPanels];
   alignas(64) [[maybe_unused]] std::int32_t activation_factors[kMostParts * kTileRows];
   for (std::size_t panel = 0; panel < kPanels; ++panel) {
-    // Of panels without columns nothing is stored.
-    const std::size_t column = finished.panel + (kNr * panel < finished.columns ? kNr * panel : 0);
+    const std::size_t column = finished.panel + kNr * panel;
     multiplier_f32x16[panel] = _mm512_loadu_ps(block.multiplier + column);
     if constexpr (has_zero_points) factors_i16x32[panel] = filter_factors(block.filter_zero_point + column);
   }
@@ -104,33 +132,13 @@ void finish_by_adding(const GemmBlock& block, const Finished& finished) noexcept
   };
   const std::size_t stride = block.output_row_stride;
   for (const Stretch* stretch = finished.stretches; stretch != finished.stretches + finished.count; ++stretch) {
-    if constexpr (has_zero_points) {
-      for (std::size_t row = 0; row < stretch->rows; row += kTileRows) {
-        const __mmask16 of_rows = lane_mask(stretch->rows - row);
-        const std::int32_t* activation_sums = block.activation_sum + stretch->activation + row;
-        const __m512i activation_i32x16 = _mm512_maskz_loadu_epi32(of_rows, activation_sums);
-        _mm512_store_si512(activation_factors + row, factors_of_negative(activation_i32x16));
-      }
-    }
+    if constexpr (has_zero_points) factor_activation_sums(block, *stretch, activation_factors);
     const std::int32_t* sums = finished.sums + stretch->sums;
     std::uint8_t* output = block.output + stretch->place + finished.panel;
     const std::size_t rows = stretch->rows;
     std::size_t row = 0;
     for (; row + rows_at_once <= rows; row += rows_at_once) {
-      const __m512i codes_u8x64 = codes_of(sums, row, rows_at_once);
-      if constexpr (is_whole) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(output), _mm512_castsi512_si256(codes_u8x64));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(output + stride), _mm512_extracti64x4_epi64(codes_u8x64, 1));
-      } else if constexpr (rows_at_once == 2) {
-        _mm256_mask_storeu_epi8(output, mask, _mm512_castsi512_si256(codes_u8x64));
-        _mm256_mask_storeu_epi8(output + stride, mask, _mm512_extracti64x4_epi64(codes_u8x64, 1));
-      } else {
-        const auto of_row = static_cast<__mmask16>(mask);
-        _mm_mask_storeu_epi8(output, of_row, _mm512_castsi512_si128(codes_u8x64));
-        _mm_mask_storeu_epi8(output + stride, of_row, _mm512_extracti32x4_epi32(codes_u8x64, 1));
-        _mm_mask_storeu_epi8(output + 2 * stride, of_row, _mm512_extracti32x4_epi32(codes_u8x64, 2));
-        _mm_mask_storeu_epi8(output + 3 * stride, of_row, _mm512_extracti32x4_epi32(codes_u8x64, 3));
-      }
+      store_codes<rows_at_once, is_whole>(output, stride, mask, codes_of(sums, row, rows_at_once));
       sums += rows_at_once * kSumColumns;
       output += rows_at_once * stride;
     }

@@ -10,9 +10,10 @@
 //   a 1 (5)    2        3
 //
 // A load takes 8 cycles from L1, some 20 from L2, and over 50 where its rows cross cache lines: such rows are copied
-// first, line by line. One operand may come from L2; where both do, four products take 88 cycles in place of 72.
+// first, line by line, if they are not too long. One operand may come from L2; where both do, four products take 88
+// cycles in place of 72.
 //
-// An area is two parts by four panels: its rows of 64 sums become whole lines of codes (amx_finish.inl.h). Its sums
+// An area is two parts by two panels: two of its rows of 32 sums become 64 codes at a time (amx_finish.inl.h). Its sums
 // leave the tiles when the next area begins, and become codes when that is under way. Tiles are released before
 // returning, so that a context switch saves nothing.
 #include <immintrin.h>
@@ -225,7 +226,7 @@ class Product {
     const Area area = {&group, panel, columns_from(panel)};
     const bool has_second_panel = area.columns > kNr, has_second_part = group.parts == 2;
     operands_.a[0] = group.a[0];
-    operands_.a[1] = group.a[1];
+    operands_.a[1] = group.a[group.parts - 1];
     operands_.b = block_.b + panel / kNr * block_.b_panel_stride;
     operands_.offset = aligned_offsets(panel);
     const PartsFunctions& functions = group.is_first ? functions_ : later_functions_;

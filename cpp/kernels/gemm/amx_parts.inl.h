@@ -131,6 +131,7 @@ void multiply_parts(const Operands& operands, const Pending& pending) noexcept {
   step.template operator()<true>();
   for (std::size_t segment = 0;;) {
     constexpr std::ptrdiff_t kStep = kKr * kNr;
+    keep_vector_unit_awake();
     while (end - b >= 4 * kStep) {
       keep_vector_unit_awake();
       step.template operator()<false>();

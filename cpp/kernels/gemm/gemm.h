@@ -92,7 +92,7 @@ struct GemmBlock {
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;
 
 struct GemmKernels {
-  // Rows of a tile of nr columns at most; the kernel splits a run into equal parts, or joins two short ones.
+  // Rows of a tile of nr columns at most; the kernel splits a run into equal parts, or joins short ones.
   std::size_t mr;
   std::size_t nr;             // columns of a panel
   std::size_t kr;             // k is a multiple of it

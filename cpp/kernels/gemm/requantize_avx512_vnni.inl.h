@@ -4,7 +4,7 @@
 
 // filter_zero_point[column] * activation_sum[row], to be taken off a tile's sums in one vpdpwssd a vector, where
 // vpmulld alone is two operations. A zero point z of 8 bits is the pair (z, 256 z) of 16-bit factors, and -s the pair
-// (-s mod 256, -s div 256), as long as s is at most 2^23.
+// (-s mod 256, -s div 256), as long as s is within -2^23 < s <= 2^23.
 inline __m512i filter_factors(const std::int32_t* zero_point) noexcept {
   const __m512i zero_point_i32x16 = _mm512_loadu_si512(zero_point);
   return _mm512_mask_blend_epi16(0xaaaaaaaa, zero_point_i32x16, _mm512_slli_epi32(zero_point_i32x16, 24));

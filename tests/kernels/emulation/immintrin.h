@@ -58,6 +58,7 @@ struct EmulatedTiles {
   const auto* bytes = static_cast<const std::uint8_t*>(configuration);
   emulated_require(bytes[0] == 1, "the palette is 1");
   EmulatedTiles& state = emulated_tiles();
+  emulated_require(!state.configured, "tiles were released after the last product");
   std::memset(&state, 0, sizeof(state));
   state.configured = true;
   for (int i = 0; i < 8; ++i) {
