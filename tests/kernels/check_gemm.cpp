@@ -8,8 +8,9 @@
 namespace dmlcpu::test {
 namespace {
 
-// Pairs of b are neighbours in k whose sum is within +-128, all or all but one: what vpmaddubsw multiplies exactly.
-enum class Data { random, most_positive, most_negative, pairs, pairs_but_one };
+// Pairs of b are neighbours in k whose sum is within +-128, all or all but one: what vpmaddubsw multiplies exactly. The
+// sum of four codes, positive or negative, is within +-128 in quads, or in all but some of them, which are pairs.
+enum class Data { random, most_positive, most_negative, pairs, pairs_but_one, quads, quads_but_some };
 
 // Multipliers and activation sums: of any size, or as networks have them (below 1, and up to 2^23, the most that a
 // kernel may take a quick way with), or all but one sum so, or with multipliers that keep scaled sums below 2^23.
@@ -31,14 +32,27 @@ std::uint8_t extreme_code(bool a_is_signed) { return a_is_signed ? 128 : 255; }
 
 void fill_left(Check& check, Data data, bool a_is_signed, std::vector<std::uint8_t>& a) {
   const bool is_random = data == Data::random;
-  const bool is_mixed = data == Data::pairs || data == Data::pairs_but_one;
+  const bool is_mixed = data != Data::most_positive && data != Data::most_negative;
   for (std::uint8_t& code : a)
     code = is_random || (is_mixed && check.one_in(2)) ? check.code() : extreme_code(a_is_signed);
+}
+
+void fill_quads(Check& check, bool all, std::vector<std::uint8_t>& b) {
+  for (std::uint8_t& code : b) {
+    const int within = static_cast<int>(check.below(65)) - 32;
+    code = static_cast<std::uint8_t>(check.one_of<int>({32, -32, within}));
+  }
+  for (std::size_t i = 0; !all && b.size() >= 4 && i <= b.size() / 256; ++i) {
+    const std::size_t at = 4 * check.below(b.size() / 4);
+    b[at] = b[at + 1] = check.one_of<std::uint8_t>({64, static_cast<std::uint8_t>(-64)});
+  }
 }
 
 void fill_right(Check& check, Data data, std::vector<std::uint8_t>& b) {
   if (data == Data::random) {
     for (std::uint8_t& code : b) code = check.code();
+  } else if (data == Data::quads || data == Data::quads_but_some) {
+    fill_quads(check, data == Data::quads, b);
   } else if (data != Data::pairs && data != Data::pairs_but_one) {
     std::fill(b.begin(), b.end(), data == Data::most_positive ? 127 : 128);
   } else {
@@ -292,7 +306,7 @@ void check_random(Check& check, std::size_t runs, std::size_t m, std::size_t n, 
 // Pairs of b that some kernels multiply otherwise.
 void check_pairs_of_right(Check& check) {
   const std::size_t mr = check.table.gemm->mr, nr = check.table.gemm->nr, kr = check.table.gemm->kr;
-  for (const Data data : {Data::pairs, Data::pairs_but_one}) {
+  for (const Data data : {Data::pairs, Data::pairs_but_one, Data::quads, Data::quads_but_some}) {
     for (const std::size_t k : Sizes{kr, round_up(70, kr), round_up(700, kr)}) {
       for (const std::size_t m : Sizes{std::size_t{1}, mr - 1, mr, 2 * mr + 1, std::size_t{40}}) {
         for (const std::size_t n : Sizes{nr / 2, nr, 3 * nr - 3}) {
@@ -348,6 +362,10 @@ void check_large_operands(Check& check) {
     }
   }
   check_random(check, 5, 14, 300, round_up(1400, kr), 16);
+  // Quads in more words than one, and in more segments than are looked at.
+  for (const std::size_t segments : Sizes{3, 70}) {
+    check_case(check, {1, 30, nr + 3, round_up(1100, kr), 0, 0, 0, Data::quads_but_some, true, false, false, segments});
+  }
 }
 
 // Segments of a that make up one row of b.

@@ -10,7 +10,8 @@
 // widened as it is loaded, 2 operations for 24 of products and sums. A tile's rows of a are widened into a buffer, some
 // hundred k at a time, once for many panels. Bound by the three vector ports.
 //
-// Filters of few bits are quicker: where neighbours in k are small enough together, vpmaddubsw does not saturate.
+// Filters of few bits are quicker: where neighbours in k are small enough together, vpmaddubsw does not saturate
+// (PanelFit).
 #include <immintrin.h>
 
 #include <cstring>
@@ -29,6 +30,16 @@ namespace {
 #include "kernels/gemm/requantize_avx2.inl.h"
 
 constexpr std::size_t kMr = 6, kNr = 16, kKr = 4;
+
+inline __m256i load_codes(const std::uint8_t* codes) noexcept {
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(codes));
+}
+// Four codes in all lanes.
+inline __m256i broadcast(const std::uint8_t* codes) noexcept {
+  int four;
+  __builtin_memcpy(&four, codes, sizeof(four));
+  return _mm256_set1_epi32(four);
+}
 
 // Some terms of the sums of a tile: a's, widened, and where the terms of b stand in a panel, in pieces.
 constexpr std::size_t kMostTerms = 1024, kMostPieces = 32;
@@ -195,77 +206,164 @@ using RowsFunction = void (*)(const GemmBlock& block, std::size_t run, std::size
 constexpr RowsFunction kRowsFunctions[kMr] = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
                                               multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
 
-// Whether vpmaddubsw is exact for panels of b: where the sum of two neighbours in k is within +-128, sums of their
-// products with 0..255 are within +-255 * 128, and fit 16 bits.
-bool pairs_fit(const GemmBlock& block, std::size_t first, std::size_t end) noexcept {
-  constexpr std::size_t kStretch = 1024;
-  const __m256i ones_u8x32 = _mm256_set1_epi8(1), most_i16x16 = _mm256_set1_epi16(128);
-  const auto exceeds = [&](const std::uint8_t* pairs) {
-    const __m256i sum_i16x16 =
-        _mm256_maddubs_epi16(ones_u8x32, _mm256_load_si256(reinterpret_cast<const __m256i*>(pairs)));
-    return _mm256_cmpgt_epi16(_mm256_abs_epi16(sum_i16x16), most_i16x16);
-  };
-  for (std::size_t panel = first; panel < end; panel += kNr) {
+// How vpmaddubsw, which adds two products in 16 bits, is exact for a panel of b: where neither the positive nor the
+// negative codes of neighbours in k add up to more than 128, the sum of their products with 0..255 is within 255 * 128.
+// Of eight k whose pairs fit even two by two, those sums are added in 16 bits before they are widened.
+class PanelFit {
+ public:
+  // Returns false where a pair does not fit.
+  bool look_at(const GemmBlock& block, const std::uint8_t* panel) noexcept {
+    words_of_segment_ = (block.k / 8 + kWordBits - 1) / kWordBits;
+    const bool marks = block.segments * words_of_segment_ <= kMostWords;
+    std::size_t quads = 0;
     for (std::size_t segment = 0; segment < block.segments; ++segment) {
-      const std::uint8_t* b = block.b + panel / kNr * block.b_panel_stride + block.b_offsets[segment];
-      for (std::size_t at = 0; at < block.k * kNr; at += kStretch) {
-        const std::size_t left = block.k * kNr - at, stretch = left < kStretch ? left : kStretch;
-        __m256i found = _mm256_setzero_si256();
-        for (std::size_t i = at; i != at + stretch; i += 64) {
-          found = _mm256_or_si256(found, _mm256_or_si256(exceeds(b + i), exceeds(b + i + 32)));
+      const std::uint8_t* b = panel + block.b_offsets[segment];
+      for (std::size_t word = 0, step = 0; word < words_of_segment_; ++word) {
+        __m256i exceeding = _mm256_setzero_si256();
+        std::uint64_t bits = 0;
+        for (std::size_t bit = 0; bit < kWordBits && step < block.k / 8; ++bit, ++step, b += 8 * kNr) {
+          bits |= std::uint64_t{look_at_8(b, exceeding)} << bit;
         }
-        if (_mm256_testz_si256(found, found) == 0) return false;
+        if (_mm256_testz_si256(exceeding, exceeding) == 0) return false;
+        if (marks) quads_[segment * words_of_segment_ + word] = bits;
+        quads += static_cast<std::size_t>(_mm_popcnt_u64(bits));
       }
+      if (block.k % 8 != 0 && !(PairSums(b).fit() && PairSums(b + 32).fit())) return false;
     }
+    has_quads_ = marks && quads * 8 > block.segments * (block.k / 8);
+    return true;
   }
-  return true;
-}
 
-// A tile whose pairs of b fit: three operations for 32 products, and nothing to widen.
-template <std::size_t rows>
-void multiply_pairs(const GemmBlock& block, const Tile& tile) noexcept {
+  // More than an eighth.
+  bool has_quads() const noexcept { return has_quads_; }
+  bool is_quad(std::size_t segment, std::size_t step) const noexcept {
+    return (quads_[segment * words_of_segment_ + step / kWordBits] >> step % kWordBits & 1) != 0;
+  }
+
+ private:
+  static constexpr std::size_t kMostWords = 64, kWordBits = 64;
+
+  // Of the pairs in four k of 8 columns, the sums of their positive and of their negative codes.
+  struct PairSums {
+    __m256i positive_i16x16, negative_i16x16;
+
+    explicit PairSums(const std::uint8_t* b) noexcept {
+      const __m256i ones_u8x32 = _mm256_set1_epi8(1), b_i8x32 = load_codes(b);
+      positive_i16x16 = _mm256_maddubs_epi16(ones_u8x32, _mm256_max_epi8(b_i8x32, _mm256_setzero_si256()));
+      negative_i16x16 = _mm256_sub_epi16(positive_i16x16, _mm256_maddubs_epi16(ones_u8x32, b_i8x32));
+    }
+    void add(const PairSums& other) noexcept {
+      positive_i16x16 = _mm256_add_epi16(positive_i16x16, other.positive_i16x16);
+      negative_i16x16 = _mm256_add_epi16(negative_i16x16, other.negative_i16x16);
+    }
+    __m256i exceeding() const noexcept {
+      return _mm256_cmpgt_epi16(_mm256_max_epi16(positive_i16x16, negative_i16x16), _mm256_set1_epi16(128));
+    }
+    bool fit() const noexcept { return _mm256_testz_si256(exceeding(), exceeding()) != 0; }
+  };
+
+  // Whether eight k of 16 columns fit two by two; adds the pairs that do not fit.
+  static bool look_at_8(const std::uint8_t* b, __m256i& exceeding) noexcept {
+    __m256i quads_exceeding = _mm256_setzero_si256();
+    for (std::size_t half = 0; half < 2; ++half, b += 32) {
+      PairSums first(b);
+      const PairSums second(b + 4 * kNr);
+      exceeding = _mm256_or_si256(exceeding, _mm256_or_si256(first.exceeding(), second.exceeding()));
+      first.add(second);
+      quads_exceeding = _mm256_or_si256(quads_exceeding, first.exceeding());
+    }
+    return _mm256_testz_si256(quads_exceeding, quads_exceeding) != 0;
+  }
+
+  std::uint64_t quads_[kMostWords];  // a bit for each eight k; those of a segment begin with a word
+  std::size_t words_of_segment_;
+  bool has_quads_;
+};
+
+// A tile of a panel whose pairs fit: three operations for 32 products, five for 64 of quads, and nothing to widen.
+template <std::size_t rows, bool has_quads>
+void multiply_fitting(const GemmBlock& block, const Tile& tile, const PanelFit& fit) noexcept {
   __m256i acc_i32x8[rows][2];
-  for (std::size_t row = 0; row < rows; ++row) {
-    acc_i32x8[row][0] = load(tile.offset);
-    acc_i32x8[row][1] = load(tile.offset + 8);
+  for (auto& of_row : acc_i32x8) {
+    of_row[0] = load(tile.offset);
+    of_row[1] = load(tile.offset + 8);
   }
   const __m256i ones_i16x16 = _mm256_set1_epi16(1);
-  for (std::size_t segment = 0; segment < block.segments; ++segment) {
-    const std::uint8_t* a = tile.a + block.a_offsets[segment];
-    const std::uint8_t* b = tile.b + block.b_offsets[segment];
-    for (const std::uint8_t* end = b + block.k * kNr; b != end; b += 4 * kNr, a += 4) {
-      const auto* b_x32 = reinterpret_cast<const __m256i*>(b);
-      for (std::size_t row = 0; row < rows; ++row) {
-        int group;
-        __builtin_memcpy(&group, a + row * block.a_row_stride, sizeof(group));
-        const __m256i a_x32 = _mm256_set1_epi32(group);
-        for (std::size_t half = 0; half < 2; ++half) {
-          const __m256i pairs_i16x16 = _mm256_maddubs_epi16(a_x32, _mm256_load_si256(b_x32 + half));
-          acc_i32x8[row][half] = _mm256_add_epi32(acc_i32x8[row][half], _mm256_madd_epi16(pairs_i16x16, ones_i16x16));
-        }
+  const std::uint8_t *a = nullptr, *b = nullptr;
+  const auto add_4 = [&]() __attribute__((always_inline)) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      const __m256i a_x32 = broadcast(a + row * block.a_row_stride);
+      for (std::size_t half = 0; half < 2; ++half) {
+        const __m256i pairs_i16x16 = _mm256_maddubs_epi16(a_x32, load_codes(b + 32 * half));
+        acc_i32x8[row][half] = _mm256_add_epi32(acc_i32x8[row][half], _mm256_madd_epi16(pairs_i16x16, ones_i16x16));
       }
     }
+    a += 4;
+    b += 4 * kNr;
+  };
+  const auto add_8 = [&]() __attribute__((always_inline)) {
+    // Keeps the compiler from making what four and eight k have in common first, which takes the accumulators'
+    // registers.
+    __asm__("" : "+r"(a), "+r"(b));
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::uint8_t* of_row = a + row * block.a_row_stride;
+      const __m256i a0_x32 = broadcast(of_row), a1_x32 = broadcast(of_row + 4);
+      for (std::size_t half = 0; half < 2; ++half) {
+        const __m256i quads_i16x16 =
+            _mm256_add_epi16(_mm256_maddubs_epi16(a0_x32, load_codes(b + 32 * half)),
+                             _mm256_maddubs_epi16(a1_x32, load_codes(b + 4 * kNr + 32 * half)));
+        acc_i32x8[row][half] = _mm256_add_epi32(acc_i32x8[row][half], _mm256_madd_epi16(quads_i16x16, ones_i16x16));
+      }
+    }
+    a += 8;
+    b += 8 * kNr;
+  };
+  for (std::size_t segment = 0; segment < block.segments; ++segment) {
+    a = tile.a + block.a_offsets[segment];
+    b = tile.b + block.b_offsets[segment];
+    const std::uint8_t* end = b + block.k * kNr;
+    for (std::size_t step = 0; has_quads && step < block.k / 8; ++step) {
+      if (fit.is_quad(segment, step)) {
+        add_8();
+      } else {
+        add_4();
+        add_4();
+      }
+    }
+    while (b != end) add_4();
   }
   store_rows(block, tile, acc_i32x8);
 }
 
-using TileFunction = void (*)(const GemmBlock& block, const Tile& tile) noexcept;
-constexpr TileFunction kPairsFunctions[kMr] = {multiply_pairs<1>, multiply_pairs<2>, multiply_pairs<3>,
-                                               multiply_pairs<4>, multiply_pairs<5>, multiply_pairs<6>};
+using TileFunction = void (*)(const GemmBlock& block, const Tile& tile, const PanelFit& fit) noexcept;
+template <bool has_quads>
+constexpr TileFunction kFittingFunctions[kMr] = {multiply_fitting<1, has_quads>, multiply_fitting<2, has_quads>,
+                                                 multiply_fitting<3, has_quads>, multiply_fitting<4, has_quads>,
+                                                 multiply_fitting<5, has_quads>, multiply_fitting<6, has_quads>};
 
-// Rows that a look at all of b is worth: it costs about as much as two of them.
+// Rows that a look at all of b is worth: it costs about as much as three of them.
 constexpr std::size_t kManyRows = 24;
+
+// Returns whether all panels from `first` to before `end` fit, and were multiplied by it.
+bool multiply_fitting_panels(const GemmBlock& block, std::size_t first, std::size_t end) noexcept {
+  PanelFit fits[kMostPanels];
+  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) {
+    if (!fits[i].look_at(block, block.b + panel / kNr * block.b_panel_stride)) return false;
+  }
+  for (std::size_t panel = first, i = 0; panel < end; panel += kNr, ++i) {
+    const TileFunction(&functions)[kMr] = fits[i].has_quads() ? kFittingFunctions<true> : kFittingFunctions<false>;
+    for_each_tile(block, kMr, kNr, panel, panel + 1,
+                  [&](const Tile& tile) noexcept { functions[tile.rows - 1](block, tile, fits[i]); });
+  }
+  return true;
+}
 
 void multiply(const GemmBlock& block) noexcept {
   const Parts parts(block.m, kMr);
   const std::size_t columns = panels_at_once(block) * kNr;
   for (std::size_t first = 0; first < block.n; first += columns) {
     const std::size_t end = block.n - first < columns ? block.n : first + columns;
-    if (block.runs * block.m >= kManyRows && pairs_fit(block, first, end)) {
-      for_each_tile(block, kMr, kNr, first, end,
-                    [&](const Tile& tile) noexcept { kPairsFunctions[tile.rows - 1](block, tile); });
-      continue;
-    }
+    if (block.runs * block.m >= kManyRows && multiply_fitting_panels(block, first, end)) continue;
     for (std::size_t run = 0; run < block.runs; ++run) {
       for (std::size_t part = 0; part < parts.count; ++part) {
         kRowsFunctions[parts.rows_of(part) - 1](block, run, parts.first_row(part), first, end);
