@@ -13,15 +13,18 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = ["DYNAMIC", "FORMS", "prepared", "quantized"]
+__all__ = ["DYNAMIC", "FORMS", "REDUCED", "prepared", "quantized"]
 
 # Activations are quantized as they come, tensor by tensor.
 DYNAMIC = "dynamic_u8s8"
+# With filters of 7 bits: products of them with UINT8 do not saturate where two are added in 16 bits.
+REDUCED = "qdq_u8s7"
 # Format, activations, filters; all per channel. There is no qop_u8u8: per channel, the tools make the filters of
 # operators on codes INT8.
 FORMS = {
     "qdq_u8s8": ("QDQ", "QUInt8", "QInt8"),
     "qop_u8s8": ("QOperator", "QUInt8", "QInt8"),
+    REDUCED: ("QDQ", "QUInt8", "QInt8"),
     "qdq_s8s8": ("QDQ", "QInt8", "QInt8"),
     "qop_s8s8": ("QOperator", "QInt8", "QInt8"),
     "qdq_u8u8": ("QDQ", "QUInt8", "QUInt8"),
@@ -92,6 +95,7 @@ def quantized(model: onnx.ModelProto, form: str, batches: Sequence[NDArray[np.fl
             Reader(),
             quant_format=QuantFormat[format],
             per_channel=True,
+            reduce_range=form == REDUCED,
             activation_type=QuantType[activations],
             weight_type=QuantType[filters],
         )
