@@ -11,6 +11,7 @@ import onnxruntime
 from numpy.typing import DTypeLike, NDArray
 
 import dmlcpu
+from exact_references import exact_for_onnxruntime
 from template_checks import assert_traced_like_lowered
 
 __all__ = ["POINT", "Builder", "assert_like_onnxruntime", "coded", "codes", "results_of_onnxruntime"]
@@ -90,7 +91,8 @@ def results_of_onnxruntime(model: bytes, feeds: Mapping[str, Array]) -> list[Arr
     options.intra_op_num_threads = 1
     # As it is written: fusions are this package's own business, and onnxruntime's round otherwise.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    exact = exact_for_onnxruntime(model)
+    session = onnxruntime.InferenceSession(exact, options, providers=["CPUExecutionProvider"])
     return [np.asarray(result) for result in session.run(None, dict(feeds))]
 
 

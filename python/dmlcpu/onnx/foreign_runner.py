@@ -95,6 +95,8 @@ class ForeignRunner:
         options.intra_op_num_threads = self._num_threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what is wrong is raised
+        # On CPUs whose sums of 8-bit products saturate, filters become UINT8, which is exact.
+        options.add_session_config_entry("session.x64quantprecision", "1")
         if _keeps_floats(part):
             options.add_session_config_entry("session.disable_quant_qdq", "1")
         supplied = self._model.supplied  # not copied: the model keeps them as long as its session
