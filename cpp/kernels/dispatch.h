@@ -22,7 +22,7 @@ const std::string& unavailable_reason(Isa isa);
 std::vector<Isa> available_isas();
 
 // For each kernel family the instruction set whose kernel a row runs on this CPU: its own, the lower one that it
-// borrows from, or avx512_vbmi. Without the families that the row has no kernel for.
+// borrows from, or avx512_vbmi.
 struct KernelOrigin {
   std::string_view family, isa;
 };

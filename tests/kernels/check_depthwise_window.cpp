@@ -22,8 +22,8 @@ class Case {
   Case(Check& check, const Shape& shape) : check_(check), shape_(shape), codes_(shape.rows * shape.window) {
     // From windows that begin or end in the padding to those that are within the input.
     const auto extent = static_cast<std::ptrdiff_t>((shape.pixels - 1) * shape.stride + shape.window);
-    left_ = static_cast<std::ptrdiff_t>(check.below(shape.window + 2));
-    columns_ = std::max<std::ptrdiff_t>(1, extent - left_ - static_cast<std::ptrdiff_t>(check.below(4)));
+    left_ = static_cast<std::ptrdiff_t>(check.below(shape.window + 6)) - 4;
+    columns_ = std::max<std::ptrdiff_t>(1, extent - left_ - 3 + static_cast<std::ptrdiff_t>(check.below(16)));
     column_step_ = static_cast<std::ptrdiff_t>(shape.channels + shape.gap);
     padding_code_ = check.code();
     input_flip_ = check.flip();
@@ -32,10 +32,17 @@ class Case {
       for (std::uint8_t& code : codes) code = check.code();
     }
     filter_.resize(shape.channels * shape.window * shape.window);
-    for (std::int8_t& code : filter_) code = static_cast<std::int8_t>(check.code());
+    // With zeros, sums are offsets.
+    if (!check.one_in(8)) {
+      for (std::int8_t& code : filter_) code = static_cast<std::int8_t>(check.code());
+    }
     for (std::size_t channel = 0; channel < shape.channels; ++channel) {
-      offset_.push_back(static_cast<std::int32_t>(check.word()) >> check.below(24));
-      multiplier_.push_back(check.one_in(16) ? check.scale() : 0.0001F * static_cast<float>(check.code()));
+      const bool is_limit = check.one_in(16);
+      const auto any = static_cast<std::int32_t>(check.word()) >> check.below(24);
+      offset_.push_back(is_limit ? check.one_of<std::int32_t>({INT32_MAX, INT32_MIN}) : any);
+      multiplier_.push_back(is_limit           ? check.one_of<float>({1.0F, -1.0F, 0x1.fffffep-1F, -0x1.fffffep-1F})
+                            : check.one_in(16) ? check.scale()
+                                               : 0.0001F * static_cast<float>(check.code()));
       filter_zero_point_.push_back(static_cast<std::int8_t>(check.code()));
     }
     output_zero_point_ = check.zero_point();
@@ -179,7 +186,7 @@ void check_depthwise_window(Check& check) {
   for (const std::size_t window : Sizes{3, 5}) {
     for (const std::size_t stride : Sizes{1, 2}) {
       for (const std::size_t channels : Sizes{32, 33, 47, 48, 49, 63, 64, 65, 79, 80, 81, 95, 96, 97, 112, 144, 271}) {
-        for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 30}) {
+        for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 30, 33, 66}) {
           for (const Edge edge : kEdges) {
             const Shape shape = {.window = window,
                                  .stride = stride,

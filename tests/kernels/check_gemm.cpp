@@ -10,7 +10,8 @@ namespace {
 
 // Pairs of b are neighbours in k whose sum is within +-128, all or all but one: what vpmaddubsw multiplies exactly. The
 // sum of four codes, positive or negative, is within +-128 in quads, or in all but some of them, which are pairs.
-enum class Data { random, most_positive, most_negative, pairs, pairs_but_one, quads, quads_but_some };
+// One pair alone, in the last four k of each panel's second half, is beyond in quads_but_last.
+enum class Data { random, most_positive, most_negative, pairs, pairs_but_one, quads, quads_but_some, quads_but_last };
 
 // Multipliers and activation sums: of any size, or as networks have them (below 1, and up to 2^23, the most that a
 // kernel may take a quick way with), or all but one sum so, or with multipliers that keep scaled sums below 2^23.
@@ -51,8 +52,8 @@ void fill_quads(Check& check, bool all, std::vector<std::uint8_t>& b) {
 void fill_right(Check& check, Data data, std::vector<std::uint8_t>& b) {
   if (data == Data::random) {
     for (std::uint8_t& code : b) code = check.code();
-  } else if (data == Data::quads || data == Data::quads_but_some) {
-    fill_quads(check, data == Data::quads, b);
+  } else if (data == Data::quads || data == Data::quads_but_some || data == Data::quads_but_last) {
+    fill_quads(check, data != Data::quads_but_some, b);
   } else if (data != Data::pairs && data != Data::pairs_but_one) {
     std::fill(b.begin(), b.end(), data == Data::most_positive ? 127 : 128);
   } else {
@@ -101,6 +102,12 @@ struct Parameters {
     for (float& value : multiplier) {
       value = has_large_multipliers && check.one_in(4) ? check.scale() : 0.0001F * static_cast<float>(check.code());
     }
+    // At the limits of what converts to an integer, where a product has no terms.
+    for (std::size_t column = 0; has_large_multipliers && column < columns; ++column) {
+      if (!check.one_in(8)) continue;
+      offset[column] = check.one_of<std::int32_t>({INT32_MAX, INT32_MIN});
+      multiplier[column] = check.one_of<float>({1.0F, -1.0F, 0x1.fffffep-1F, -0x1.fffffep-1F});
+    }
     if (terms == Terms::scaled) scale_sums(check, k, a_is_signed);
   }
 
@@ -139,7 +146,7 @@ struct Operands {
         a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
     const std::size_t of_segment = product.joined_terms != 0 ? product.joined_terms : k;
-    for (std::size_t& offset : a_offsets) offset = check.below(3 * of_segment);
+    for (std::size_t& offset : a_offsets) offset = check.below(3 * of_segment + 1);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
     const std::size_t a_row =
@@ -154,6 +161,12 @@ struct Operands {
     b.resize(columns / gemm.nr * b_panel_stride);
     fill_left(check, product.data, a_is_signed, a);
     fill_right(check, product.data, b);
+    for (std::size_t panel = 0; product.data == Data::quads_but_last && panel < columns / gemm.nr; ++panel) {
+      const std::size_t column = gemm.nr / 2 + check.below(gemm.nr / 2);
+      std::uint8_t* last =
+          b.data() + panel * b_panel_stride + b_offsets.back() + (k / 4 - 1) * gemm.nr * 4 + column * 4;
+      last[0] = last[1] = 127;
+    }
   }
 
   // Terms of b behind those that are joined are zeros.
@@ -262,12 +275,13 @@ void check_product(Check& check, const Product& product, Edge edge) {
 void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
     describe_case(
-        "gemm runs %zu, m %zu, n %zu, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero points %d, sums "
+        "gemm runs %zu, m %zu, n %zu, segments %zd, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero "
+        "points %d, sums "
         "%d, "
         "terms %d, joined %zu, edge %d",
-        product.runs, product.m, product.n, product.k, product.a_gap, product.output_gap, product.rows_apart,
-        static_cast<int>(product.data), product.has_filter, product.ends_in_sums, static_cast<int>(product.terms),
-        product.joined_terms, static_cast<int>(edge));
+        product.runs, product.m, product.n, static_cast<std::ptrdiff_t>(product.segments), product.k, product.a_gap,
+        product.output_gap, product.rows_apart, static_cast<int>(product.data), product.has_filter,
+        product.ends_in_sums, static_cast<int>(product.terms), product.joined_terms, static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -363,8 +377,20 @@ void check_large_operands(Check& check) {
   }
   check_random(check, 5, 14, 300, round_up(1400, kr), 16);
   // Quads in more words than one, and in more segments than are looked at.
-  for (const std::size_t segments : Sizes{3, 70}) {
-    check_case(check, {1, 30, nr + 3, round_up(1100, kr), 0, 0, 0, Data::quads_but_some, true, false, false, segments});
+  for (const std::size_t segments : Sizes{3, 64, 65, 70}) {
+    check_case(check, {1, 30, nr + 3, round_up(segments < 10 ? 1100 : 40, kr), 0, 0, 0, Data::quads_but_some, true,
+                       false, false, segments});
+  }
+  for (const std::size_t k : Sizes{round_up(4, kr), round_up(12, kr), round_up(700, kr)}) {
+    check_case(check, {1, 30, 2 * nr, k, 0, 0, 0, Data::quads_but_last, false, false, false, 1});
+  }
+  // No terms: sums are offsets.
+  for (const std::size_t n : Sizes{nr, 4 * nr + 1}) {
+    for (const std::size_t m : Sizes{1, 6, 30}) {
+      for (const std::size_t segments : Sizes{0, 1, 2}) {
+        check_case(check, {1, m, n, segments == 0 ? kr : 0, 0, 0, 0, Data::random, false, false, false, segments});
+      }
+    }
   }
 }
 

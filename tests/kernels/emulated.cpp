@@ -6,19 +6,30 @@
 namespace dmlcpu::emulated_amx_int8 {
 extern const GemmKernels gemm;
 }
+namespace dmlcpu::emulated_avx512_vnni {
+extern const DepthwiseWindowKernels depthwise_window;
+extern const GemmKernels gemm;
+}  // namespace dmlcpu::emulated_avx512_vnni
 namespace dmlcpu::emulated_avx_vnni {
 extern const GemmKernels gemm;
 }
 
 namespace dmlcpu::test {
 
-std::vector<EmulatedGemm> emulated_gemms() {
-  std::vector<EmulatedGemm> gemms;
+std::vector<EmulatedKernels> emulated_kernels() {
+  std::vector<EmulatedKernels> kernels;
 #if defined(DMLCPU_EMULATED_KERNELS)
-  if (unavailable_reason(Isa::avx512_vnni).empty()) gemms.push_back({"amx_int8", &emulated_amx_int8::gemm});
-  if (unavailable_reason(Isa::avx2).empty()) gemms.push_back({"avx_vnni", &emulated_avx_vnni::gemm});
+  const auto add_gemm = [&](const char* isa, const GemmKernels& gemm) {
+    kernels.push_back({isa, "gemm, emulated", kernel_table(Isa::scalar), check_gemm});
+    kernels.back().table.gemm = &gemm;
+  };
+  add_gemm("amx_int8", emulated_amx_int8::gemm);
+  add_gemm("avx512_vnni", emulated_avx512_vnni::gemm);
+  if (unavailable_reason(Isa::avx2).empty()) add_gemm("avx_vnni", emulated_avx_vnni::gemm);
+  kernels.push_back({"avx512_vnni", "depthwise window, emulated", kernel_table(Isa::scalar), check_depthwise_window});
+  kernels.back().table.depthwise_window = &emulated_avx512_vnni::depthwise_window;
 #endif
-  return gemms;
+  return kernels;
 }
 
 }  // namespace dmlcpu::test

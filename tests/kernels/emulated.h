@@ -1,18 +1,20 @@
-// Kernels of instruction sets that this machine may lack, built against emulation/immintrin.h. They prove the kernels'
-// logic, their addressing and their tile configuration; the instructions themselves only a machine that has them can.
+// Kernels of instruction sets that this machine may lack, built against emulation/. They prove the kernels' logic,
+// their addressing and their tile configuration; the instructions themselves only a machine that has them can.
 #pragma once
 
 #include <vector>
 
-#include "kernels/kernel_table.h"
+#include "check.h"
 
 namespace dmlcpu::test {
 
-struct EmulatedGemm {
-  const char* name;
-  const GemmKernels* gemm;
+struct EmulatedKernels {
+  const char* isa;
+  const char* family;
+  KernelTable table;  // that of scalar with these kernels
+  void (*check)(Check& check);
 };
 
-std::vector<EmulatedGemm> emulated_gemms();
+std::vector<EmulatedKernels> emulated_kernels();
 
 }  // namespace dmlcpu::test

@@ -106,13 +106,11 @@ std::size_t check_all(std::uint64_t seed, bool every_scale, const Selection& sel
       failures += report(isa_name(isa).data(), family.name, check);
     }
   }
-  for (const EmulatedGemm& emulated : emulated_gemms()) {
-    if (!selection.has(emulated.name, "gemm, emulated")) continue;
-    KernelTable table = kernel_table(Isa::scalar);
-    table.gemm = emulated.gemm;
-    Check check(table, seed, every_scale);
-    check_gemm(check);
-    failures += report(emulated.name, "gemm, emulated", check);
+  for (const EmulatedKernels& emulated : emulated_kernels()) {
+    if (!selection.has(emulated.isa, emulated.family)) continue;
+    Check check(emulated.table, seed, every_scale);
+    emulated.check(check);
+    failures += report(emulated.isa, emulated.family, check);
   }
   return failures;
 }

@@ -32,7 +32,7 @@ inline __m256i saturate_in_order(__m256i a_i32x8, __m256i b_i32x8, __m256i c_i32
 
 // The codes of two vectors of rounded values in 16 bits, as _mm256_packs_epi32 leaves them of 8 and 8 lanes: the first
 // 16, then those of the second. The zero point is added with saturation, so that what was out of range stays so.
-inline __m256i saturate_in_order(__m256i a_i16x16, __m256i b_i16x16, __m256i zero_point_i16x16) noexcept {
+inline __m256i codes_in_order(__m256i a_i16x16, __m256i b_i16x16, __m256i zero_point_i16x16) noexcept {
   const __m256i a_and_b_u8x32 = _mm256_packus_epi16(_mm256_adds_epi16(a_i16x16, zero_point_i16x16),
                                                     _mm256_adds_epi16(b_i16x16, zero_point_i16x16));
   const __m256i order_i32x8 = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);

@@ -7,7 +7,7 @@
 //   the last row, of columns x x+1    low [x x+1] ...                       high [x x+1] ...       x is even
 //
 // Packs of sums to bytes undo the order. A 3x3 window with stride 1 takes, for 16 results, 9 operations to widen and
-// interleave, 20 to multiply and add, and 10 the way back to codes; four vector ports bound it, or three.
+// interleave, 20 to multiply and add, and 10 the way back to codes.
 //
 // Filters are widened as well, once for a block of channels, and so their zero points are subtracted beforehand: w - wz
 // is within +-255, and two products with 0..255 fit 32 bits. INT8 codes are widened with their sign: code ^ 0x80 is the
@@ -27,7 +27,8 @@ namespace {
 
 #include "kernels/codes/avx2.inl.h"
 
-constexpr std::size_t kPixels = 4, kChannels = 16, kMostPixels = 32;
+constexpr std::size_t kPixels = 4, kChannels = 16;
+constexpr std::size_t kMostPixels = 32;  // whose sums wait: they take 2 KiB of the level-1 cache
 
 // 8 lanes of a block in the order of the unpacks, from the first four of vector v and of vector v + 2.
 template <class Element>
@@ -38,11 +39,11 @@ inline __m256i lanes_of(const Element* block, std::size_t v) noexcept {
   return _mm256_set_m128i(four(v + 2), four(v));
 }
 
-// 16 channels, a quarter of a block at most, of all pixels.
+// 16 channels of a block, of all pixels.
 template <std::size_t window, std::size_t stride, bool is_signed>
 class Channels {
  public:
-  // The block's number, and which of its quarters.
+  // The block's number, and which 16 of its channels.
   Channels(const DepthwiseWindowRun& run, std::size_t channel, std::size_t number, std::size_t quarter) noexcept
       : run_(run),
         channel_(channel),
@@ -215,7 +216,7 @@ class Channels {
     const __m256 multiplier_f32x8[2] = {multiplier_f32x8_[0], multiplier_f32x8_[1]};
     const __m256i zero_point_i16x16 = zero_point_i16x16_, flip_u8x32 = flip_u8x32_;
     const std::size_t step = run_.output_pixel_stride;
-    const auto unsaturated = [&](const __m256i(&of_pixel_i32x8)[2]) {
+    const auto in_16_bits = [&](const __m256i(&of_pixel_i32x8)[2]) {
       __m256i rounded_i32x8[2];
       for (std::size_t half = 0; half < 2; ++half) {
         const __m256 scaled_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(of_pixel_i32x8[half]), multiplier_f32x8[half]);
@@ -225,7 +226,7 @@ class Channels {
     };
     for (std::size_t p = 0; p < pixels; p += 2, output += 2 * step) {
       const std::size_t next = p + 1 < pixels ? p + 1 : p;
-      const __m256i codes_u8x32 = _mm256_packus_epi16(unsaturated(sum_i32x8_[p]), unsaturated(sum_i32x8_[next]));
+      const __m256i codes_u8x32 = _mm256_packus_epi16(in_16_bits(sum_i32x8_[p]), in_16_bits(sum_i32x8_[next]));
       const __m256i in_order_u8x32 = _mm256_xor_si256(_mm256_permute4x64_epi64(codes_u8x32, 0xd8), flip_u8x32);
       const auto store = [&](std::size_t at, __m128i of_pixel_u8x16) {
         _mm_storeu_si128(reinterpret_cast<__m128i*>(output + at), of_pixel_u8x16);
@@ -247,7 +248,7 @@ class Channels {
 
   const DepthwiseWindowRun run_;  // a copy: bytes of output could alias the original
   std::size_t channel_;
-  bool may_exceed_;  // the range of integers, by scaled sums
+  bool may_exceed_;  // whether scaled sums may be beyond what converts to an integer
   const std::uint8_t* rows_[window];
   __m256i zero_point_i16x16_, flip_u8x32_, offset_i32x8_[2];
   __m256 multiplier_f32x8_[2];

@@ -11,8 +11,8 @@
 // filter_zero_point, and that filters are signed. Sums are exact modulo 2^32; no step saturates.
 //
 // Channels come in blocks of 64 lanes: 64 channels of one pixel, 32 channels of two pixels or 16 of four, for which a
-// row of pixels is cut into as many parts, of equal lengths but for the last. The last block ends with the last
-// channel, so that it may have channels in common with the one before. Byte and word unpacks work within 128-bit
+// kernel may cut a row of pixels into as many parts, of equal lengths but for the last. The last block ends with the
+// last channel, so that it may have channels in common with the one before. Byte and word unpacks work within 128-bit
 // quarters of a vector, and so do the packs that turn sums into codes again. In between the lanes of a block are in the
 // order of the unpacks:
 //

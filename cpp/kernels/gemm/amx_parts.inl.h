@@ -57,7 +57,9 @@ struct Pending {
 // when tiles are stored.
 __attribute__((always_inline)) inline void keep_vector_unit_awake() noexcept {
   __m512 any_f32x16 = _mm512_setzero_ps();
-  __asm__ volatile("vmulps %0, %0, %0" : "+v"(any_f32x16));
+  __asm__ volatile("" : "+vm"(any_f32x16));  // the compiler neither knows its value nor leaves its square out
+  any_f32x16 = _mm512_mul_ps(any_f32x16, any_f32x16);
+  __asm__ volatile("" : : "vm"(any_f32x16));
 }
 
 // The sums stay in the accumulators. A branch that is not foreseen costs hundreds of cycles here, as what the tile unit

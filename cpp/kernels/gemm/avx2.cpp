@@ -82,7 +82,7 @@ inline void widen(const std::uint8_t* from, std::size_t row_stride, std::size_t 
   if (i != count) {
 #pragma GCC unroll 6
     for (std::size_t row = 0; row < rows; ++row) {
-      const __m128i codes_u8x4 = _mm_loadu_si32(from + row * row_stride + i);
+      const __m128i codes_u8x4 = _mm256_castsi256_si128(broadcast(from + row * row_stride + i));
       _mm_storel_epi64(reinterpret_cast<__m128i*>(terms.a[row] + at + i), _mm_cvtepu8_epi16(codes_u8x4));
     }
   }
@@ -234,7 +234,7 @@ class PanelFit {
     return true;
   }
 
-  // More than an eighth.
+  // Whether more than an eighth of the eight k do.
   bool has_quads() const noexcept { return has_quads_; }
   bool is_quad(std::size_t segment, std::size_t step) const noexcept {
     return (quads_[segment * words_of_segment_ + step / kWordBits] >> step % kWordBits & 1) != 0;

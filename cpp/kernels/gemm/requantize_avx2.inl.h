@@ -65,7 +65,7 @@ class Requantizer {
         _mm256_packs_epi32(rounded<bounds, 0>(a_row, a0_i32x8), rounded<bounds, 1>(a_row, a1_i32x8));
     const __m256i b_i16x16 =
         _mm256_packs_epi32(rounded<bounds, 0>(b_row, b0_i32x8), rounded<bounds, 1>(b_row, b1_i32x8));
-    return _mm256_xor_si256(saturate_in_order(a_i16x16, b_i16x16, zero_point_i16x16_), flip_u8x32_);
+    return _mm256_xor_si256(codes_in_order(a_i16x16, b_i16x16, zero_point_i16x16_), flip_u8x32_);
   }
 
   template <bool bounds, int half>

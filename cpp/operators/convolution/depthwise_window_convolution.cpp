@@ -1,6 +1,7 @@
 // Depthwise convolution of {N, H, W, C} memory by windows of 3x3 and 5x5 taps, one or two columns apart
-// (kernels/depthwise_window): the kernel reads the rows of the input as they stand, and makes the padding up. A task is a strip of output columns of a band of rows (operators/convolution/padded_strips.h),
-// narrow enough for the rows of a window to stay in caches close to the core.
+// (kernels/depthwise_window): the kernel reads the rows of the input as they stand, and makes the padding up. A task is
+// a strip of output columns of a band of rows (operators/convolution/padded_strips.h), narrow enough for the rows of a
+// window to stay in caches close to the core.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -199,7 +200,7 @@ std::string DepthwiseWindowConvolution::describe() const {
   const std::string window = std::to_string(window_);
   return "algorithm: depthwise, channels as lanes, a window of " + window + "x" + window +
          " from the rows of the input\nkernel: " + kernel_words(target_, "depthwise_window") +
-         ", four taps a step\nwhy: every channel is a group of its own, and its product would have one column\ntaps: " +
+         "\nwhy: every channel is a group of its own, and its product would have one column\ntaps: " +
          std::to_string(geometry_.reduction()) + " in " +
          counted(static_cast<std::int64_t>(window_groups(window_)), "group") +
          " of four, interleaved in registers\ntile: " + strips_.describe();

@@ -1,9 +1,8 @@
-// Stands in for the compiler's <immintrin.h> where kernels are built for instructions that this machine may lack: AMX
-// tiles and AVX-VNNI products, in plain C++. What the processor would refuse ends the program.
+// AMX's tiles in plain C++, by the names of the compiler's intrinsics. What the processor would refuse ends the
+// program.
 #pragma once
 
-#include_next <immintrin.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,7 +22,6 @@
 #define _tile_zero emulated_tile_zero
 #define _tile_dpbusd emulated_tile_product<std::uint8_t, std::int8_t>
 #define _tile_dpbssd emulated_tile_product<std::int8_t, std::int8_t>
-#define _mm256_dpbusd_avx_epi32 emulated_dpbusd_x8
 
 namespace {
 
@@ -110,19 +108,5 @@ void emulated_tile_product(int c_index, int a_index, int b_index) {
     }
   }
 }
-
-#if defined(__AVX2__)
-[[maybe_unused]] __m256i emulated_dpbusd_x8(__m256i acc_i32x8, __m256i unsigned_x32, __m256i signed_x32) {
-  std::uint32_t acc[8];
-  std::uint8_t unsigned_codes[32];
-  std::int8_t signed_codes[32];
-  std::memcpy(acc, &acc_i32x8, sizeof(acc));
-  std::memcpy(unsigned_codes, &unsigned_x32, sizeof(unsigned_codes));
-  std::memcpy(signed_codes, &signed_x32, sizeof(signed_codes));
-  for (int i = 0; i < 32; ++i) acc[i / 4] += static_cast<std::uint32_t>(unsigned_codes[i] * signed_codes[i]);
-  std::memcpy(&acc_i32x8, acc, sizeof(acc));
-  return acc_i32x8;
-}
-#endif
 
 }  // namespace
