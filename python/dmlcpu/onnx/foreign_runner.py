@@ -95,8 +95,9 @@ class ForeignRunner:
         options.intra_op_num_threads = self._num_threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what is wrong is raised
-        # On CPUs whose sums of 8-bit products saturate, filters become UINT8, which is exact.
-        options.add_session_config_entry("session.x64quantprecision", "1")
+        if not _is_blockwise(self._model.proto.graph):
+            # On CPUs whose sums of 8-bit products saturate, filters become UINT8, which is exact.
+            options.add_session_config_entry("session.x64quantprecision", "1")
         if _keeps_floats(part):
             options.add_session_config_entry("session.disable_quant_qdq", "1")
         supplied = self._model.supplied  # not copied: the model keeps them as long as its session
@@ -168,6 +169,15 @@ def _keeps_floats(part: ForeignPart) -> bool:
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     of_codes = [node for node in part.nodes if node.operator in ("QuantizeLinear", "DequantizeLinear")]
     return len(graph.node) > len(part.nodes) and all(types.get([*node.inputs, "", ""][2]) in _WIDE for node in of_codes)
+
+
+def _is_blockwise(graph: onnx.GraphProto) -> bool:
+    """Return whether codes have scales by blocks, which onnxruntime cannot run once it has moved them to UINT8."""
+    return any(
+        any(attribute.name == "block_size" for attribute in node.attribute)
+        or any(map(_is_blockwise, graphs_within(node.attribute)))
+        for node in graph.node
+    )
 
 
 def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> tuple[str, Any]:
