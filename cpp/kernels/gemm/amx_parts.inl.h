@@ -56,10 +56,10 @@ struct Pending {
 // The vector unit sleeps after some 2300 cycles without a multiplication of 64 bytes, and wakes for some 450 cycles
 // when tiles are stored.
 __attribute__((always_inline)) inline void keep_vector_unit_awake() noexcept {
+#if defined(__AVX512F__)  // in an emulation it is not
   __m512 any_f32x16 = _mm512_setzero_ps();
-  __asm__ volatile("" : "+vm"(any_f32x16));  // the compiler neither knows its value nor leaves its square out
-  any_f32x16 = _mm512_mul_ps(any_f32x16, any_f32x16);
-  __asm__ volatile("" : : "vm"(any_f32x16));
+  __asm__ volatile("vmulps %0, %0, %0" : "+v"(any_f32x16));
+#endif
 }
 
 // The sums stay in the accumulators. A branch that is not foreseen costs hundreds of cycles here, as what the tile unit
