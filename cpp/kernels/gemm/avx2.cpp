@@ -188,11 +188,13 @@ void multiply_many_terms(const GemmBlock& block, std::size_t run, std::size_t fi
 template <std::size_t rows>
 void multiply_rows(const GemmBlock& block, std::size_t run, std::size_t first_row, std::size_t first,
                    std::size_t end) noexcept {
+  if (block.segments > kMostPieces || block.segments * block.k > kMostTerms) {
+    return multiply_many_terms<rows>(block, run, first_row, first, end);
+  }
   const auto tile = [&](std::size_t panel) { return tile_of(block, kNr, panel, run, first_row, rows); };
   Terms<rows> terms;
   Position next;
   take_terms(block, tile(first), next, terms);
-  if (next.segment < block.segments) return multiply_many_terms<rows>(block, run, first_row, first, end);
   for (std::size_t panel = first; panel < end; panel += kNr) {
     __m256i sum_i32x8[rows][2];
     begin_sums(block, panel, sum_i32x8);

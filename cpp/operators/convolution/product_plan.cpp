@@ -54,10 +54,11 @@ const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrd
 
 // An estimate for choices between kernels, of products of k terms; so many segments of each row are copied.
 double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_segments) {
-  constexpr double kRows = 32.0, kColumns = 16.0, kSegmentCycles = 3.5;
+  constexpr std::int64_t kColumns = 16;
+  constexpr double kRows = 32.0, kSegmentCycles = 3.5;
   const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
   return kernels.cycles_of_rows + kRows * kSegmentCycles * static_cast<double>(copied_segments) +
-         static_cast<double>(divide_up(columns, std::int64_t{16})) * (kernels.cycles_of_area + products);
+         static_cast<double>(divide_up(columns, kColumns)) * (kernels.cycles_of_area + products);
 }
 
 constexpr std::int64_t kMostTilePixels = 256;
