@@ -124,9 +124,9 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
   });
 }
 
-PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, std::size_t nr, const TermOrder& order,
                            bool sums_segments) {
-  const std::size_t columns = round_up(as_size(geometry.group_output_channels()), kernels.nr);
+  const std::size_t columns = round_up(as_size(geometry.group_output_channels()), nr);
   const std::size_t groups = as_size(geometry.groups);
   std::size_t operand_size = 0, total = 0;
   if (__builtin_mul_overflow(columns, order.k(), &operand_size) ||
@@ -134,7 +134,7 @@ PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernel
     throw std::bad_alloc();
   }
   return {.order = order,
-          .nr = kernels.nr,
+          .nr = nr,
           .operand_size = operand_size,
           .groups = groups,
           .output_channels = as_size(geometry.output_channels),

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/kernel_table.h"
 #include "operators/convolution/convolution_algorithm.h"
@@ -46,11 +47,17 @@ struct PackedFilter {
 
   std::size_t sums_offset() const { return operand_size * groups; }
   std::size_t segment_sums_offset() const { return sums_offset() + output_channels * sizeof(std::int32_t); }
+  // What the packed bytes follow from, for CompiledOperator::packing.
+  std::vector<std::size_t> numbers() const {
+    return {order.segments, order.segment_terms, order.segment_padded, nr, operand_size,
+            groups,         output_channels,     summed_segments};
+  }
   std::size_t size() const { return segment_sums_offset() + summed_segments * output_channels * sizeof(std::int32_t); }
 };
 
-// The layout of a filter packed for these kernels. Throws std::bad_alloc if its size is beyond the address space.
-PackedFilter packed_filter(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+// The layout of a filter packed in panels of nr output channels. Throws std::bad_alloc if its size is beyond the
+// address space.
+PackedFilter packed_filter(const ConvolutionGeometry& geometry, std::size_t nr, const TermOrder& order,
                            bool sums_segments);
 
 // flip is 0x80 for UINT8 filters, which become signed.

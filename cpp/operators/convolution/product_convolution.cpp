@@ -36,12 +36,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
 
   bool reads_signed() const override { return plan_.reads_signed; }
   std::size_t packed_filter_size() const override { return plan_.filter.size(); }
-  std::vector<std::size_t> packing() const override {
-    const PackedFilter& filter = plan_.filter;
-    const TermOrder& order = filter.order;
-    return {order.segments,      order.segment_terms, order.segment_padded,   filter.nr,
-            filter.operand_size, filter.groups,       filter.output_channels, filter.summed_segments};
-  }
+  std::vector<std::size_t> packing() const override { return plan_.filter.numbers(); }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
     dmlcpu::pack_filter(geometry_, *target_.kernels().pack, plan_.filter, filter, flip, packed);
   }

@@ -155,7 +155,7 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
     order = order_gathered(geometry, kernels);
   }
   plan.order = order;
-  plan.filter = packed_filter(geometry, kernels, plan.joins ? order_gathered(geometry, kernels) : order, false);
+  plan.filter = packed_filter(geometry, kernels.nr, plan.joins ? order_gathered(geometry, kernels) : order, false);
 }
 
 void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
@@ -281,7 +281,7 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
   plan.order = cut.order;
   plan.joins = false;
-  plan.filter = packed_filter(geometry, kernels, plan.order, true);
+  plan.filter = packed_filter(geometry, kernels.nr, plan.order, true);
   plan.obstacle = obstacle;
   plan.obstacle_to_copy = nullptr;
   plan.regions = std::move(cut.regions);
