@@ -204,6 +204,58 @@ void bench_grouped(const KernelBench& bench, std::size_t group_channels) {
                "operations", [&] { bench.table.grouped->convolve(run); });
 }
 
+// Of 28 tiles by 64 channels and a panel.
+void bench_winograd(const KernelBench& bench) {
+  constexpr std::size_t kTiles = 28, kChannels = 64, kPlane = kTiles * kChannels + 32;
+  const WinogradKernels& kernels = *bench.table.winograd;
+  const std::size_t nr = kernels.nr, filter_plane = kChannels * nr + 32, products_plane = kTiles * nr + 16;
+  auto* planes = reinterpret_cast<std::int16_t*>(bench.c.data());
+  const auto* a = reinterpret_cast<const std::int16_t*>(bench.a.data());
+  const WinogradInputRun input = {.codes = bench.a.data(),
+                                  .pixel_stride = kChannels,
+                                  .row_stride = (4 * kTiles + 2) * kChannels,
+                                  .tiles = kTiles,
+                                  .channels = kChannels,
+                                  .planes = planes,
+                                  .plane_stride = kPlane,
+                                  .tile_stride = kChannels};
+  const WinogradFilterRun filter = {.filter = bench.b.data(),
+                                    .tap_stride = kChannels * nr,
+                                    .channels = kChannels,
+                                    .zero_point = nullptr,
+                                    .planes = planes,
+                                    .plane_stride = filter_plane};
+  const WinogradProductRun product = {.activations = a,
+                                      .activations_plane_stride = kPlane,
+                                      .activations_tile_stride = kChannels,
+                                      .filter = reinterpret_cast<const std::int16_t*>(bench.b.data()),
+                                      .filter_plane_stride = filter_plane,
+                                      .tiles = kTiles,
+                                      .channels = kChannels,
+                                      .products = integers(bench.c),
+                                      .products_plane_stride = products_plane};
+  const WinogradOutputRun output = {.products = integers(bench.a),
+                                    .plane_stride = products_plane,
+                                    .tiles = kTiles,
+                                    .before = nullptr,
+                                    .offset = integers(bench.b),
+                                    .after = nullptr,
+                                    .multiplier = floats(bench.parameters),
+                                    .output_zero_point = 100.0F,
+                                    .flip = 0,
+                                    .rows = 4,
+                                    .columns = 4 * kTiles,
+                                    .channels = nr,
+                                    .output = bench.c.data(),
+                                    .pixel_stride = nr,
+                                    .row_stride = 4 * kTiles * nr};
+  bench.report("winograd input", kTiles * kChannels, "channels of a tile", [&] { kernels.transform_input(input); });
+  bench.report("winograd filter", kChannels * nr, "windows", [&] { kernels.transform_filter(filter); });
+  bench.report("winograd products", 2 * kWinogradPlaces * kTiles * kChannels * nr, "operations",
+               [&] { kernels.multiply(product); });
+  bench.report("winograd output", kTiles * nr, "channels of a tile", [&] { kernels.transform_output(output); });
+}
+
 }  // namespace
 
 void bench_products(const KernelBench& bench) {
@@ -215,6 +267,7 @@ void bench_products(const KernelBench& bench) {
   bench_dequantized_product(bench);
   bench_block_product(bench);
   for (const std::size_t group_channels : {4U, 8U, 16U}) bench_grouped(bench, group_channels);
+  bench_winograd(bench);
 }
 
 }  // namespace dmlcpu

@@ -22,6 +22,7 @@ constexpr KernelTable kScalar = {
     .depthwise = &scalar::depthwise,
     .depthwise_window = &scalar::depthwise_window,
     .grouped = &scalar::grouped,
+    .winograd = &scalar::winograd,
     .pack = &scalar::pack,
     .nibbles = &scalar::nibbles,
     .quantize = &scalar::quantize,
@@ -55,6 +56,7 @@ constexpr KernelTable kAvx2 = {
     .depthwise = &avx2::depthwise,
     .depthwise_window = &avx2::depthwise_window,
     .grouped = &avx2::grouped,
+    .winograd = &avx2::winograd,
     .pack = &avx2::pack,
     .nibbles = &avx2::nibbles,
     .quantize = &avx2::quantize,
@@ -87,6 +89,7 @@ constexpr KernelTable kAvx512Vnni = {
     .depthwise = &avx512_vnni::depthwise,
     .depthwise_window = &avx512_vnni::depthwise_window,
     .grouped = &avx512_vnni::grouped,
+    .winograd = &avx512_vnni::winograd,
     .pack = &avx512_vnni::pack,
     .nibbles = &avx512_vnni::nibbles,
     .quantize = &avx512_vnni::quantize,
@@ -112,11 +115,13 @@ constexpr KernelTable kAvx512Vnni = {
     .layer_normalization = &avx512_vnni::layer_normalization,
 };
 
-// A row that borrows every kernel but this one.
-constexpr KernelTable with_gemm(KernelTable row, Isa isa, Isa small_products, const GemmKernels* gemm) {
+// A row that borrows every kernel but these.
+constexpr KernelTable with_products(KernelTable row, Isa isa, Isa small_products, const GemmKernels* gemm,
+                                    const WinogradKernels* winograd) {
   row.isa = isa;
   row.small_products = small_products;
   row.gemm = gemm;
+  row.winograd = winograd;
   return row;
 }
 
@@ -125,9 +130,9 @@ constexpr Rows rows_with(const KernelTable& avx512_vnni_row) {
   return {{
       kScalar,
       kAvx2,
-      with_gemm(kAvx2, Isa::avx_vnni, Isa::avx_vnni, &avx_vnni::gemm),
+      with_products(kAvx2, Isa::avx_vnni, Isa::avx_vnni, &avx_vnni::gemm, &avx_vnni::winograd),
       avx512_vnni_row,
-      with_gemm(avx512_vnni_row, Isa::amx_int8, Isa::avx512_vnni, &amx_int8::gemm),
+      with_products(avx512_vnni_row, Isa::amx_int8, Isa::avx512_vnni, &amx_int8::gemm, &avx512_vnni::winograd),
   }};
 }
 
@@ -204,6 +209,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("softmax", &KernelTable::softmax);
   append("layer_normalization", &KernelTable::layer_normalization);
   append("grouped", &KernelTable::grouped);
+  append("winograd", &KernelTable::winograd);
   return origins;
 }
 

@@ -29,6 +29,7 @@
 #include "kernels/rescale/rescale.h"
 #include "kernels/softmax/softmax.h"
 #include "kernels/table/table.h"
+#include "kernels/winograd/winograd.h"
 #include "runtime/isa.h"
 
 namespace dmlcpu {
@@ -40,6 +41,7 @@ struct KernelTable {
   const DepthwiseKernels* depthwise;
   const DepthwiseWindowKernels* depthwise_window;
   const GroupedKernels* grouped;
+  const WinogradKernels* winograd;
   const PackKernels* pack;
   const NibblesKernels* nibbles;
   const QuantizeKernels* quantize;

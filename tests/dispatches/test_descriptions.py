@@ -92,7 +92,7 @@ MULTIPLY_SIGNED = ("scalar", "amx_int8")
 
 REASONS: dict[str, tuple[Any, str]] = {
     "in place": (convolution(64, 64, 1), "in place because every window's codes are unsigned neighbours"),
-    "a padded copy": (convolution(64, 64, 3), "copied because windows reach into the padding"),
+    "a padded copy": (convolution(64, 64, 5), "copied because windows reach into the padding"),
     "the next pixels": (
         convolution(19, 64, 1),
         "in place because what is read behind a pixel is the next one and meets zeros in the filter",
@@ -114,7 +114,7 @@ def test_large_images_are_copied_in_bands_of_rows(isa: str, num_threads: int) ->
     bands = r", for \d+ rows of the output at a time$"
     assert re.search(bands, lines(device, convolution(64, 1, 3, size=size))["activations"])
     far = convolution(64, 1, 3, size=size, dilations=(20, 20), start_padding=(20, 20), end_padding=(20, 20))
-    for whole in (far, convolution(64, 64, 3)):
+    for whole in (far, convolution(64, 64, 5)):
         assert not re.search(bands, lines(device, whole)["activations"])
 
 
@@ -128,8 +128,30 @@ def test_few_terms_by_few_channels_are_small_products(isa: str, monkeypatch: pyt
     device, row = Device(num_threads=1, isa=isa), kernels(isa, monkeypatch)["gemm"]
     for small in (convolution(3, 16, 3), convolution(32, 16, 1)):
         assert lines(device, small)["kernel"].startswith(f"gemm {SMALL_PRODUCTS.get(isa, row)},")
-    for large in (convolution(64, 64, 3), convolution(128, 64, 1)):
+    for large in (convolution(64, 64, 5), convolution(128, 64, 1)):
         assert lines(device, large)["kernel"].startswith(f"gemm {row},")
+
+
+# Whether a row's products of 8 bits are at most twice as fast as those of 16, and so leave room for transforms.
+GAINS_BY_WINOGRAD = ("scalar", "avx2", "avx_vnni", "avx512_vnni")
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads: int) -> None:
+    device = Device(num_threads=num_threads, isa=isa)
+
+    def is_winograds(desc: Any) -> bool:
+        return lines(device, desc)["algorithm"].startswith("Winograd's")
+
+    assert is_winograds(convolution(128, 128, 3, size=56)) == (isa in GAINS_BY_WINOGRAD)
+    others = [
+        convolution(120, 128, 3, size=56),
+        convolution(128, 128, 1, size=56),
+        convolution(128, 128, 5, size=56),
+        convolution(128, 128, 3, size=56, group_count=2),
+        convolution(128, 128, 3, size=56, dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
+    ]
+    assert not any(is_winograds(desc) for desc in others)
 
 
 def test_int8_codes_become_unsigned_where_no_kernel_multiplies_signed_ones(isa: str) -> None:
@@ -146,10 +168,10 @@ def test_int8_codes_become_unsigned_where_no_kernel_multiplies_signed_ones(isa: 
     if isa in MULTIPLY_SIGNED:
         assert "in place because every window's codes are signed neighbours" in why(convolution(64, 64, 1, "INT8"))
         assert why(owned).endswith("; a in place because its codes are signed neighbours in whole steps of the kernel")
-        assert why(convolution(64, 64, 3, "INT8")) == "copied because windows reach into the padding"
+        assert why(convolution(64, 64, 5, "INT8")) == "copied because windows reach into the padding"
         assert "INT8 codes" not in why(strided)
         return
-    for window in (1, 3):
+    for window in (1, 5):
         assert "ed because INT8 codes become unsigned" in why(convolution(64, 64, window, "INT8"))
     assert why(owned).endswith("; a packed because INT8 codes become unsigned")
     assert why(strided) == (

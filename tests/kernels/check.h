@@ -108,5 +108,6 @@ void check_table(Check& check);
 void check_rescale(Check& check);
 void check_resample(Check& check);
 void check_softmax(Check& check);
+void check_winograd(Check& check);
 
 }  // namespace dmlcpu::test

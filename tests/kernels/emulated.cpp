@@ -12,7 +12,8 @@ extern const GemmKernels gemm;
 }  // namespace dmlcpu::emulated_avx512_vnni
 namespace dmlcpu::emulated_avx_vnni {
 extern const GemmKernels gemm;
-}
+extern const WinogradKernels winograd;
+}  // namespace dmlcpu::emulated_avx_vnni
 
 namespace dmlcpu::test {
 
@@ -25,7 +26,11 @@ std::vector<EmulatedKernels> emulated_kernels() {
   };
   add_gemm("amx_int8", emulated_amx_int8::gemm);
   add_gemm("avx512_vnni", emulated_avx512_vnni::gemm);
-  if (unavailable_reason(Isa::avx2).empty()) add_gemm("avx_vnni", emulated_avx_vnni::gemm);
+  if (unavailable_reason(Isa::avx2).empty()) {
+    add_gemm("avx_vnni", emulated_avx_vnni::gemm);
+    kernels.push_back({"avx_vnni", "winograd, emulated", kernel_table(Isa::scalar), check_winograd});
+    kernels.back().table.winograd = &emulated_avx_vnni::winograd;
+  }
   kernels.push_back({"avx512_vnni", "depthwise window, emulated", kernel_table(Isa::scalar), check_depthwise_window});
   kernels.back().table.depthwise_window = &emulated_avx512_vnni::depthwise_window;
 #endif

@@ -63,6 +63,7 @@ constexpr Family kFamilies[] = {
     {"softmax", check_softmax},
     {"layer normalization", check_layer_normalization},
     {"grouped", check_grouped},
+    {"winograd", check_winograd},
 };
 
 struct sigaction fault_action_before;

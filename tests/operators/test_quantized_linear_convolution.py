@@ -31,7 +31,14 @@ from strategies import (
     runs,
 )
 from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
-from tested_convolutions import depthwise_shapes, edge_shapes, grouped_shapes, random_shapes, window_shapes
+from tested_convolutions import (
+    depthwise_shapes,
+    edge_shapes,
+    grouped_shapes,
+    random_shapes,
+    window_shapes,
+    winograd_shapes,
+)
 
 Devices = Mapping[str, dmlcpu.Device]
 
@@ -44,6 +51,39 @@ def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Genera
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
         constants = {"filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor"}
         assert_matches_reference(devices, case, owned=constants)
+
+
+@pytest.mark.parametrize("shape", winograd_shapes(), ids=str)
+def test_shapes_at_the_ends_of_winograd_tiles(
+    devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape
+) -> None:
+    """With the zero points of filters, which make parts of fewer channels, and without."""
+    constants = {"filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor"}
+    for types, is_channels_last in zip(ALL_TYPES[1::2], itertools.cycle((True, False)), strict=False):
+        case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
+        assert_matches_reference(devices, case, owned=constants)
+        if types.filter == "INT8":
+            tensors = {**case.tensors, "filter_zero_point_tensor": None}
+            without = OperatorCase(case.operator, tensors, case.attributes)
+            assert_matches_reference(devices, without, owned=constants - {"filter_zero_point_tensor"})
+
+
+@pytest.mark.parametrize("channels", [112, 224, 240, 448])
+@pytest.mark.parametrize("fills", list(itertools.product((lowest_integers, highest_integers), repeat=2)))
+def test_the_largest_sums_that_winograd_transforms_recover(
+    devices: Devices, random_numbers: np.random.Generator, channels: int, fills: tuple[Fill, Fill]
+) -> None:
+    """Every product at an end of its range, in as many channels as a part has, and in more."""
+    shape = ConvolutionShape(channels, 64, (24, 28), (3, 3))
+    for types in (ConvolutionTypes("UINT8", "INT8"), ConvolutionTypes("INT8", "UINT8")):
+        case = packed_case(shape, types, random_numbers, operand_fill=fills[0])
+        filters = filled(random_numbers, types.filter, shape.filter_sizes, fills[1])
+        zero_points = filled(random_numbers, types.filter, (1, 64, 1, 1), lowest_integers)
+        for of_filter in (zero_points, None):
+            tensors = {**case.tensors, "filter_tensor": filters, "filter_zero_point_tensor": of_filter}
+            assert_matches_reference(
+                devices, OperatorCase(case.operator, tensors, case.attributes), owned={"filter_tensor"}
+            )
 
 
 @pytest.mark.parametrize("types", ALL_TYPES[::3], ids=lambda types: f"{types.input}-{types.filter}-{types.output}")

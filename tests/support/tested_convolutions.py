@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from convolution_shapes import ConvolutionShape
 
-__all__ = ["depthwise_shapes", "edge_shapes", "grouped_shapes", "random_shapes", "window_shapes"]
+__all__ = [
+    "depthwise_shapes",
+    "edge_shapes",
+    "grouped_shapes",
+    "random_shapes",
+    "window_shapes",
+    "winograd_shapes",
+]
 
 EDGE_CHANNELS = (1, 3, 4, 15, 16, 17, 31, 32, 33, 63, 64, 65)
 EDGE_PIXELS = (1, 5, 7, 15, 16, 17, 33)
@@ -134,6 +141,27 @@ def grouped_shapes() -> list[ConvolutionShape]:
             one_dimension: dict[str, Any] = {"strides": (2, 9), "start_padding": (3, 9)}
             shapes.append(ConvolutionShape(channels, channels, (19,), (kernel_1d,), groups=groups, **one_dimension))
         shapes.append(ConvolutionShape(channels, channels, (6, 90), groups=512 // channels, **same))
+    return shapes
+
+
+def winograd_shapes() -> list[ConvolutionShape]:
+    """Windows of 3x3 that become tiles of 4x4 outputs: every rest of rows and columns, parts of channels, blocks."""
+    same = square(3)
+    shapes = [
+        ConvolutionShape(channels, 16, (9, 10), **same)
+        for channels in (16, 32, 48, 80, 112, 128, 224, 240, 464)  # 112 and 224: the most whose sums are recovered
+    ]
+    shapes += [ConvolutionShape(32, channels, (8, 12), **same) for channels in (15, 17, 31, 33, 48, 65)]
+    for rows, columns in ((5, 7), (6, 6), (7, 5), (8, 4), (10, 9), (3, 70)):
+        shapes.append(ConvolutionShape(32, 32, (rows, columns), (3, 3), batch=2))
+        shapes.append(ConvolutionShape(64, 32, (rows, columns), (3, 3), start_padding=(5, 0), end_padding=(1, 6)))
+    # Large enough for AVX-512 to gain, in one part of the channels and in several, and for blocks of rows.
+    shapes += [
+        ConvolutionShape(128, 96, (29, 30), **same),
+        ConvolutionShape(240, 64, (27, 31), **same),
+        ConvolutionShape(224, 64, (61, 60), **same),
+        ConvolutionShape(240, 128, (13, 15), batch=6, **same),
+    ]
     return shapes
 
 

@@ -97,5 +97,9 @@ std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const Co
 bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);
+// Whether the transforms of kernels/winograd apply, to windows of 3 x 3, and pay by estimate.
+bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry,
+                                                                std::uint8_t input_flip, const ExecutionTarget& target);
 
 }  // namespace dmlcpu

@@ -89,6 +89,10 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_grouped_convolution);
   }
+  if (winograd_applies(geometry, target)) {
+    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
+                                   make_winograd_convolution);
+  }
   const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
   const Staging staging = {.input = transposes_once && reads_most(geometry), .output = false};
   return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);
@@ -207,7 +211,7 @@ class Convolution final : public CompiledOperator {
   // Products read the parameters of channels up to the end of their last panel of columns, whichever kernel multiplies.
   std::size_t panel() const {
     const KernelTable& table = target().kernels();
-    return std::max(table.gemm->nr, kernel_table(table.small_products).gemm->nr);
+    return std::max({table.gemm->nr, kernel_table(table.small_products).gemm->nr, table.winograd->nr});
   }
 
   void check_parameters() const;

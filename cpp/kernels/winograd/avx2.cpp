@@ -1,0 +1,39 @@
+// Winograd's convolution of winograd.h for AVX2: vpmaddwd multiplies two pairs of 16 bits, whose sum is within 32.
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "kernels/winograd/winograd.h"
+
+#ifndef __AVX2__
+#error "compile with AVX2"
+#endif
+
+namespace dmlcpu {
+namespace {
+
+#include "kernels/codes/avx2.inl.h"
+#include "kernels/winograd/transforms.inl.h"
+#include "kernels/winograd/transforms_avx2.inl.h"
+
+inline __m256i accumulate(__m256i sum_i32x8, __m256i a_i16x16, __m256i b_i16x16) noexcept {
+  return _mm256_add_epi32(sum_i32x8, _mm256_madd_epi16(a_i16x16, b_i16x16));
+}
+
+#include "kernels/winograd/products_avx2.inl.h"
+
+}  // namespace
+
+constinit const WinogradKernels avx2::winograd = {.nr = kNr,
+                                                  .mr = kMr,
+                                                  .channels_of_step = 16,
+                                                  .products_per_cycle = 24,
+                                                  .cycles_of_input = 8,
+                                                  .cycles_of_output = 16,
+                                                  .cycles_of_window = 4,
+                                                  .transform_input = transform_input,
+                                                  .transform_filter = transform_filter,
+                                                  .multiply = multiply,
+                                                  .transform_output = transform_output};
+
+}  // namespace dmlcpu
