@@ -22,7 +22,8 @@
 //               shift makes y, as long as y is within -2^25 <= y < 2^25: of up to 224 channels by filters within
 //               -128..127 (9 * 224 * 128 * 128 < 2^25), of up to 112 by others (9 * 112 * 128 * 255 < 2^25)
 //
-// The sums of more channels are added up modulo 2^32 from parts of so many.
+// The sums of more channels are added up modulo 2^32 from parts of so many. Factors of 2 and 4 that a row of A' has
+// throughout are left out, and the shifts are shorter by them.
 //
 // Numbers stand in planes, one for each of the 36 places, `plane_stride` elements apart. An odd number of cache lines
 // keeps 36 stores out of each other's way.
@@ -90,7 +91,7 @@ struct WinogradOutputRun {
   std::int32_t* after;
   // sat(rne(f32(sum) * multiplier) + output_zero_point), as gemm/gemm.h has it, flip and the domain of
   // output_zero_point included. `rows` of pixels, 1 to 4, and `columns`, which end within the last tile.
-  const float* multiplier;  // nr of them
+  const float* multiplier;  // nr of them, which are read in any case
   float output_zero_point;
   std::uint8_t flip;
   std::size_t rows, columns, channels;  // of the output; up to nr channels

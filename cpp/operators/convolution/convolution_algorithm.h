@@ -16,7 +16,7 @@ namespace dmlcpu {
 // The input as the algorithms read it.
 struct ActivationSource {
   const std::uint8_t* data;
-  std::uint8_t flip;        // 0x80 for INT8 whose codes become unsigned
+  std::uint8_t flip;        // 0x80 where codes change their signedness
   std::uint8_t zero_point;  // flip applied; what taps in the padding read
 };
 

@@ -17,8 +17,8 @@
 
 namespace dmlcpu {
 
-// Columns [first, first + count) of one row of the padded input, its channels together: what both the padded planes and
-// depthwise convolutions are made of.
+// Columns [first, first + count) of one row of the padded input, its channels together: what the padded planes,
+// depthwise convolutions and the rows of Winograd's tiles are made of.
 void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
                      std::int64_t image, std::int64_t padded_row, std::int64_t first, std::int64_t count,
                      std::uint8_t* target);

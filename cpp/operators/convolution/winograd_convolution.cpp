@@ -53,8 +53,10 @@ struct WinogradPlan {
   std::int64_t row_tiles, column_tiles;  // of an image
   std::int64_t rows, rows_at_once;
   std::size_t panels, panels_at_once;
-  std::size_t part_channels;  // input channels that are transformed at a time
+  std::size_t part_channels;  // input channels that are transformed at a time, at most
 
+  // Of the transforms of a row of tiles.
+  std::size_t row_bytes() const { return as_size(row_tiles) * part_channels * kWinogradPlaces * sizeof(std::int16_t); }
   std::size_t block_tiles() const { return as_size(rows_at_once * row_tiles); }
   std::int64_t blocks() const { return divide_up(rows, rows_at_once); }
   std::size_t panel_groups() const { return (panels + panels_at_once - 1) / panels_at_once; }
@@ -70,9 +72,8 @@ WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionT
   plan.rows = geometry.batch * plan.column_tiles;
   plan.panels = (as_size(geometry.output_channels) + nr - 1) / nr;
   plan.part_channels = channels_of_part(as_size(geometry.input_channels), false);
-  const std::size_t row_bytes = as_size(plan.row_tiles) * plan.part_channels * kWinogradPlaces * sizeof(std::int16_t);
   const std::int64_t fitting =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / row_bytes));
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / plan.row_bytes()));
   const std::int64_t blocks = divide_up(divide_up(plan.rows, fitting), threads) * threads;
   plan.rows_at_once = divide_up(plan.rows, blocks);
   const std::size_t groups = std::min(plan.panels, as_size(divide_up(threads, plan.blocks())));
@@ -307,7 +308,7 @@ std::string WinogradConvolution::describe() const {
        << "kernel: " << kernel_words(target_, "winograd") << ", tiles of " << kernels_.mr << " x " << kernels_.nr
        << "\nwhy: a quarter of the products, by estimate in less time with its transforms\n"
        << "block: " << counted(plan_.rows_at_once, "row") << " of " << counted(plan_.row_tiles, "tile")
-       << ", input channels " << plan_.part_channels << " at a time";
+       << ", input channels up to " << plan_.part_channels << " at a time";
   return text.str();
 }
 
@@ -343,6 +344,8 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget
       geometry.input_channels % static_cast<std::int64_t>(kWinogradChannels) != 0 || !PaddedPlanes::holds(geometry)) {
     return false;
   }
+  // Rows are not cut: what no cache close to the core holds would be read from further away for each panel.
+  if (plan_winograd(geometry, target).row_bytes() > cache_sizes().level_2) return false;
   return winograd_cycles(geometry, target) <= kGainThatPays * product_cycles(geometry, target);
 }
 
