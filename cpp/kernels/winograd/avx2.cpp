@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <utility>
 
 #include "kernels/winograd/winograd.h"
 
@@ -21,6 +22,8 @@ inline __m256i accumulate(__m256i sum_i32x8, __m256i a_i16x16, __m256i b_i16x16)
 }
 
 #include "kernels/winograd/products_avx2.inl.h"
+// The order matters: panels are made of products.
+#include "kernels/winograd/panels.inl.h"
 
 }  // namespace
 

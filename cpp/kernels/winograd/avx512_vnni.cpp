@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <utility>
 
 #include "kernels/winograd/winograd.h"
 
@@ -18,7 +19,7 @@ namespace {
 #include "kernels/codes/avx512_vnni.inl.h"
 #include "kernels/winograd/transforms.inl.h"
 
-constexpr std::size_t kMr = 14, kNr = 32;
+constexpr std::size_t kMr = 14, kNr = 32, kLanes = 16;
 
 using U16x32 [[gnu::vector_size(64)]] = std::uint16_t;
 using U32x16 [[gnu::vector_size(64)]] = std::uint32_t;
@@ -63,21 +64,10 @@ inline __attribute__((always_inline)) void transform_pair(const std::uint8_t* fi
       });
 }
 
-void transform_filter(const WinogradFilterRun& run) noexcept {
-  for (std::size_t half = 0; half < kNr; half += 16) {
-    __m512i zero_point_i16x32 = _mm512_setzero_si512();
-    if (run.zero_point != nullptr) {
-      const __m512i zero_point_i32x16 = _mm512_loadu_si512(run.zero_point + half);
-      zero_point_i16x32 =
-          _mm512_mask_blend_epi16(0xaaaaaaaa, zero_point_i32x16, _mm512_slli_epi32(zero_point_i32x16, 16));
-    }
-    for (std::size_t channel = 0; channel < run.channels; channel += 4) {
-      const std::uint8_t* filter = run.filter + channel * kNr + half * 4;
-      std::int16_t* planes = run.planes + channel * kNr + half * 2;
-      transform_pair<0>(filter, run.tap_stride, zero_point_i16x32, planes, run.plane_stride);
-      transform_pair<2>(filter, run.tap_stride, zero_point_i16x32, planes + 2 * kNr, run.plane_stride);
-    }
-  }
+__m512i zero_point_pairs(const std::int32_t* values) noexcept {
+  if (values == nullptr) return _mm512_setzero_si512();
+  const __m512i values_i32x16 = _mm512_loadu_si512(values);
+  return _mm512_mask_blend_epi16(0xaaaaaaaa, values_i32x16, _mm512_slli_epi32(values_i32x16, 16));
 }
 
 template <std::size_t rows>
@@ -104,25 +94,6 @@ void multiply_rows(const std::int16_t* activations, std::size_t tile_stride, con
   for (std::size_t row = 0; row < rows; ++row) {
     _mm512_store_si512(products + row * kNr, acc_i32x16[row][0]);
     _mm512_store_si512(products + row * kNr + 16, acc_i32x16[row][1]);
-  }
-}
-
-using RowsFunction = void (*)(const std::int16_t* activations, std::size_t tile_stride, const std::int16_t* filter,
-                              std::size_t channels, std::int32_t* products) noexcept;
-constexpr RowsFunction kRowsFunctions[kMr] = {
-    multiply_rows<1>,  multiply_rows<2>,  multiply_rows<3>,  multiply_rows<4>, multiply_rows<5>,
-    multiply_rows<6>,  multiply_rows<7>,  multiply_rows<8>,  multiply_rows<9>, multiply_rows<10>,
-    multiply_rows<11>, multiply_rows<12>, multiply_rows<13>, multiply_rows<14>};
-
-void multiply(const WinogradProductRun& run) noexcept {
-  for (std::size_t place = 0; place < kWinogradPlaces; ++place) {
-    const std::int16_t* activations = run.activations + place * run.activations_plane_stride;
-    const std::int16_t* filter = run.filter + place * run.filter_plane_stride;
-    std::int32_t* products = run.products + place * run.products_plane_stride;
-    for_each_part(run.tiles, kMr, [&](std::size_t first, std::size_t count) noexcept {
-      kRowsFunctions[count - 1](activations + first * run.activations_tile_stride, run.activations_tile_stride, filter,
-                                run.channels, products + first * kNr);
-    });
   }
 }
 
@@ -182,40 +153,7 @@ class Requantizer {
   __mmask32 mask_;
 };
 
-template <bool within_range>
-void store_tile(const WinogradOutputRun& run, const Requantizer& of_run, std::size_t first,
-                const std::int32_t* sums) noexcept {
-  const Requantizer requantizer = of_run;  // here, lest every store of a byte might change it
-  const std::size_t pixel_stride = run.pixel_stride, row_stride = run.row_stride, rows = run.rows;
-  std::uint8_t* output = run.output + first * pixel_stride;
-  const std::size_t columns = run.columns - first < kWinogradOutputs ? run.columns - first : kWinogradOutputs;
-  for (std::size_t row = 0; row < rows; ++row, sums += kWinogradOutputs * kNr, output += row_stride) {
-    for (std::size_t column = 0; column < columns; column += 2) {
-      const std::size_t second = column + 1 < columns ? column + 1 : column;
-      requantizer.store_pair<within_range>(output + column * pixel_stride, output + second * pixel_stride,
-                                           sums + column * kNr, sums + second * kNr);
-    }
-  }
-}
-
-void transform_output(const WinogradOutputRun& operands) noexcept {
-  const WinogradOutputRun run = operands;  // a copy: bytes of output could alias the original
-  constexpr std::size_t kSumsOfTile = kWinogradOutputs * kWinogradOutputs * kNr;
-  alignas(64) std::int32_t of_tile[kSumsOfTile];
-  const Requantizer requantizer(run);
-  const bool within_range = requantizer.converts_within_range();
-  for (std::size_t tile = 0; tile < run.tiles; ++tile) {
-    std::int32_t* sums = run.after == nullptr ? of_tile : run.after + tile * kSumsOfTile;
-    const std::int32_t* begun = run.before == nullptr ? run.offset : run.before + tile * kSumsOfTile;
-    for (std::size_t half = 0; half < kNr; half += 16) {
-      transform_sums(run.products + tile * kNr + half, run.plane_stride, begun + half, run.before == nullptr ? 0 : kNr,
-                     sums + half);
-    }
-    if (run.after != nullptr) continue;
-    const std::size_t first = tile * kWinogradOutputs;
-    within_range ? store_tile<true>(run, requantizer, first, sums) : store_tile<false>(run, requantizer, first, sums);
-  }
-}
+#include "kernels/winograd/panels.inl.h"
 
 }  // namespace
 

@@ -28,20 +28,3 @@ inline void multiply_rows(const std::int16_t* activations, std::size_t tile_stri
     _mm256_store_si256(reinterpret_cast<__m256i*>(products + row * kNr + 8), acc_i32x8[row][1]);
   }
 }
-
-using RowsFunction = void (*)(const std::int16_t* activations, std::size_t tile_stride, const std::int16_t* filter,
-                              std::size_t channels, std::int32_t* products) noexcept;
-constexpr RowsFunction kRowsFunctions[kMr] = {multiply_rows<1>, multiply_rows<2>, multiply_rows<3>,
-                                              multiply_rows<4>, multiply_rows<5>, multiply_rows<6>};
-
-inline void multiply(const WinogradProductRun& run) noexcept {
-  for (std::size_t place = 0; place < kWinogradPlaces; ++place) {
-    const std::int16_t* activations = run.activations + place * run.activations_plane_stride;
-    const std::int16_t* filter = run.filter + place * run.filter_plane_stride;
-    std::int32_t* products = run.products + place * run.products_plane_stride;
-    for_each_part(run.tiles, kMr, [&](std::size_t first, std::size_t count) noexcept {
-      kRowsFunctions[count - 1](activations + first * run.activations_tile_stride, run.activations_tile_stride, filter,
-                                run.channels, products + first * kNr);
-    });
-  }
-}

@@ -2,17 +2,6 @@
 // modulo 2^32: these lanes are unsigned.
 // Included inside the unnamed namespace of a kernel file.
 
-// Equal parts of so many tiles, none of more than `most`: calls function(first, count) for each.
-template <class Function>
-inline __attribute__((always_inline)) void for_each_part(std::size_t tiles, std::size_t most,
-                                                         const Function& function) noexcept {
-  const std::size_t parts = (tiles + most - 1) / most;
-  for (std::size_t part = 0; part < parts; ++part) {
-    const std::size_t first = tiles * part / parts;
-    function(first, tiles * (part + 1) / parts - first);
-  }
-}
-
 // A row of B' each.
 template <class Lanes>
 inline void transform_six(const Lanes (&x)[6], Lanes (&v)[6]) noexcept {

@@ -1,7 +1,7 @@
 // The transforms of winograd.h for AVX2, for panels of 16 output channels.
 // Included inside the unnamed namespace of a kernel file, after codes/avx2.inl.h and transforms.inl.h.
 
-constexpr std::size_t kNr = 16;
+constexpr std::size_t kNr = 16, kLanes = 8;
 
 inline __m256i load(const std::int32_t* values) noexcept {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
@@ -52,20 +52,10 @@ inline __attribute__((always_inline)) void transform_pair(const std::uint8_t* fi
       });
 }
 
-inline void transform_filter(const WinogradFilterRun& run) noexcept {
-  for (std::size_t half = 0; half < kNr; half += 8) {
-    __m256i zero_point_i16x16 = _mm256_setzero_si256();
-    if (run.zero_point != nullptr) {
-      const __m256i zero_point_i32x8 = load(run.zero_point + half);
-      zero_point_i16x16 = _mm256_blend_epi16(zero_point_i32x8, _mm256_slli_epi32(zero_point_i32x8, 16), 0xaa);
-    }
-    for (std::size_t channel = 0; channel < run.channels; channel += 4) {
-      const std::uint8_t* filter = run.filter + channel * kNr + half * 4;
-      std::int16_t* planes = run.planes + channel * kNr + half * 2;
-      transform_pair<0>(filter, run.tap_stride, zero_point_i16x16, planes, run.plane_stride);
-      transform_pair<2>(filter, run.tap_stride, zero_point_i16x16, planes + 2 * kNr, run.plane_stride);
-    }
-  }
+inline __m256i zero_point_pairs(const std::int32_t* values) noexcept {
+  if (values == nullptr) return _mm256_setzero_si256();
+  const __m256i values_i32x8 = load(values);
+  return _mm256_blend_epi16(values_i32x8, _mm256_slli_epi32(values_i32x8, 16), 0xaa);
 }
 
 // The sums of a tile, of 8 channels.
@@ -94,28 +84,29 @@ class Requantizer {
         flip_u8x32_(_mm256_set1_epi8(static_cast<char>(run.flip))),
         channels_(run.channels) {}
 
-  bool needs_bounds() const noexcept {
-    return !(all_below_1(low_multiplier_f32x8_) && all_below_1(high_multiplier_f32x8_));
+  bool converts_within_range() const noexcept {
+    return all_below_1(low_multiplier_f32x8_) && all_below_1(high_multiplier_f32x8_);
   }
 
   // Two pixels, which may be the same.
-  template <bool bounds>
+  template <bool within_range>
   void store_pair(std::uint8_t* first, std::uint8_t* second, const std::int32_t* first_sums,
                   const std::int32_t* second_sums) const noexcept {
     const __m256i codes_u8x32 = _mm256_xor_si256(
-        codes_in_order(rounded<bounds>(first_sums), rounded<bounds>(second_sums), zero_point_i16x16_), flip_u8x32_);
+        codes_in_order(rounded<within_range>(first_sums), rounded<within_range>(second_sums), zero_point_i16x16_),
+        flip_u8x32_);
     store(first, _mm256_castsi256_si128(codes_u8x32));
     store(second, _mm256_extracti128_si256(codes_u8x32, 1));
   }
 
  private:
   // Of 16 channels, in 16 bits.
-  template <bool bounds>
+  template <bool within_range>
   __m256i rounded(const std::int32_t* sums) const noexcept {
     const __m256 low_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(load(sums)), low_multiplier_f32x8_);
     const __m256 high_f32x8 = _mm256_mul_ps(_mm256_cvtepi32_ps(load(sums + 8)), high_multiplier_f32x8_);
-    return _mm256_packs_epi32(_mm256_cvtps_epi32(bounds ? bounded(low_f32x8) : low_f32x8),
-                              _mm256_cvtps_epi32(bounds ? bounded(high_f32x8) : high_f32x8));
+    return _mm256_packs_epi32(_mm256_cvtps_epi32(within_range ? low_f32x8 : bounded(low_f32x8)),
+                              _mm256_cvtps_epi32(within_range ? high_f32x8 : bounded(high_f32x8)));
   }
 
   void store(std::uint8_t* output, __m128i codes_u8x16) const noexcept {
@@ -132,38 +123,3 @@ class Requantizer {
   __m256i zero_point_i16x16_, flip_u8x32_;
   std::size_t channels_;
 };
-
-template <bool bounds>
-inline void store_tile(const WinogradOutputRun& run, const Requantizer& of_run, std::size_t first,
-                       const std::int32_t* sums) noexcept {
-  const Requantizer requantizer = of_run;  // here, lest every store of a byte might change it
-  const std::size_t pixel_stride = run.pixel_stride, row_stride = run.row_stride, rows = run.rows;
-  std::uint8_t* output = run.output + first * pixel_stride;
-  const std::size_t columns = run.columns - first < kWinogradOutputs ? run.columns - first : kWinogradOutputs;
-  for (std::size_t row = 0; row < rows; ++row, sums += kWinogradOutputs * kNr, output += row_stride) {
-    for (std::size_t column = 0; column < columns; column += 2) {
-      const std::size_t second = column + 1 < columns ? column + 1 : column;
-      requantizer.store_pair<bounds>(output + column * pixel_stride, output + second * pixel_stride,
-                                     sums + column * kNr, sums + second * kNr);
-    }
-  }
-}
-
-inline void transform_output(const WinogradOutputRun& operands) noexcept {
-  const WinogradOutputRun run = operands;  // a copy: bytes of output could alias the original
-  constexpr std::size_t kSumsOfTile = kWinogradOutputs * kWinogradOutputs * kNr;
-  alignas(64) std::int32_t of_tile[kSumsOfTile];
-  const Requantizer requantizer(run);
-  const bool bounds = requantizer.needs_bounds();
-  for (std::size_t tile = 0; tile < run.tiles; ++tile) {
-    std::int32_t* sums = run.after == nullptr ? of_tile : run.after + tile * kSumsOfTile;
-    const std::int32_t* begun = run.before == nullptr ? run.offset : run.before + tile * kSumsOfTile;
-    for (std::size_t half = 0; half < kNr; half += 8) {
-      transform_sums(run.products + tile * kNr + half, run.plane_stride, begun + half, run.before == nullptr ? 0 : kNr,
-                     sums + half);
-    }
-    if (run.after != nullptr) continue;
-    const std::size_t first = tile * kWinogradOutputs;
-    bounds ? store_tile<true>(run, requantizer, first, sums) : store_tile<false>(run, requantizer, first, sums);
-  }
-}
