@@ -24,6 +24,7 @@ struct Product {
   std::size_t segments = SIZE_MAX;  // SIZE_MAX for any number
   Terms terms = Terms::any;
   std::size_t joined_terms = 0;
+  std::size_t offset_step = 1;  // what segments of a begin at multiples of
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -146,7 +147,8 @@ struct Operands {
         a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
     const std::size_t of_segment = product.joined_terms != 0 ? product.joined_terms : k;
-    for (std::size_t& offset : a_offsets) offset = check.below(3 * of_segment + 1);
+    for (std::size_t& offset : a_offsets)
+      offset = product.offset_step * check.below(3 * of_segment / product.offset_step + 1);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
     const std::size_t a_row =
@@ -394,6 +396,30 @@ void check_large_operands(Check& check) {
   }
 }
 
+// Rows that begin at whole cache lines, which kernels may read where they stand.
+void check_rows_in_place(Check& check) {
+  const std::size_t kr = check.table.gemm->kr, line = 64;
+  for (const Terms terms : {Terms::scaled, Terms::any}) {
+    // Products of several steps and of one, some rows at a time, beside which others are finished.
+    for (const std::size_t steps : Sizes{1, 3, 4, 5, 6, 9, 17}) {
+      for (const std::size_t m : Sizes{33, 64, 70, 90}) {
+        const std::size_t segments = steps % 3 == 0 ? 3 : 1, k = round_up(line * steps / segments, kr);
+        check_case(check, {1, m, 96 + 16 * check.below(3) + check.below(2), k, 0, check.below(2), m, Data::random,
+                           check.one_in(2), check.one_in(8), false, segments, terms, 0, line});
+      }
+      check_case(check, {9, 7, 64, round_up(line * steps, kr), 0, 0, 9, Data::random, check.one_in(2), false, false, 1,
+                         terms, 0, line});
+    }
+    // Few rows, and a right operand that level 2 may not hold.
+    for (const std::size_t m : Sizes{33, 49, 64}) {
+      check_case(check, {1, m, 832 + check.below(2) * 9, round_up(640, kr), 0, 0, m, Data::random, check.one_in(2),
+                         check.one_in(4), check.one_in(2), 1, terms, 0, line});
+    }
+    check_case(check, {7, 7, 833, round_up(320, kr), 0, 0, 9, Data::random, check.one_in(2), check.one_in(4), false, 2,
+                       terms, 0, line});
+  }
+}
+
 // Segments of a that make up one row of b.
 void check_joined(Check& check, std::size_t segments, std::size_t terms, std::size_t m) {
   const GemmKernels& gemm = *check.table.gemm;
@@ -462,6 +488,7 @@ void check_gemm(Check& check) {
   check_terms(check);
   check_short_runs(check);
   check_large_operands(check);
+  check_rows_in_place(check);
   check_many_segments(check);
   check_joined_segments(check);
   check_long_rows(check);

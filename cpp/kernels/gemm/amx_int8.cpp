@@ -11,11 +11,12 @@
 //
 // A load takes 8 cycles from L1, some 20 from L2, and over 50 where its rows cross cache lines: such rows are copied
 // first, line by line, if they are not too long. One operand may come from L2; where both do, four products take 88
-// cycles in place of 72.
+// cycles in place of 72. A block of three or four parts, by a large b that may come from beyond L2, has all of its
+// parts multiplied by a panel at a time: 5 loads for 4 products, but b is read once, in a single stream.
 //
-// An area is two parts by two panels: two of its rows of 32 sums become 64 codes at a time (amx_finish.inl.h). Its sums
-// leave the tiles when the next area begins, and become codes when that is under way. Tiles are released before
-// returning, so that a context switch saves nothing.
+// Products of some parts by some panels are an area: its sums leave the tiles when the next area begins, and become
+// codes, 64 at a time, beside the products after it or behind them (amx_variants.inl.h, amx_finish.inl.h). Tiles are
+// released before returning, so that a context switch saves nothing.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -33,8 +34,12 @@ namespace {
 #include "kernels/gemm/requantize_avx512_vnni.inl.h"
 
 constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
-constexpr std::size_t kTileRows = kMr, kMostParts = 2, kSumColumns = 2 * kNr;
+constexpr std::size_t kTileRows = kMr, kMostParts = 4;
 constexpr std::size_t kMostTermsCopied = 1536;  // of rows that are copied to L1
+constexpr std::size_t kMostFilter = 1 << 20;    // bytes of b that stay in L2 while all rows pass by
+constexpr std::size_t kMostKept = 1 << 14;      // bytes of b that stay in L1
+constexpr std::size_t kLeastTall = 1 << 19;     // bytes of b from which on it may come from beyond L2
+constexpr std::size_t kMostRows = 44 << 10;     // bytes of a that stay in L1 beside b
 constexpr std::size_t kLeastColumns = 128;      // four areas for rows that come from L2
 
 // Of a row of a, in whole steps.
@@ -42,9 +47,19 @@ std::size_t terms_of(const GemmBlock& block) noexcept {
   return block.joined_terms != 0 ? block.k : block.segments * block.k;
 }
 
+// How many parts by how many panels an area has at most.
+struct AreaSize {
+  std::size_t parts, panels;
+
+  constexpr std::size_t columns() const noexcept { return panels * kNr; }
+  constexpr std::size_t part_sums() const noexcept { return kTileRows * columns(); }
+};
+constexpr AreaSize kSquare = {2, 2}, kTall = {4, 1};
+
 #include "kernels/gemm/amx_cut.inl.h"
 #include "kernels/gemm/amx_finish.inl.h"
 #include "kernels/gemm/amx_parts.inl.h"
+#include "kernels/gemm/amx_variants.inl.h"
 
 struct alignas(64) TileConfiguration {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -71,15 +86,9 @@ constexpr TileConfigurations kTileConfigurations;
 // Neighbouring parts, of which the products are made at a time, and their rows that are results.
 struct Group {
   bool is_first;
-  std::size_t parts, stretches;
+  std::size_t parts;
   const std::uint8_t* a[kMostParts];
-  Stretch stretch[kMostParts * kTileRows];
-};
-
-// The sums of a group by one or two panels of b.
-struct Area {
-  const Group* group;
-  std::size_t panel, columns;
+  ResultRows rows;
 };
 
 class Product {
@@ -87,10 +96,10 @@ class Product {
   explicit Product(const GemmBlock& block) noexcept
       : block_(block),
         cut_(block),
-        finish_(block),
+        functions_(block, streams_b()),
         copies_(copies_rows()),
-        functions_(parts_functions(false, block.a_is_signed)),
-        later_functions_(parts_functions(streams_b(), block.a_is_signed)) {
+        most_(area_size()),
+        steps_(block.output_row_stride, most_.columns()) {
     const bool joins = block.joined_terms != 0;
     operands_.a_row_stride = joins ? block.k : copies_ ? kKr : block.a_row_stride;
     operands_.a_step = copies_ && !joins ? kTileRows * kKr : kKr;
@@ -103,26 +112,40 @@ class Product {
 
   void multiply() noexcept {
     _tile_loadconfig(&kTileConfigurations.of_rows[cut_.rows()]);
-    const std::size_t columns = columns_at_once();
+    const std::size_t columns = cut_.count() > most_.parts ? columns_at_once() : block_.n;
     for (std::size_t panel = 0; panel < block_.n; panel += columns) {
       multiply_columns(panel, block_.n - panel < columns ? block_.n : panel + columns);
     }
     pending_.store_all();
-    finish(before_);
+    functions_.finish(block_, in_tiles_);
     _tile_release();
   }
 
  private:
-  // Bytes of b that stay in L2 while all rows pass by, and of b that stays in L1.
-  static constexpr std::size_t kMostFilter = 1 << 20, kMostKept = 1 << 14;
-  static constexpr std::size_t kPartSums = kTileRows * kSumColumns;
+  // Four parts by a panel read b once for all rows of a block that has no more, in a single stream, but load a quarter
+  // more tiles.
+  AreaSize area_size() const noexcept {
+    const bool is_one_group = cut_.count() > kSquare.parts && cut_.count() <= kTall.parts;
+    return is_one_group && !copies_ && terms_of(block_) * block_.n > kLeastTall && bytes_of_rows() <= kMostRows
+               ? kTall
+               : kSquare;
+  }
+
+  // Of a that is read, about.
+  std::size_t bytes_of_rows() const noexcept {
+    const std::size_t rows = block_.runs * block_.m;
+    if (block_.segments == 0) return 0;
+    const std::size_t span = block_.a_offsets[block_.segments - 1] + (block_.runs - 1) * block_.a_run_stride +
+                             (block_.m - 1) * block_.a_row_stride + block_.k;
+    return span < rows * terms_of(block_) ? span : rows * terms_of(block_);
+  }
 
   // All, or about equal parts that stay in L2.
   std::size_t columns_at_once() const noexcept {
     const std::size_t bytes = terms_of(block_) * block_.n, parts = (bytes + kMostFilter - 1) / kMostFilter;
     if (parts < 2) return block_.n;
     const std::size_t columns = (block_.n + parts - 1) / parts;
-    return (columns + kSumColumns - 1) / kSumColumns * kSumColumns;
+    return (columns + most_.columns() - 1) / most_.columns() * most_.columns();
   }
 
   // What is streamed leaves L1 first. The first rows do not stream b: it may come from beyond L2, and is to stay there
@@ -138,49 +161,49 @@ class Product {
   }
 
   void multiply_columns(std::size_t first, std::size_t end) noexcept {
-    for (std::size_t part = 0; part < cut_.count(); part += kMostParts) {
+    Cut::Walk walk(cut_);
+    for (std::size_t part = 0; part < cut_.count(); part += most_.parts) {
       // The rows of the other group may not have become codes yet.
       Group& group = groups_[next_group_];
       next_group_ ^= 1;
-      begin(group, part);
-      for (std::size_t panel = first; panel < end; panel += kSumColumns) multiply_area(group, panel);
+      begin(group, part, walk);
+      for (std::size_t panel = first; panel < end; panel += most_.columns()) multiply_area(group, panel);
     }
   }
 
-  void begin(Group& group, std::size_t first) noexcept {
+  void begin(Group& group, std::size_t first, Cut::Walk& walk) noexcept {
     const std::size_t left = cut_.count() - first;
     group.is_first = first == 0;
-    group.parts = left < kMostParts ? left : kMostParts;
-    group.stretches = 0;
+    group.parts = left < most_.parts ? left : most_.parts;
+    group.rows.count = group.rows.stretches = 0;
+    ResultRows::Stretch stretch = {};
     for (std::size_t i = 0; i < group.parts; ++i) {
-      const Part part = cut_.part(first + i);
+      const Part part = walk.next_part();
       group.a[i] = block_.a + part.run * block_.a_run_stride + part.position * block_.a_row_stride;
-      std::uint8_t* copied = copied_ + i * kTileRows * kMostTermsCopied;
-      if (block_.joined_terms != 0) {
-        group.a[i] = join(group.a[i], copied);
-      } else if (copies_) {
-        group.a[i] = copy(group.a[i], copied);
+      if (copies_) {
+        std::uint8_t* copied = copied_ + i * kTileRows * kMostTermsCopied;
+        group.a[i] = block_.joined_terms != 0 ? join(group.a[i], copied) : copy(group.a[i], copied);
       }
       for (std::size_t done = part.done; done < cut_.rows();) {
-        const Cut::Rows rows = cut_.rows_of(part, done);
-        if (rows.count != 0) add(group, rows, i * kPartSums + done * kSumColumns);
+        const Cut::Walk::Rows rows = walk.next_rows(done);
+        const std::size_t sums = i * most_.part_sums() + done * most_.columns();
         done = rows.done;
+        if (rows.count == 0) continue;
+        const std::size_t place = rows.run * block_.output_run_stride + rows.row * block_.output_row_stride;
+        if (stretch.goes_on_at(sums, place, steps_)) {
+          stretch.rows += rows.count;
+          continue;
+        }
+        group.rows.add(stretch, steps_, functions_.factors_activation_sums());
+        stretch = {rows.count, sums, place, activation_sums(rows)};
       }
     }
+    group.rows.add(stretch, steps_, functions_.factors_activation_sums());
+    group.rows.complete();
   }
 
-  // Rows that follow those before them, of the part before, too, are finished with them.
-  void add(Group& group, const Cut::Rows& rows, std::size_t sums) const noexcept {
-    const std::size_t activation = rows.run * block_.m + rows.row;
-    if (group.stretches != 0) {
-      Stretch& before = group.stretch[group.stretches - 1];
-      if (rows.row != 0 && before.sums + before.rows * kSumColumns == sums) {
-        before.rows += rows.count;
-        return;
-      }
-    }
-    const std::size_t place = rows.run * block_.output_run_stride + rows.row * block_.output_row_stride;
-    group.stretch[group.stretches++] = {sums, place, activation, rows.count};
+  const std::int32_t* activation_sums(const Cut::Walk::Rows& rows) const noexcept {
+    return block_.filter_zero_point == nullptr ? nullptr : block_.activation_sum + rows.run * block_.m + rows.row;
   }
 
   // The rows of a part as tiles, one after the other.
@@ -223,17 +246,14 @@ class Product {
 
   // The sums of the area before leave the tiles meanwhile.
   void multiply_area(const Group& group, std::size_t panel) noexcept {
-    const Area area = {&group, panel, columns_from(panel)};
-    const bool has_second_panel = area.columns > kNr, has_second_part = group.parts == 2;
-    operands_.a[0] = group.a[0];
-    operands_.a[1] = group.a[group.parts - 1];
+    const std::size_t columns = block_.n - panel < most_.columns() ? block_.n - panel : most_.columns();
+    const std::size_t panels = columns > kNr ? 2 : 1;
+    operands_.a = group.a;
     operands_.b = block_.b + panel / kNr * block_.b_panel_stride;
     operands_.offset = aligned_offsets(panel);
-    const PartsFunctions& functions = group.is_first ? functions_ : later_functions_;
-    functions[has_second_panel][has_second_part](operands_, pending_);
-    finish(before_);
-    pending_ = {sums_, has_second_panel, has_second_part};
-    before_ = area;
+    functions_.multiply(operands_, group.parts, panels, group.is_first, pending_, block_, in_tiles_);
+    in_tiles_ = {panel, columns, sums_, &group.rows};
+    if (!pending_.is_of(group.parts, panels)) pending_ = {sums_, most_, group.parts, panels};
   }
 
   // Rows that cross cache lines would be loaded as slowly as those of a.
@@ -245,32 +265,20 @@ class Product {
     return offsets_;
   }
 
-  void finish(const Area& area) const noexcept {
-    if (area.group == nullptr) return;
-    finish_.of_columns(area.columns)(block_, {.panel = area.panel,
-                                              .columns = area.columns,
-                                              .sums = sums_,
-                                              .stretches = area.group->stretch,
-                                              .count = area.group->stretches});
-  }
-
-  std::size_t columns_from(std::size_t panel) const noexcept {
-    return block_.n - panel < kSumColumns ? block_.n - panel : kSumColumns;
-  }
-
   const GemmBlock& block_;
   const Cut cut_;
-  const Finish finish_;
+  const AreaFunctions functions_;
   const bool copies_;
-  const PartsFunctions &functions_, &later_functions_;  // of the first rows, and of all others
+  const AreaSize most_;
+  const ResultRows::Steps steps_;
   Operands operands_;
   Pending pending_;
-  Area before_ = {};
+  Finished in_tiles_ = {};  // sums that leave the tiles, and become codes, as those of the next area are made
   std::size_t next_group_ = 0;
   Group groups_[2];
   alignas(64) std::int32_t offsets_[2 * kNr];
-  alignas(64) std::int32_t sums_[kMostParts * kPartSums];
-  alignas(64) std::uint8_t copied_[kMostParts * kTileRows * kMostTermsCopied + 64];
+  alignas(64) std::int32_t sums_[kSquare.parts * kSquare.part_sums()];
+  alignas(64) std::uint8_t copied_[kSquare.parts * kTileRows * kMostTermsCopied + 64];
 };
 
 void multiply(const GemmBlock& block) noexcept {

@@ -58,6 +58,7 @@ Vector vector_of(ValueOf value_of) {
     });                                                                        \
   }
 EMULATED_BINARY(_mm512_add_epi32, __m512i, std::uint32_t, x + y)
+EMULATED_BINARY(_mm512_add_epi64, __m512i, std::uint64_t, x + y)
 EMULATED_BINARY(_mm512_sub_epi32, __m512i, std::uint32_t, x - y)
 EMULATED_BINARY(_mm512_mullo_epi32, __m512i, std::uint32_t, x* y)
 EMULATED_BINARY(_mm512_and_si512, __m512i, std::uint64_t, x& y)
@@ -99,6 +100,9 @@ EMULATED_QUARTERS(_mm512_packus_epi16, std::uint8_t, EMULATED_PACK(std::int16_t,
 
 [[maybe_unused]] inline __m512i _mm512_set1_epi32(std::int32_t value) {
   return vector_of<__m512i, std::int32_t>([&](std::size_t) { return value; });
+}
+[[maybe_unused]] inline __m512i _mm512_set1_epi64(long long value) {
+  return vector_of<__m512i, long long>([&](std::size_t) { return value; });
 }
 [[maybe_unused]] inline __m512i _mm512_set1_epi16(short value) {
   return vector_of<__m512i, short>([&](std::size_t) { return value; });
