@@ -297,6 +297,7 @@ constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
                                               .multiplies_signed = true,
                                               .most_joined = kMostTermsCopied,
                                               .least_columns = kLeastColumns,
+                                              .tasks_of_thread = 2,
                                               .multiply = multiply};
 
 }  // namespace dmlcpu

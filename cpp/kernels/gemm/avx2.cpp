@@ -385,6 +385,7 @@ constinit const GemmKernels avx2::gemm = {.mr = kMr,
                                           .multiplies_signed = false,
                                           .most_joined = 0,
                                           .least_columns = kNr,
+                                          .tasks_of_thread = 4,
                                           .multiply = multiply};
 
 }  // namespace dmlcpu

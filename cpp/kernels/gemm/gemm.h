@@ -103,6 +103,7 @@ struct GemmKernels {
   bool multiplies_signed;     // a may be signed as well
   std::size_t most_joined;    // segments of a may be joined to rows of so many terms at most; 0 if they may not
   std::size_t least_columns;  // of a block that several threads divide: each part fetches the rows
+  int tasks_of_thread;        // that work is cut into for each of several threads, where it can be
   GemmFunction multiply;
 };
 

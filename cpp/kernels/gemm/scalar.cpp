@@ -65,6 +65,7 @@ constinit const GemmKernels scalar::gemm = {.mr = kMr,
                                             .multiplies_signed = true,
                                             .most_joined = kMostJoined,
                                             .least_columns = kNr,
+                                            .tasks_of_thread = 4,
                                             .multiply = multiply};
 
 }  // namespace dmlcpu

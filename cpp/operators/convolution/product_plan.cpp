@@ -179,7 +179,8 @@ struct Division {
 
 Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan,
                      int num_threads, std::int64_t tiles, std::int64_t panels) {
-  const std::int64_t parts = num_threads == 1 ? 1 : divide_up(num_threads * kTasksPerThread, tiles);
+  const std::int64_t tasks = num_threads * kernels.tasks_of_thread;
+  const std::int64_t parts = num_threads == 1 ? 1 : divide_up(tasks, tiles);
   // A filter that no core's cache holds is divided as far as it can be, to be read once.
   const bool is_large = plan.filter.size() > cache_sizes().level_2 / 2;
   const auto least = static_cast<std::int64_t>(is_large ? kernels.nr : std::max(kernels.least_columns, kernels.nr));
@@ -188,8 +189,8 @@ Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& ker
   // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
   // and each core's cache holds the filter.
   const std::int64_t pixels = plan.units * plan.unit_pixels;
-  const bool gathers = plan.source == ActivationsFrom::pixels && !is_large &&
-                       pixels >= num_threads * kTasksPerThread * static_cast<std::int64_t>(kernels.mr);
+  const bool gathers =
+      plan.source == ActivationsFrom::pixels && !is_large && pixels >= tasks * static_cast<std::int64_t>(kernels.mr);
   const std::int64_t channels = gathers || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
   // Threads would write to the same lines of planes that are cut into parts of less than some lines.
   if (geometry.output.c != 1 && pixels < parts * static_cast<std::int64_t>(kCacheLine)) {
@@ -216,17 +217,27 @@ void choose_blocks(const ConvolutionGeometry& geometry, const GemmKernels& kerne
 // The pixels of a tile, before they are divided among threads. A block of products costs some hundred cycles beside
 // them: where its products take little longer and nothing is copied or transposed, tiles are larger.
 std::int64_t tile_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
-  constexpr double kFewCycles = 16384.0;
+  constexpr double kFewCycles = 65536.0;
   constexpr std::int64_t kMostPixelsInPlace = 1024;
   const auto k = static_cast<std::int64_t>(plan.filter.order.k());
   const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
-  const bool in_place = plan.source == ActivationsFrom::input && geometry.input.c == 1 && geometry.output.c == 1;
+  const bool in_place = geometry.output.c == 1 && (plan.source == ActivationsFrom::planes ||
+                                                   (plan.source == ActivationsFrom::input && geometry.input.c == 1));
   const double products_of_pixel = static_cast<double>(k * geometry.group_output_channels());
   const double pixels = in_place ? kFewCycles * kernels.products_per_cycle / products_of_pixel : 0.0;
   const std::int64_t most = pixels >= static_cast<double>(kMostPixelsInPlace)
                                 ? kMostPixelsInPlace
                                 : std::max(kMostTilePixels, static_cast<std::int64_t>(pixels));
   return std::clamp<std::int64_t>(std::min(most, budget / k), 1, plan.unit_pixels);
+}
+
+// The rows of bands of about so many pixels: where it can be, as many bands for each thread.
+std::int64_t band_rows(const ConvolutionGeometry& geometry, std::int64_t pixels, int num_threads) {
+  const std::int64_t rows = std::clamp<std::int64_t>(pixels / geometry.output_width, 1, geometry.output_height);
+  const auto is_even = [&](std::int64_t of_band) {
+    return divide_up(geometry.output_height, of_band) % num_threads == 0;
+  };
+  return !is_even(rows) && rows < geometry.output_height && is_even(rows + 1) ? rows + 1 : rows;
 }
 
 // Tiles are large enough to read the filter seldom and small enough to stay in the level-1 and level-2 caches.
@@ -237,9 +248,11 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const Division division = divide_work(geometry, kernels, plan, num_threads,
                                         plan.units * divide_up(plan.unit_pixels, pixels), divide_up(channels, panel));
   pixels = divide_up(pixels, division.pixels);
+  if (plan.units == 1 && division.channels == 1) {  // as many tiles for each thread
+    pixels = divide_up(plan.unit_pixels, divide_up(divide_up(plan.unit_pixels, pixels), num_threads) * num_threads);
+  }
   if (plan.bands(geometry)) {
-    const std::int64_t rows = std::clamp<std::int64_t>(pixels / geometry.output_width, 1, geometry.output_height);
-    plan.tile_pixels = rows * geometry.output_width;
+    plan.tile_pixels = band_rows(geometry, pixels, num_threads) * geometry.output_width;
   } else {
     // Tiles that are transposed on their way in or out are whole cache lines of pixels, where that is possible.
     const bool planar = geometry.input.c != 1 || geometry.output.c != 1;
