@@ -297,7 +297,7 @@ constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
                                               .multiplies_signed = true,
                                               .most_joined = kMostTermsCopied,
                                               .least_columns = kLeastColumns,
-                                              .tasks_of_thread = 2,
+                                              .tasks_of_thread = 1,
                                               .multiply = multiply};
 
 }  // namespace dmlcpu

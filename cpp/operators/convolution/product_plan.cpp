@@ -187,13 +187,16 @@ Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const std::int64_t most_channels =
       std::clamp<std::int64_t>(geometry.group_output_channels() / least, 1, is_large ? panels : parts);
   // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
-  // and each core's cache holds the filter.
+  // and each core's cache holds the filter. So they are where each part of the channels would fetch the rows again.
   const std::int64_t pixels = plan.units * plan.unit_pixels;
-  const bool gathers =
-      plan.source == ActivationsFrom::pixels && !is_large && pixels >= tasks * static_cast<std::int64_t>(kernels.mr);
-  const std::int64_t channels = gathers || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
+  const bool fetches_rows = kernels.least_columns > kernels.nr;
+  const std::int64_t least_pixels = static_cast<std::int64_t>(fetches_rows ? kernels.mr * 3 / 2 : kernels.mr);
+  const bool suffice =
+      (plan.source == ActivationsFrom::pixels || fetches_rows) && !is_large && pixels >= tasks * least_pixels;
+  const std::int64_t channels = suffice || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
   // Threads would write to the same lines of planes that are cut into parts of less than some lines.
-  if (geometry.output.c != 1 && pixels < parts * static_cast<std::int64_t>(kCacheLine)) {
+  const std::int64_t least_lines = fetches_rows && parts > 1 ? num_threads * kTasksPerThread : parts;
+  if (geometry.output.c != 1 && pixels < least_lines * static_cast<std::int64_t>(kCacheLine)) {
     return {1, std::min<std::int64_t>(parts, is_large ? panels : std::max<std::int64_t>(num_threads, most_channels))};
   }
   return {divide_up(parts, channels), channels};
