@@ -61,6 +61,12 @@ def edge_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(16, 4, (70, 600), **three),
         ConvolutionShape(32, 3, (70, 140), groups=2, **three),
         ConvolutionShape(32, 1, (370, 370), (2, 1), start_padding=(1, 0)),  # also for two threads
+        # Pixels of a copy that are whole steps apart, in bands of rows, too.
+        *(ConvolutionShape(channels, 33, (6, 19), **three) for channels in (24, 32, 40, 48, 72, 96, 160)),
+        ConvolutionShape(32, 16, (9, 11), strides=(2, 1), dilations=(1, 2), batch=2, **three),
+        ConvolutionShape(40, 8, (12, 9), batch=3, **square(5)),
+        ConvolutionShape(480, 20, (3, 19), (1, 3), start_padding=(0, 1), end_padding=(0, 1)),
+        ConvolutionShape(32, 3, (90, 100), **three),
     ]
     shapes += [ConvolutionShape(17, 33, (1, 1), (1, 1), batch=pixels) for pixels in EDGE_PIXELS]
     # More pixels and channels than one tile and one block hold.

@@ -112,7 +112,7 @@ void ProductConvolution::find_strides() {
   if (plan_.source == ActivationsFrom::pixels) return;
   image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
   row_bytes_ = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
-  pixel_bytes_ = as_size(planes_         ? geometry_.input_channels
+  pixel_bytes_ = as_size(planes_         ? plan_.pixel_bytes
                          : plan_.by_rows ? geometry_.input.w
                                          : flat_stride(geometry_.input));
 }

@@ -41,6 +41,14 @@ TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels&
   return {.segments = 1, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
 }
 
+// The taps of planes whose pixels are whole steps apart.
+TermOrder order_by_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  const std::size_t terms = as_size(geometry.group_input_channels());
+  return {.segments = as_size(geometry.kernel_height * geometry.kernel_width),
+          .segment_terms = terms,
+          .segment_padded = round_up(terms, kernels.kr)};
+}
+
 // Why the input does not have the segments of windows as whole steps of codes that are neighbours and that products
 // read as they are: flip is 0 for these. Null if it has.
 const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
@@ -52,12 +60,12 @@ const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrd
   return nullptr;
 }
 
-// An estimate for choices between kernels, of products of k terms; so many segments of each row are copied.
-double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_segments) {
+// An estimate for choices between kernels, of products of k terms; so many lines of each row are copied.
+double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines) {
   constexpr std::int64_t kColumns = 16;
-  constexpr double kRows = 32.0, kSegmentCycles = 3.5;
+  constexpr double kRows = 32.0, kLineCycles = 3.5;
   const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
-  return kernels.cycles_of_rows + kRows * kSegmentCycles * static_cast<double>(copied_segments) +
+  return kernels.cycles_of_rows + kRows * kLineCycles * static_cast<double>(copied_lines) +
          static_cast<double>(divide_up(columns, kColumns)) * (kernels.cycles_of_area + products);
 }
 
@@ -96,6 +104,27 @@ constexpr double kStretchCycles = 40.0;
 bool segments_are_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
   return in_place.segments > 1 && in_place.segment_terms != in_place.segment_padded &&
          order_gathered(geometry, kernels).k() <= kernels.most_joined;
+}
+
+// The same of the ways to read windows from planes, where the kernel joins segments.
+double cycles_of_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
+  const std::size_t lines = in_place.segments * divide_up(in_place.segment_terms, kCacheLine);
+  return cycles_of_32_rows(kernels, order_gathered(geometry, kernels).k(), geometry.group_output_channels(), lines);
+}
+
+double cycles_of_padded_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  constexpr double kPixelCycles = 4.0;
+  const auto pixels = static_cast<double>(32 * geometry.stride_height * geometry.stride_width);
+  return kPixelCycles * pixels +
+         cycles_of_32_rows(kernels, order_by_taps(geometry, kernels).k(), geometry.group_output_channels(), 0);
+}
+
+// Whether pixels that are whole steps apart, so that taps are read where they stand, beat joining: few output channels
+// do not make up for that.
+bool pixels_are_padded(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
+  return geometry.groups == 1 && geometry.input_channels % 8 == 0 &&
+         order_by_taps(geometry, kernels).segments <= kMostSegments &&
+         cycles_of_padded_pixels(geometry, kernels) < 0.9 * cycles_of_joined(geometry, kernels, in_place);
 }
 
 // Why gathering windows beats reading them from padded planes; null if it does not. Planes pad each segment to whole
@@ -137,6 +166,7 @@ bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kern
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                    ProductPlan& plan) {
   TermOrder order = order_in_place(geometry, kernels);
+  plan.pixel_bytes = geometry.input_channels;
   plan.obstacle = obstacle_in_place(geometry, order, flip);
   if (plan.obstacle == nullptr && gathering_pays(geometry, kernels, order)) {
     plan.obstacle = "the rows of the output are short runs of the product";
@@ -150,6 +180,11 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
   } else if (plan.obstacle_to_copy == nullptr) {
     plan.source = ActivationsFrom::planes;
     plan.joins = segments_are_joined(geometry, kernels, order);
+    if (plan.joins && pixels_are_padded(geometry, kernels, order)) {
+      plan.joins = false;
+      order = order_by_taps(geometry, kernels);
+      plan.pixel_bytes = static_cast<std::int64_t>(order.segment_padded);
+    }
   } else {
     plan.source = ActivationsFrom::pixels;
     order = order_gathered(geometry, kernels);
@@ -297,6 +332,7 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
   plan.order = cut.order;
   plan.joins = false;
+  plan.pixel_bytes = geometry.input_channels;
   plan.filter = packed_filter(geometry, kernels.nr, plan.order, true);
   plan.obstacle = obstacle;
   plan.obstacle_to_copy = nullptr;
@@ -317,7 +353,7 @@ std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, 
   plan.images_at_once = geometry.batch;
   plan.rows_at_once = geometry.output_height;
   if (plan.source != ActivationsFrom::planes) return 0;
-  const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), 1);
+  const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), plan.pixel_bytes, 1);
   const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
   const auto cache = static_cast<std::int64_t>(cache_sizes().level_2), share = cache / 4;
   const auto image_bytes = static_cast<std::int64_t>(image.image_bytes());
@@ -363,8 +399,8 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 }  // namespace
 
 PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
-  if (!plan.regions.empty()) return {unpadded(geometry), plan.images_at_once};
-  return {geometry, plan.images_at_once, plan.rows_at_once};
+  if (!plan.regions.empty()) return {unpadded(geometry), plan.pixel_bytes, plan.images_at_once};
+  return {geometry, plan.pixel_bytes, plan.images_at_once, plan.rows_at_once};
 }
 
 bool divides_channels(const ConvolutionGeometry& geometry) {
@@ -380,8 +416,11 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
     const GemmKernels& kernels = *kernel_table(isa).gemm;
     const TermOrder order = order_in_place(geometry, kernels);
     const bool copies = kernels.most_joined != 0 && order.segment_terms != order.segment_padded;
-    const std::size_t k = copies ? order_gathered(geometry, kernels).k() : order.k();
-    return cycles_of_32_rows(kernels, k, geometry.group_output_channels(), copies ? order.segments : 0);
+    if (!copies) return cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), 0);
+    const double joined = cycles_of_joined(geometry, kernels, order);
+    return order.segments > 1 && pixels_are_padded(geometry, kernels, order)
+               ? cycles_of_padded_pixels(geometry, kernels)
+               : joined;
   };
   if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
   return target;

@@ -31,9 +31,10 @@ struct ProductPlan {
   // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
   const char* obstacle;
   const char* obstacle_to_copy;
-  bool by_rows;     // the input's rows have seams: tiles are bands or parts of a row
-  TermOrder order;  // of the activations; the filter's, too, unless the kernel joins the segments
-  bool joins;       // to one segment of the filter
+  bool by_rows;              // the input's rows have seams: tiles are bands or parts of a row
+  TermOrder order;           // of the activations; the filter's, too, unless the kernel joins the segments
+  bool joins;                // to one segment of the filter
+  std::int64_t pixel_bytes;  // from a pixel of the planes to the next
   PackedFilter filter;
   std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
   double saved_by_regions;             // the part of the estimated time

@@ -8,9 +8,12 @@
 namespace dmlcpu {
 namespace {
 
-const char* activations(const ProductPlan& plan) {
+const char* activations(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
   if (plan.source == ActivationsFrom::input) return "read in place from the input";
   if (plan.source == ActivationsFrom::pixels) return "gathered from the input, packed a tile at a time";
+  if (plan.pixel_bytes != geometry.input_channels) {
+    return "read in place from a padded copy of the input, its pixels whole steps of the kernel apart";
+  }
   if (plan.joins) return "joined from a padded copy of the input, some pixels at a time";
   return plan.regions.empty() ? "read in place from a padded copy of the input"
                               : "read in place from an unsigned copy of the input";
@@ -52,7 +55,7 @@ std::string describe_product_plan(const ConvolutionGeometry& geometry, const Exe
   std::ostringstream text;
   text << "algorithm: matrix product over an implicit im2col"
        << (geometry.ends_in_sums() ? "" : ", requantized in the same pass")
-       << "\nkernel: " << product_kernel_words(target) << "\nactivations: " << activations(plan)
+       << "\nkernel: " << product_kernel_words(target) << "\nactivations: " << activations(geometry, plan)
        << (plan.rows_at_once == geometry.output_height
                ? ""
                : ", for " + counted(plan.rows_at_once, "row") + " of the output at a time")
