@@ -20,7 +20,7 @@ double padded_pixels(const ConvolutionGeometry& geometry) {
 }
 
 // Moves the pixels of a row, which stand one after the other at its end, to where they belong. None is written over
-// before it is read: pixel i goes i + 1 times as far forward as the last one, which stays.
+// before it is read, as each moves towards the beginning of the row, and those before it have moved already.
 template <std::size_t chunk>
 void spread_pixels(std::uint8_t* row, std::size_t pixels, std::size_t channels, std::size_t pixel_bytes) noexcept {
   const std::uint8_t* from = row + pixels * (pixel_bytes - channels);

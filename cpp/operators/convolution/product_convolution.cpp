@@ -16,6 +16,7 @@
 #include "operators/convolution/convolution_packing.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_plan.h"
+#include "operators/convolution/product_source.h"
 #include "operators/convolution/product_tile.h"
 #include "runtime/thread_pool.h"
 

@@ -4,6 +4,7 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/padded_planes.h"
+#include "operators/convolution/product_source.h"
 #include "operators/convolution/staged_convolution.h"
 #include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
@@ -12,197 +13,16 @@
 namespace dmlcpu {
 namespace {
 
-// Whether no window reaches into the padding.
-bool windows_inside(const ConvolutionGeometry& geometry) {
-  const auto inside = [](std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation,
-                         std::int64_t padding, std::int64_t size) {
-    return padding == 0 && window_extent(outputs, stride, kernel, dilation) <= size;
-  };
-  return inside(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height,
-                geometry.padding_top, geometry.input_height) &&
-         inside(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width,
-                geometry.padding_left, geometry.input_width);
-}
-
-// The order of terms that are read in place: kernel rows whose codes are neighbours, or taps where those of a row are
-// not.
-TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const bool by_tap = geometry.groups > 1 || geometry.dilation_width > 1;
-  const std::int64_t segments = geometry.kernel_height * (by_tap ? geometry.kernel_width : 1);
-  const std::size_t terms = as_size(geometry.reduction() / segments);
-  return {.segments = as_size(segments), .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
-}
-
-// A plan keeps a table of the segments.
-constexpr std::size_t kMostSegments = 1 << 12;
-
-TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const std::size_t terms = as_size(geometry.reduction());
-  return {.segments = 1, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
-}
-
-// The taps of planes whose pixels are whole steps apart.
-TermOrder order_by_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const std::size_t terms = as_size(geometry.group_input_channels());
-  return {.segments = as_size(geometry.kernel_height * geometry.kernel_width),
-          .segment_terms = terms,
-          .segment_padded = round_up(terms, kernels.kr)};
-}
-
-// Why the input does not have the segments of windows as whole steps of codes that are neighbours and that products
-// read as they are: flip is 0 for these. Null if it has.
-const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
-  const bool by_tap = order.segment_terms == as_size(geometry.group_input_channels());
-  const bool neighbours = by_tap || geometry.input.w == geometry.input_channels;
-  if (flip != 0) return "INT8 codes become unsigned";
-  if (geometry.input.c != 1 || !neighbours) return "codes of a window's rows are not neighbours";
-  if (order.segment_terms != order.segment_padded) return "rows of a window's codes are no whole steps of the kernel";
-  return nullptr;
-}
-
-// An estimate for choices between kernels, of products of k terms; so many lines of each row are copied.
-double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines) {
-  constexpr std::int64_t kColumns = 16;
-  constexpr double kRows = 32.0, kLineCycles = 3.5;
-  const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
-  return kernels.cycles_of_rows + kRows * kLineCycles * static_cast<double>(copied_lines) +
-         static_cast<double>(divide_up(columns, kColumns)) * (kernels.cycles_of_area + products);
-}
-
-constexpr std::int64_t kMostTilePixels = 256;
-
-// Whether the batch's images are one flat stretch, of the output and of an input that is read in place.
-bool uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
-  const auto flat = [&](const PlaneStrides& strides) {
-    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
-  };
-  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
-}
-
-// Whether rows of the product are pixels of the input that follow each other without a seam, of channels that are no
-// whole step of k: then what is read for the rest of the step are codes of the pixels behind them, which meet zeros in
-// the filter, and only what reaches beyond the last pixel has to be gathered.
-bool readable_with_next_pixels(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
-  return geometry.pointwise() && flip == 0 && geometry.input.c == 1 && order.segment_terms != order.segment_padded &&
-         uniform(geometry, ActivationsFrom::input, geometry.batch) &&
-         geometry.image_pixels() * geometry.batch > kMostTilePixels;
-}
-
-constexpr const char* kTooManySegments = "windows have more taps than a plan keeps";
-
-// Why windows cannot be read where they stand in the input; null if they can.
-const char* obstacle_in_place(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
-  if (const char* in_codes = obstacle_in_codes(geometry, order, flip)) return in_codes;
-  if (!windows_inside(geometry)) return "windows reach into the padding";
-  return order.segments > kMostSegments ? kTooManySegments : nullptr;
-}
-
-// The estimate of cycles to gather a stretch of neighbouring codes of a window, which may lie in the padding.
-constexpr double kStretchCycles = 40.0;
-
-// Whether the kernel joins the segments of planes, which are no whole steps of k, to rows without gaps.
-bool segments_are_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  return in_place.segments > 1 && in_place.segment_terms != in_place.segment_padded &&
-         order_gathered(geometry, kernels).k() <= kernels.most_joined;
-}
-
-// The same of the ways to read windows from planes, where the kernel joins segments.
-double cycles_of_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  const std::size_t lines = in_place.segments * divide_up(in_place.segment_terms, kCacheLine);
-  return cycles_of_32_rows(kernels, order_gathered(geometry, kernels).k(), geometry.group_output_channels(), lines);
-}
-
-double cycles_of_padded_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  constexpr double kPixelCycles = 4.0;
-  const auto pixels = static_cast<double>(32 * geometry.stride_height * geometry.stride_width);
-  return kPixelCycles * pixels +
-         cycles_of_32_rows(kernels, order_by_taps(geometry, kernels).k(), geometry.group_output_channels(), 0);
-}
-
-// Whether pixels that are whole steps apart, so that taps are read where they stand, beat joining: few output channels
-// do not make up for that.
-bool pixels_are_padded(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  return geometry.groups == 1 && geometry.input_channels % 8 == 0 &&
-         order_by_taps(geometry, kernels).segments <= kMostSegments &&
-         cycles_of_padded_pixels(geometry, kernels) < 0.9 * cycles_of_joined(geometry, kernels, in_place);
-}
-
-// Why gathering windows beats reading them from padded planes; null if it does not. Planes pad each segment to whole
-// steps of k, which costs products.
-const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
-                               const TermOrder& in_place) {
-  if (in_place.segments > kMostSegments) return kTooManySegments;
-  if (!PaddedPlanes::applies(geometry)) return "a copy would have more codes than the windows read";
-  if (segments_are_joined(geometry, kernels, in_place)) return nullptr;
-  const std::size_t gathered = order_gathered(geometry, kernels).k();
-  const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
-  const double products =
-      2.0 * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
-  const double gathering =
-      kStretchCycles * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
-  return products / kernels.products_per_cycle <= gathering
-             ? nullptr
-             : "a copy's rows would be padded to whole steps of the kernel, which takes longer";
-}
-
-// The same of the windows of an image, whose stretches take some cycles each; and one cycle takes 16 codes.
-double gathering_cycles(const ConvolutionGeometry& geometry, double of_stretches, double k) {
-  return static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
-         (of_stretches + k / 16.0);
-}
-
-// Whether gathered windows of a single tap, whose rows follow each other through the image, beat reading them in place,
-// where each row of the output is a run of its own: short runs leave tiles empty.
-bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  const bool is_single_tap = geometry.kernel_height == 1 && geometry.kernel_width == 1;
-  if (!is_single_tap || geometry.pointwise() || !uniform(geometry, ActivationsFrom::pixels, 1)) return false;
-  const auto k = static_cast<double>(in_place.k());
-  const double apart = product_cycles(geometry, kernels, geometry.output_height, geometry.output_width, k);
-  const double together = product_cycles(geometry, kernels, 1, geometry.image_pixels(), k);
-  constexpr double kPixelCycles = 8.0;  // nothing lies in the padding
-  return together + gathering_cycles(geometry, kPixelCycles, k) < apart;
-}
-
-void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
-                   ProductPlan& plan) {
-  TermOrder order = order_in_place(geometry, kernels);
-  plan.pixel_bytes = geometry.input_channels;
-  plan.obstacle = obstacle_in_place(geometry, order, flip);
-  if (plan.obstacle == nullptr && gathering_pays(geometry, kernels, order)) {
-    plan.obstacle = "the rows of the output are short runs of the product";
-  }
-  plan.obstacle_to_copy = obstacle_to_planes(geometry, kernels, order);
-  if (plan.obstacle == nullptr) {
-    plan.source = ActivationsFrom::input;
-  } else if (readable_with_next_pixels(geometry, order, flip)) {
-    plan.source = ActivationsFrom::input;
-    plan.gathers_end = true;
-  } else if (plan.obstacle_to_copy == nullptr) {
-    plan.source = ActivationsFrom::planes;
-    plan.joins = segments_are_joined(geometry, kernels, order);
-    if (plan.joins && pixels_are_padded(geometry, kernels, order)) {
-      plan.joins = false;
-      order = order_by_taps(geometry, kernels);
-      plan.pixel_bytes = static_cast<std::int64_t>(order.segment_padded);
-    }
-  } else {
-    plan.source = ActivationsFrom::pixels;
-    order = order_gathered(geometry, kernels);
-  }
-  plan.order = order;
-  plan.filter = packed_filter(geometry, kernels.nr, plan.joins ? order_gathered(geometry, kernels) : order, false);
-}
-
 void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
   plan.by_rows =
       plan.source == ActivationsFrom::planes || (plan.source == ActivationsFrom::input && !geometry.pointwise());
   const std::int64_t image = geometry.image_pixels();
   if (plan.by_rows) {
     plan.unit_pixels = geometry.output_width > kMostTilePixels ? geometry.output_width : image;
-  } else if (uniform(geometry, plan.source, geometry.batch)) {
+  } else if (is_uniform(geometry, plan.source, geometry.batch)) {
     plan.unit_pixels = image * geometry.batch;
   } else {
-    plan.unit_pixels = uniform(geometry, plan.source, 1) ? image : geometry.output_width;
+    plan.unit_pixels = is_uniform(geometry, plan.source, 1) ? image : geometry.output_width;
   }
   plan.units = image * geometry.batch / plan.unit_pixels;
 }
@@ -306,9 +126,7 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
 // The estimate of an image's cycles where all taps are multiplied, for comparison with that of regions.
 double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
   const auto k = static_cast<double>(plan.filter.order.k());
-  const auto stretches = static_cast<double>(order_in_place(geometry, kernels).segments);
-  const double gathering =
-      plan.source == ActivationsFrom::pixels ? gathering_cycles(geometry, kStretchCycles * stretches, k) : 0.0;
+  const double gathering = plan.source == ActivationsFrom::pixels ? cycles_of_gathering(geometry, kernels, k) : 0.0;
   const std::int64_t run = plan.by_rows ? geometry.output_width : plan.tile_pixels;
   const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / static_cast<double>(geometry.batch);
   return gathering + std::max(product_cycles(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k),
@@ -408,22 +226,6 @@ bool divides_channels(const ConvolutionGeometry& geometry) {
   const double activations = number(geometry.batch) * number(geometry.input_channels) * number(geometry.input_height) *
                              number(geometry.input_width);
   return number(geometry.output_channels) * number(geometry.reduction()) >= activations;
-}
-
-ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target) {
-  const Isa small_products = target.kernels().small_products;
-  const auto cycles = [&](Isa isa) {
-    const GemmKernels& kernels = *kernel_table(isa).gemm;
-    const TermOrder order = order_in_place(geometry, kernels);
-    const bool copies = kernels.most_joined != 0 && order.segment_terms != order.segment_padded;
-    if (!copies) return cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), 0);
-    const double joined = cycles_of_joined(geometry, kernels, order);
-    return order.segments > 1 && pixels_are_padded(geometry, kernels, order)
-               ? cycles_of_padded_pixels(geometry, kernels)
-               : joined;
-  };
-  if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
-  return target;
 }
 
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,

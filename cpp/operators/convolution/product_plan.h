@@ -74,9 +74,6 @@ PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& p
 // activations and its channels' share of the filter, so the larger of the two is divided.
 bool divides_channels(const ConvolutionGeometry& geometry);
 
-// The target, with the row of kernels whose product is faster by estimate.
-ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target);
-
 // input_flip is 0x80 for INT8 input. Throws std::bad_alloc if a size is beyond the address space.
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
                          int num_threads);
