@@ -94,7 +94,7 @@ bool segments_are_joined(const ConvolutionGeometry& geometry, const GemmKernels&
 
 // The same of the two ways to read windows from planes whose segments are no whole steps of k.
 double cycles_of_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  const std::size_t lines = in_place.segments * divide_up(in_place.segment_terms, kCacheLine);
+  const std::size_t lines = in_place.segments * (round_up(in_place.segment_terms, kCacheLine) / kCacheLine);
   return cycles_of_32_rows(kernels, order_gathered(geometry, kernels).k(), geometry.group_output_channels(), lines);
 }
 
