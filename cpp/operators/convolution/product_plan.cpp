@@ -27,14 +27,16 @@ void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
   plan.units = image * geometry.batch / plan.unit_pixels;
 }
 
-// How many parts more the pixels and the channels are divided into, for each thread to have four tasks.
+// How many parts more the pixels and the channels are divided into, for each thread to have its number of tasks.
 struct Division {
   std::int64_t pixels, channels;
 };
 
 Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan,
                      int num_threads, std::int64_t tiles, std::int64_t panels) {
-  const std::int64_t tasks = num_threads * kernels.tasks_of_thread;
+  // Units that are no multiple of the threads are not evened out later: more tasks are.
+  const bool is_even = plan.units == 1 || tiles % num_threads == 0;
+  const std::int64_t tasks = num_threads * (is_even ? kernels.tasks_of_thread : kTasksPerThread);
   const std::int64_t parts = num_threads == 1 ? 1 : divide_up(tasks, tiles);
   // A filter that no core's cache holds is divided as far as it can be, to be read once.
   const bool is_large = plan.filter.size() > cache_sizes().level_2 / 2;
@@ -42,16 +44,17 @@ Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const std::int64_t most_channels =
       std::clamp<std::int64_t>(geometry.group_output_channels() / least, 1, is_large ? panels : parts);
   // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
-  // and each core's cache holds the filter. So they are where each part of the channels would fetch the rows again.
+  // and each core's cache holds the filter; likewise where each part of the channels fetches the rows again.
   const std::int64_t pixels = plan.units * plan.unit_pixels;
   const bool fetches_rows = kernels.least_columns > kernels.nr;
   const std::int64_t least_pixels = static_cast<std::int64_t>(fetches_rows ? kernels.mr * 3 / 2 : kernels.mr);
   const bool suffice =
       (plan.source == ActivationsFrom::pixels || fetches_rows) && !is_large && pixels >= tasks * least_pixels;
   const std::int64_t channels = suffice || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
-  // Threads would write to the same lines of planes that are cut into parts of less than some lines.
-  const std::int64_t least_lines = fetches_rows && parts > 1 ? num_threads * kTasksPerThread : parts;
-  if (geometry.output.c != 1 && pixels < least_lines * static_cast<std::int64_t>(kCacheLine)) {
+  // Threads would write to the same lines of planes that are cut into parts of less than some lines: one for each part,
+  // four for each thread where it has a single one.
+  const std::int64_t lines = fetches_rows && parts > 1 ? num_threads * kTasksPerThread : parts;
+  if (geometry.output.c != 1 && pixels < lines * static_cast<std::int64_t>(kCacheLine)) {
     return {1, std::min<std::int64_t>(parts, is_large ? panels : std::max<std::int64_t>(num_threads, most_channels))};
   }
   return {divide_up(parts, channels), channels};
@@ -89,11 +92,11 @@ std::int64_t tile_pixels(const ConvolutionGeometry& geometry, const GemmKernels&
   return std::clamp<std::int64_t>(std::min(most, budget / k), 1, plan.unit_pixels);
 }
 
-// The rows of bands of about so many pixels: where it can be, as many bands for each thread.
-std::int64_t band_rows(const ConvolutionGeometry& geometry, std::int64_t pixels, int num_threads) {
+// The rows of bands of about so many pixels of each unit: where it can be, as many bands for each thread.
+std::int64_t band_rows(const ConvolutionGeometry& geometry, std::int64_t units, std::int64_t pixels, int num_threads) {
   const std::int64_t rows = std::clamp<std::int64_t>(pixels / geometry.output_width, 1, geometry.output_height);
   const auto is_even = [&](std::int64_t of_band) {
-    return divide_up(geometry.output_height, of_band) % num_threads == 0;
+    return units * divide_up(geometry.output_height, of_band) % num_threads == 0;
   };
   return !is_even(rows) && rows < geometry.output_height && is_even(rows + 1) ? rows + 1 : rows;
 }
@@ -110,7 +113,7 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
     pixels = divide_up(plan.unit_pixels, divide_up(divide_up(plan.unit_pixels, pixels), num_threads) * num_threads);
   }
   if (plan.bands(geometry)) {
-    plan.tile_pixels = band_rows(geometry, pixels, num_threads) * geometry.output_width;
+    plan.tile_pixels = band_rows(geometry, plan.units, pixels, num_threads) * geometry.output_width;
   } else {
     // Tiles that are transposed on their way in or out are whole cache lines of pixels, where that is possible.
     const bool planar = geometry.input.c != 1 || geometry.output.c != 1;
