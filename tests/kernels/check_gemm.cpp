@@ -239,7 +239,11 @@ void check_product(Check& check, const Product& product, Edge edge) {
 
   const GuardedBuffer<std::uint8_t> a(operands.a, edge), b(operands.b, edge), output(expected.size(), edge);
   const GuardedBuffer<std::int32_t> sums(expected_sums.size(), edge);
-  const GuardedBuffer<std::int32_t> offset(parameters.offset, edge), filter(parameters.filter, edge),
+  // Offsets need not begin at a cache line.
+  const std::size_t shift = check.below(16);
+  std::vector<std::int32_t> shifted_offset(shift);
+  shifted_offset.insert(shifted_offset.end(), parameters.offset.begin(), parameters.offset.end());
+  const GuardedBuffer<std::int32_t> offset(shifted_offset, edge), filter(parameters.filter, edge),
       activation(parameters.activation, edge);
   const GuardedBuffer<float> multiplier(parameters.multiplier, edge);
   gemm.multiply({.a = a.data(),
@@ -254,7 +258,7 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .m = product.m,
                  .n = product.n,
                  .k = product.k,
-                 .offset = offset.data(),
+                 .offset = offset.data() + shift,
                  .multiplier = product.ends_in_sums ? nullptr : multiplier.data(),
                  .filter_zero_point = product.has_filter ? filter.data() : nullptr,
                  .activation_sum = product.has_filter ? activation.data() : nullptr,
@@ -400,7 +404,7 @@ void check_large_operands(Check& check) {
 void check_rows_in_place(Check& check) {
   const std::size_t kr = check.table.gemm->kr, line = 64;
   for (const Terms terms : {Terms::scaled, Terms::any}) {
-    // Products of several steps and of one, some rows at a time, beside which others are finished.
+    // Products of several steps and of one, some rows at a time: others may be finished beside them.
     for (const std::size_t steps : Sizes{1, 3, 4, 5, 6, 9, 17}) {
       for (const std::size_t m : Sizes{33, 64, 70, 90}) {
         const std::size_t segments = steps % 3 == 0 ? 3 : 1, k = round_up(line * steps / segments, kr);
@@ -417,6 +421,27 @@ void check_rows_in_place(Check& check) {
     }
     check_case(check, {7, 7, 833, round_up(320, kr), 0, 0, 9, Data::random, check.one_in(2), check.one_in(4), false, 2,
                        terms, 0, line});
+  }
+}
+
+// Codes that are made beside the products of other rows: of exactly as many terms as that takes, in one segment and in
+// several, joined, by a right operand that is taken in parts, and by one that is not streamed.
+void check_codes_among_products(Check& check) {
+  const GemmKernels& gemm = *check.table.gemm;
+  const std::size_t kr = gemm.kr, line = 64;
+  for (const bool has_filter : {false, true}) {
+    const auto check_scaled = [&](std::size_t m, std::size_t n, std::size_t k, std::size_t segments) {
+      check_case(check, {1, m, n, round_up(k, kr), 0, 0, m, Data::random, has_filter, false, false, segments,
+                         Terms::scaled, 0, line});
+    };
+    for (const std::size_t segments : Sizes{1, 2, 4}) check_scaled(64, 96, 256 / segments, segments);
+    check_scaled(64, 64, 256, 1);
+    check_scaled(70, 600, 2048, 1);
+    check_scaled(33, 832, 640, 1);
+    if (gemm.most_joined >= 288) {
+      check_case(check, {1, 64, 96, round_up(288, kr), 0, 0, 64, Data::random, has_filter, false, false, 9,
+                         Terms::scaled, 32});
+    }
   }
 }
 
@@ -489,6 +514,7 @@ void check_gemm(Check& check) {
   check_short_runs(check);
   check_large_operands(check);
   check_rows_in_place(check);
+  check_codes_among_products(check);
   check_many_segments(check);
   check_joined_segments(check);
   check_long_rows(check);

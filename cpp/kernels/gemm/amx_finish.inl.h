@@ -96,7 +96,8 @@ struct ResultRows {
     count += stretch.rows;
   }
 
-  // There is a row: what lies between two runs that are cut as one is shorter than a group.
+  // There is a row: what lies between two runs that are cut as one is shorter than a group, and the
+  // last part ends with the last row.
   void complete() noexcept {
     for (std::size_t row = count; row < kRowsOfWhole || row % 4 != 0; ++row) {
       sums[row] = sums[count - 1];
@@ -189,6 +190,7 @@ class FinishByAdding {
   template <class Load>
   __attribute__((always_inline)) __m512i codes(const std::int32_t* activation, Load load) const noexcept {
     __m512i sum_i32x16[4];
+#pragma GCC unroll 4  // no branch stands among the tiles' instructions
     for (std::size_t i = 0; i < 4; ++i) {
       const std::size_t panel = i % kPanels, row = i / kPanels;
       sum_i32x16[i] = load(row, kNr * panel);

@@ -35,12 +35,12 @@ namespace {
 
 constexpr std::size_t kMr = 16, kNr = 16, kKr = 64;
 constexpr std::size_t kTileRows = kMr, kMostParts = 4;
-constexpr std::size_t kMostTermsCopied = 1536;  // of rows that are copied to L1
-constexpr std::size_t kMostFilter = 1 << 20;    // bytes of b that stay in L2 while all rows pass by
-constexpr std::size_t kMostKept = 1 << 14;      // bytes of b that stay in L1
-constexpr std::size_t kLeastTall = 1 << 19;     // bytes of b from which on it may come from beyond L2
-constexpr std::size_t kMostRows = 44 << 10;     // bytes of a that stay in L1 beside b
-constexpr std::size_t kLeastColumns = 128;      // four areas for rows that come from L2
+constexpr std::size_t kMostTermsCopied = 1536;   // of rows that are copied to L1
+constexpr std::size_t kMostFilter = 1 << 20;     // bytes of b that stay in L2 while all rows pass by
+constexpr std::size_t kMostKept = 1 << 14;       // bytes of b that stay in L1
+constexpr std::size_t kLeastTall = 1 << 19;      // bytes of b from which on it may come from beyond L2
+constexpr std::size_t kMostRowBytes = 44 << 10;  // bytes of a that stay in L1 beside b
+constexpr std::size_t kLeastColumns = 128;       // four areas for rows that come from L2
 
 // Of a row of a, in whole steps.
 std::size_t terms_of(const GemmBlock& block) noexcept {
@@ -126,7 +126,7 @@ class Product {
   // more tiles.
   AreaSize area_size() const noexcept {
     const bool is_one_group = cut_.count() > kSquare.parts && cut_.count() <= kTall.parts;
-    return is_one_group && !copies_ && terms_of(block_) * block_.n > kLeastTall && bytes_of_rows() <= kMostRows
+    return is_one_group && !copies_ && terms_of(block_) * block_.n > kLeastTall && bytes_of_rows() <= kMostRowBytes
                ? kTall
                : kSquare;
   }

@@ -77,8 +77,8 @@ __attribute__((always_inline)) inline void keep_vector_unit_awake() noexcept {
 #endif
 }
 
-// Of products beside which an area can become codes: a unit for each product of four steps behind the first one, in
-// which it leaves the tiles, or two for each of one step and one of two.
+// Of products beside which an area can become codes. A whole one is 16 units. The first step stores its tiles; the next
+// four take a unit beside each product, or, where there are only three, the first of them two.
 constexpr std::size_t kLeastTermsBeside = 4 * kKr;
 
 // Multiplies an area, while its sums stay in the accumulators, and finishes the one before, of whole rows, unless told
@@ -244,13 +244,14 @@ struct FinishNothing {
   void operator()(std::size_t) const noexcept {}
 };
 
-// By the panels and the parts, less one each.
+// By the panels and the parts, less one each; null for what no area has. Three and four parts are all rows of a block,
+// which do not stream b.
 using PartsFunctions = PartsFunction[2][kMostParts];
 template <bool streams_b, bool a_is_signed>
 constexpr PartsFunctions kOfParts = {{multiply_parts<1, 1, streams_b, a_is_signed, FinishNothing>,
                                       multiply_parts<2, 1, streams_b, a_is_signed, FinishNothing>,
-                                      multiply_parts<3, 1, streams_b, a_is_signed, FinishNothing>,
-                                      multiply_parts<4, 1, streams_b, a_is_signed, FinishNothing>},
+                                      streams_b ? nullptr : multiply_parts<3, 1, false, a_is_signed, FinishNothing>,
+                                      streams_b ? nullptr : multiply_parts<4, 1, false, a_is_signed, FinishNothing>},
                                      {multiply_parts<1, 2, streams_b, a_is_signed, FinishNothing>,
                                       multiply_parts<2, 2, streams_b, a_is_signed, FinishNothing>}};
 
