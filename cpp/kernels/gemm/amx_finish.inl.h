@@ -1,5 +1,6 @@
 // How the AMX kernel makes codes of sums that have left the tiles.
-// Included inside the unnamed namespace of a kernel file, after amx_cut.inl.h and requantize_avx512_vnni.inl.h.
+// Included inside the unnamed namespace of a kernel file, after constants of the tiles, terms_of and
+// requantize_avx512_vnni.inl.h.
 //
 // While tiles are multiplied, the vector unit's second port takes no multiplications and conversions. So what can go to
 // either port is best: rounding is an addition of floats, and zero points are added to 32-bit integers. Sixteen such
@@ -96,8 +97,8 @@ struct ResultRows {
     count += stretch.rows;
   }
 
-  // There is a row: what lies between two runs that are cut as one is shorter than a group, and the
-  // last part ends with the last row.
+  // There is a row: what lies between two runs that are cut as one is shorter than a group, and the last
+  // part ends with the last row.
   void complete() noexcept {
     for (std::size_t row = count; row < kRowsOfWhole || row % 4 != 0; ++row) {
       sums[row] = sums[count - 1];
@@ -123,7 +124,8 @@ __attribute__((always_inline)) inline __m512i saturated(const __m512i* i32x16) n
                             : _mm512_packus_epi16(low_i16x32, high_i16x32));
 }
 
-// Keeps its place among the instructions of tiles, which compilers take for volatile: what follows from it does, too.
+// Keeps its place among the instructions of tiles, which compilers take for volatile: what is made of it is not
+// made before.
 __attribute__((always_inline)) inline __m512i load_here(const std::int32_t* sums) noexcept {
 #if defined(__AVX512F__)  // in an emulation it is not
   __m512i sum_i32x16;

@@ -15,11 +15,23 @@ bool windows_inside(const ConvolutionGeometry& geometry) {
                 geometry.padding_left, geometry.input_width);
 }
 
-TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const bool by_tap = geometry.groups > 1 || geometry.dilation_width > 1;
-  const std::int64_t segments = geometry.kernel_height * (by_tap ? geometry.kernel_width : 1);
+namespace {
+
+// So many equal segments of a window's terms.
+TermOrder order_of_segments(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t segments) {
   const std::size_t terms = as_size(geometry.reduction() / segments);
   return {.segments = as_size(segments), .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
+}
+
+TermOrder order_by_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  return order_of_segments(geometry, kernels, geometry.kernel_height * geometry.kernel_width);
+}
+
+}  // namespace
+
+TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  if (geometry.groups > 1 || geometry.dilation_width > 1) return order_by_taps(geometry, kernels);
+  return order_of_segments(geometry, kernels, geometry.kernel_height);
 }
 
 const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
@@ -44,16 +56,7 @@ namespace {
 constexpr std::size_t kMostSegments = 1 << 12;
 
 TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const std::size_t terms = as_size(geometry.reduction());
-  return {.segments = 1, .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
-}
-
-// The taps of planes whose pixels are whole steps apart.
-TermOrder order_by_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const std::size_t terms = as_size(geometry.group_input_channels());
-  return {.segments = as_size(geometry.kernel_height * geometry.kernel_width),
-          .segment_terms = terms,
-          .segment_padded = round_up(terms, kernels.kr)};
+  return order_of_segments(geometry, kernels, 1);
 }
 
 // An estimate for choices between kernels, of products of k terms; so many lines of each row are copied.
@@ -193,10 +196,9 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
     const TermOrder order = order_in_place(geometry, kernels);
     const bool copies = kernels.most_joined != 0 && order.segment_terms != order.segment_padded;
     if (!copies) return cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), 0);
-    const double joined = cycles_of_joined(geometry, kernels, order);
     return order.segments > 1 && pixels_are_padded(geometry, kernels, order)
                ? cycles_of_padded_pixels(geometry, kernels)
-               : joined;
+               : cycles_of_joined(geometry, kernels, order);
   };
   if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
   return target;
