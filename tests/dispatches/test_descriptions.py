@@ -132,6 +132,23 @@ def test_few_terms_by_few_channels_are_small_products(isa: str, monkeypatch: pyt
         assert lines(device, large)["kernel"].startswith(f"gemm {row},")
 
 
+def test_which_windows_stand_in_a_copy_with_their_own_rows() -> None:
+    """For kernels whose steps of k are cache lines: where pixels with steps of their own would be more products."""
+    if "amx_int8" not in dmlcpu.available_isas():
+        pytest.skip("no kernel here has steps of cache lines")
+
+    def activations(desc: Any) -> str:
+        return lines(Device(num_threads=1, isa="amx_int8"), desc)["activations"]
+
+    dilated = {"dilations": (1, 2), "start_padding": (1, 2), "end_padding": (1, 2)}
+    copy = "read in place from a padded copy of the input"
+    for windows in (convolution(16, 64, 3), convolution(3, 64, 7), convolution(8, 64, 5), convolution(80, 80, 3)):
+        assert activations(windows) == f"{copy}, in which each window has its own rows"
+    for pixels in (convolution(96, 64, 3), convolution(48, 64, 3), convolution(16, 64, 3, **dilated)):
+        assert activations(pixels) == f"{copy}, its pixels whole steps of the kernel apart"
+    assert activations(convolution(64, 64, 3)) == copy
+
+
 # Whether a row's products of 8 bits are at most twice as fast as those of 16, and so leave room for transforms.
 GAINS_BY_WINOGRAD = ("scalar", "avx2", "avx_vnni", "avx512_vnni")
 

@@ -23,7 +23,6 @@ struct Product {
   bool has_filter, ends_in_sums, accumulates;
   std::size_t segments = SIZE_MAX;  // SIZE_MAX for any number
   Terms terms = Terms::any;
-  std::size_t joined_terms = 0;
   std::size_t offset_step = 1;  // what segments of a begin at multiples of
 };
 
@@ -146,14 +145,11 @@ struct Operands {
         b_offsets(a_offsets.size()),
         a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
-    const std::size_t of_segment = product.joined_terms != 0 ? product.joined_terms : k;
-    for (std::size_t& offset : a_offsets)
-      offset = product.offset_step * check.below(3 * of_segment / product.offset_step + 1);
+    for (std::size_t& offset : a_offsets) offset = product.offset_step * check.below(3 * k / product.offset_step + 1);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
-    const std::size_t a_row =
-        a_offsets.empty() ? of_segment : *std::max_element(a_offsets.begin(), a_offsets.end()) + of_segment;
-    a_stride = of_segment + product.a_gap;
+    const std::size_t a_row = a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k;
+    a_stride = k + product.a_gap;
     a_run_stride = product.rows_apart != 0 ? product.rows_apart * a_stride : check.below(2 * product.m * a_stride + 1);
     output_stride = product.n + product.output_gap;
     output_run_stride = product.m * output_stride + product.output_gap;
@@ -171,28 +167,15 @@ struct Operands {
     }
   }
 
-  // Terms of b behind those that are joined are zeros.
-  void clear_behind(const GemmKernels& gemm, const Product& product) {
-    for (std::size_t panel = 0; panel < columns / gemm.nr; ++panel) {
-      std::uint8_t* segment = b.data() + panel * b_panel_stride + b_offsets[0];
-      for (std::size_t term = a_offsets.size() * product.joined_terms; term < product.k; ++term) {
-        for (std::size_t column = 0; column < gemm.nr; ++column)
-          segment[term / 4 * gemm.nr * 4 + column * 4 + term % 4] = 0;
-      }
-    }
-  }
-
   std::int64_t sum(const GemmKernels& gemm, const Product& product, std::size_t run, std::size_t row,
                    std::size_t column) const {
     const std::uint8_t* panel = b.data() + column / gemm.nr * b_panel_stride + column % gemm.nr * 4;
-    const std::size_t joined = product.joined_terms, terms = joined != 0 ? joined : product.k;
     std::int64_t sum = 0;
     for (std::size_t segment = 0; segment < a_offsets.size(); ++segment) {
       const std::uint8_t* codes = a.data() + run * a_run_stride + row * a_stride + a_offsets[segment];
-      const std::uint8_t* filter = panel + b_offsets[joined != 0 ? 0 : segment];
-      for (std::size_t i = 0; i < terms; ++i) {
-        const int code = a_is_signed ? static_cast<std::int8_t>(codes[i]) : codes[i];
-        const std::size_t term = segment * joined + i;
+      const std::uint8_t* filter = panel + b_offsets[segment];
+      for (std::size_t term = 0; term < product.k; ++term) {
+        const int code = a_is_signed ? static_cast<std::int8_t>(codes[term]) : codes[term];
         sum += code * static_cast<std::int8_t>(filter[term / 4 * gemm.nr * 4 + term % 4]);
       }
     }
@@ -227,7 +210,6 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
 void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
   Operands operands(check, gemm, product);
-  if (product.joined_terms != 0) operands.clear_behind(gemm, product);
   const Parameters parameters(check, operands.columns, product.runs * product.m, product.terms,
                               operands.a_offsets.size() * product.k, operands.a_is_signed);
   const bool empty = product.runs == 0 || product.m == 0;
@@ -270,7 +252,6 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .sums = product.ends_in_sums ? sums.data() : nullptr,
                  .accumulates = product.accumulates,
                  .a_is_signed = operands.a_is_signed,
-                 .joined_terms = product.joined_terms,
                  .next_rows = check.below(3) * product.m});
 
   compute_expected(gemm, product, operands, parameters, expected, expected_sums);
@@ -282,12 +263,11 @@ void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
     describe_case(
         "gemm runs %zu, m %zu, n %zu, segments %zd, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero "
-        "points %d, sums "
-        "%d, "
-        "terms %d, joined %zu, edge %d",
+        "points %d, sums %d, accumulates %d, terms %d, offset step %zu, edge %d",
         product.runs, product.m, product.n, static_cast<std::ptrdiff_t>(product.segments), product.k, product.a_gap,
         product.output_gap, product.rows_apart, static_cast<int>(product.data), product.has_filter,
-        product.ends_in_sums, static_cast<int>(product.terms), product.joined_terms, static_cast<int>(edge));
+        product.ends_in_sums, product.accumulates, static_cast<int>(product.terms), product.offset_step,
+        static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -409,63 +389,35 @@ void check_rows_in_place(Check& check) {
       for (const std::size_t m : Sizes{33, 64, 70, 90}) {
         const std::size_t segments = steps % 3 == 0 ? 3 : 1, k = round_up(line * steps / segments, kr);
         check_case(check, {1, m, 96 + 16 * check.below(3) + check.below(2), k, 0, check.below(2), m, Data::random,
-                           check.one_in(2), check.one_in(8), false, segments, terms, 0, line});
+                           check.one_in(2), check.one_in(8), false, segments, terms, line});
       }
       check_case(check, {9, 7, 64, round_up(line * steps, kr), 0, 0, 9, Data::random, check.one_in(2), false, false, 1,
-                         terms, 0, line});
+                         terms, line});
     }
     // Few rows, and a right operand that level 2 may not hold.
     for (const std::size_t m : Sizes{33, 49, 64}) {
       check_case(check, {1, m, 832 + check.below(2) * 9, round_up(640, kr), 0, 0, m, Data::random, check.one_in(2),
-                         check.one_in(4), check.one_in(2), 1, terms, 0, line});
+                         check.one_in(4), check.one_in(2), 1, terms, line});
     }
     check_case(check, {7, 7, 833, round_up(320, kr), 0, 0, 9, Data::random, check.one_in(2), check.one_in(4), false, 2,
-                       terms, 0, line});
+                       terms, line});
   }
 }
 
 // Codes that are made beside the products of other rows: of exactly as many terms as that takes, in one segment and in
-// several, joined, by a right operand that is taken in parts, and by one that is not streamed.
+// several, by a right operand that is taken in parts, and by one that is not streamed.
 void check_codes_among_products(Check& check) {
   const GemmKernels& gemm = *check.table.gemm;
   const std::size_t kr = gemm.kr, line = 64;
   for (const bool has_filter : {false, true}) {
     const auto check_scaled = [&](std::size_t m, std::size_t n, std::size_t k, std::size_t segments) {
       check_case(check, {1, m, n, round_up(k, kr), 0, 0, m, Data::random, has_filter, false, false, segments,
-                         Terms::scaled, 0, line});
+                         Terms::scaled, line});
     };
     for (const std::size_t segments : Sizes{1, 2, 4}) check_scaled(64, 96, 256 / segments, segments);
     check_scaled(64, 64, 256, 1);
     check_scaled(70, 600, 2048, 1);
     check_scaled(33, 832, 640, 1);
-    if (gemm.most_joined >= 288) {
-      check_case(check, {1, 64, 96, round_up(288, kr), 0, 0, 64, Data::random, has_filter, false, false, 9,
-                         Terms::scaled, 32});
-    }
-  }
-}
-
-// Segments of a that make up one row of b.
-void check_joined(Check& check, std::size_t segments, std::size_t terms, std::size_t m) {
-  const GemmKernels& gemm = *check.table.gemm;
-  check_case(check, {1 + check.below(3), m, 1 + check.below(3 * gemm.nr), round_up(segments * terms, gemm.kr),
-                     check.below(2) * 3, check.below(2), check.below(2) * (m + 2), Data::random, check.one_in(2),
-                     check.one_in(3), check.one_in(2), segments, Terms::any, terms});
-}
-
-void check_joined_segments(Check& check) {
-  const GemmKernels& gemm = *check.table.gemm;
-  for (const std::size_t terms : Sizes{1, 9, 21, 31, 32, 33, 48, 63, 64, 65, 96, 130, 288}) {
-    for (const std::size_t segments : Sizes{1, 3, 5, 7, 9}) {
-      if (round_up(segments * terms, gemm.kr) > gemm.most_joined) continue;
-      for (const std::size_t m : Sizes{5, 14, 33}) check_joined(check, segments, terms, m);
-    }
-  }
-  // As many terms as are joined at most, or about so.
-  if (gemm.most_joined == 0) return;
-  const std::size_t most = std::min<std::size_t>(gemm.most_joined, 1536);
-  for (const std::size_t segments : Sizes{std::size_t{1}, std::size_t{3}, std::size_t{7}, most}) {
-    for (const std::size_t m : Sizes{33, 40}) check_joined(check, segments, most / segments, m);
   }
 }
 
@@ -516,7 +468,6 @@ void check_gemm(Check& check) {
   check_rows_in_place(check);
   check_codes_among_products(check);
   check_many_segments(check);
-  check_joined_segments(check);
   check_long_rows(check);
 }
 

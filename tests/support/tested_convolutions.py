@@ -68,12 +68,32 @@ def edge_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(480, 20, (3, 19), (1, 3), start_padding=(0, 1), end_padding=(0, 1)),
         ConvolutionShape(32, 3, (90, 100), **three),
     ]
+    shapes += window_row_shapes()
     shapes += [ConvolutionShape(17, 33, (1, 1), (1, 1), batch=pixels) for pixels in EDGE_PIXELS]
     # More pixels and channels than one tile and one block hold.
     shapes.append(ConvolutionShape(20, 150, (17, 19), **three))
     for pixels in EDGE_PIXELS:
         shapes.append(ConvolutionShape(7, 9, (pixels,), (3,), batch=2, start_padding=(1, 0), end_padding=(1, 0)))
     return shapes
+
+
+def window_row_shapes() -> list[ConvolutionShape]:
+    """Copies in which each window has its own rows: one, several together, the last of them too many, or all."""
+    same = {"start_padding": (2, 1), "end_padding": (1, 2)}
+    return [
+        *(ConvolutionShape(channels, 33, (6, 19), **square(3)) for channels in (7, 8, 16, 20, 21, 22, 42, 43, 80)),
+        ConvolutionShape(16, 40, (7, 9), batch=3, dilations=(2, 1), **square(3)),
+        ConvolutionShape(16, 40, (9, 14), strides=(2, 1), **square(3)),
+        ConvolutionShape(16, 40, (9, 14), strides=(1, 2), **square(3)),
+        ConvolutionShape(24, 70, (13, 15), (4, 3), strides=(3, 3), batch=2, **same),
+        *(ConvolutionShape(3, 64, (size, 23), (5, 6), strides=(2, 2), **same) for size in (11, 12)),
+        *(ConvolutionShape(3, 64, (19, 21), (9, size), **same) for size in (7, 9)),
+        ConvolutionShape(3, 64, (35, 31), (11, 11), strides=(4, 4), batch=2),
+        ConvolutionShape(3, 100, (32, 48), (16, 16), strides=(16, 16)),
+        ConvolutionShape(8, 64, (6, 7), (5, 5), start_padding=(7, 7), end_padding=(6, 9)),
+        ConvolutionShape(16, 33, (90, 100), **square(3)),  # some rows at a time
+        ConvolutionShape(3, 64, (200, 210), (7, 7), strides=(2, 2), start_padding=(3, 3), end_padding=(3, 3)),
+    ]
 
 
 def depthwise_shapes() -> list[ConvolutionShape]:

@@ -43,9 +43,7 @@ constexpr std::size_t kMostRowBytes = 44 << 10;  // bytes of a that stay in L1 b
 constexpr std::size_t kLeastColumns = 128;       // four areas for rows that come from L2
 
 // Of a row of a, in whole steps.
-std::size_t terms_of(const GemmBlock& block) noexcept {
-  return block.joined_terms != 0 ? block.k : block.segments * block.k;
-}
+std::size_t terms_of(const GemmBlock& block) noexcept { return block.segments * block.k; }
 
 // How many parts by how many panels an area has at most.
 struct AreaSize {
@@ -100,13 +98,12 @@ class Product {
         copies_(copies_rows()),
         most_(area_size()),
         steps_(block.output_row_stride, most_.columns()) {
-    const bool joins = block.joined_terms != 0;
-    operands_.a_row_stride = joins ? block.k : copies_ ? kKr : block.a_row_stride;
-    operands_.a_step = copies_ && !joins ? kTileRows * kKr : kKr;
+    operands_.a_row_stride = copies_ ? kKr : block.a_row_stride;
+    operands_.a_step = copies_ ? kTileRows * kKr : kKr;
     operands_.a_offsets = copies_ ? nullptr : block.a_offsets;
     operands_.b_panel_stride = block.b_panel_stride;
     operands_.b_offsets = block.b_offsets;
-    operands_.segments = joins ? 1 : block.segments;
+    operands_.segments = block.segments;
     operands_.k = block.k;
   }
 
@@ -153,11 +150,10 @@ class Product {
   bool streams_b() const noexcept { return terms_of(block_) * block_.n > kMostKept; }
 
   bool copies_rows() const noexcept {
-    if (block_.joined_terms != 0) return true;
     std::size_t addresses = reinterpret_cast<std::uintptr_t>(block_.a) | block_.a_row_stride;
     if (block_.runs > 1) addresses |= block_.a_run_stride;
     for (std::size_t i = 0; i < block_.segments; ++i) addresses |= block_.a_offsets[i];
-    return addresses % 64 != 0 && block_.segments * block_.k <= kMostTermsCopied;
+    return addresses % 64 != 0 && terms_of(block_) <= kMostTermsCopied;
   }
 
   void multiply_columns(std::size_t first, std::size_t end) noexcept {
@@ -182,7 +178,7 @@ class Product {
       group.a[i] = block_.a + part.run * block_.a_run_stride + part.position * block_.a_row_stride;
       if (copies_) {
         std::uint8_t* copied = copied_ + i * kTileRows * kMostTermsCopied;
-        group.a[i] = block_.joined_terms != 0 ? join(group.a[i], copied) : copy(group.a[i], copied);
+        group.a[i] = copy(group.a[i], copied);
       }
       for (std::size_t done = part.done; done < cut_.rows();) {
         const Cut::Walk::Rows rows = walk.next_rows(done);
@@ -219,29 +215,6 @@ class Product {
       }
     }
     return tiles;
-  }
-
-  // The rows of a part, each of its segments one after the other. What is written behind a segment gives way to what
-  // follows, or meets zeros in b.
-  const std::uint8_t* join(const std::uint8_t* a, std::uint8_t* rows) const noexcept {
-    const std::size_t terms = block_.joined_terms, whole = terms / 64 * 64, segments = block_.segments;
-    const std::size_t* offsets = block_.a_offsets;
-    const __mmask64 mask = (__mmask64{1} << terms % 64) - 1;
-    const bool is_short = terms <= 32;
-    const auto mask_of_short = static_cast<__mmask32>((std::uint64_t{1} << (is_short ? terms : 0)) - 1);
-    for (std::size_t row = 0; row < cut_.rows(); ++row, a += block_.a_row_stride) {
-      std::uint8_t* to = rows + row * block_.k;
-      for (std::size_t segment = 0; segment < segments; ++segment, to += terms) {
-        const std::uint8_t* from = a + offsets[segment];
-        if (is_short) {
-          _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_loadu_epi8(mask_of_short, from));
-          continue;
-        }
-        for (std::size_t i = 0; i < whole; i += 64) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
-        if (mask != 0) _mm512_storeu_si512(to + whole, _mm512_maskz_loadu_epi8(mask, from + whole));
-      }
-    }
-    return rows;
   }
 
   // The sums of the area before leave the tiles meanwhile.
@@ -295,7 +268,6 @@ constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
                                               .cycles_of_rows = 200,
                                               .cycles_of_area = 136,
                                               .multiplies_signed = true,
-                                              .most_joined = kMostTermsCopied,
                                               .least_columns = kLeastColumns,
                                               .tasks_of_thread = 1,
                                               .multiply = multiply};

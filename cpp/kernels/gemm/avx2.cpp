@@ -383,7 +383,6 @@ constinit const GemmKernels avx2::gemm = {.mr = kMr,
                                           .cycles_of_rows = 0,
                                           .cycles_of_area = 0,
                                           .multiplies_signed = false,
-                                          .most_joined = 0,
                                           .least_columns = kNr,
                                           .tasks_of_thread = 4,
                                           .multiply = multiply};

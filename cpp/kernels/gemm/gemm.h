@@ -37,9 +37,6 @@
 //        panel 1 begins b_panel_stride bytes after panel 0; a segment is k * nr bytes at its offset from the beginning
 //        of a panel, so that a product may leave out segments of a filter: even all of them, for sums of 0
 //
-//   Where joined_terms is not 0, segments of a are so long in place of k, and joined: a row is their codes one after
-//   the other, and k those of a row. Then b has a single segment.
-//
 //   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel; zero points
 //      are signed codes, -128..127
 //   activation_sum: an element a row, those of a run after those of the one before
@@ -84,9 +81,8 @@ struct GemmBlock {
   std::size_t output_run_stride;
   std::int32_t* sums = nullptr;
   bool accumulates = false;
-  bool a_is_signed = false;      // only where the kernel multiplies signed codes
-  std::size_t joined_terms = 0;  // not 0 only where the kernel joins segments
-  std::size_t next_rows = 0;     // rows of a behind these that the next block has: a kernel may fetch them meanwhile
+  bool a_is_signed = false;   // only where the kernel multiplies signed codes
+  std::size_t next_rows = 0;  // rows of a behind these that the next block has: a kernel may fetch them meanwhile
 };
 
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;
@@ -101,7 +97,6 @@ struct GemmKernels {
   double cycles_of_rows;
   double cycles_of_area;
   bool multiplies_signed;     // a may be signed as well
-  std::size_t most_joined;    // segments of a may be joined to rows of so many terms at most; 0 if they may not
   std::size_t least_columns;  // of a block that several threads divide: each part fetches the rows
   int tasks_of_thread;        // that work is cut into for each of several threads, where it can be
   GemmFunction multiply;

@@ -7,14 +7,14 @@ namespace {
 #include "kernels/codes/scalar.inl.h"
 #include "kernels/gemm/block_tiles.inl.h"
 
-constexpr std::size_t kMr = 4, kNr = 16, kKr = 4, kMostJoined = 1 << 16;
+constexpr std::size_t kMr = 4, kNr = 16, kKr = 4;
 
-// One piece of k of one row, added to its sums of a whole panel, from a term of a segment of b on.
-void add_segment(const std::uint8_t* a, bool a_is_signed, const std::uint8_t* b, std::size_t first, std::size_t k,
+// One piece of k of one row, added to its sums of a whole panel.
+void add_segment(const std::uint8_t* a, bool a_is_signed, const std::uint8_t* b, std::size_t k,
                  std::uint32_t (&sums)[kNr]) noexcept {
   for (std::size_t i = 0; i < k; ++i) {
     const std::int32_t a_value = a_is_signed ? static_cast<std::int8_t>(a[i]) : std::int32_t{a[i]};
-    const std::uint8_t* group = b + (first + i) / 4 * 4 * kNr + (first + i) % 4;
+    const std::uint8_t* group = b + i / 4 * 4 * kNr + i % 4;
     for (std::size_t column = 0; column < kNr; ++column) {
       sums[column] += static_cast<std::uint32_t>(a_value * static_cast<std::int8_t>(group[column * 4]));
     }
@@ -28,12 +28,7 @@ void multiply(const GemmBlock& operands) noexcept {
       std::uint32_t sums[kNr] = {};
       for (std::size_t segment = 0; segment < block.segments; ++segment) {
         const std::uint8_t* a = tile.a + row * block.a_row_stride + block.a_offsets[segment];
-        if (block.joined_terms != 0) {
-          add_segment(a, block.a_is_signed, tile.b + block.b_offsets[0], segment * block.joined_terms,
-                      block.joined_terms, sums);
-        } else {
-          add_segment(a, block.a_is_signed, tile.b + block.b_offsets[segment], 0, block.k, sums);
-        }
+        add_segment(a, block.a_is_signed, tile.b + block.b_offsets[segment], block.k, sums);
       }
       const std::size_t place = row * block.output_row_stride;
       for (std::size_t column = 0; column < tile.columns; ++column) {
@@ -63,7 +58,6 @@ constinit const GemmKernels scalar::gemm = {.mr = kMr,
                                             .cycles_of_rows = 0,
                                             .cycles_of_area = 0,
                                             .multiplies_signed = true,
-                                            .most_joined = kMostJoined,
                                             .least_columns = kNr,
                                             .tasks_of_thread = 4,
                                             .multiply = multiply};

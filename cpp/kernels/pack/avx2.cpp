@@ -51,6 +51,12 @@ void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) 
   std::memcpy(output + i, input + i, count - i);
 }
 
+void spread(const SpreadPieces& pieces) noexcept {
+  for (std::size_t i = 0; i < pieces.count; ++i) {
+    copy(pieces.input + i * pieces.input_step, pieces.piece_bytes, 0, pieces.output + i * pieces.output_step);
+  }
+}
+
 struct Groups {
   __m256i u8x32[4];
 };
@@ -276,6 +282,7 @@ void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
 
 constinit const PackKernels avx2::pack = {.copy = copy,
                                           .stream = stream,
+                                          .spread = spread,
                                           .interleave = interleave,
                                           .interleave_panels = interleave_panels,
                                           .gather_groups = gather_groups,

@@ -70,6 +70,29 @@ void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) 
   _mm512_mask_storeu_epi8(output + i, tail_mask, _mm512_maskz_loadu_epi8(tail_mask, input + i));
 }
 
+template <std::size_t lines>
+void spread_lines(const SpreadPieces& pieces) noexcept {
+  constexpr std::size_t kLast = (lines - 1) * 64;
+  const __mmask64 mask = byte_mask(pieces.piece_bytes - kLast);
+  const std::uint8_t* input = pieces.input;
+  std::uint8_t* output = pieces.output;
+  for (std::size_t i = 0; i < pieces.count; ++i, input += pieces.input_step, output += pieces.output_step) {
+    for (std::size_t line = 0; line < kLast; line += 64) {
+      _mm512_storeu_si512(output + line, _mm512_loadu_si512(input + line));
+    }
+    _mm512_mask_storeu_epi8(output + kLast, mask, _mm512_maskz_loadu_epi8(mask, input + kLast));
+  }
+}
+
+void spread(const SpreadPieces& pieces) noexcept {
+  if (pieces.piece_bytes == 0) return;
+  if (pieces.piece_bytes <= 64) return spread_lines<1>(pieces);
+  if (pieces.piece_bytes <= 128) return spread_lines<2>(pieces);
+  for (std::size_t i = 0; i < pieces.count; ++i) {
+    copy(pieces.input + i * pieces.input_step, pieces.piece_bytes, 0, pieces.output + i * pieces.output_step);
+  }
+}
+
 void interleave(const InterleaveRun& run) noexcept {
   const std::uint8_t* const row[4] = {run.rows[0], run.rows[1], run.rows[2], run.rows[3]};
   std::uint8_t* output = run.output;
@@ -222,6 +245,7 @@ void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
 
 constinit const PackKernels avx512_vnni::pack = {.copy = copy,
                                                  .stream = stream,
+                                                 .spread = spread,
                                                  .interleave = interleave,
                                                  .interleave_panels = interleave_panels,
                                                  .gather_groups = gather_groups,

@@ -4,6 +4,8 @@
 //   copy         output[i] = input[i] ^ flip
 //   stream       output[i] = input[i], past the caches where the instruction set can: a caller that hands the output to
 //                another thread puts a full fence between
+//   spread       output[i * output_step + j] = input[i * input_step + j]
+//                pieces, which may overlap, to where they stand apart
 //   interleave   output[i * 4 + r] = rows[r][i]
 //                four rows become one row of groups of four, as depthwise/depthwise.h reads them
 //   interleave_panels
@@ -27,6 +29,15 @@
 #include <cstdint>
 
 namespace dmlcpu {
+
+struct SpreadPieces {
+  const std::uint8_t* input;
+  std::size_t input_step;
+  std::size_t count;
+  std::size_t piece_bytes;
+  std::uint8_t* output;
+  std::size_t output_step;
+};
 
 struct InterleaveRun {
   const std::uint8_t* rows[4];
@@ -76,6 +87,7 @@ struct SummedRows {
 struct PackKernels {
   void (*copy)(const std::uint8_t* input, std::size_t count, std::uint8_t flip, std::uint8_t* output) noexcept;
   void (*stream)(const std::uint8_t* input, std::size_t count, std::uint8_t* output) noexcept;
+  void (*spread)(const SpreadPieces& spread) noexcept;
   void (*interleave)(const InterleaveRun& run) noexcept;
   void (*interleave_panels)(const PanelRun& run) noexcept;
   void (*gather_groups)(const GroupBlock& block) noexcept;

@@ -14,6 +14,12 @@ void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) 
   std::memcpy(output, input, count);
 }
 
+void spread(const SpreadPieces& spread) noexcept {
+  for (std::size_t i = 0; i < spread.count; ++i) {
+    std::memcpy(spread.output + i * spread.output_step, spread.input + i * spread.input_step, spread.piece_bytes);
+  }
+}
+
 void interleave(const InterleaveRun& run) noexcept {
   for (std::size_t i = 0; i < run.count; ++i) {
     for (std::size_t r = 0; r < 4; ++r) run.output[i * 4 + r] = run.rows[r][i];
@@ -65,6 +71,7 @@ void sum_rows(const SummedRows& rows, std::int32_t* sums) noexcept {
 
 constinit const PackKernels scalar::pack = {.copy = copy,
                                             .stream = stream,
+                                            .spread = spread,
                                             .interleave = interleave,
                                             .interleave_panels = interleave_panels,
                                             .gather_groups = gather_groups,

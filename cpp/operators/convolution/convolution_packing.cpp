@@ -147,11 +147,12 @@ namespace {
 void gather_terms(const ConvolutionGeometry& geometry, const PackKernels& kernels, const TermOrder& order,
                   const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* terms) {
   const std::int64_t columns = geometry.kernel_width, channels = geometry.group_input_channels();
-  // A kernel row may be a segment, each of its taps, or a part of the only one.
+  // A segment may be one of a row's taps, or one kernel row or some.
   const bool by_tap = order.segment_terms == as_size(channels);
-  const bool by_row = !by_tap && order.segments == as_size(geometry.kernel_height);
   const std::size_t k_of_column = by_tap ? order.segment_padded : as_size(channels);
-  const std::size_t k_of_row = by_row ? order.segment_padded : as_size(columns) * k_of_column;
+  const std::size_t terms_of_row = as_size(columns) * k_of_column;
+  const std::size_t rows_of_segment = by_tap ? as_size(geometry.kernel_height) : order.segment_terms / terms_of_row;
+  const std::size_t gap = by_tap ? 0 : order.segment_padded - order.segment_terms;
   const auto transpose = [&](std::int64_t taps) {
     kernels.transpose({.input = filter,
                        .input_row_stride = as_size(geometry.filter.c),
@@ -162,11 +163,12 @@ void gather_terms(const ConvolutionGeometry& geometry, const PackKernels& kernel
                        .output_row_stride = k_of_column});
   };
   if (columns > 1 && geometry.filter.w == 1 && geometry.filter.h == columns &&
-      k_of_row == as_size(columns) * k_of_column) {
+      rows_of_segment >= as_size(geometry.kernel_height)) {
     transpose(geometry.kernel_height * columns);
     return;
   }
-  for (std::int64_t row = 0; row < geometry.kernel_height; ++row, filter += geometry.filter.h, terms += k_of_row) {
+  for (std::int64_t row = 0; row < geometry.kernel_height; ++row, filter += geometry.filter.h, terms += terms_of_row) {
+    if (row != 0 && as_size(row) % rows_of_segment == 0) terms += gap;
     if (geometry.filter.w == 1 && columns > 1) {
       transpose(columns);
       continue;

@@ -30,7 +30,7 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
 
 // How the terms of a sum follow each other in k: segments that are each padded to whole steps of the kernel.
 struct TermOrder {
-  std::size_t segments;        // kernel rows, taps, or 1
+  std::size_t segments;        // kernel rows, or some each, taps, or 1; the last may have fewer rows than the others
   std::size_t segment_terms;   // codes of a segment
   std::size_t segment_padded;  // the same, padded
   std::size_t k() const { return segments * segment_padded; }

@@ -19,20 +19,6 @@ double padded_pixels(const ConvolutionGeometry& geometry) {
                        number(geometry.dilation_width));
 }
 
-// Moves the pixels of a row, which stand one after the other at its end, to where they belong. None is written over
-// before it is read, as each moves towards the beginning of the row, and those before it have moved already.
-template <std::size_t chunk>
-void spread_pixels(std::uint8_t* row, std::size_t pixels, std::size_t channels, std::size_t pixel_bytes) noexcept {
-  const std::uint8_t* from = row + pixels * (pixel_bytes - channels);
-  for (std::size_t pixel = 0; pixel < pixels; ++pixel, row += pixel_bytes, from += channels) {
-    for (std::size_t i = 0; i < channels; i += chunk) {
-      std::uint8_t codes[chunk];
-      std::memcpy(codes, from + i, chunk);
-      std::memcpy(row + i, codes, chunk);
-    }
-  }
-}
-
 }  // namespace
 
 ConvolutionGeometry unpadded(ConvolutionGeometry geometry) {
@@ -57,34 +43,54 @@ bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
   return holds(geometry) && taps > 1.0 && padded_pixels(geometry) <= outputs * taps;
 }
 
-PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t pixel_bytes, std::int64_t images)
-    : PaddedPlanes(geometry, pixel_bytes, images, geometry.output_height) {}
+PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
+                           int num_threads)
+    : PaddedPlanes(geometry, cells, images, geometry.output_height, num_threads) {}
 
-PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t pixel_bytes, std::int64_t images,
-                           std::int64_t output_rows)
+PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
+                           std::int64_t output_rows, int num_threads)
     : geometry_(geometry),
-      pixel_bytes_(pixel_bytes),
+      cells_(cells),
       images_(as_size(images)),
-      padded_rows_(window_extent(geometry.output_height, geometry.stride_height, geometry.kernel_height,
-                                 geometry.dilation_height)),
-      rows_(window_extent(output_rows, geometry.stride_height, geometry.kernel_height, geometry.dilation_height)),
+      num_threads_(num_threads),
+      rows_of_image_(rows_of(geometry.output_height)),
+      rows_(rows_of(output_rows)),
       columns_(
           window_extent(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width)),
-      row_bytes_(as_size(columns_ * pixel_bytes)),
+      cells_of_row_(cells.are_windows ? geometry.output_width : columns_),
+      packed_row_bytes_(cells.bytes == geometry.input_channels ? 0 : as_size(columns_ * geometry.input_channels)),
+      row_bytes_(as_size(cells_of_row_ * cells.bytes)),
       image_bytes_(as_size(rows_) * row_bytes_) {}
 
+std::int64_t PaddedPlanes::rows_of(std::int64_t output_rows) const {
+  const std::int64_t segments = divide_up(geometry_.kernel_height, cells_.rows);
+  const std::int64_t last =
+      (output_rows - 1) * geometry_.stride_height + (segments - 1) * cells_.rows * geometry_.dilation_height;
+  return last / cells_.row_step + 1;
+}
+
 void PaddedPlanes::fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images,
-                        std::int64_t first_row, int num_threads, std::uint8_t* planes) const {
-  const std::size_t rows = as_size(std::min(rows_, padded_rows_ - first_row));
-  parallel_for(as_size(images) * rows, num_threads, [&](std::size_t task, int) noexcept {
-    std::uint8_t* row = planes + task * row_bytes_;
-    const std::size_t columns = as_size(columns_), channels = as_size(geometry_.input_channels);
-    pack_padded_row(geometry_, kernels, source, static_cast<std::int64_t>(task / rows),
-                    first_row + static_cast<std::int64_t>(task % rows), 0, columns_,
-                    row + columns * (pixel_bytes() - channels));
-    if (pixel_bytes() == channels) return;
-    channels % 16 == 0 ? spread_pixels<16>(row, columns, channels, pixel_bytes())
-                       : spread_pixels<8>(row, columns, channels, pixel_bytes());
+                        std::int64_t first_row, std::uint8_t* planes) const {
+  const std::int64_t first = first_row * (geometry_.stride_height / cells_.row_step);
+  const std::size_t rows = as_size(std::min(rows_, rows_of_image_ - first));
+  std::uint8_t* const packed_rows = planes + image_bytes_ * images_ + kAlignment;
+  parallel_for(as_size(images) * rows, num_threads_, [&](std::size_t task, int slot) noexcept {
+    std::uint8_t* const row = planes + task * row_bytes_;
+    std::uint8_t* const packed = packed_row_bytes_ == 0 ? row : packed_rows + as_size(slot) * packed_row_bytes_;
+    const std::int64_t channels = geometry_.input_channels;
+    const std::size_t piece_bytes = as_size(channels * cells_.columns(geometry_));
+    for (std::int64_t of_cell = 0; of_cell < cells_.rows; ++of_cell) {
+      pack_padded_row(geometry_, kernels, source, static_cast<std::int64_t>(task / rows),
+                      (first + static_cast<std::int64_t>(task % rows)) * cells_.row_step + of_cell, 0, columns_,
+                      packed);
+      if (packed_row_bytes_ == 0) return;
+      kernels.spread({.input = packed,
+                      .input_step = as_size(channels * (cells_.are_windows ? geometry_.stride_width : 1)),
+                      .count = as_size(cells_of_row_),
+                      .piece_bytes = piece_bytes,
+                      .output = row + as_size(of_cell) * piece_bytes,
+                      .output_step = as_size(cells_.bytes)});
+    }
   });
 }
 

@@ -1,10 +1,17 @@
-// A padded copy of a convolution's input, {N, H, W, C}, in which the windows of all output pixels stand whole, so that
-// products read them in place: an implicit im2col that writes each input code once instead of once a tap.
+// A padded copy of a convolution's input in which the windows of all output pixels stand whole, so that products read
+// them in place: an implicit im2col that writes an input code once, or a few times, instead of once a tap.
 //
-// Codes are unsigned (flip applied), the padding holds the zero point. Pixels may be further apart than their codes
-// are, at whole steps of a product; what is between has any value.
+// Codes are unsigned (flip applied), the padding holds the zero point. A row of the copy consists of cells. They are
+// pixels, {N, H, W, C}, perhaps further apart than their codes take, so that each begins at a whole step of a product;
+// what is between has any value. Or there is one for each output column: what its windows have of a row, or of some
+// rows, one after the other; then strides in width are taken while copying.
 //
-//   channels 3, pixel_bytes 4     c0 c1 c2 -  c0 c1 c2 -  ...
+//   3 channels, 3x2 filter, cells of 16 bytes; a00 is channel 0 of the first pixel of row a, b00 of the row below
+//     pixels            a00 a01 a02 -                                 a10 a11 a12 -
+//     windows' rows     a00 a01 a02 a10 a11 a12 -                     a10 a11 a12 a20 a21 a22 -
+//     pairs of them     a00 a01 a02 a10 a11 a12 b00 b01 b02 b10 ...   a10 a11 a12 a20 a21 a22 b10 ...
+//
+// The last pair of a window of odd height has a row too many, which meets zeros in the filter.
 #pragma once
 
 #include <cstddef>
@@ -20,35 +27,58 @@ namespace dmlcpu {
 // The convolution of the same input whose windows are its pixels: its planes are a plain copy.
 ConvolutionGeometry unpadded(ConvolutionGeometry geometry);
 
+// What the rows of planes consist of.
+struct PlaneCells {
+  bool are_windows;       // or pixels; of filters without dilation in width, whose strides are within their size
+  std::int64_t rows;      // of padded pixels in a cell; 1 where these are dilated
+  std::int64_t row_step;  // padded rows from one row of cells to the next, which the stride is a multiple of
+  std::int64_t bytes;     // from a cell to the next; at least its codes
+
+  static PlaneCells pixels(std::int64_t bytes) {
+    return {.are_windows = false, .rows = 1, .row_step = 1, .bytes = bytes};
+  }
+  // Padded pixels of one of its rows.
+  std::int64_t columns(const ConvolutionGeometry& geometry) const { return are_windows ? geometry.kernel_width : 1; }
+};
+
 class PaddedPlanes {
  public:
-  // Room for `images` of the batch at a time, or of one image for the windows of `output_rows` rows of the output. A
-  // pixel takes pixel_bytes: the input's channels, or more where these are a multiple of 8.
-  PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t pixel_bytes, std::int64_t images,
-               std::int64_t output_rows);
-  PaddedPlanes(const ConvolutionGeometry& geometry, std::int64_t pixel_bytes, std::int64_t images);
+  // Room for `images` of the batch at a time, or of one image for the windows of `output_rows` rows of the output.
+  PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
+               std::int64_t output_rows, int num_threads);
+  PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images, int num_threads);
 
   // Whether the copy is worth it: windows overlap, and it has no more codes than gathering them would copy.
   static bool applies(const ConvolutionGeometry& geometry);
   // Whether a copy could be within memory at all.
   static bool holds(const ConvolutionGeometry& geometry);
 
-  // With room behind the last code for a step of k that begins within the copy.
-  std::size_t size() const { return image_bytes_ * images_ + kAlignment; }
+  // With room behind the last code for a step of k that begins within the copy, and for a packed row of each thread.
+  std::size_t size() const { return image_bytes_ * images_ + kAlignment + packed_row_bytes_ * as_size(num_threads_); }
   std::size_t image_bytes() const { return image_bytes_; }
   std::size_t row_bytes() const { return row_bytes_; }
-  std::size_t pixel_bytes() const { return as_size(pixel_bytes_); }
+  // From the windows of an output row to those of the next, and from a segment of a window to the next.
+  std::size_t output_row_bytes() const { return as_size(geometry_.stride_height / cells_.row_step) * row_bytes_; }
+  std::size_t segment_bytes() const {
+    return as_size(cells_.rows * geometry_.dilation_height / cells_.row_step) * row_bytes_;
+  }
+  std::size_t cell_bytes() const { return as_size(cells_.bytes); }
 
-  // The first `images` of the source, as many as there is room for at most, from padded row `first_row` on: as many
-  // rows as there is room for, or are left.
+  // The first `images` of the source, as many as there is room for at most, from the windows of output row `first_row`
+  // on: of as many rows as there is room for, or are left.
   void fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images, std::int64_t first_row,
-            int num_threads, std::uint8_t* planes) const;
+            std::uint8_t* planes) const;
 
  private:
+  std::int64_t rows_of(std::int64_t output_rows) const;
+
   ConvolutionGeometry geometry_;
-  std::int64_t pixel_bytes_;
+  PlaneCells cells_;
   std::size_t images_;
-  std::int64_t padded_rows_, rows_, columns_;  // of an image; rows of it at a time
+  int num_threads_;
+  std::int64_t rows_of_image_, rows_;    // of cells, of an image and at a time
+  std::int64_t columns_, cells_of_row_;  // padded pixels, and cells
+  std::size_t packed_row_bytes_;         // of a row before its cells are apart; 0 where they are not
   std::size_t row_bytes_, image_bytes_;
 };
 

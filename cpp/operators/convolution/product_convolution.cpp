@@ -30,7 +30,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         target_(target_of_products(geometry, target)),
         gemm_(*target_.kernels().gemm),
         plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
-    if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_);
+    if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_, target.num_threads);
     find_strides();
     find_segments();
   }
@@ -63,17 +63,20 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   // Where the segments of a product stand: offsets from a window's beginning, and in a panel of the packed filter.
   struct Segments {
     std::vector<std::size_t> activations, filter;
+    // Of a window's rows, where a segment has several and the last one too many, which are not to be summed.
+    std::vector<std::size_t> summed;
   };
 
   // What of the source stands in the planes at a time.
   struct Copied {
     std::uint8_t* planes;
-    std::int64_t images, first_row;  // a padded row
+    std::int64_t images, first_row;  // of the output, whose windows it has
   };
 
   void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
   void run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
                  std::size_t end_task, std::uint8_t* scratch) const;
+  std::size_t terms_of_row() const { return as_size(geometry_.kernel_width * geometry_.group_input_channels()); }
   void find_strides();
   void find_segments();
   void add_segments(IndexRange rows, IndexRange columns);
@@ -100,6 +103,8 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   std::optional<PaddedPlanes> planes_;
   // Of the input or the planes: from an image, a row and a pixel to the next.
   std::size_t image_bytes_ = 0, row_bytes_ = 0, pixel_bytes_ = 0;
+  // From the windows of an output row or column to those of the next, and from a segment of one to that a row below.
+  std::size_t output_row_bytes_ = 0, output_column_bytes_ = 0, segment_bytes_ = 0;
   std::vector<Segments> segments_;        // of each region, or of the only product
   std::int64_t output_pixel_stride_ = 0;  // within an output row
 };
@@ -113,18 +118,25 @@ void ProductConvolution::find_strides() {
   if (plan_.source == ActivationsFrom::pixels) return;
   image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
   row_bytes_ = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
-  pixel_bytes_ = as_size(planes_         ? plan_.pixel_bytes
-                         : plan_.by_rows ? geometry_.input.w
-                                         : flat_stride(geometry_.input));
+  pixel_bytes_ =
+      planes_ ? planes_->cell_bytes() : as_size(plan_.by_rows ? geometry_.input.w : flat_stride(geometry_.input));
+  const bool has_windows = plan_.cells.are_windows;
+  output_row_bytes_ = has_windows ? planes_->output_row_bytes() : as_size(geometry_.stride_height) * row_bytes_;
+  segment_bytes_ = has_windows ? planes_->segment_bytes() : as_size(geometry_.dilation_height) * row_bytes_;
+  output_column_bytes_ = has_windows ? pixel_bytes_ : as_size(geometry_.stride_width) * pixel_bytes_;
 }
 
 void ProductConvolution::find_segments() {
   if (plan_.source == ActivationsFrom::pixels) {
-    segments_ = {{.activations = {0}, .filter = {0}}};
+    segments_ = {{.activations = {0}, .filter = {0}, .summed = {}}};
   } else if (plan_.regions.empty()) {
     const std::int64_t segments = static_cast<std::int64_t>(plan_.order.segments);
-    add_segments({0, geometry_.kernel_height}, {0, segments / geometry_.kernel_height});
-    if (plan_.joins) segments_.back().filter = {0};
+    const std::int64_t rows = divide_up(geometry_.kernel_height, plan_.cells.rows);
+    add_segments({0, rows}, {0, segments / rows});
+    for (std::int64_t row = 0; plan_.cells.rows > 1 && row < geometry_.kernel_height; ++row) {
+      segments_.back().summed.push_back(as_size(row / plan_.cells.rows) * segment_bytes_ +
+                                        as_size(row % plan_.cells.rows) * terms_of_row());
+    }
   }
   for (const ProductRegion& region : plan_.regions) add_segments(region.rows.taps, region.columns.taps);
 }
@@ -132,11 +144,11 @@ void ProductConvolution::find_segments() {
 // Segments of a range of kernel rows and columns; a kernel row may be a single segment.
 void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
   const TermOrder& order = plan_.order;
-  const std::size_t columns_of_row = order.segments / as_size(geometry_.kernel_height);
+  const std::size_t columns_of_row = order.segments / as_size(divide_up(geometry_.kernel_height, plan_.cells.rows));
   Segments segments;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-      segments.activations.push_back(as_size((row - rows.begin) * geometry_.dilation_height) * row_bytes_ +
+      segments.activations.push_back(as_size(row - rows.begin) * segment_bytes_ +
                                      as_size((column - columns.begin) * geometry_.dilation_width) * pixel_bytes_);
       segments.filter.push_back((as_size(row) * columns_of_row + as_size(column)) * order.segment_padded *
                                 plan_.filter.nr);
@@ -179,16 +191,15 @@ void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::in
   }
   for (std::int64_t row = 0; row < geometry_.output_height; row += plan_.rows_at_once) {
     const std::int64_t end = std::min(row + plan_.rows_at_once, geometry_.output_height);
-    run_tasks(dispatch, {scratch, 1, row * geometry_.stride_height}, plan_.tasks_of_rows(geometry_, row),
-              plan_.tasks_of_rows(geometry_, end), scratch);
+    run_tasks(dispatch, {scratch, 1, row}, plan_.tasks_of_rows(geometry_, row), plan_.tasks_of_rows(geometry_, end),
+              scratch);
   }
 }
 
 void ProductConvolution::run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
                                    std::size_t end_task, std::uint8_t* scratch) const {
   if (planes_) {
-    planes_->fill(dispatch.source, *target_.kernels().pack, copied.images, copied.first_row, target_.num_threads,
-                  copied.planes);
+    planes_->fill(dispatch.source, *target_.kernels().pack, copied.images, copied.first_row, copied.planes);
   }
   parallel_for(end_task - first_task, target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
@@ -206,24 +217,24 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
                                                                         std::uint8_t* own) const noexcept {
   const TermOrder& order = plan_.order;
   if (plan_.source != ActivationsFrom::pixels) {
-    std::int64_t row = tile.row * geometry_.stride_height - copied.first_row;
-    std::int64_t column = tile.column * geometry_.stride_width;
+    const auto of_row = static_cast<std::int64_t>(output_row_bytes_);
+    const auto of_column = static_cast<std::int64_t>(output_column_bytes_);
+    std::int64_t place = tile.image * static_cast<std::int64_t>(image_bytes_) + (tile.row - copied.first_row) * of_row +
+                         tile.column * of_column + tile.group * geometry_.group_input_channels();
     bool down = false;
     if (!plan_.regions.empty()) {
       const ProductRegion& region = plan_.regions[tile.region];
       if (region.taps() == 0) return {dispatch.source.data, 0, 0, order.segment_terms, order.segment_padded};
-      row += region.rows.taps.begin * geometry_.dilation_height - geometry_.padding_top;
-      column += region.columns.taps.begin * geometry_.dilation_width - geometry_.padding_left;
+      const std::int64_t row = region.rows.taps.begin * geometry_.dilation_height - geometry_.padding_top;
+      const std::int64_t column = region.columns.taps.begin * geometry_.dilation_width - geometry_.padding_left;
+      place += row * static_cast<std::int64_t>(row_bytes_) + column * static_cast<std::int64_t>(pixel_bytes_);
       down = region.down_columns;
     }
-    const std::size_t of_row = as_size(geometry_.stride_height) * row_bytes_;
-    const std::size_t of_column = as_size(geometry_.stride_width) * pixel_bytes_;
-    const std::uint8_t* data = (planes_ ? copied.planes : dispatch.source.data) + as_size(tile.image) * image_bytes_ +
-                               as_size(row) * row_bytes_ + as_size(column) * pixel_bytes_ +
-                               as_size(tile.group * geometry_.group_input_channels());
     const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
     if (!plan_.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
-      return {data, down ? of_row : of_column, down ? of_column : of_row, order.segment_terms, order.segment_padded};
+      const std::size_t of_m = as_size(down ? of_row : of_column), of_run = as_size(down ? of_column : of_row);
+      const std::uint8_t* data = planes_ ? copied.planes : dispatch.source.data;
+      return {data + place, of_m, of_run, order.segment_terms, order.segment_padded};
     }
   }
   std::uint8_t* packed = own + plan_.activations;
@@ -235,7 +246,8 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
 // The sum of each pixel's window, which filters with zero points other than 0 need.
 void ProductConvolution::sum_activations(const Activations& activations, const ProductTile& tile,
                                          std::int32_t* sums) const noexcept {
-  const std::vector<std::size_t>& segments = segments_[tile.region].activations;
+  const Segments& of_region = segments_[tile.region];
+  const std::vector<std::size_t>& segments = of_region.summed.empty() ? of_region.activations : of_region.summed;
   const std::size_t m = as_size(tile.m);
   for (std::size_t run = 0; run < as_size(tile.runs); ++run) {
     target_.kernels().pack->sum_rows({.a = activations.data + run * activations.run_stride,
@@ -243,7 +255,7 @@ void ProductConvolution::sum_activations(const Activations& activations, const P
                                       .a_offsets = segments.data(),
                                       .segments = segments.size(),
                                       .m = m,
-                                      .k = activations.terms,
+                                      .k = of_region.summed.empty() ? activations.terms : terms_of_row(),
                                       .a_is_signed = plan_.reads_signed},
                                      sums + run * m);
   }
@@ -285,7 +297,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .runs = as_size(tile.runs),
                     .m = as_size(tile.m),
                     .n = as_size(channels),
-                    .k = plan_.joins ? plan_.filter.order.k() : activations.k,
+                    .k = activations.k,
                     .offset = parameters.offset + channel,
                     .multiplier = ends_in_sums ? nullptr : parameters.multiplier + channel,
                     .filter_zero_point =
@@ -298,7 +310,6 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
                     .a_is_signed = plan_.reads_signed,
-                    .joined_terms = plan_.joins ? activations.terms : 0,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (!direct) spread(results, tile, channels, output);
   }

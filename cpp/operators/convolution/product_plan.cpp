@@ -152,8 +152,7 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   if (!in_place && !(reads_most(geometry) && PaddedPlanes::holds(unpadded(geometry)))) return;
   plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
   plan.order = cut.order;
-  plan.joins = false;
-  plan.pixel_bytes = geometry.input_channels;
+  plan.cells = PlaneCells::pixels(geometry.input_channels);
   plan.filter = packed_filter(geometry, kernels.nr, plan.order, true);
   plan.obstacle = obstacle;
   plan.obstacle_to_copy = nullptr;
@@ -174,7 +173,7 @@ std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, 
   plan.images_at_once = geometry.batch;
   plan.rows_at_once = geometry.output_height;
   if (plan.source != ActivationsFrom::planes) return 0;
-  const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), plan.pixel_bytes, 1);
+  const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), plan.cells, 1, num_threads);
   const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
   const auto cache = static_cast<std::int64_t>(cache_sizes().level_2), share = cache / 4;
   const auto image_bytes = static_cast<std::int64_t>(image.image_bytes());
@@ -183,19 +182,17 @@ std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, 
   plan.images_at_once = std::min(images, geometry.batch);
   if (plan.regions.empty() && image_bytes > (threads == 1 ? share : threads * cache)) {
     const std::int64_t tile_rows = plan.bands(geometry) ? plan.tile_pixels / geometry.output_width : 1;
-    const auto tile_bytes = static_cast<std::int64_t>(image.row_bytes()) * geometry.stride_height * tile_rows;
+    const auto row_bytes = static_cast<std::int64_t>(image.output_row_bytes()), tile_bytes = row_bytes * tile_rows;
     // What the windows of a band have in common with those of the next is copied for both.
-    const std::int64_t extent =
-        window_extent(std::int64_t{1}, geometry.stride_height, geometry.kernel_height, geometry.dilation_height);
-    const std::int64_t common =
-        std::max<std::int64_t>(extent - geometry.stride_height, 0) * static_cast<std::int64_t>(image.row_bytes());
+    const PaddedPlanes of_row(geometry, plan.cells, 1, 1, num_threads);
+    const std::int64_t common = std::max<std::int64_t>(static_cast<std::int64_t>(of_row.image_bytes()) - row_bytes, 0);
     const std::int64_t tiles = std::max((threads * share - common) / tile_bytes, threads * kTasksPerThread);
     if (common <= tiles * tile_bytes / 4) {
       plan.images_at_once = 1;
       plan.rows_at_once = std::min(tiles * tile_rows, geometry.output_height);
     }
   }
-  return planes_of(geometry, plan).size();
+  return planes_of(geometry, plan, num_threads).size();
 }
 
 void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::size_t planes_size,
@@ -219,9 +216,9 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 
 }  // namespace
 
-PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
-  if (!plan.regions.empty()) return {unpadded(geometry), plan.pixel_bytes, plan.images_at_once};
-  return {geometry, plan.pixel_bytes, plan.images_at_once, plan.rows_at_once};
+PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads) {
+  if (!plan.regions.empty()) return {unpadded(geometry), plan.cells, plan.images_at_once, num_threads};
+  return {geometry, plan.cells, plan.images_at_once, plan.rows_at_once, num_threads};
 }
 
 bool divides_channels(const ConvolutionGeometry& geometry) {

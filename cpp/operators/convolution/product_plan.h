@@ -31,10 +31,9 @@ struct ProductPlan {
   // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
   const char* obstacle;
   const char* obstacle_to_copy;
-  bool by_rows;              // the input's rows have seams: tiles are bands or parts of a row
-  TermOrder order;           // of the activations; the filter's, too, unless the kernel joins the segments
-  bool joins;                // to one segment of the filter
-  std::int64_t pixel_bytes;  // from a pixel of the planes to the next
+  bool by_rows;  // the input's rows have seams: tiles are bands or parts of a row
+  TermOrder order;
+  PlaneCells cells;  // of planes
   PackedFilter filter;
   std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
   double saved_by_regions;             // the part of the estimated time
@@ -68,7 +67,7 @@ struct ProductPlan {
 };
 
 // The copy that the plan reads: of images, or of as many rows of one as it takes at a time.
-PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan);
+PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads);
 
 // Whether threads divide the channels of the output rather than its pixels: a task reads its pixels' share of the
 // activations and its channels' share of the filter, so the larger of the two is divided.

@@ -11,10 +11,12 @@ namespace {
 const char* activations(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
   if (plan.source == ActivationsFrom::input) return "read in place from the input";
   if (plan.source == ActivationsFrom::pixels) return "gathered from the input, packed a tile at a time";
-  if (plan.pixel_bytes != geometry.input_channels) {
+  if (plan.cells.are_windows) {
+    return "read in place from a padded copy of the input, in which each window has its own rows";
+  }
+  if (plan.cells.bytes != geometry.input_channels) {
     return "read in place from a padded copy of the input, its pixels whole steps of the kernel apart";
   }
-  if (plan.joins) return "joined from a padded copy of the input, some pixels at a time";
   return plan.regions.empty() ? "read in place from a padded copy of the input"
                               : "read in place from an unsigned copy of the input";
 }

@@ -1,5 +1,6 @@
 #include "operators/convolution/product_source.h"
 
+#include "operators/convolution/product_cells.h"
 #include "runtime/cache_line.h"
 
 namespace dmlcpu {
@@ -59,15 +60,6 @@ TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels&
   return order_of_segments(geometry, kernels, 1);
 }
 
-// An estimate for choices between kernels, of products of k terms; so many lines of each row are copied.
-double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines) {
-  constexpr std::int64_t kColumns = 16;
-  constexpr double kRows = 32.0, kLineCycles = 3.5;
-  const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
-  return kernels.cycles_of_rows + kRows * kLineCycles * static_cast<double>(copied_lines) +
-         static_cast<double>(divide_up(columns, kColumns)) * (kernels.cycles_of_area + products);
-}
-
 // Whether rows of the product are pixels of the input that follow each other without a seam, of channels that are no
 // whole step of k: then what is read for the rest of the step are codes of the pixels behind them, which meet zeros in
 // the filter, and only what reaches beyond the last pixel has to be gathered.
@@ -89,40 +81,15 @@ const char* obstacle_in_place(const ConvolutionGeometry& geometry, const TermOrd
 // The estimate of cycles to gather a stretch of neighbouring codes of a window, which may lie in the padding.
 constexpr double kStretchCycles = 40.0;
 
-// Whether the kernel joins the segments of planes, which are no whole steps of k, to rows without gaps.
-bool segments_are_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  return in_place.segments > 1 && in_place.segment_terms != in_place.segment_padded &&
-         order_gathered(geometry, kernels).k() <= kernels.most_joined;
-}
-
-// The same of the two ways to read windows from planes whose segments are no whole steps of k.
-double cycles_of_joined(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  const std::size_t lines = in_place.segments * (round_up(in_place.segment_terms, kCacheLine) / kCacheLine);
-  return cycles_of_32_rows(kernels, order_gathered(geometry, kernels).k(), geometry.group_output_channels(), lines);
-}
-
-double cycles_of_padded_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  constexpr double kRows = 32.0, kPixelCycles = 4.0;
-  const double pixels_of_row = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width);
-  return kRows * kPixelCycles * pixels_of_row +
-         cycles_of_32_rows(kernels, order_by_taps(geometry, kernels).k(), geometry.group_output_channels(), 0);
-}
-
-// Whether pixels that are whole steps apart, so that taps are read where they stand, beat joining: few output channels
-// do not make up for that.
-bool pixels_are_padded(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
-  return geometry.groups == 1 && geometry.input_channels % 8 == 0 &&
-         order_by_taps(geometry, kernels).segments <= kMostSegments &&
-         cycles_of_padded_pixels(geometry, kernels) < 0.9 * cycles_of_joined(geometry, kernels, in_place);
-}
-
 // Why gathering windows beats reading them from padded planes; null if it does not. Planes pad each segment to whole
 // steps of k, which costs products.
 const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
                                const TermOrder& in_place) {
   if (in_place.segments > kMostSegments) return kTooManySegments;
   if (!PaddedPlanes::applies(geometry)) return "a copy would have more codes than the windows read";
-  if (segments_are_joined(geometry, kernels, in_place)) return nullptr;
+  if (needs_cells(geometry, kernels)) {
+    return choose_cells(geometry, kernels).order.segments > kMostSegments ? kTooManySegments : nullptr;
+  }
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
   const double products =
@@ -162,7 +129,7 @@ double cycles_of_gathering(const ConvolutionGeometry& geometry, const GemmKernel
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                    ProductPlan& plan) {
   TermOrder order = order_in_place(geometry, kernels);
-  plan.pixel_bytes = geometry.input_channels;
+  plan.cells = PlaneCells::pixels(geometry.input_channels);
   plan.obstacle = obstacle_in_place(geometry, order, flip);
   if (plan.obstacle == nullptr && gathering_pays(geometry, kernels, order)) {
     plan.obstacle = "the rows of the output are short runs of the product";
@@ -175,18 +142,17 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
     plan.gathers_end = true;
   } else if (plan.obstacle_to_copy == nullptr) {
     plan.source = ActivationsFrom::planes;
-    plan.joins = segments_are_joined(geometry, kernels, order);
-    if (plan.joins && pixels_are_padded(geometry, kernels, order)) {
-      plan.joins = false;
-      order = order_by_taps(geometry, kernels);
-      plan.pixel_bytes = static_cast<std::int64_t>(order.segment_padded);
+    if (needs_cells(geometry, kernels)) {
+      const ProductCells chosen = choose_cells(geometry, kernels);
+      plan.cells = chosen.cells;
+      order = chosen.order;
     }
   } else {
     plan.source = ActivationsFrom::pixels;
     order = order_gathered(geometry, kernels);
   }
   plan.order = order;
-  plan.filter = packed_filter(geometry, kernels.nr, plan.joins ? order_gathered(geometry, kernels) : order, false);
+  plan.filter = packed_filter(geometry, kernels.nr, order, false);
 }
 
 ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target) {
@@ -194,11 +160,9 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
   const auto cycles = [&](Isa isa) {
     const GemmKernels& kernels = *kernel_table(isa).gemm;
     const TermOrder order = order_in_place(geometry, kernels);
-    const bool copies = kernels.most_joined != 0 && order.segment_terms != order.segment_padded;
-    if (!copies) return cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), 0);
-    return order.segments > 1 && pixels_are_padded(geometry, kernels, order)
-               ? cycles_of_padded_pixels(geometry, kernels)
-               : cycles_of_joined(geometry, kernels, order);
+    if (order.segments > 1 && needs_cells(geometry, kernels)) return choose_cells(geometry, kernels).cycles;
+    const bool copies = kernels.kr % kCacheLine == 0 && order.segment_terms != order.segment_padded;
+    return cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), copies ? order.k() / kCacheLine : 0);
   };
   if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
   return target;

@@ -1,0 +1,85 @@
+#include "operators/convolution/product_cells.h"
+
+#include <algorithm>
+
+#include "runtime/cache_line.h"
+
+namespace dmlcpu {
+namespace {
+
+constexpr double kRows = 32.0;
+
+std::size_t lines_of(std::int64_t bytes) { return round_up(as_size(bytes), kCacheLine) / kCacheLine; }
+
+double cycles_of(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+                 double cycles_to_copy) {
+  return kRows * cycles_to_copy + cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), 0);
+}
+
+TermOrder order_of(const GemmKernels& kernels, std::int64_t segments, std::int64_t terms) {
+  return {.segments = as_size(segments),
+          .segment_terms = as_size(terms),
+          .segment_padded = round_up(as_size(terms), kernels.kr)};
+}
+
+ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  constexpr double kLineCycles = 4.0;
+  const TermOrder order = order_of(kernels, geometry.kernel_height * geometry.kernel_width, geometry.input_channels);
+  const double pixels = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width);
+  const double lines = pixels * static_cast<double>(lines_of(geometry.input_channels));
+  return {.cells = PlaneCells::pixels(static_cast<std::int64_t>(order.segment_padded)),
+          .order = order,
+          .cycles = cycles_of(geometry, kernels, order, kLineCycles * lines)};
+}
+
+// Cells of so many rows of a window: a single one, or a multiple of the stride.
+ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t rows) {
+  const std::int64_t terms = geometry.kernel_width * geometry.input_channels;
+  const TermOrder order = order_of(kernels, divide_up(geometry.kernel_height, rows), rows * terms);
+  const std::int64_t row_step = rows % geometry.stride_height == 0 ? geometry.stride_height : 1;
+  const std::int64_t rows_of_output_row = geometry.stride_height / row_step;
+  constexpr double kLineCycles = 6.0, kPieceCycles = 2.0;
+  const double lines = static_cast<double>(lines_of(rows * terms)) * static_cast<double>(rows_of_output_row);
+  const double pieces = static_cast<double>(rows * rows_of_output_row);
+  return {.cells = {.are_windows = true,
+                    .rows = rows,
+                    .row_step = row_step,
+                    .bytes = static_cast<std::int64_t>(order.segment_padded)},
+          .order = order,
+          .cycles = cycles_of(geometry, kernels, order, kLineCycles * lines + kPieceCycles * pieces)};
+}
+
+}  // namespace
+
+double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines) {
+  constexpr std::int64_t kColumns = 16;
+  constexpr double kLineCycles = 3.5;
+  const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
+  return kernels.cycles_of_rows + kRows * kLineCycles * static_cast<double>(copied_lines) +
+         static_cast<double>(divide_up(columns, kColumns)) * (kernels.cycles_of_area + products);
+}
+
+bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  return kernels.kr % kCacheLine == 0 && geometry.groups == 1 && as_size(geometry.input_channels) % kernels.kr != 0;
+}
+
+ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  ProductCells best = pixels_apart(geometry, kernels);
+  const auto consider = [&](std::int64_t rows) {
+    const ProductCells cells = windows(geometry, kernels, rows);
+    if (cells.cycles < best.cycles) best = cells;
+  };
+  const std::int64_t stride = geometry.stride_height, height = geometry.kernel_height;
+  if (geometry.dilation_width > 1 || geometry.stride_width > geometry.kernel_width || stride > height) return best;
+  consider(1);
+  if (geometry.dilation_height > 1) return best;
+  // What is copied again for each row of the output leaves the caches where it is much.
+  constexpr std::int64_t kMostRepeatedBytes = 512;
+  const std::int64_t row_bytes = geometry.kernel_width * geometry.input_channels;
+  for (std::int64_t rows = stride; rows < height + stride; rows += stride) {
+    if (rows == stride || rows * row_bytes <= kMostRepeatedBytes) consider(rows);
+  }
+  return best;
+}
+
+}  // namespace dmlcpu

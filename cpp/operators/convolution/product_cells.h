@@ -1,0 +1,36 @@
+// How windows stand in the padded planes that a product reads: as cells that begin at whole steps of k, where a step is
+// a whole number of cache lines, since rows that cross lines are read at half the speed. Chosen by an estimate of what
+// copying and multiplying cost together:
+//
+//   cells                             copied for a pixel of the output      terms for a 3x3 filter of 16 channels
+//   pixels                            stride x stride pixels                9 x 64
+//   a window's rows                   stride of its rows                    3 x 64
+//   two or more of them (f)           f of its rows                         2 x 128, 1 x 192
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm/gemm.h"
+#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/padded_planes.h"
+
+namespace dmlcpu {
+
+struct ProductCells {
+  PlaneCells cells;
+  TermOrder order;
+  double cycles;  // estimated, of 32 pixels of the output
+};
+
+// An estimate for choices between kernels and cells, of products of k terms; so many cache lines are copied for each of
+// 32 rows of the product while it is made.
+double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines);
+
+// Whether pixels that follow each other without gaps are no whole steps of the kernel, of whole lines.
+bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels);
+
+// The best by estimate.
+ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels);
+
+}  // namespace dmlcpu
