@@ -1,8 +1,9 @@
 // Convolution as a matrix product, requantized in the same pass, one tile of output pixels at a time.
 //
-//   copy the input into padded planes, where that pays        operators/convolution/padded_planes.h
+//   copy the input into padded planes, where that pays and tiles do not copy what they read
+//                                                             operators/convolution/padded_planes.h
 //   for each tile of pixels (in parallel), for each group:
-//     pack the tile's activations, where they are not read in place
+//     copy or pack the tile's activations, where they are not read in place
 //                                                             operators/convolution/convolution_packing.h
 //     for each block of output channels:
 //       product into codes or sums                            kernels/gemm
@@ -70,12 +71,13 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   // What of the source stands in the planes at a time.
   struct Copied {
     std::uint8_t* planes;
-    std::int64_t images, first_row;  // of the output, whose windows it has
+    std::int64_t first_image, images, first_row;  // of the output, whose windows it has
   };
 
   void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
   void run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
                  std::size_t end_task, std::uint8_t* scratch) const;
+  Copied copy_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile, std::uint8_t* own) const noexcept;
   std::size_t terms_of_row() const { return as_size(geometry_.kernel_width * geometry_.group_input_channels()); }
   void find_strides();
   void find_segments();
@@ -187,18 +189,18 @@ void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::in
   if (plan_.rows_at_once == geometry_.output_height) {
     const bool all = images == geometry_.batch;
     const std::size_t tasks = all ? plan_.tasks() : plan_.tasks() / as_size(geometry_.batch) * as_size(images);
-    return run_tasks(dispatch, {scratch, images, 0}, 0, tasks, scratch);
+    return run_tasks(dispatch, {scratch, 0, images, 0}, 0, tasks, scratch);
   }
   for (std::int64_t row = 0; row < geometry_.output_height; row += plan_.rows_at_once) {
     const std::int64_t end = std::min(row + plan_.rows_at_once, geometry_.output_height);
-    run_tasks(dispatch, {scratch, 1, row}, plan_.tasks_of_rows(geometry_, row), plan_.tasks_of_rows(geometry_, end),
+    run_tasks(dispatch, {scratch, 0, 1, row}, plan_.tasks_of_rows(geometry_, row), plan_.tasks_of_rows(geometry_, end),
               scratch);
   }
 }
 
 void ProductConvolution::run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
                                    std::size_t end_task, std::uint8_t* scratch) const {
-  if (planes_) {
+  if (planes_ && !plan_.copies_tiles) {
     planes_->fill(dispatch.source, *target_.kernels().pack, copied.images, copied.first_row, copied.planes);
   }
   parallel_for(end_task - first_task, target_.num_threads, [&](std::size_t task, int slot) noexcept {
@@ -207,9 +209,19 @@ void ProductConvolution::run_tasks(const ConvolutionDispatch& dispatch, const Co
         product_tile(geometry_, plan_, output_pixel_stride_, static_cast<std::int64_t>(first_task + task));
     ConvolutionDispatch of_region = dispatch;
     of_region.channels.offset += tile.region * plan_.region_offsets_stride;
-    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, copied, tile, own);
+    const Copied of_task = plan_.copies_tiles ? copy_tile(dispatch, tile, own) : copied;
+    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, of_task, tile, own);
     if (dispatch.epilogue != nullptr) finish_tile(dispatch, tile);
   });
+}
+
+// What a tile reads.
+ProductConvolution::Copied ProductConvolution::copy_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile,
+                                                         std::uint8_t* own) const noexcept {
+  ActivationSource source = dispatch.source;
+  source.data += tile.image * geometry_.input.n;
+  planes_->fill(source, *target_.kernels().pack, 1, tile.row, own + plan_.planes);
+  return {own + plan_.planes, tile.image, 1, tile.row};
 }
 
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
@@ -219,8 +231,9 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
   if (plan_.source != ActivationsFrom::pixels) {
     const auto of_row = static_cast<std::int64_t>(output_row_bytes_);
     const auto of_column = static_cast<std::int64_t>(output_column_bytes_);
-    std::int64_t place = tile.image * static_cast<std::int64_t>(image_bytes_) + (tile.row - copied.first_row) * of_row +
-                         tile.column * of_column + tile.group * geometry_.group_input_channels();
+    std::int64_t place = (tile.image - copied.first_image) * static_cast<std::int64_t>(image_bytes_) +
+                         (tile.row - copied.first_row) * of_row + tile.column * of_column +
+                         tile.group * geometry_.group_input_channels();
     bool down = false;
     if (!plan_.regions.empty()) {
       const ProductRegion& region = plan_.regions[tile.region];

@@ -18,7 +18,9 @@ void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
       plan.source == ActivationsFrom::planes || (plan.source == ActivationsFrom::input && !geometry.pointwise());
   const std::int64_t image = geometry.image_pixels();
   if (plan.by_rows) {
-    plan.unit_pixels = geometry.output_width > kMostTilePixels ? geometry.output_width : image;
+    // Tiles are bands of rows that are not too long for these.
+    const bool direct = geometry.output.c == 1 && plan.source == ActivationsFrom::planes;
+    plan.unit_pixels = geometry.output_width > (direct ? 4 : 1) * kMostTilePixels ? geometry.output_width : image;
   } else if (is_uniform(geometry, plan.source, geometry.batch)) {
     plan.unit_pixels = image * geometry.batch;
   } else {
@@ -79,15 +81,16 @@ void choose_blocks(const ConvolutionGeometry& geometry, const GemmKernels& kerne
 // them: where its products take little longer and nothing is copied or transposed, tiles are larger.
 std::int64_t tile_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
   constexpr double kFewCycles = 65536.0;
-  constexpr std::int64_t kMostPixelsInPlace = 1024;
+  // Larger where neighbouring tiles would copy what their windows have in common.
+  const std::int64_t most_in_place = plan.source == ActivationsFrom::planes ? 2048 : 1024;
   const auto k = static_cast<std::int64_t>(plan.filter.order.k());
   const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
   const bool in_place = geometry.output.c == 1 && (plan.source == ActivationsFrom::planes ||
                                                    (plan.source == ActivationsFrom::input && geometry.input.c == 1));
   const double products_of_pixel = static_cast<double>(k * geometry.group_output_channels());
   const double pixels = in_place ? kFewCycles * kernels.products_per_cycle / products_of_pixel : 0.0;
-  const std::int64_t most = pixels >= static_cast<double>(kMostPixelsInPlace)
-                                ? kMostPixelsInPlace
+  const std::int64_t most = pixels >= static_cast<double>(most_in_place)
+                                ? most_in_place
                                 : std::max(kMostTilePixels, static_cast<std::int64_t>(pixels));
   return std::clamp<std::int64_t>(std::min(most, budget / k), 1, plan.unit_pixels);
 }
@@ -172,7 +175,7 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
 std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
   plan.images_at_once = geometry.batch;
   plan.rows_at_once = geometry.output_height;
-  if (plan.source != ActivationsFrom::planes) return 0;
+  if (plan.source != ActivationsFrom::planes || plan.copies_tiles) return 0;
   const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), plan.cells, 1, num_threads);
   const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
   const auto cache = static_cast<std::int64_t>(cache_sizes().level_2), share = cache / 4;
@@ -195,8 +198,22 @@ std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, 
   return planes_of(geometry, plan, num_threads).size();
 }
 
-void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::size_t planes_size,
-                     ProductPlan& plan) {
+// Whether what a tile reads is copied for it alone: threads do not wait for all of the copy, and read what is in their
+// own caches. Rows that windows of two tiles have in common are copied for both, so tiles have to be high enough.
+bool copies_tiles(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
+  constexpr double kMostCopied = 1.5;
+  if (plan.source != ActivationsFrom::planes || !plan.regions.empty() || !plan.bands(geometry) ||
+      plan.block_splits > 1) {
+    return false;
+  }
+  const PaddedPlanes of_tile(geometry, plan.cells, 1, plan.tile_pixels / geometry.output_width, 1);
+  const double rows = static_cast<double>(plan.tile_pixels / geometry.output_width);
+  return static_cast<double>(of_tile.image_bytes()) <=
+         kMostCopied * rows * static_cast<double>(of_tile.output_row_bytes());
+}
+
+void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
+                     std::size_t planes_size, ProductPlan& plan) {
   const std::size_t pixels = as_size(plan.tile_pixels);
   BufferLayout own;
   plan.activations =
@@ -205,6 +222,7 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
   plan.results =
       own.take(geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0,
                pixels * as_size(geometry.output_bytes));
+  plan.planes = own.take(plan.copies_tiles ? planes_of(geometry, plan, num_threads).size() : 0, 1);
   plan.participant_size = own.size();
 
   BufferLayout all;
@@ -217,6 +235,7 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 }  // namespace
 
 PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads) {
+  if (plan.copies_tiles) return {geometry, plan.cells, 1, plan.tile_pixels / geometry.output_width, 1};
   if (!plan.regions.empty()) return {unpadded(geometry), plan.cells, plan.images_at_once, num_threads};
   return {geometry, plan.cells, plan.images_at_once, plan.rows_at_once, num_threads};
 }
@@ -237,7 +256,8 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, flip, num_threads, plan);
   plan.reads_signed = input_flip != 0 && plan.source == ActivationsFrom::input;
-  lay_out_scratch(geometry, kernels, choose_images(geometry, num_threads, plan), plan);
+  plan.copies_tiles = copies_tiles(geometry, plan);
+  lay_out_scratch(geometry, kernels, num_threads, choose_images(geometry, num_threads, plan), plan);
   return plan;
 }
 

@@ -45,6 +45,7 @@ struct ProductPlan {
   std::int64_t blocks;          // of a group
   std::int64_t block_splits;    // parts that the blocks of a tile are divided into for more tasks
   int participants;
+  bool copies_tiles;            // each task copies what its own tile reads; else planes are copied before the tasks
   std::int64_t images_at_once;  // of the batch: all, or as many planes as are in a cache
   std::int64_t rows_at_once;    // of the output of an image that is too large for that: whole tiles; else all
 
@@ -62,7 +63,7 @@ struct ProductPlan {
 
   // The scratch buffer is the planes, then one part for each participant; offsets into a part.
   std::size_t participants_offset, participant_size;
-  std::size_t activations, activation_sums, results;
+  std::size_t activations, activation_sums, results, planes;
   std::size_t scratch_size;
 };
 

@@ -58,7 +58,8 @@ std::string describe_product_plan(const ConvolutionGeometry& geometry, const Exe
   text << "algorithm: matrix product over an implicit im2col"
        << (geometry.ends_in_sums() ? "" : ", requantized in the same pass")
        << "\nkernel: " << product_kernel_words(target) << "\nactivations: " << activations(geometry, plan)
-       << (plan.rows_at_once == geometry.output_height
+       << (plan.copies_tiles ? ", for a tile at a time"
+           : plan.rows_at_once == geometry.output_height
                ? ""
                : ", for " + counted(plan.rows_at_once, "row") + " of the output at a time")
        << "\nwhy: " << reasons(plan, taps < 100) << "\nproduct: " << counted(geometry.reduction(), "term")
