@@ -24,6 +24,7 @@ struct Product {
   std::size_t segments = SIZE_MAX;  // SIZE_MAX for any number
   Terms terms = Terms::any;
   std::size_t offset_step = 1;  // what segments of a begin at multiples of
+  std::size_t padding = 0;      // of the only segment
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -137,6 +138,7 @@ struct Parameters {
 struct Operands {
   std::vector<std::size_t> a_offsets, b_offsets;
   std::size_t a_stride, a_run_stride, b_panel_stride, output_stride, output_run_stride, columns;
+  std::size_t b_begin;  // of the first panel, behind zeros
   std::vector<std::uint8_t> a, b;
   bool a_is_signed;
 
@@ -144,37 +146,51 @@ struct Operands {
       : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments),
         b_offsets(a_offsets.size()),
         a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
-    const std::size_t k = product.k, of_panel = 1 + check.below(5);
+    const std::size_t k = product.k, of_panel = product.padding != 0 ? 1 : 1 + check.below(5);
     for (std::size_t& offset : a_offsets) offset = product.offset_step * check.below(3 * k / product.offset_step + 1);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
-    const std::size_t a_row = a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k;
-    a_stride = k + product.a_gap;
+    const std::size_t a_row =
+        a_offsets.empty() ? k : *std::max_element(a_offsets.begin(), a_offsets.end()) + k - product.padding;
+    a_stride = k - product.padding + product.a_gap;
     a_run_stride = product.rows_apart != 0 ? product.rows_apart * a_stride : check.below(2 * product.m * a_stride + 1);
     output_stride = product.n + product.output_gap;
     output_run_stride = product.m * output_stride + product.output_gap;
     columns = round_up(product.n, gemm.nr);
     const bool empty = product.runs == 0 || product.m == 0;
     a.resize(empty ? 0 : (product.runs - 1) * a_run_stride + (product.m - 1) * a_stride + a_row);
-    b.resize(columns / gemm.nr * b_panel_stride);
+    b_begin = round_up(product.padding, 4) * gemm.nr;
+    b.resize(b_begin + columns / gemm.nr * b_panel_stride);
     fill_left(check, product.data, a_is_signed, a);
     fill_right(check, product.data, b);
     for (std::size_t panel = 0; product.data == Data::quads_but_last && panel < columns / gemm.nr; ++panel) {
       const std::size_t column = gemm.nr / 2 + check.below(gemm.nr / 2);
       std::uint8_t* last =
-          b.data() + panel * b_panel_stride + b_offsets.back() + (k / 4 - 1) * gemm.nr * 4 + column * 4;
+          b.data() + b_begin + panel * b_panel_stride + b_offsets.back() + (k / 4 - 1) * gemm.nr * 4 + column * 4;
       last[0] = last[1] = 127;
+    }
+  }
+
+  // What padded rows meet, behind each panel and before the first one.
+  void clear_padding(const GemmKernels& gemm, const Product& product) {
+    std::fill_n(b.begin(), b_begin, std::uint8_t{0});
+    for (std::size_t panel = 0; panel < columns / gemm.nr; ++panel) {
+      std::uint8_t* segment = b.data() + b_begin + panel * b_panel_stride + b_offsets[0];
+      for (std::size_t term = product.k - product.padding; term < product.k; ++term) {
+        for (std::size_t column = 0; column < gemm.nr; ++column)
+          segment[term / 4 * gemm.nr * 4 + column * 4 + term % 4] = 0;
+      }
     }
   }
 
   std::int64_t sum(const GemmKernels& gemm, const Product& product, std::size_t run, std::size_t row,
                    std::size_t column) const {
-    const std::uint8_t* panel = b.data() + column / gemm.nr * b_panel_stride + column % gemm.nr * 4;
+    const std::uint8_t* panel = b.data() + b_begin + column / gemm.nr * b_panel_stride + column % gemm.nr * 4;
     std::int64_t sum = 0;
     for (std::size_t segment = 0; segment < a_offsets.size(); ++segment) {
       const std::uint8_t* codes = a.data() + run * a_run_stride + row * a_stride + a_offsets[segment];
       const std::uint8_t* filter = panel + b_offsets[segment];
-      for (std::size_t term = 0; term < product.k; ++term) {
+      for (std::size_t term = 0; term < product.k - product.padding; ++term) {
         const int code = a_is_signed ? static_cast<std::int8_t>(codes[term]) : codes[term];
         sum += code * static_cast<std::int8_t>(filter[term / 4 * gemm.nr * 4 + term % 4]);
       }
@@ -210,6 +226,7 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
 void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
   Operands operands(check, gemm, product);
+  if (product.padding != 0) operands.clear_padding(gemm, product);
   const Parameters parameters(check, operands.columns, product.runs * product.m, product.terms,
                               operands.a_offsets.size() * product.k, operands.a_is_signed);
   const bool empty = product.runs == 0 || product.m == 0;
@@ -233,7 +250,7 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .a_run_stride = operands.a_run_stride,
                  .a_offsets = operands.a_offsets.data(),
                  .segments = operands.a_offsets.size(),
-                 .b = b.data(),
+                 .b = b.data() + operands.b_begin,
                  .b_offsets = operands.b_offsets.data(),
                  .b_panel_stride = operands.b_panel_stride,
                  .runs = product.runs,
@@ -252,6 +269,7 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .sums = product.ends_in_sums ? sums.data() : nullptr,
                  .accumulates = product.accumulates,
                  .a_is_signed = operands.a_is_signed,
+                 .padding = product.padding,
                  .next_rows = check.below(3) * product.m});
 
   compute_expected(gemm, product, operands, parameters, expected, expected_sums);
@@ -263,11 +281,11 @@ void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
     describe_case(
         "gemm runs %zu, m %zu, n %zu, segments %zd, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero "
-        "points %d, sums %d, accumulates %d, terms %d, offset step %zu, edge %d",
+        "points %d, sums %d, accumulates %d, terms %d, offset step %zu, padding %zu, edge %d",
         product.runs, product.m, product.n, static_cast<std::ptrdiff_t>(product.segments), product.k, product.a_gap,
         product.output_gap, product.rows_apart, static_cast<int>(product.data), product.has_filter,
         product.ends_in_sums, product.accumulates, static_cast<int>(product.terms), product.offset_step,
-        static_cast<int>(edge));
+        product.padding, static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -421,6 +439,31 @@ void check_codes_among_products(Check& check) {
   }
 }
 
+// Rows that end amid a step, at all places of a line and in all classes of these, and of whole lines with a further
+// step.
+void check_exact_rows(Check& check) {
+  const GemmKernels& gemm = *check.table.gemm;
+  const auto check_rows = [&](std::size_t m, std::size_t n, std::size_t terms, std::size_t k, std::size_t a_gap) {
+    check_case(check, {1, m, n, k, a_gap, check.below(2) * 3, m, Data::random, check.one_in(4), check.one_in(4),
+                       check.one_in(2), 1, check.one_of<Terms>({Terms::scaled, Terms::any}),
+                       check.one_of<std::size_t>({1, 16, 64}), k - terms});
+  };
+  for (const std::size_t terms : Sizes{1, 4, 16, 24, 32, 48, 63, 65, 96, 112, 144, 240, 304, 672}) {
+    const std::size_t k = round_up(terms, gemm.kr);
+    if (terms > gemm.most_exact_terms) continue;
+    for (const std::size_t m : Sizes{1, 17, 97, 193, 199}) {
+      check_rows(m, 1 + check.below(140), terms, k, 0);
+      check_rows(m, 1 + check.below(140), terms, round_up(terms + 48, gemm.kr), check.below(2) * 16);
+    }
+    check_rows(50, 300, terms, k, 0);
+  }
+  for (const std::size_t terms : Sizes{64, 192, 576, 1536, 2048}) {
+    if (gemm.most_exact_terms == 0) continue;
+    for (const std::size_t m : Sizes{5, 40, 70})
+      check_rows(m, 20 + check.below(60), terms, terms + gemm.kr, check.below(2) * 64);
+  }
+}
+
 // More segments and more panels than a kernel may take at a time.
 void check_many_segments(Check& check) {
   const std::size_t nr = check.table.gemm->nr, kr = check.table.gemm->kr;
@@ -466,6 +509,7 @@ void check_gemm(Check& check) {
   check_short_runs(check);
   check_large_operands(check);
   check_rows_in_place(check);
+  check_exact_rows(check);
   check_codes_among_products(check);
   check_many_segments(check);
   check_long_rows(check);

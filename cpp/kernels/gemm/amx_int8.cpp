@@ -57,6 +57,7 @@ constexpr AreaSize kSquare = {2, 2}, kTall = {4, 1};
 #include "kernels/gemm/amx_cut.inl.h"
 #include "kernels/gemm/amx_finish.inl.h"
 #include "kernels/gemm/amx_parts.inl.h"
+#include "kernels/gemm/amx_row_classes.inl.h"
 #include "kernels/gemm/amx_variants.inl.h"
 
 struct alignas(64) TileConfiguration {
@@ -205,12 +206,14 @@ class Product {
   // The rows of a part as tiles, one after the other.
   const std::uint8_t* copy(const std::uint8_t* a, std::uint8_t* tiles) const noexcept {
     const std::size_t rows = cut_.rows(), stride = block_.a_row_stride, k = block_.k, segments = block_.segments;
+    const __mmask64 terms_of_last = ~__mmask64{0} >> block_.padding;
     std::uint8_t* to = tiles;
     for (std::size_t segment = 0; segment < segments; ++segment) {
       const std::uint8_t* from = a + block_.a_offsets[segment];
       for (std::size_t step = 0; step < k; step += kKr, to += kTileRows * kKr) {
+        const __mmask64 mask = step + kKr == k ? terms_of_last : ~__mmask64{0};
         for (std::size_t row = 0; row < rows; ++row) {
-          _mm512_store_si512(to + row * kKr, _mm512_loadu_si512(from + step + row * stride));
+          _mm512_store_si512(to + row * kKr, _mm512_maskz_loadu_epi8(mask, from + step + row * stride));
         }
       }
     }
@@ -256,7 +259,12 @@ class Product {
 
 void multiply(const GemmBlock& block) noexcept {
   if (block.runs == 0 || block.m == 0 || block.n == 0) return;
-  Product(block).multiply();
+  if (block.padding == 0) {
+    Product(block).multiply();
+    return;
+  }
+  const RowClasses classes(block);
+  for (std::size_t number = 0; number < classes.count(); ++number) Product(classes.block_of(number)).multiply();
 }
 
 }  // namespace
@@ -268,6 +276,7 @@ constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
                                               .cycles_of_rows = 200,
                                               .cycles_of_area = 136,
                                               .multiplies_signed = true,
+                                              .most_exact_terms = kMostTermsCopied,
                                               .least_columns = kLeastColumns,
                                               .tasks_of_thread = 1,
                                               .multiply = multiply};

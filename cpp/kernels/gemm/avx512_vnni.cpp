@@ -222,6 +222,7 @@ constinit const GemmKernels avx512_vnni::gemm = {.mr = kMr,
                                                  .cycles_of_rows = 0,
                                                  .cycles_of_area = 140,
                                                  .multiplies_signed = false,
+                                                 .most_exact_terms = 0,
                                                  .least_columns = kNr,
                                                  .tasks_of_thread = 4,
                                                  .multiply = multiply};

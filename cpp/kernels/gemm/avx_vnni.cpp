@@ -63,6 +63,7 @@ constinit const GemmKernels avx_vnni::gemm = {.mr = kMr,
                                               .cycles_of_rows = 0,
                                               .cycles_of_area = 0,
                                               .multiplies_signed = false,
+                                              .most_exact_terms = 0,
                                               .least_columns = kNr,
                                               .tasks_of_thread = 4,
                                               .multiply = multiply};

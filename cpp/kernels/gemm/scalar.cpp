@@ -58,6 +58,7 @@ constinit const GemmKernels scalar::gemm = {.mr = kMr,
                                             .cycles_of_rows = 0,
                                             .cycles_of_area = 0,
                                             .multiplies_signed = true,
+                                            .most_exact_terms = 0,
                                             .least_columns = kNr,
                                             .tasks_of_thread = 4,
                                             .multiply = multiply};

@@ -125,7 +125,7 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
 }
 
 PackedFilter packed_filter(const ConvolutionGeometry& geometry, std::size_t nr, const TermOrder& order,
-                           bool sums_segments) {
+                           std::size_t zeros, bool sums_segments) {
   const std::size_t columns = round_up(as_size(geometry.group_output_channels()), nr);
   const std::size_t groups = as_size(geometry.groups);
   std::size_t operand_size = 0, total = 0;
@@ -135,6 +135,7 @@ PackedFilter packed_filter(const ConvolutionGeometry& geometry, std::size_t nr, 
   }
   return {.order = order,
           .nr = nr,
+          .zeros = round_up(zeros, 4) * nr,
           .operand_size = operand_size,
           .groups = groups,
           .output_channels = as_size(geometry.output_channels),
@@ -223,6 +224,8 @@ void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels
   auto* segment_sums = reinterpret_cast<std::int32_t*>(packed + layout.segment_sums_offset());
   // Of the channels of one panel, as unsigned codes, which kernels sum; what pads the segments is 0 as a signed one.
   std::vector<std::uint8_t> terms(nr * k, kUnsigned);
+  std::memset(packed, 0, layout.zeros);
+  packed += layout.zeros;
   for (std::size_t first = 0; first < layout.output_channels; first += channels) {
     for (std::size_t panel = 0; panel < channels; panel += nr, packed += nr * k) {
       const std::size_t count = std::min(nr, channels - panel), channel = first + panel;

@@ -36,29 +36,30 @@ struct TermOrder {
   std::size_t k() const { return segments * segment_padded; }
 };
 
-// The filter's place in memory once packed: per group an operand of operand_size bytes, then a sum of codes for each
-// output channel, then the same of each segment where these are kept.
+// The filter's place in memory once packed: zeros, per group an operand of operand_size bytes, then a sum of codes for
+// each output channel, then the same of each segment where these are kept.
 struct PackedFilter {
   TermOrder order;
   std::size_t nr;
+  std::size_t zeros;         // bytes
   std::size_t operand_size;  // bytes a group
   std::size_t groups, output_channels;
   std::size_t summed_segments;  // all, or none
 
-  std::size_t sums_offset() const { return operand_size * groups; }
+  std::size_t sums_offset() const { return zeros + operand_size * groups; }
   std::size_t segment_sums_offset() const { return sums_offset() + output_channels * sizeof(std::int32_t); }
   // What the packed bytes follow from, for CompiledOperator::packing.
   std::vector<std::size_t> numbers() const {
-    return {order.segments, order.segment_terms, order.segment_padded, nr, operand_size,
+    return {order.segments, order.segment_terms, order.segment_padded, nr, zeros, operand_size,
             groups,         output_channels,     summed_segments};
   }
   std::size_t size() const { return segment_sums_offset() + summed_segments * output_channels * sizeof(std::int32_t); }
 };
 
-// The layout of a filter packed in panels of nr output channels. Throws std::bad_alloc if its size is beyond the
-// address space.
+// The layout of a filter packed in panels of nr output channels, behind zeros for so many codes of each. Throws
+// std::bad_alloc if its size is beyond the address space.
 PackedFilter packed_filter(const ConvolutionGeometry& geometry, std::size_t nr, const TermOrder& order,
-                           bool sums_segments);
+                           std::size_t zeros, bool sums_segments);
 
 // flip is 0x80 for UINT8 filters, which become signed.
 void pack_filter(const ConvolutionGeometry& geometry, const PackKernels& kernels, const PackedFilter& layout,

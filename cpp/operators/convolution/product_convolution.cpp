@@ -290,7 +290,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
   const PlaneStrides& strides = geometry_.output;
   const ChannelParameters& parameters = dispatch.channels;
   const Segments& segments = segments_[tile.region];
-  const std::uint8_t* filter = dispatch.filter + as_size(tile.group) * plan_.filter.operand_size;
+  const std::uint8_t* filter = dispatch.filter + plan_.filter.zeros + as_size(tile.group) * plan_.filter.operand_size;
   for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
     const std::int64_t of_group = block * plan_.block_channels;
     const std::int64_t channels = std::min(plan_.block_channels, geometry_.group_output_channels() - of_group);
@@ -323,6 +323,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
                     .a_is_signed = plan_.reads_signed,
+                    .padding = plan_.padding,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (!direct) spread(results, tile, channels, output);
   }

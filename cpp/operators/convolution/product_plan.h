@@ -26,8 +26,9 @@ enum class ActivationsFrom : std::uint8_t {
 // read in place; or, where taps in the padding are left out, a part of a region.
 struct ProductPlan {
   ActivationsFrom source;
-  bool reads_signed;  // INT8 codes of the input, as they are
-  bool gathers_end;   // what is read in place for the last pixels would reach beyond the input: their tile is gathered
+  bool reads_signed;    // INT8 codes of the input, as they are
+  std::size_t padding;  // of a row of the input that the kernel reads no further than to its end; else 0
+  bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
   // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
   const char* obstacle;
   const char* obstacle_to_copy;

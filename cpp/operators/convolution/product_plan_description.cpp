@@ -31,9 +31,9 @@ std::int64_t percent_of_taps(const ConvolutionGeometry& geometry, const ProductP
 
 std::string reasons(const ProductPlan& plan, bool leaves_taps_out) {
   std::string text;
-  if (plan.gathers_end) {
-    text =
-        "in place because what is read behind a pixel is the next one and meets zeros in the filter, the last gathered";
+  if (plan.source == ActivationsFrom::input && plan.obstacle != nullptr) {
+    text = "in place because what is read behind a pixel is the next one and meets zeros in the filter";
+    if (plan.gathers_end) text += ", the last gathered";
   } else if (plan.source == ActivationsFrom::input) {
     text = std::string("in place because every window's codes are ") + (plan.reads_signed ? "signed" : "unsigned") +
            " neighbours in whole steps of the kernel";

@@ -60,13 +60,20 @@ TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels&
   return order_of_segments(geometry, kernels, 1);
 }
 
+// Whether the kernel reads pixels of the input, as rows of the product, exactly.
+bool reads_exactly(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  const std::size_t terms = as_size(geometry.input_channels), most = kernels.most_exact_terms;
+  return geometry.pointwise() && geometry.groups == 1 && (terms <= most || (most != 0 && terms % kernels.kr == 0));
+}
+
 // Whether rows of the product are pixels of the input that follow each other without a seam, of channels that are no
 // whole step of k: then what is read for the rest of the step are codes of the pixels behind them, which meet zeros in
 // the filter, and only what reaches beyond the last pixel has to be gathered.
-bool readable_with_next_pixels(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
+bool readable_with_next_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+                               std::uint8_t flip) {
   return geometry.pointwise() && flip == 0 && geometry.input.c == 1 && order.segment_terms != order.segment_padded &&
          is_uniform(geometry, ActivationsFrom::input, geometry.batch) &&
-         geometry.image_pixels() * geometry.batch > kMostTilePixels;
+         (reads_exactly(geometry, kernels) || geometry.image_pixels() * geometry.batch > kMostTilePixels);
 }
 
 constexpr const char* kTooManySegments = "windows have more taps than a plan keeps";
@@ -107,6 +114,20 @@ double gathering_cycles(const ConvolutionGeometry& geometry, double of_stretches
          (of_stretches + k / 16.0);
 }
 
+// Pads the rows of the filter for a kernel that reads pixels exactly. With another step it may read them from the
+// beginning of a cache line on, wherever they stand, in place of a copy: while that is little beside the other steps,
+// or by few channels, for which a copy would take longest.
+void pad_rows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, TermOrder& order, ProductPlan& plan) {
+  if (!reads_exactly(geometry, kernels)) return;
+  constexpr std::int64_t kFewChannels = 128;
+  constexpr std::size_t kUsualAlignment = 16;  // of what is allocated; pixels of fewer channels are copied
+  const bool is_whole = order.segment_terms == order.segment_padded;
+  const bool pays =
+      is_whole ? 2 * geometry.output_channels <= geometry.input_channels : geometry.output_channels <= kFewChannels;
+  if (pays) order.segment_padded = round_up(order.segment_terms + kCacheLine - kUsualAlignment, kernels.kr);
+  plan.padding = order.segment_padded - order.segment_terms;
+}
+
 // Whether gathered windows of a single tap, whose rows follow each other through the image, beat reading them in place,
 // where each row of the output is a run of its own: short runs leave tiles empty.
 bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
@@ -137,9 +158,11 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
   plan.obstacle_to_copy = obstacle_to_planes(geometry, kernels, order);
   if (plan.obstacle == nullptr) {
     plan.source = ActivationsFrom::input;
-  } else if (readable_with_next_pixels(geometry, order, flip)) {
+    pad_rows(geometry, kernels, order, plan);
+  } else if (readable_with_next_pixels(geometry, kernels, order, flip)) {
     plan.source = ActivationsFrom::input;
-    plan.gathers_end = true;
+    pad_rows(geometry, kernels, order, plan);
+    plan.gathers_end = plan.padding == 0;
   } else if (plan.obstacle_to_copy == nullptr) {
     plan.source = ActivationsFrom::planes;
     if (needs_cells(geometry, kernels)) {
@@ -152,7 +175,7 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
     order = order_gathered(geometry, kernels);
   }
   plan.order = order;
-  plan.filter = packed_filter(geometry, kernels.nr, order, false);
+  plan.filter = packed_filter(geometry, kernels.nr, order, plan.padding, false);
 }
 
 ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target) {

@@ -90,7 +90,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
         plan_(plan_winograd(geometry, target)),
         channels_(as_size(geometry.input_channels)),
         padded_columns_(plan_.row_tiles * kOutputs + 2),
-        filter_(packed_filter(geometry, kernels_.nr, {kTaps, channels_, channels_}, false)) {
+        filter_(packed_filter(geometry, kernels_.nr, {kTaps, channels_, channels_}, 0, false)) {
     const std::size_t part = plan_.part_channels;
     BufferLayout own;
     padded_rows_ = own.take(as_size(kInputs * padded_columns_), channels_);
