@@ -146,7 +146,7 @@ struct Operands {
       : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments),
         b_offsets(a_offsets.size()),
         a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
-    const std::size_t k = product.k, of_panel = product.padding != 0 ? 1 : 1 + check.below(5);
+    const std::size_t k = product.k, of_panel = 1 + check.below(5);
     for (std::size_t& offset : a_offsets) offset = product.offset_step * check.below(3 * k / product.offset_step + 1);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
     b_panel_stride = of_panel * k * gemm.nr;
@@ -171,14 +171,16 @@ struct Operands {
     }
   }
 
-  // What padded rows meet, behind each panel and before the first one.
+  // What padded segments meet, behind each and before the first one.
   void clear_padding(const GemmKernels& gemm, const Product& product) {
     std::fill_n(b.begin(), b_begin, std::uint8_t{0});
     for (std::size_t panel = 0; panel < columns / gemm.nr; ++panel) {
-      std::uint8_t* segment = b.data() + b_begin + panel * b_panel_stride + b_offsets[0];
-      for (std::size_t term = product.k - product.padding; term < product.k; ++term) {
-        for (std::size_t column = 0; column < gemm.nr; ++column)
-          segment[term / 4 * gemm.nr * 4 + column * 4 + term % 4] = 0;
+      for (std::size_t offset = 0; offset < b_panel_stride; offset += product.k * gemm.nr) {
+        std::uint8_t* segment = b.data() + b_begin + panel * b_panel_stride + offset;
+        for (std::size_t term = product.k - product.padding; term < product.k; ++term) {
+          for (std::size_t column = 0; column < gemm.nr; ++column)
+            segment[term / 4 * gemm.nr * 4 + column * 4 + term % 4] = 0;
+        }
       }
     }
   }
@@ -456,6 +458,17 @@ void check_exact_rows(Check& check) {
       check_rows(m, 1 + check.below(140), terms, round_up(terms + 48, gemm.kr), check.below(2) * 16);
     }
     check_rows(50, 300, terms, k, 0);
+  }
+  // Several segments and runs, as those of images, some of which are too far apart to be cut as one.
+  for (const std::size_t terms : Sizes{33, 96, 160, 288}) {
+    const std::size_t k = round_up(terms + 48, gemm.kr), step = 32;
+    if (3 * k > gemm.most_exact_terms) continue;
+    for (const std::size_t m : Sizes{1, 2, 7, 28, 33, 56}) {
+      const std::size_t runs = 1 + 150 / m, gap = round_up(terms, step) - terms + check.below(2) * step;
+      check_case(check, {runs, m, 1 + check.below(200), k, gap, check.below(2), m + m % 2 + check.below(2) * 2,
+                         Data::random, check.one_in(3), check.one_in(4), false, 3, Terms::scaled,
+                         check.one_of<std::size_t>({32, 64}), k - terms});
+    }
   }
   for (const std::size_t terms : Sizes{64, 192, 576, 1536, 2048}) {
     if (gemm.most_exact_terms == 0) continue;

@@ -78,7 +78,10 @@ def edge_shapes() -> list[ConvolutionShape]:
 
 
 def window_row_shapes() -> list[ConvolutionShape]:
-    """Copies in which each window has its own rows: one, several together, the last of them too many, or all."""
+    """Copies in which each window has its own rows: one, several together, the last of them too many, or all.
+
+    And such without gaps, whose windows begin at cache lines, or every second one amid them.
+    """
     same = {"start_padding": (2, 1), "end_padding": (1, 2)}
     return [
         *(ConvolutionShape(channels, 33, (6, 19), **square(3)) for channels in (7, 8, 16, 20, 21, 22, 42, 43, 80)),
@@ -92,6 +95,11 @@ def window_row_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(3, 100, (32, 48), (16, 16), strides=(16, 16)),
         ConvolutionShape(8, 64, (6, 7), (5, 5), start_padding=(7, 7), end_padding=(6, 9)),
         ConvolutionShape(16, 33, (90, 100), **square(3)),  # some rows at a time
+        *(ConvolutionShape(channels, 40, (23, size), **square(3)) for channels in (32, 96) for size in (23, 24)),
+        ConvolutionShape(32, 70, (27, 300), (2, 3), batch=2, dilations=(2, 1), **same),
+        ConvolutionShape(32, 40, (19, 46), strides=(2, 2), batch=2, **square(3)),
+        ConvolutionShape(32, 20, (25, 25), **square(5)),
+        ConvolutionShape(16, 70, (51, 50), strides=(2, 2), **square(3)),
         ConvolutionShape(3, 64, (200, 210), (7, 7), strides=(2, 2), start_padding=(3, 3), end_padding=(3, 3)),
     ]
 

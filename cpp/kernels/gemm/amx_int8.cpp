@@ -259,11 +259,11 @@ class Product {
 
 void multiply(const GemmBlock& block) noexcept {
   if (block.runs == 0 || block.m == 0 || block.n == 0) return;
-  if (block.padding == 0) {
+  if (block.padding == 0 || block.segments == 0) {
     Product(block).multiply();
     return;
   }
-  const RowClasses classes(block);
+  RowClasses classes(block);
   for (std::size_t number = 0; number < classes.count(); ++number) Product(classes.block_of(number)).multiply();
 }
 

@@ -15,17 +15,20 @@ class RowClasses {
  public:
   explicit RowClasses(const GemmBlock& block) noexcept : block_(block) {
     // A block takes some hundred cycles beside its products, and passes by the lines of all rows and results. Copying
-    // the rows takes less than that for many columns.
+    // rows of a single segment takes less than that for many columns.
     constexpr std::size_t kMostClasses = 4, kLeastParts = 3, kMostColumns = 8 * kNr;
-    if (block.padding == 0 || block.filter_zero_point != nullptr || block.n > kMostColumns) return;
+    if (block.padding == 0 || (block.segments == 1 && block.n > kMostColumns)) return;
     const std::size_t step = block.a_row_stride & (~block.a_row_stride + 1);  // the largest power of 2 within it
     if (step < kLine / kMostClasses || step >= kLine) return;
-    if (block.m >= kLine / step * kLeastParts * kTileRows) count_ = kLine / step;
+    const std::size_t classes = kLine / step, rows = block.runs * block.m;
+    if (block.m < classes || rows < classes * kLeastParts * kTileRows) return;
+    if (block.filter_zero_point == nullptr || rows <= kMostSums) count_ = classes;
   }
 
   std::size_t count() const noexcept { return count_; }
 
-  GemmBlock block_of(std::size_t number) const noexcept {
+  // Until that of the next class.
+  GemmBlock block_of(std::size_t number) noexcept {
     GemmBlock block = block_;
     block.m = (block_.m - number + count_ - 1) / count_;
     block.a += number * block_.a_row_stride;
@@ -36,6 +39,7 @@ class RowClasses {
       block.output += number * block_.output_row_stride;
     }
     block.output_row_stride *= count_;
+    if (block.filter_zero_point != nullptr && count_ > 1) block.activation_sum = sums_of(number, block.m);
     const std::size_t terms = block.k - block.padding, before = bytes_before(block);
     block.a -= before;
     block.b -= before * kNr;
@@ -45,15 +49,27 @@ class RowClasses {
   }
 
  private:
-  static constexpr std::size_t kLine = 64;
+  static constexpr std::size_t kLine = 64, kMostSums = 2048;
 
   // How far before their first terms rows are read, all from the beginning of a line.
   static std::size_t bytes_before(const GemmBlock& block) noexcept {
-    if (block.a_row_stride % kLine != 0) return 0;
     const std::size_t before = reinterpret_cast<std::uintptr_t>(block.a + block.a_offsets[0]) % kLine;
-    return before <= block.padding && before % 4 == 0 ? before : 0;
+    std::size_t distances = block.a_row_stride;
+    if (block.runs > 1) distances |= block.a_run_stride;
+    for (std::size_t i = 1; i < block.segments; ++i) distances |= block.a_offsets[i] - block.a_offsets[0];
+    return distances % kLine == 0 && before <= block.padding && before % 4 == 0 ? before : 0;
+  }
+
+  const std::int32_t* sums_of(std::size_t number, std::size_t m) noexcept {
+    std::int32_t* sums = sums_;
+    for (std::size_t run = 0; run < block_.runs; ++run) {
+      const std::int32_t* of_run = block_.activation_sum + run * block_.m + number;
+      for (std::size_t row = 0; row < m; ++row) *sums++ = of_run[row * count_];
+    }
+    return sums_;
   }
 
   const GemmBlock& block_;
   std::size_t count_ = 1;
+  std::int32_t sums_[kMostSums];
 };

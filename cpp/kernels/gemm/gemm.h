@@ -37,9 +37,9 @@
 //        panel 1 begins b_panel_stride bytes after panel 0; a segment is k * nr bytes at its offset from the beginning
 //        of a panel, so that a product may leave out segments of a filter: even all of them, for sums of 0
 //
-//      Where `padding` is not 0, there is a single run of a single segment, which ends with so many codes that are no
-//      terms. Then b has zeros for these, and as many stand before each panel: a kernel may begin to read a row so
-//      many bytes before it, and reads no cache line that has none of its terms
+//      Where `padding` is not 0, segments end with so many codes that are no terms. Then b has zeros for these, and as
+//      many stand before each segment: a kernel may begin to read a segment of a so many bytes before it, and reads no
+//      cache line that has none of its terms
 //
 //   offset, multiplier, filter_zero_point: an element a column, readable up to the end of the last panel; zero points
 //      are signed codes, -128..127
@@ -86,7 +86,7 @@ struct GemmBlock {
   std::int32_t* sums = nullptr;
   bool accumulates = false;
   bool a_is_signed = false;   // only where the kernel multiplies signed codes
-  std::size_t padding = 0;    // not 0 only for up to most_exact_terms, or for whole steps with a further one
+  std::size_t padding = 0;    // not 0 only for up to most_exact_terms in all, or for whole steps with a further one
   std::size_t next_rows = 0;  // rows of a behind these that the next block has: a kernel may fetch them meanwhile
 };
 

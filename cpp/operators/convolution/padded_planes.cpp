@@ -59,7 +59,7 @@ PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells
           window_extent(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width)),
       cells_of_row_(cells.are_windows ? geometry.output_width : columns_),
       packed_row_bytes_(cells.bytes == geometry.input_channels ? 0 : as_size(columns_ * geometry.input_channels)),
-      row_bytes_(as_size(cells_of_row_ * cells.bytes)),
+      row_bytes_(as_size(divide_up(cells_of_row_, cells.multiple) * cells.multiple * cells.bytes)),
       image_bytes_(as_size(rows_) * row_bytes_) {}
 
 std::int64_t PaddedPlanes::rows_of(std::int64_t output_rows) const {

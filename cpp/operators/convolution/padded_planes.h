@@ -33,9 +33,10 @@ struct PlaneCells {
   std::int64_t rows;      // of padded pixels in a cell; 1 where these are dilated
   std::int64_t row_step;  // padded rows from one row of cells to the next, which the stride is a multiple of
   std::int64_t bytes;     // from a cell to the next; at least its codes
+  std::int64_t multiple;  // of cells that a row has room for
 
   static PlaneCells pixels(std::int64_t bytes) {
-    return {.are_windows = false, .rows = 1, .row_step = 1, .bytes = bytes};
+    return {.are_windows = false, .rows = 1, .row_step = 1, .bytes = bytes, .multiple = 1};
   }
   // Padded pixels of one of its rows.
   std::int64_t columns(const ConvolutionGeometry& geometry) const { return are_windows ? geometry.kernel_width : 1; }

@@ -1,6 +1,7 @@
 #include "operators/convolution/product_cells.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/cache_line.h"
 
@@ -11,15 +12,23 @@ constexpr double kRows = 32.0;
 
 std::size_t lines_of(std::int64_t bytes) { return round_up(as_size(bytes), kCacheLine) / kCacheLine; }
 
-double cycles_of(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& order,
+double cycles_of(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::size_t k,
                  double cycles_to_copy) {
-  return kRows * cycles_to_copy + cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), 0);
+  return kRows * cycles_to_copy + cycles_of_32_rows(kernels, k, geometry.group_output_channels(), 0);
 }
 
 TermOrder order_of(const GemmKernels& kernels, std::int64_t segments, std::int64_t terms) {
   return {.segments = as_size(segments),
           .segment_terms = as_size(terms),
           .segment_padded = round_up(as_size(terms), kernels.kr)};
+}
+
+// Of a cache line, at which windows of pixels without gaps begin; 0 where these are many, or windows few for them.
+std::int64_t places_of_windows(const ConvolutionGeometry& geometry) {
+  constexpr auto kLine = static_cast<std::int64_t>(kCacheLine), kMostPlaces = std::int64_t{2};
+  constexpr std::int64_t kLeastPixels = 512;
+  const std::int64_t places = kLine / std::gcd(geometry.stride_width * geometry.input_channels, kLine);
+  return places == 1 || (places <= kMostPlaces && geometry.image_pixels() >= kLeastPixels) ? places : 0;
 }
 
 ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
@@ -29,7 +38,30 @@ ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels
   const double lines = pixels * static_cast<double>(lines_of(geometry.input_channels));
   return {.cells = PlaneCells::pixels(static_cast<std::int64_t>(order.segment_padded)),
           .order = order,
-          .cycles = cycles_of(geometry, kernels, order, kLineCycles * lines)};
+          .padding = 0,
+          .cycles = cycles_of(geometry, kernels, order.k(), kLineCycles * lines)};
+}
+
+// Pixels without gaps, whose windows begin at some of so many places of a line.
+ProductCells pixels_packed(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t places) {
+  constexpr double kLineCycles = 4.0, kPlaceCycles = 2.0;
+  const std::size_t terms = as_size(geometry.kernel_width * geometry.input_channels);
+  const std::size_t from_place = kCacheLine / as_size(places), rows = as_size(geometry.kernel_height);
+  TermOrder order = order_of(kernels, geometry.kernel_height, static_cast<std::int64_t>(terms));
+  std::size_t steps = 0;
+  for (std::size_t before = 0; before < kCacheLine; before += from_place) {
+    order.segment_padded = round_up(before + terms, kernels.kr);
+    steps += order.segment_padded;
+  }
+  const double pixels = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width);
+  const double lines = pixels * static_cast<double>(geometry.input_channels) / static_cast<double>(kCacheLine);
+  PlaneCells cells = PlaneCells::pixels(geometry.input_channels);
+  cells.multiple = places * geometry.stride_width;
+  return {.cells = cells,
+          .order = order,
+          .padding = order.segment_padded - terms,
+          .cycles = cycles_of(geometry, kernels, rows * steps / as_size(places),
+                              kLineCycles * lines + kPlaceCycles * static_cast<double>(places - 1))};
 }
 
 // Cells of so many rows of a window: a single one, or a multiple of the stride.
@@ -44,9 +76,11 @@ ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& ker
   return {.cells = {.are_windows = true,
                     .rows = rows,
                     .row_step = row_step,
-                    .bytes = static_cast<std::int64_t>(order.segment_padded)},
+                    .bytes = static_cast<std::int64_t>(order.segment_padded),
+                    .multiple = 1},
           .order = order,
-          .cycles = cycles_of(geometry, kernels, order, kLineCycles * lines + kPieceCycles * pieces)};
+          .padding = 0,
+          .cycles = cycles_of(geometry, kernels, order.k(), kLineCycles * lines + kPieceCycles * pieces)};
 }
 
 }  // namespace
@@ -65,19 +99,23 @@ bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels
 
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   ProductCells best = pixels_apart(geometry, kernels);
-  const auto consider = [&](std::int64_t rows) {
-    const ProductCells cells = windows(geometry, kernels, rows);
+  const auto consider = [&](const ProductCells& cells) {
     if (cells.cycles < best.cycles) best = cells;
   };
+  const std::int64_t places = places_of_windows(geometry);
+  if (places != 0 && geometry.dilation_width == 1) {
+    const ProductCells packed = pixels_packed(geometry, kernels, places);
+    if (packed.order.k() <= kernels.most_exact_terms) consider(packed);
+  }
   const std::int64_t stride = geometry.stride_height, height = geometry.kernel_height;
   if (geometry.dilation_width > 1 || geometry.stride_width > geometry.kernel_width || stride > height) return best;
-  consider(1);
+  consider(windows(geometry, kernels, 1));
   if (geometry.dilation_height > 1) return best;
   // What is copied again for each row of the output leaves the caches where it is much.
   constexpr std::int64_t kMostRepeatedBytes = 512;
   const std::int64_t row_bytes = geometry.kernel_width * geometry.input_channels;
   for (std::int64_t rows = stride; rows < height + stride; rows += stride) {
-    if (rows == stride || rows * row_bytes <= kMostRepeatedBytes) consider(rows);
+    if (rows == stride || rows * row_bytes <= kMostRepeatedBytes) consider(windows(geometry, kernels, rows));
   }
   return best;
 }

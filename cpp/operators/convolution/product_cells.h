@@ -2,10 +2,14 @@
 // a whole number of cache lines, since rows that cross lines are read at half the speed. Chosen by an estimate of what
 // copying and multiplying cost together:
 //
-//   cells                             copied for a pixel of the output      terms for a 3x3 filter of 16 channels
-//   pixels                            stride x stride pixels                9 x 64
-//   a window's rows                   stride of its rows                    3 x 64
+//   cells                             copied for a pixel of the output      terms for a 3x3 filter of 16 or 32 channels
+//   pixels                            stride x stride pixels                9 x 64     9 x 64
+//   a window's rows                   stride of its rows                    3 x 64     3 x 128
 //   two or more of them (f)           f of its rows                         2 x 128, 1 x 192
+//   pixels without gaps               stride x stride pixels                           3 x 128
+//
+// Of pixels without gaps, every window or every second one begins at the same place of a line, and the kernel reads
+// these from the beginning of the line on (amx_row_classes.inl.h). So must rows, which have room for a few pixels more.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +24,8 @@ namespace dmlcpu {
 struct ProductCells {
   PlaneCells cells;
   TermOrder order;
-  double cycles;  // estimated, of 32 pixels of the output
+  std::size_t padding;  // as gemm.h has it
+  double cycles;        // estimated, of 32 pixels of the output
 };
 
 // An estimate for choices between kernels and cells, of products of k terms; so many cache lines are copied for each of

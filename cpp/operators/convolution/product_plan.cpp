@@ -156,6 +156,7 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
   plan.order = cut.order;
   plan.cells = PlaneCells::pixels(geometry.input_channels);
+  plan.padding = 0;
   plan.filter = packed_filter(geometry, kernels.nr, plan.order, 0, true);
   plan.obstacle = obstacle;
   plan.obstacle_to_copy = nullptr;

@@ -27,7 +27,7 @@ enum class ActivationsFrom : std::uint8_t {
 struct ProductPlan {
   ActivationsFrom source;
   bool reads_signed;    // INT8 codes of the input, as they are
-  std::size_t padding;  // of a row of the input that the kernel reads no further than to its end; else 0
+  std::size_t padding;  // of segments, as gemm.h has it
   bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
   // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
   const char* obstacle;

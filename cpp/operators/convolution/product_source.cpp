@@ -169,6 +169,7 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
       const ProductCells chosen = choose_cells(geometry, kernels);
       plan.cells = chosen.cells;
       order = chosen.order;
+      plan.padding = chosen.padding;
     }
   } else {
     plan.source = ActivationsFrom::pixels;
