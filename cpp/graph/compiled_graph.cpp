@@ -167,7 +167,9 @@ CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedG
     desc.tensors.push_back(place ? std::optional(place->layout) : std::nullopt);
   }
   try {
-    compiled.compiled = compile_operator(std::move(desc), target_);
+    ExecutionTarget target = target_;
+    target.aligns_tensors = true;
+    compiled.compiled = compile_operator(std::move(desc), target);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument("node " + step.node->name + ": " + error.what());
   }

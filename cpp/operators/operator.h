@@ -64,6 +64,7 @@ struct OperatorDesc {
 struct ExecutionTarget {
   Isa isa;
   int num_threads;
+  bool aligns_tensors = false;  // to cache lines, as graphs do with what is between operators
   bool operator==(const ExecutionTarget&) const = default;
   const KernelTable& kernels() const { return kernel_table(isa); }
 };

@@ -30,7 +30,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
       : geometry_(geometry),
         target_(target_of_products(geometry, target)),
         gemm_(*target_.kernels().gemm),
-        plan_(plan_product(geometry, gemm_, input_flip, target.num_threads)) {
+        plan_(plan_product(geometry, gemm_, input_flip, target)) {
     if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_, target.num_threads);
     find_strides();
     find_segments();

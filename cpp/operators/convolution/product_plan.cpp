@@ -249,10 +249,11 @@ bool divides_channels(const ConvolutionGeometry& geometry) {
 }
 
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
-                         int num_threads) {
+                         const ExecutionTarget& target) {
   ProductPlan plan{};
+  const int num_threads = target.num_threads;
   const std::uint8_t flip = kernels.multiplies_signed ? std::uint8_t{0} : input_flip;
-  choose_source(geometry, kernels, flip, plan);
+  choose_source(geometry, kernels, flip, target.aligns_tensors, plan);
   choose_units(geometry, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, flip, num_threads, plan);

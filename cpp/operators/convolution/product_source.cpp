@@ -148,7 +148,7 @@ double cycles_of_gathering(const ConvolutionGeometry& geometry, const GemmKernel
 }
 
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
-                   ProductPlan& plan) {
+                   bool input_is_aligned, ProductPlan& plan) {
   TermOrder order = order_in_place(geometry, kernels);
   plan.cells = PlaneCells::pixels(geometry.input_channels);
   plan.obstacle = obstacle_in_place(geometry, order, flip);
@@ -158,7 +158,7 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
   plan.obstacle_to_copy = obstacle_to_planes(geometry, kernels, order);
   if (plan.obstacle == nullptr) {
     plan.source = ActivationsFrom::input;
-    pad_rows(geometry, kernels, order, plan);
+    if (!input_is_aligned) pad_rows(geometry, kernels, order, plan);  // whole lines begin at lines otherwise
   } else if (readable_with_next_pixels(geometry, kernels, order, flip)) {
     plan.source = ActivationsFrom::input;
     pad_rows(geometry, kernels, order, plan);

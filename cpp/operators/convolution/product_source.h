@@ -31,7 +31,7 @@ double cycles_of_gathering(const ConvolutionGeometry& geometry, const GemmKernel
 
 // Sets the source of a plan, the order of its terms and its filter.
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
-                   ProductPlan& plan);
+                   bool input_is_aligned, ProductPlan& plan);
 
 // The target, with the row of kernels whose product is faster by estimate.
 ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target);
