@@ -36,7 +36,7 @@ def edge_shapes() -> list[ConvolutionShape]:
             shapes.append(ConvolutionShape(16, channels, (3, 5), **same))
         shapes += [ConvolutionShape(17, 16, (3, pixels), **same) for pixels in EDGE_PIXELS]
         shapes += [ConvolutionShape(4, 17, (pixels, 2), batch=2, **same) for pixels in EDGE_PIXELS]
-    three = square(3)
+    three, around = square(3), {"start_padding": (1, 1), "end_padding": (1, 1)}
     for channels in EDGE_CHANNELS:
         shapes.append(ConvolutionShape(1, 1, (5, 7), groups=channels, **three))
     shapes += [ConvolutionShape(1, 2, (6, 17), groups=17, strides=(2, 2), **three)]
@@ -53,14 +53,20 @@ def edge_shapes() -> list[ConvolutionShape]:
         # Read in place although the last step of k reaches into the next pixels, and behind the last one into none.
         *(ConvolutionShape(channels, 7, (257,), (1,)) for channels in (1, 3, 5, 24)),
         ConvolutionShape(3, 5, (11, 13), (1, 1), groups=2, batch=3),
-        # More images than are copied at a time, and more rows of one: bands of rows, and rows longer than tiles.
+        # Tiles that copy what they read, of several images; rows of the output longer than tiles.
         ConvolutionShape(128, 3, (40, 40), batch=3, **three),
         ConvolutionShape(128, 3, (70, 70), batch=2, **three),
         ConvolutionShape(64, 5, (131, 131), strides=(2, 2), **three),
         ConvolutionShape(64, 3, (90, 90), (3, 3), dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
         ConvolutionShape(16, 4, (70, 600), **three),
         ConvolutionShape(32, 3, (70, 140), groups=2, **three),
-        ConvolutionShape(32, 1, (370, 370), (2, 1), start_padding=(1, 0)),  # also for two threads
+        ConvolutionShape(32, 1, (370, 370), (2, 1), start_padding=(1, 0)),
+        ConvolutionShape(32, 40, (3, 1000), **three),
+        # More images than are copied at a time, since tiles would have much in common; pixels, and windows' rows.
+        *(
+            ConvolutionShape(channels, outputs, (90, 250), (3, 3), batch=3, dilations=(12, 1), **around)
+            for channels, outputs in ((64, 1), (16, 40))
+        ),
         # Pixels of a copy that are whole steps apart, in bands of rows, too.
         *(ConvolutionShape(channels, 33, (6, 19), **three) for channels in (24, 32, 40, 48, 72, 96, 160)),
         ConvolutionShape(32, 16, (9, 11), strides=(2, 1), dilations=(1, 2), batch=2, **three),

@@ -211,9 +211,14 @@ class Product {
     for (std::size_t segment = 0; segment < segments; ++segment) {
       const std::uint8_t* from = a + block_.a_offsets[segment];
       for (std::size_t step = 0; step < k; step += kKr, to += kTileRows * kKr) {
-        const __mmask64 mask = step + kKr == k ? terms_of_last : ~__mmask64{0};
-        for (std::size_t row = 0; row < rows; ++row) {
-          _mm512_store_si512(to + row * kKr, _mm512_maskz_loadu_epi8(mask, from + step + row * stride));
+        if (block_.padding != 0 && step + kKr == k) {
+          for (std::size_t row = 0; row < rows; ++row) {
+            _mm512_store_si512(to + row * kKr, _mm512_maskz_loadu_epi8(terms_of_last, from + step + row * stride));
+          }
+          continue;
+        }
+        for (std::size_t row = 0; row < rows; ++row) {  // a mask, even of all, would take longer
+          _mm512_store_si512(to + row * kKr, _mm512_loadu_si512(from + step + row * stride));
         }
       }
     }

@@ -31,8 +31,15 @@ ConvolutionGeometry unpadded(ConvolutionGeometry geometry) {
   return geometry;
 }
 
+constexpr double kMostBytes = 1e14;  // beyond any memory, and far below overflow
+
+bool PaddedPlanes::holds(const ConvolutionGeometry& geometry, const PlaneCells& cells) {
+  const double taken = static_cast<double>(cells.bytes) / static_cast<double>(geometry.input_channels);
+  const double pixels = padded_pixels(geometry) * static_cast<double>(geometry.batch);
+  return pixels * std::max(taken, 1.0) * static_cast<double>(geometry.input_channels) <= kMostBytes;
+}
+
 bool PaddedPlanes::holds(const ConvolutionGeometry& geometry) {
-  constexpr double kMostBytes = 1e14;  // beyond any memory, and far below overflow
   return padded_pixels(geometry) * static_cast<double>(geometry.input_channels) * static_cast<double>(geometry.batch) <=
          kMostBytes;
 }
@@ -52,9 +59,9 @@ PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells
     : geometry_(geometry),
       cells_(cells),
       images_(as_size(images)),
-      num_threads_(num_threads),
       rows_of_image_(rows_of(geometry.output_height)),
       rows_(rows_of(output_rows)),
+      num_threads_(static_cast<int>(std::min<std::int64_t>(num_threads, images * rows_))),
       columns_(
           window_extent(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width)),
       cells_of_row_(cells.are_windows ? geometry.output_width : columns_),

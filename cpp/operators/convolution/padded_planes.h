@@ -1,5 +1,5 @@
 // A padded copy of a convolution's input in which the windows of all output pixels stand whole, so that products read
-// them in place: an implicit im2col that writes an input code once, or a few times, instead of once a tap.
+// them in place: an implicit im2col that writes an input code once, or once for some of the taps that read it.
 //
 // Codes are unsigned (flip applied), the padding holds the zero point. A row of the copy consists of cells. They are
 // pixels, {N, H, W, C}, perhaps further apart than their codes take, so that each begins at a whole step of a product;
@@ -51,10 +51,12 @@ class PaddedPlanes {
 
   // Whether the copy is worth it: windows overlap, and it has no more codes than gathering them would copy.
   static bool applies(const ConvolutionGeometry& geometry);
-  // Whether a copy could be within memory at all.
+  // Whether a copy could be within memory at all, of pixels without gaps or of cells.
   static bool holds(const ConvolutionGeometry& geometry);
+  static bool holds(const ConvolutionGeometry& geometry, const PlaneCells& cells);
 
-  // With room behind the last code for a step of k that begins within the copy, and for a packed row of each thread.
+  // With room behind the last code for a step of k that begins within the copy, and, where cells are apart, for a
+  // packed row of each thread that copies.
   std::size_t size() const { return image_bytes_ * images_ + kAlignment + packed_row_bytes_ * as_size(num_threads_); }
   std::size_t image_bytes() const { return image_bytes_; }
   std::size_t row_bytes() const { return row_bytes_; }
@@ -76,8 +78,8 @@ class PaddedPlanes {
   ConvolutionGeometry geometry_;
   PlaneCells cells_;
   std::size_t images_;
+  std::int64_t rows_of_image_, rows_;  // of cells, of an image and at a time
   int num_threads_;
-  std::int64_t rows_of_image_, rows_;    // of cells, of an image and at a time
   std::int64_t columns_, cells_of_row_;  // padded pixels, and cells
   std::size_t packed_row_bytes_;         // of a row before its cells are apart; 0 where they are not
   std::size_t row_bytes_, image_bytes_;

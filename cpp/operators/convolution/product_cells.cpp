@@ -27,7 +27,8 @@ TermOrder order_of(const GemmKernels& kernels, std::int64_t segments, std::int64
 std::int64_t places_of_windows(const ConvolutionGeometry& geometry) {
   constexpr auto kLine = static_cast<std::int64_t>(kCacheLine), kMostPlaces = std::int64_t{2};
   constexpr std::int64_t kLeastPixels = 512;
-  const std::int64_t places = kLine / std::gcd(geometry.stride_width * geometry.input_channels, kLine);
+  const std::int64_t step = geometry.stride_width % kLine * (geometry.input_channels % kLine);
+  const std::int64_t places = kLine / std::gcd(step, kLine);
   return places == 1 || (places <= kMostPlaces && geometry.image_pixels() >= kLeastPixels) ? places : 0;
 }
 
@@ -40,6 +41,24 @@ ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels
           .order = order,
           .padding = 0,
           .cycles = cycles_of(geometry, kernels, order.k(), kLineCycles * lines)};
+}
+
+// Pixels without gaps, whose windows begin anywhere: the kernel copies rows of so many terms, and reads longer ones.
+ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  constexpr double kLineCycles = 4.0, kSlowStepCycles = 88.0;  // for 32 rows by 32 columns
+  const TermOrder order = order_of(kernels, geometry.kernel_height, geometry.kernel_width * geometry.input_channels);
+  const std::int64_t columns = geometry.group_output_channels();
+  const std::size_t lines = order.k() / kCacheLine;
+  const bool copies = order.k() <= kernels.most_exact_terms;
+  const double slow =
+      copies ? 0.0 : kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kRows;
+  const double copied = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width) *
+                        static_cast<double>(geometry.input_channels) / static_cast<double>(kCacheLine);
+  return {.cells = PlaneCells::pixels(geometry.input_channels),
+          .order = order,
+          .padding = 0,
+          .cycles =
+              kRows * kLineCycles * copied + slow + cycles_of_32_rows(kernels, order.k(), columns, copies ? lines : 0)};
 }
 
 // Pixels without gaps, whose windows begin at some of so many places of a line.
@@ -99,23 +118,28 @@ bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels
 
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   ProductCells best = pixels_apart(geometry, kernels);
-  const auto consider = [&](const ProductCells& cells) {
-    if (cells.cycles < best.cycles) best = cells;
+  const auto is_allowed = [&](const ProductCells& cells) {
+    return cells.order.segments <= kMostSegments && PaddedPlanes::holds(geometry, cells.cells);
   };
-  const std::int64_t places = places_of_windows(geometry);
-  if (places != 0 && geometry.dilation_width == 1) {
+  const auto consider = [&](const ProductCells& cells) {
+    if (is_allowed(cells) && (cells.cycles < best.cycles || !is_allowed(best))) best = cells;
+  };
+  const std::int64_t stride = geometry.stride_height, height = geometry.kernel_height;
+  if (geometry.dilation_width > 1) return best;
+  consider(pixels_anywhere(geometry, kernels));
+  if (const std::int64_t places = places_of_windows(geometry); places != 0) {
     const ProductCells packed = pixels_packed(geometry, kernels, places);
     if (packed.order.k() <= kernels.most_exact_terms) consider(packed);
   }
-  const std::int64_t stride = geometry.stride_height, height = geometry.kernel_height;
-  if (geometry.dilation_width > 1 || geometry.stride_width > geometry.kernel_width || stride > height) return best;
+  // Larger cells leave the caches: of all windows, and what is copied again for each row of the output.
+  constexpr std::int64_t kMostCellBytes = 4096, kMostRepeatedBytes = 512;
+  const std::int64_t row_bytes = geometry.kernel_width * geometry.input_channels;
+  if (geometry.stride_width > geometry.kernel_width || stride > height || row_bytes > kMostCellBytes) return best;
   consider(windows(geometry, kernels, 1));
   if (geometry.dilation_height > 1) return best;
-  // What is copied again for each row of the output leaves the caches where it is much.
-  constexpr std::int64_t kMostRepeatedBytes = 512;
-  const std::int64_t row_bytes = geometry.kernel_width * geometry.input_channels;
   for (std::int64_t rows = stride; rows < height + stride; rows += stride) {
-    if (rows == stride || rows * row_bytes <= kMostRepeatedBytes) consider(windows(geometry, kernels, rows));
+    if (rows * row_bytes > (rows == stride ? kMostCellBytes : kMostRepeatedBytes)) break;
+    consider(windows(geometry, kernels, rows));
   }
   return best;
 }

@@ -6,10 +6,11 @@
 //   pixels                            stride x stride pixels                9 x 64     9 x 64
 //   a window's rows                   stride of its rows                    3 x 64     3 x 128
 //   two or more of them (f)           f of its rows                         2 x 128, 1 x 192
-//   pixels without gaps               stride x stride pixels                           3 x 128
+//   pixels without gaps               stride x stride pixels                3 x 64     3 x 128
 //
-// Of pixels without gaps, every window or every second one begins at the same place of a line, and the kernel reads
-// these from the beginning of the line on (amx_row_classes.inl.h). So must rows, which have room for a few pixels more.
+// Pixels without gaps are copied by the kernel, unless every window or every second one begins at the same place of a
+// line: these are read from the beginning of the line on (amx_row_classes.inl.h), and rows have room for a few pixels
+// more then.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,10 @@ double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t
 // Whether pixels that follow each other without gaps are no whole steps of the kernel, of whole lines.
 bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels);
 
-// The best by estimate.
+// A plan keeps a table of the segments.
+inline constexpr std::size_t kMostSegments = 1 << 12;
+
+// The best by estimate, of not too many segments and within memory if there are such.
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels);
 
 }  // namespace dmlcpu

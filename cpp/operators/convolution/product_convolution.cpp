@@ -68,15 +68,13 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     std::vector<std::size_t> summed;
   };
 
-  // What of the source stands in the planes at a time.
+  // Planes, and the first image and row of the output whose windows they have.
   struct Copied {
     std::uint8_t* planes;
-    std::int64_t first_image, images, first_row;  // of the output, whose windows it has
+    std::int64_t first_image, first_row;
   };
 
   void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
-  void run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
-                 std::size_t end_task, std::uint8_t* scratch) const;
   Copied copy_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile, std::uint8_t* own) const noexcept;
   std::size_t terms_of_row() const { return as_size(geometry_.kernel_width * geometry_.group_input_channels()); }
   void find_strides();
@@ -186,31 +184,16 @@ void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* 
 
 void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::int64_t images,
                                     std::uint8_t* scratch) const {
-  if (plan_.rows_at_once == geometry_.output_height) {
-    const bool all = images == geometry_.batch;
-    const std::size_t tasks = all ? plan_.tasks() : plan_.tasks() / as_size(geometry_.batch) * as_size(images);
-    return run_tasks(dispatch, {scratch, 0, images, 0}, 0, tasks, scratch);
-  }
-  for (std::int64_t row = 0; row < geometry_.output_height; row += plan_.rows_at_once) {
-    const std::int64_t end = std::min(row + plan_.rows_at_once, geometry_.output_height);
-    run_tasks(dispatch, {scratch, 0, 1, row}, plan_.tasks_of_rows(geometry_, row), plan_.tasks_of_rows(geometry_, end),
-              scratch);
-  }
-}
-
-void ProductConvolution::run_tasks(const ConvolutionDispatch& dispatch, const Copied& copied, std::size_t first_task,
-                                   std::size_t end_task, std::uint8_t* scratch) const {
-  if (planes_ && !plan_.copies_tiles) {
-    planes_->fill(dispatch.source, *target_.kernels().pack, copied.images, copied.first_row, copied.planes);
-  }
-  parallel_for(end_task - first_task, target_.num_threads, [&](std::size_t task, int slot) noexcept {
+  const std::size_t all = plan_.tasks();
+  const std::size_t tasks = images == geometry_.batch ? all : all / as_size(geometry_.batch) * as_size(images);
+  if (planes_ && !plan_.copies_tiles) planes_->fill(dispatch.source, *target_.kernels().pack, images, 0, scratch);
+  parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
-    ProductTile tile =
-        product_tile(geometry_, plan_, output_pixel_stride_, static_cast<std::int64_t>(first_task + task));
+    ProductTile tile = product_tile(geometry_, plan_, output_pixel_stride_, static_cast<std::int64_t>(task));
     ConvolutionDispatch of_region = dispatch;
     of_region.channels.offset += tile.region * plan_.region_offsets_stride;
-    const Copied of_task = plan_.copies_tiles ? copy_tile(dispatch, tile, own) : copied;
-    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, of_task, tile, own);
+    const Copied copied = plan_.copies_tiles ? copy_tile(dispatch, tile, own) : Copied{scratch, 0, 0};
+    for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, copied, tile, own);
     if (dispatch.epilogue != nullptr) finish_tile(dispatch, tile);
   });
 }
@@ -220,8 +203,8 @@ ProductConvolution::Copied ProductConvolution::copy_tile(const ConvolutionDispat
                                                          std::uint8_t* own) const noexcept {
   ActivationSource source = dispatch.source;
   source.data += tile.image * geometry_.input.n;
-  planes_->fill(source, *target_.kernels().pack, 1, tile.row, own + plan_.planes);
-  return {own + plan_.planes, tile.image, 1, tile.row};
+  planes_->fill(source, *target_.kernels().pack, 1, tile.row, own + plan_.tile_planes);
+  return {own + plan_.tile_planes, tile.image, tile.row};
 }
 
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,

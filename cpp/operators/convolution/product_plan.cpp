@@ -1,6 +1,7 @@
 #include "operators/convolution/product_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/padded_planes.h"
@@ -13,14 +14,35 @@
 namespace dmlcpu {
 namespace {
 
-void choose_units(const ConvolutionGeometry& geometry, ProductPlan& plan) {
+// Of what is copied for tiles by themselves, at most so much of what all of them copy together.
+constexpr double kMostCopied = 1.5;
+
+// The pixels of the lowest bands of rows that copy no more than that, or 0 where these would not stay in the level-2
+// cache, with their results where these are transposed.
+std::int64_t least_band_pixels(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
+  if (plan.source != ActivationsFrom::planes) return 0;
+  constexpr double kMostTransposed = 128.0;  // channels at a time
+  const PaddedPlanes of_row(geometry, plan.cells, 1, 1, 1);
+  const double row_bytes = static_cast<double>(of_row.output_row_bytes());
+  const double common = static_cast<double>(of_row.image_bytes()) - row_bytes;
+  const auto height = static_cast<double>(geometry.output_height), width = static_cast<double>(geometry.output_width);
+  const double rows = std::clamp(std::ceil(common / row_bytes / (kMostCopied - 1.0)), 1.0, height);
+  const double channels = std::min(static_cast<double>(geometry.group_output_channels()), kMostTransposed);
+  const double results = geometry.output.c == 1 ? 0.0 : channels * static_cast<double>(geometry.output_bytes) * width;
+  const bool fits = common + rows * (row_bytes + results) <= static_cast<double>(cache_sizes().level_2) / 2.0;
+  return fits ? static_cast<std::int64_t>(rows) * geometry.output_width : 0;
+}
+
+void choose_units(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
   plan.by_rows =
       plan.source == ActivationsFrom::planes || (plan.source == ActivationsFrom::input && !geometry.pointwise());
   const std::int64_t image = geometry.image_pixels();
   if (plan.by_rows) {
-    // Tiles are bands of rows that are not too long for these.
-    const bool direct = geometry.output.c == 1 && plan.source == ActivationsFrom::planes;
-    plan.unit_pixels = geometry.output_width > (direct ? 4 : 1) * kMostTilePixels ? geometry.output_width : image;
+    // Rows that are longer than tiles are divided, unless each thread has a band of them.
+    const std::int64_t band = least_band_pixels(geometry, plan);
+    const bool has_bands = geometry.output_width <= kMostTilePixels ||
+                           (band != 0 && band <= divide_up(image * geometry.batch, num_threads));
+    plan.unit_pixels = has_bands ? image : geometry.output_width;
   } else if (is_uniform(geometry, plan.source, geometry.batch)) {
     plan.unit_pixels = image * geometry.batch;
   } else {
@@ -92,7 +114,8 @@ std::int64_t tile_pixels(const ConvolutionGeometry& geometry, const GemmKernels&
   const std::int64_t most = pixels >= static_cast<double>(most_in_place)
                                 ? most_in_place
                                 : std::max(kMostTilePixels, static_cast<std::int64_t>(pixels));
-  return std::clamp<std::int64_t>(std::min(most, budget / k), 1, plan.unit_pixels);
+  const std::int64_t least = plan.bands(geometry) ? least_band_pixels(geometry, plan) : 0;
+  return std::clamp<std::int64_t>(std::max(std::min(most, budget / k), least), 1, plan.unit_pixels);
 }
 
 // The rows of bands of about so many pixels of each unit: where it can be, as many bands for each thread.
@@ -114,6 +137,7 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
   pixels = divide_up(pixels, division.pixels);
   if (plan.units == 1 && division.channels == 1) {  // as many tiles for each thread
     pixels = divide_up(plan.unit_pixels, divide_up(divide_up(plan.unit_pixels, pixels), num_threads) * num_threads);
+    if (plan.bands(geometry)) pixels = divide_up(pixels, geometry.output_width) * geometry.output_width;
   }
   if (plan.bands(geometry)) {
     plan.tile_pixels = band_rows(geometry, plan.units, pixels, num_threads) * geometry.output_width;
@@ -170,43 +194,29 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   choose_blocks(geometry, kernels, num_threads, divide_up(parts, plan.units * plan.tiles_of_unit), plan);
 }
 
-// As many images of planes at a time as fit a quarter of the level-2 caches and keep all threads busy: what is read
-// soon after it was copied. Of an image that does not fit as many rows at a time; several threads, which wait for each
-// other twice each time, take it whole unless it is larger than all of their caches. Returns the size of the planes.
+// Where planes are copied before the tasks, as many images at a time as fit a quarter of the level-2 caches and keep
+// all threads busy: what is read soon after it was copied. Returns the size of the planes.
 std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
   plan.images_at_once = geometry.batch;
-  plan.rows_at_once = geometry.output_height;
   if (plan.source != ActivationsFrom::planes || plan.copies_tiles) return 0;
   const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), plan.cells, 1, num_threads);
   const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
-  const auto cache = static_cast<std::int64_t>(cache_sizes().level_2), share = cache / 4;
+  const auto share = static_cast<std::int64_t>(cache_sizes().level_2 / 4);
   const auto image_bytes = static_cast<std::int64_t>(image.image_bytes());
   const std::int64_t images = std::max({std::int64_t{1}, threads * (share / image_bytes),
                                         threads == 1 ? 0 : divide_up(threads * kTasksPerThread, tasks)});
   plan.images_at_once = std::min(images, geometry.batch);
-  if (plan.regions.empty() && image_bytes > (threads == 1 ? share : threads * cache)) {
-    const std::int64_t tile_rows = plan.bands(geometry) ? plan.tile_pixels / geometry.output_width : 1;
-    const auto row_bytes = static_cast<std::int64_t>(image.output_row_bytes()), tile_bytes = row_bytes * tile_rows;
-    // What the windows of a band have in common with those of the next is copied for both.
-    const PaddedPlanes of_row(geometry, plan.cells, 1, 1, num_threads);
-    const std::int64_t common = std::max<std::int64_t>(static_cast<std::int64_t>(of_row.image_bytes()) - row_bytes, 0);
-    const std::int64_t tiles = std::max((threads * share - common) / tile_bytes, threads * kTasksPerThread);
-    if (common <= tiles * tile_bytes / 4) {
-      plan.images_at_once = 1;
-      plan.rows_at_once = std::min(tiles * tile_rows, geometry.output_height);
-    }
-  }
   return planes_of(geometry, plan, num_threads).size();
 }
 
 // Whether what a tile reads is copied for it alone: threads do not wait for all of the copy, and read what is in their
 // own caches. Rows that windows of two tiles have in common are copied for both, so tiles have to be high enough.
 bool copies_tiles(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
-  constexpr double kMostCopied = 1.5;
   if (plan.source != ActivationsFrom::planes || !plan.regions.empty() || !plan.bands(geometry) ||
       plan.block_splits > 1) {
     return false;
   }
+  if (plan.tiles_of_unit == 1) return true;
   const PaddedPlanes of_tile(geometry, plan.cells, 1, plan.tile_pixels / geometry.output_width, 1);
   const double rows = static_cast<double>(plan.tile_pixels / geometry.output_width);
   return static_cast<double>(of_tile.image_bytes()) <=
@@ -223,7 +233,7 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
   plan.results =
       own.take(geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0,
                pixels * as_size(geometry.output_bytes));
-  plan.planes = own.take(plan.copies_tiles ? planes_of(geometry, plan, num_threads).size() : 0, 1);
+  plan.tile_planes = own.take(plan.copies_tiles ? planes_of(geometry, plan, num_threads).size() : 0, 1);
   plan.participant_size = own.size();
 
   BufferLayout all;
@@ -238,7 +248,7 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads) {
   if (plan.copies_tiles) return {geometry, plan.cells, 1, plan.tile_pixels / geometry.output_width, 1};
   if (!plan.regions.empty()) return {unpadded(geometry), plan.cells, plan.images_at_once, num_threads};
-  return {geometry, plan.cells, plan.images_at_once, plan.rows_at_once, num_threads};
+  return {geometry, plan.cells, plan.images_at_once, num_threads};
 }
 
 bool divides_channels(const ConvolutionGeometry& geometry) {
@@ -254,7 +264,7 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
   const int num_threads = target.num_threads;
   const std::uint8_t flip = kernels.multiplies_signed ? std::uint8_t{0} : input_flip;
   choose_source(geometry, kernels, flip, target.aligns_tensors, plan);
-  choose_units(geometry, plan);
+  choose_units(geometry, num_threads, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, flip, num_threads, plan);
   plan.reads_signed = input_flip != 0 && plan.source == ActivationsFrom::input;

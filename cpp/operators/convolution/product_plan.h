@@ -48,27 +48,21 @@ struct ProductPlan {
   int participants;
   bool copies_tiles;            // each task copies what its own tile reads; else planes are copied before the tasks
   std::int64_t images_at_once;  // of the batch: all, or as many planes as are in a cache
-  std::int64_t rows_at_once;    // of the output of an image that is too large for that: whole tiles; else all
 
   // Whether tiles are bands of whole rows; else a tile is a single run.
   bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
   std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
-  // Of whole rows of an image.
-  std::size_t tasks_of_rows(const ConvolutionGeometry& geometry, std::int64_t rows) const {
-    const std::int64_t tiles =
-        bands(geometry) ? divide_up(rows * geometry.output_width, tile_pixels) : rows * tiles_of_unit;
-    return as_size(tiles * block_splits);
-  }
 
   std::size_t region_offsets_stride;  // from the channels' offsets of a region to those of the next, in elements
 
-  // The scratch buffer is the planes, then one part for each participant; offsets into a part.
+  // The scratch buffer is the planes, unless tiles have their own, then one part for each participant; offsets into
+  // one.
   std::size_t participants_offset, participant_size;
-  std::size_t activations, activation_sums, results, planes;
+  std::size_t activations, activation_sums, results, tile_planes;
   std::size_t scratch_size;
 };
 
-// The copy that the plan reads: of images, or of as many rows of one as it takes at a time.
+// The copy that the plan reads: of images, by so many threads, or for a tile, by its own.
 PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads);
 
 // Whether threads divide the channels of the output rather than its pixels: a task reads its pixels' share of the

@@ -58,13 +58,10 @@ std::string describe_product_plan(const ConvolutionGeometry& geometry, const Exe
   text << "algorithm: matrix product over an implicit im2col"
        << (geometry.ends_in_sums() ? "" : ", requantized in the same pass")
        << "\nkernel: " << product_kernel_words(target) << "\nactivations: " << activations(geometry, plan)
-       << (plan.copies_tiles ? ", for a tile at a time"
-           : plan.rows_at_once == geometry.output_height
-               ? ""
-               : ", for " + counted(plan.rows_at_once, "row") + " of the output at a time")
-       << "\nwhy: " << reasons(plan, taps < 100) << "\nproduct: " << counted(geometry.reduction(), "term")
-       << ", padded to " << plan.filter.order.k() << "; " << plan.blocks << " x " << plan.block_channels
-       << " channels in " << (geometry.groups == 1 ? "1 group" : "each of " + counted(geometry.groups, "group"));
+       << (plan.copies_tiles ? ", for a tile at a time" : "") << "\nwhy: " << reasons(plan, taps < 100)
+       << "\nproduct: " << counted(geometry.reduction(), "term") << ", padded to " << plan.filter.order.k() << "; "
+       << plan.blocks << " x " << plan.block_channels << " channels in "
+       << (geometry.groups == 1 ? "1 group" : "each of " + counted(geometry.groups, "group"));
   if (taps < 100) {
     text << "\npadding: taps in it are left out, in "
          << counted(static_cast<std::int64_t>(plan.regions.size()), "region") << " of the output; " << taps

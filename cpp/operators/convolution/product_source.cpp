@@ -53,9 +53,6 @@ bool is_uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std
 
 namespace {
 
-// A plan keeps a table of the segments.
-constexpr std::size_t kMostSegments = 1 << 12;
-
 TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   return order_of_segments(geometry, kernels, 1);
 }
@@ -95,7 +92,9 @@ const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKe
   if (in_place.segments > kMostSegments) return kTooManySegments;
   if (!PaddedPlanes::applies(geometry)) return "a copy would have more codes than the windows read";
   if (needs_cells(geometry, kernels)) {
-    return choose_cells(geometry, kernels).order.segments > kMostSegments ? kTooManySegments : nullptr;
+    const ProductCells chosen = choose_cells(geometry, kernels);
+    if (!PaddedPlanes::holds(geometry, chosen.cells)) return "a copy in whole steps of the kernel is beyond any memory";
+    return chosen.order.segments > kMostSegments ? kTooManySegments : nullptr;
   }
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
