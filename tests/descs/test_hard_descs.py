@@ -214,6 +214,26 @@ def test_plans_do_not_grow_with_repeated_elements(order: str, channels: int, gro
         assert compiled(dmlcpu.Device(num_threads=2), convolution).describe()
 
 
+@pytest.mark.parametrize("num_threads", [1, 130])
+@pytest.mark.parametrize("wide", [2**31 - 65, LARGEST - 128])
+def test_scratch_memory_of_windows_of_billions_of_columns(num_threads: int, wide: int) -> None:
+    """A row of padding, of which each window reads half: copied once beside the filter, not once for each window."""
+    convolution = changed(
+        CONVOLUTION,
+        **dict.fromkeys(("filter_zero_point_tensor", "bias_tensor", "output_zero_point_tensor")),
+        input_tensor=tensor("UINT8", 1, 1, 1, 1),
+        filter_tensor=tensor("INT8", 1, 1, 1, wide, strides=(0,) * 4),
+        filter_scale_tensor=tensor("FLOAT32", 1, 1, 1, 1),
+        output_tensor=tensor("UINT8", 1, 1, 1, wide),
+        **dict.fromkeys(("strides", "dilations"), (1, 1)),
+        **{"start_padding": (0, wide - 1), "end_padding": (0, wide - 1), "group_count": 1},
+    )
+    with at_once():
+        operator = compiled(dmlcpu.Device(num_threads=num_threads), convolution)
+    panel = 32 * wide  # of the filter, at most
+    assert 2 * wide < operator.binding_properties.temporary_resource_size < panel + 2 * wide + (num_threads << 20)
+
+
 @pytest.mark.parametrize(
     ("sizes", "filter_sizes", "output_sizes", "windows"),
     [
