@@ -10,9 +10,10 @@
 //   a 1 (5)    2        3
 //
 // A load takes 8 cycles from L1, some 20 from L2, and over 50 where its rows cross cache lines: such rows are copied
-// first, line by line, if they are not too long. One operand may come from L2; where both do, four products take 88
-// cycles in place of 72. A block of three or four parts, by a large b that may come from beyond L2, has all of its
-// parts multiplied by a panel at a time: 5 loads for 4 products, but b is read once, in a single stream.
+// first, line by line, if they are not too long, or read from the beginning of a line on (amx_row_classes.inl.h). One
+// operand may come from L2; where both do, four products take 88 cycles in place of 72. A block of three or four parts,
+// by a large b that may come from beyond L2, has all of its parts multiplied by a panel at a time: 5 loads for 4
+// products, but b is read once, in a single stream.
 //
 // Products of some parts by some panels are an area: its sums leave the tiles when the next area begins, and become
 // codes, 64 at a time, beside the products after it or behind them (amx_variants.inl.h, amx_finish.inl.h). Tiles are
