@@ -16,7 +16,7 @@
 // products, but b is read once, in a single stream.
 //
 // Products of some parts by some panels are an area: its sums leave the tiles when the next area begins, and become
-// codes, 64 at a time, beside the products after it or behind them (amx_variants.inl.h, amx_finish.inl.h). Tiles are
+// codes, 64 at a time, among the products after it (amx_squares.inl.h) or behind them (amx_finish.inl.h). Tiles are
 // released before returning, so that a context switch saves nothing.
 #include <immintrin.h>
 
@@ -42,6 +42,7 @@ constexpr std::size_t kMostKept = 1 << 14;       // bytes of b that stay in L1
 constexpr std::size_t kLeastTall = 1 << 19;      // bytes of b from which on it may come from beyond L2
 constexpr std::size_t kMostRowBytes = 44 << 10;  // bytes of a that stay in L1 beside b
 constexpr std::size_t kLeastColumns = 128;       // four areas for rows that come from L2
+constexpr std::size_t kMostTermsRepeated = 256;  // of a panel, so that areas are squares
 
 // Of a row of a, in whole steps.
 std::size_t terms_of(const GemmBlock& block) noexcept { return block.segments * block.k; }
@@ -55,10 +56,12 @@ struct AreaSize {
 };
 constexpr AreaSize kSquare = {2, 2}, kTall = {4, 1};
 
+#include "kernels/gemm/amx_areas.inl.h"
 #include "kernels/gemm/amx_cut.inl.h"
 #include "kernels/gemm/amx_finish.inl.h"
 #include "kernels/gemm/amx_parts.inl.h"
 #include "kernels/gemm/amx_row_classes.inl.h"
+#include "kernels/gemm/amx_squares.inl.h"
 #include "kernels/gemm/amx_variants.inl.h"
 
 struct alignas(64) TileConfiguration {
@@ -99,7 +102,11 @@ class Product {
         functions_(block, streams_b()),
         copies_(copies_rows()),
         most_(area_size()),
-        steps_(block.output_row_stride, most_.columns()) {
+        has_squares_(functions_.has_squares() && most_.parts == kSquare.parts && block.n >= kSquare.columns() &&
+                     is_aligned(block.offset)),
+        repeats_panel_(has_squares_ && terms_of(block) <= kMostTermsRepeated),
+        steps_(block.output_row_stride, most_.columns()),
+        waiting_(sums_[0], sums_[1], most_.columns()) {
     operands_.a_row_stride = copies_ ? kKr : block.a_row_stride;
     operands_.a_step = copies_ ? kTileRows * kKr : kKr;
     operands_.a_offsets = copies_ ? nullptr : block.a_offsets;
@@ -115,8 +122,9 @@ class Product {
     for (std::size_t panel = 0; panel < block_.n; panel += columns) {
       multiply_columns(panel, block_.n - panel < columns ? block_.n : panel + columns);
     }
-    pending_.store_all();
-    functions_.finish(block_, in_tiles_);
+    waiting_.in_tiles().store_all();
+    functions_.finish(block_, waiting_.stored());
+    functions_.finish(block_, waiting_.in_tiles());
     _tile_release();
   }
 
@@ -161,11 +169,11 @@ class Product {
   void multiply_columns(std::size_t first, std::size_t end) noexcept {
     Cut::Walk walk(cut_);
     for (std::size_t part = 0; part < cut_.count(); part += most_.parts) {
-      // The rows of the other group may not have become codes yet.
+      // The rows of the two groups before may not have become codes yet.
       Group& group = groups_[next_group_];
-      next_group_ ^= 1;
+      next_group_ = (next_group_ + 1) % kGroups;
       begin(group, part, walk);
-      for (std::size_t panel = first; panel < end; panel += most_.columns()) multiply_area(group, panel);
+      multiply_group(group, first, end);
     }
   }
 
@@ -173,7 +181,7 @@ class Product {
     const std::size_t left = cut_.count() - first;
     group.is_first = first == 0;
     group.parts = left < most_.parts ? left : most_.parts;
-    group.rows.count = group.rows.stretches = 0;
+    group.rows.clear();
     ResultRows::Stretch stretch = {};
     for (std::size_t i = 0; i < group.parts; ++i) {
       const Part part = walk.next_part();
@@ -197,7 +205,6 @@ class Product {
       }
     }
     group.rows.add(stretch, steps_, functions_.factors_activation_sums());
-    group.rows.complete();
   }
 
   const std::int32_t* activation_sums(const Cut::Walk::Rows& rows) const noexcept {
@@ -226,22 +233,49 @@ class Product {
     return tiles;
   }
 
-  // The sums of the area before leave the tiles meanwhile.
-  void multiply_area(const Group& group, std::size_t panel) noexcept {
+  void multiply_group(Group& group, std::size_t first, std::size_t end) noexcept {
+    operands_.a = group.a;
+    for (std::size_t panel = first; panel < end;) {
+      if (const std::size_t columns = columns_of_squares(group, end - panel); columns != 0) {
+        functions_.multiply_squares(operands_, block_, group.rows, panel, panel + columns, waiting_);
+        panel += columns;
+      } else {
+        multiply_area(group, panel);
+        panel += most_.columns();
+      }
+      if (repeats_panel_ && panel < end && panel + kNr == end) panel -= kNr;
+    }
+  }
+
+  // How many of those left follow as squares. Each finishes the area that was stored before it.
+  std::size_t columns_of_squares(const Group& group, std::size_t left) noexcept {
+    if (!has_squares_ || group.is_first || group.parts != kSquare.parts || !waiting_.stored().is_whole()) return 0;
+    const std::size_t columns = left / kSquare.columns() * kSquare.columns();
+    return waiting_.in_tiles().is_whole() || columns == 0 ? columns : kSquare.columns();
+  }
+
+  // The sums of the area before leave the tiles meanwhile. Where squares follow, they become codes with these.
+  void multiply_area(Group& group, std::size_t panel) noexcept {
     const std::size_t columns = block_.n - panel < most_.columns() ? block_.n - panel : most_.columns();
     const std::size_t panels = columns > kNr ? 2 : 1;
-    operands_.a = group.a;
     operands_.b = block_.b + panel / kNr * block_.b_panel_stride;
     operands_.offset = aligned_offsets(panel);
-    functions_.multiply(operands_, group.parts, panels, group.is_first, pending_, block_, in_tiles_);
-    in_tiles_ = {panel, columns, sums_, &group.rows};
-    if (!pending_.is_of(group.parts, panels)) pending_ = {sums_, most_, group.parts, panels};
+    functions_.multiply(operands_, group.parts, panels, group.is_first, waiting_.in_tiles());
+    functions_.finish(block_, waiting_.stored());
+    waiting_.pass().take(group.rows, group.parts, panel, columns);
+    if (has_squares_) return;
+    functions_.finish(block_, waiting_.stored());
+    waiting_.stored().columns = 0;
+  }
+
+  static bool is_aligned(const std::int32_t* offset) noexcept {
+    return reinterpret_cast<std::uintptr_t>(offset) % 64 == 0;
   }
 
   // Rows that cross cache lines would be loaded as slowly as those of a.
   const std::int32_t* aligned_offsets(std::size_t panel) noexcept {
     const std::int32_t* offset = block_.offset + panel;
-    if (reinterpret_cast<std::uintptr_t>(offset) % 64 == 0) return offset;
+    if (is_aligned(offset)) return offset;
     _mm512_store_si512(offsets_, _mm512_loadu_si512(offset));
     if (block_.n - panel > kNr) _mm512_store_si512(offsets_ + kNr, _mm512_loadu_si512(offset + kNr));
     return offsets_;
@@ -252,14 +286,16 @@ class Product {
   const AreaFunctions functions_;
   const bool copies_;
   const AreaSize most_;
+  const bool has_squares_;
+  const bool repeats_panel_;  // a single one that is left over is multiplied with the one before it, again
   const ResultRows::Steps steps_;
   Operands operands_;
-  Pending pending_;
-  Finished in_tiles_ = {};  // sums that leave the tiles, and become codes, as those of the next area are made
+  WaitingAreas waiting_;
   std::size_t next_group_ = 0;
-  Group groups_[2];
+  static constexpr std::size_t kGroups = 3;  // of the area that is multiplied and of the two that wait
+  Group groups_[kGroups];
   alignas(64) std::int32_t offsets_[2 * kNr];
-  alignas(64) std::int32_t sums_[kSquare.parts * kSquare.part_sums()];
+  alignas(64) std::int32_t sums_[2][kSquare.parts * kSquare.part_sums()];
   alignas(64) std::uint8_t copied_[kSquare.parts * kTileRows * kMostTermsCopied + 64];
 };
 

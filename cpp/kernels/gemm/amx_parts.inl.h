@@ -14,47 +14,6 @@ struct Operands {
   const std::int32_t* offset;  // whole cache lines
 };
 
-// Accumulators that wait to be stored, and where to. Stored at once, they would be waited for, and the loads of the
-// next products with them; so they leave one by one, right before these begin.
-struct Pending {
-  std::int32_t* sums[4] = {};  // of each accumulator; null where it is not used
-  std::size_t row_bytes = 0, parts = 0, panels = 0;
-
-  Pending() noexcept = default;
-  Pending(std::int32_t* area, AreaSize most, std::size_t of_parts, std::size_t of_panels) noexcept
-      : row_bytes(most.columns() * sizeof(std::int32_t)), parts(of_parts), panels(of_panels) {
-    for (std::size_t part = 0; part < parts; ++part) {
-      for (std::size_t panel = 0; panel < panels; ++panel) {
-        sums[part * most.panels + panel] = area + part * kTileRows * most.columns() + panel * kNr;
-      }
-    }
-  }
-
-  bool is_of(std::size_t of_parts, std::size_t of_panels) const noexcept {
-    return parts == of_parts && panels == of_panels;
-  }
-
-  // Instructions name their tiles, so that no function can be told them.
-  __attribute__((always_inline)) void store_0() const noexcept {
-    if (sums[0] != nullptr) _tile_stored(0, sums[0], row_bytes);
-  }
-  __attribute__((always_inline)) void store_1() const noexcept {
-    if (sums[1] != nullptr) _tile_stored(1, sums[1], row_bytes);
-  }
-  __attribute__((always_inline)) void store_2() const noexcept {
-    if (sums[2] != nullptr) _tile_stored(2, sums[2], row_bytes);
-  }
-  __attribute__((always_inline)) void store_3() const noexcept {
-    if (sums[3] != nullptr) _tile_stored(3, sums[3], row_bytes);
-  }
-  void store_all() const noexcept {
-    store_0();
-    store_1();
-    store_2();
-    store_3();
-  }
-};
-
 #define DMLCPU_ADD_PRODUCT(c, a, b) \
   if constexpr (a_is_signed) {      \
     _tile_dpbssd(c, a, b);          \
@@ -77,36 +36,50 @@ __attribute__((always_inline)) inline void keep_vector_unit_awake() noexcept {
 #endif
 }
 
-// Of products beside which an area can become codes. A whole one is 16 units. The first step stores its tiles; the next
-// four take a unit beside each product, or, where there are only three, the first of them two.
-constexpr std::size_t kLeastTermsBeside = 4 * kKr;
+// The steps from b to the end of its segment, and those of the segments behind it. A branch that is not foreseen costs
+// hundreds of cycles here, as what the tile unit was given after it has to leave first; processors foresee the end of
+// loops of some 30 rounds. So long ones take four steps at a time.
+template <class Step, class BeginSegment>
+__attribute__((always_inline)) inline void multiply_rest(std::size_t segments, std::size_t& segment,
+                                                         const std::uint8_t*& b, const std::uint8_t*& end, Step step,
+                                                         BeginSegment begin_segment) noexcept {
+  constexpr std::ptrdiff_t kStep = kKr * kNr;
+  for (;;) {
+    keep_vector_unit_awake();
+    while (end - b >= 4 * kStep) {
+      keep_vector_unit_awake();
+      step.template operator()<false>();
+      step.template operator()<false>();
+      step.template operator()<false>();
+      step.template operator()<false>();
+    }
+    while (b != end) step.template operator()<false>();
+    if (++segment == segments) break;
+    begin_segment();
+  }
+}
 
-// Multiplies an area, while its sums stay in the accumulators, and finishes the one before, of whole rows, unless told
-// to finish nothing. A branch that is not foreseen costs hundreds of cycles here, as what the tile unit was given after
-// it has to leave first; processors foresee the end of loops of some 30 rounds. So long ones take four steps at a time.
-template <std::size_t parts, std::size_t panels, bool streams_b, bool a_is_signed, class Finisher>
-void multiply_parts(const Operands& operands, const Pending& pending, const GemmBlock& block,
-                    const Finished& finished) noexcept {
-  const Finisher finish(block, finished);
-  std::size_t unit = 0;
+// Multiplies an area, of which the sums stay in the accumulators, while those of the one before leave these.
+template <std::size_t parts, std::size_t panels, bool streams_b, bool a_is_signed>
+void multiply_parts(const Operands& operands, const WaitingArea& in_tiles) noexcept {
   const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
   const std::int32_t* const offset = operands.offset;
   constexpr bool is_tall = parts > 2, is_square = parts * panels == 4 && !is_tall;
   // Accumulators begin as a row of offsets, which all rows have, right before their first product.
   const auto begin_0 = [&]() __attribute__((always_inline)) {
-    pending.store_0();
+    in_tiles.store_0();
     _tile_loadd(0, offset, 0);
   };
   const auto begin_1 = [&]() __attribute__((always_inline)) {
-    pending.store_1();
+    in_tiles.store_1();
     _tile_loadd(1, is_tall ? offset : offset + kNr, 0);
   };
   const auto begin_2 = [&]() __attribute__((always_inline)) {
-    pending.store_2();
+    in_tiles.store_2();
     _tile_loadd(2, offset, 0);
   };
   const auto begin_3 = [&]() __attribute__((always_inline)) {
-    pending.store_3();
+    in_tiles.store_3();
     _tile_loadd(3, is_tall ? offset : offset + kNr, 0);
   };
   const std::uint8_t *a[parts], *b = nullptr, *end = nullptr;
@@ -139,7 +112,7 @@ void multiply_parts(const Operands& operands, const Pending& pending, const Gemm
       DMLCPU_ADD_PRODUCT(3, 5, 6)
     }
   };
-  const auto step = [&]<bool first, int finishes>() __attribute__((always_inline)) {
+  const auto step = [&]<bool first>() __attribute__((always_inline)) {
     if constexpr (is_tall) {
       step_of_tall.template operator()<first>();
     } else {
@@ -147,29 +120,26 @@ void multiply_parts(const Operands& operands, const Pending& pending, const Gemm
       _tile_loadd(4, a[0], a_stride);
       if constexpr (first) begin_0();
       DMLCPU_ADD_PRODUCT(0, 4, 6)
-      for (int i = 0; i != finishes; ++i) finish(unit++);
       if constexpr (panels == 2) {
         DMLCPU_LOAD_B(7, b + b_stride)
         if constexpr (first) begin_1();
         DMLCPU_ADD_PRODUCT(1, 4, 7)
-        for (int i = 0; i != finishes; ++i) finish(unit++);
       }
       if constexpr (parts == 2) {
         _tile_loadd(5, a[1], a_stride);
         if constexpr (first) begin_2();
         DMLCPU_ADD_PRODUCT(2, 5, 6)
-        for (int i = 0; i != finishes; ++i) finish(unit++);
       }
       if constexpr (is_square) {
         if constexpr (first) begin_3();
         DMLCPU_ADD_PRODUCT(3, 5, 7)
-        for (int i = 0; i != finishes; ++i) finish(unit++);
       }
     }
     for (std::size_t part = 0; part < parts; ++part) a[part] += a_step;
     b += kKr * kNr;
   };
-  const auto begin_segment = [&](std::size_t segment) __attribute__((always_inline)) {
+  std::size_t segment = 0;
+  const auto begin_segment = [&]() __attribute__((always_inline)) {
     if (operands.a_offsets != nullptr) {
       for (std::size_t part = 0; part < parts; ++part) a[part] = operands.a[part] + operands.a_offsets[segment];
     }
@@ -178,9 +148,9 @@ void multiply_parts(const Operands& operands, const Pending& pending, const Gemm
   };
   for (std::size_t part = 0; part < parts; ++part) a[part] = operands.a[part];
   constexpr bool uses_1 = panels == 2 || is_tall, uses_2 = parts > 1, uses_3 = is_square || parts == 4;
-  if constexpr (!uses_1) pending.store_1();
-  if constexpr (!uses_2) pending.store_2();
-  if constexpr (!uses_3) pending.store_3();
+  if constexpr (!uses_1) in_tiles.store_1();
+  if constexpr (!uses_2) in_tiles.store_2();
+  if constexpr (!uses_3) in_tiles.store_3();
   if (operands.segments == 0 || operands.k == 0) {
     begin_0();
     if constexpr (uses_1) begin_1();
@@ -188,72 +158,22 @@ void multiply_parts(const Operands& operands, const Pending& pending, const Gemm
     if constexpr (uses_3) begin_3();
     return;
   }
-  begin_segment(0);
-  std::size_t segment = 0;
-  step.template operator()<true, 0>();
-  if constexpr (Finisher::kFinishes) {
-    const auto next_step = [&]<int finishes>() __attribute__((always_inline)) {
-      if (b == end) begin_segment(++segment);
-      step.template operator()<false, finishes>();
-    };
-    if (operands.segments * operands.k == kLeastTermsBeside) {
-      next_step.template operator()<2>();
-    } else {
-      next_step.template operator()<1>();
-      next_step.template operator()<1>();
-    }
-    next_step.template operator()<1>();
-    next_step.template operator()<1>();
-  }
-  for (;;) {
-    constexpr std::ptrdiff_t kStep = kKr * kNr;
-    keep_vector_unit_awake();
-    while (end - b >= 4 * kStep) {
-      keep_vector_unit_awake();
-      step.template operator()<false, 0>();
-      step.template operator()<false, 0>();
-      step.template operator()<false, 0>();
-      step.template operator()<false, 0>();
-    }
-    while (b != end) step.template operator()<false, 0>();
-    if (++segment == operands.segments) break;
-    begin_segment(segment);
-  }
+  begin_segment();
+  step.template operator()<true>();
+  multiply_rest(operands.segments, segment, b, end, step, begin_segment);
 }
 
-#undef DMLCPU_ADD_PRODUCT
-#undef DMLCPU_LOAD_B
-
-using PartsFunction = void (*)(const Operands& operands, const Pending& pending, const GemmBlock& block,
-                               const Finished& finished) noexcept;
-
-// Two parts by two panels, while an area of the same size becomes codes.
-template <class Finisher>
-PartsFunction parts_function_beside(bool streams_b, bool a_is_signed) noexcept {
-  if (a_is_signed) {
-    return streams_b ? multiply_parts<2, 2, true, true, Finisher> : multiply_parts<2, 2, false, true, Finisher>;
-  }
-  return streams_b ? multiply_parts<2, 2, true, false, Finisher> : multiply_parts<2, 2, false, false, Finisher>;
-}
-
-// In place of a finisher where no area waits.
-struct FinishNothing {
-  static constexpr bool kFinishes = false;
-
-  FinishNothing(const GemmBlock&, const Finished&) noexcept {}
-  void operator()(std::size_t) const noexcept {}
-};
+using PartsFunction = void (*)(const Operands& operands, const WaitingArea& in_tiles) noexcept;
 
 // By the panels and the parts, less one each; null for what no area has. Three and four parts are all rows of a block,
 // which do not stream b.
 using PartsFunctions = PartsFunction[2][kMostParts];
 template <bool streams_b, bool a_is_signed>
-constexpr PartsFunctions kOfParts = {{multiply_parts<1, 1, streams_b, a_is_signed, FinishNothing>,
-                                      multiply_parts<2, 1, streams_b, a_is_signed, FinishNothing>,
-                                      streams_b ? nullptr : multiply_parts<3, 1, false, a_is_signed, FinishNothing>,
-                                      streams_b ? nullptr : multiply_parts<4, 1, false, a_is_signed, FinishNothing>},
-                                     {multiply_parts<1, 2, streams_b, a_is_signed, FinishNothing>,
-                                      multiply_parts<2, 2, streams_b, a_is_signed, FinishNothing>}};
+constexpr PartsFunctions kOfParts = {
+    {multiply_parts<1, 1, streams_b, a_is_signed>, multiply_parts<2, 1, streams_b, a_is_signed>,
+     streams_b ? nullptr : multiply_parts<3, 1, false, a_is_signed>,
+     streams_b ? nullptr : multiply_parts<4, 1, false, a_is_signed>},
+    {multiply_parts<1, 2, streams_b, a_is_signed>, multiply_parts<2, 2, streams_b, a_is_signed>}};
 
 const PartsFunctions& parts_functions(bool streams_b, bool a_is_signed) noexcept {
   if (a_is_signed) return streams_b ? kOfParts<true, true> : kOfParts<false, true>;
