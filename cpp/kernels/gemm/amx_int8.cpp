@@ -39,7 +39,7 @@ constexpr std::size_t kTileRows = kMr, kMostParts = 4;
 constexpr std::size_t kMostTermsCopied = 1536;   // of rows that are copied to L1
 constexpr std::size_t kMostFilter = 1 << 20;     // bytes of b that stay in L2 while all rows pass by
 constexpr std::size_t kMostKept = 1 << 14;       // bytes of b that stay in L1
-constexpr std::size_t kLeastTall = 1 << 19;      // bytes of b from which on it may come from beyond L2
+constexpr std::size_t kLeastTall = 1 << 20;      // bytes of b from which on it may come from beyond L2
 constexpr std::size_t kMostRowBytes = 44 << 10;  // bytes of a that stay in L1 beside b
 constexpr std::size_t kLeastColumns = 128;       // four areas for rows that come from L2
 constexpr std::size_t kMostTermsRepeated = 256;  // of a panel, so that areas are squares
@@ -106,7 +106,7 @@ class Product {
                      is_aligned(block.offset)),
         repeats_panel_(has_squares_ && terms_of(block) <= kMostTermsRepeated),
         steps_(block.output_row_stride, most_.columns()),
-        waiting_(sums_[0], sums_[1], most_.columns()) {
+        waiting_(sums_[0], sums_[has_squares_ ? 1 : 0], most_.columns()) {
     operands_.a_row_stride = copies_ ? kKr : block.a_row_stride;
     operands_.a_step = copies_ ? kTileRows * kKr : kKr;
     operands_.a_offsets = copies_ ? nullptr : block.a_offsets;
@@ -295,6 +295,7 @@ class Product {
   static constexpr std::size_t kGroups = 3;  // of the area that is multiplied and of the two that wait
   Group groups_[kGroups];
   alignas(64) std::int32_t offsets_[2 * kNr];
+  // The second only where areas are stored while others become codes: it takes room in L1.
   alignas(64) std::int32_t sums_[2][kSquare.parts * kSquare.part_sums()];
   alignas(64) std::uint8_t copied_[kSquare.parts * kTileRows * kMostTermsCopied + 64];
 };
