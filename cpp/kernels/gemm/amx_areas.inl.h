@@ -36,8 +36,6 @@ class ResultRows {
     is_complete_ = false;
   }
 
-  // The last one that is added has a row: what lies between two runs that are cut as one is shorter than a group, and
-  // the last part ends with the last row.
   void add(const Stretch& stretch, const Steps& steps, bool factors_activation_sums) noexcept {
     if (stretch.rows == 0) return;
     if (stretch.activation_sums != nullptr) add_activation_sums(stretch, factors_activation_sums);
@@ -51,6 +49,8 @@ class ResultRows {
     count_ += stretch.rows;
   }
 
+  // There is a row: what lies between two runs that are cut as one is shorter than a group, and the last part ends with
+  // the last row.
   void list() noexcept {
     if (is_complete_) return;
     is_complete_ = true;
@@ -64,10 +64,10 @@ class ResultRows {
 
   std::size_t count() const noexcept { return count_; }
   bool are_regular() const noexcept { return count_ == first_.rows; }
-  bool are_regular_square() const noexcept { return count_ == first_.rows && count_ == kRowsOfSquare; }
+  bool are_regular_square() const noexcept { return are_regular() && count_ == kRowsOfSquare; }
   const Stretch& first() const noexcept { return first_; }
 
-  // The list; of activation sums always.
+  // The list. Activation sums are in it without being asked for.
   const std::uint32_t* sums() const noexcept { return sums_; }
   const std::size_t* places() const noexcept { return place_; }
   const std::int32_t* activation() const noexcept { return activation_; }
@@ -173,7 +173,7 @@ class WaitingArea {
   std::int32_t* of_tile_[4] = {};  // where its sums go; null where it has none
 };
 
-// The two areas that are not codes yet, each with its own place for sums.
+// The two areas that are not codes yet, each with its own place for sums, unless one of them never waits.
 class WaitingAreas {
  public:
   WaitingAreas(std::int32_t* sums, std::int32_t* other_sums, std::size_t row_sums) noexcept

@@ -16,8 +16,8 @@
 // products, but b is read once, in a single stream.
 //
 // Products of some parts by some panels are an area: its sums leave the tiles when the next area begins, and become
-// codes, 64 at a time, among the products after it (amx_squares.inl.h) or behind them (amx_finish.inl.h). Tiles are
-// released before returning, so that a context switch saves nothing.
+// codes, 64 at a time, among the products of the area after that (amx_squares.inl.h), or behind some
+// (amx_finish.inl.h). Tiles are released before returning, so that a context switch saves nothing.
 #include <immintrin.h>
 
 #include "kernels/gemm/gemm.h"
@@ -102,8 +102,8 @@ class Product {
         functions_(block, streams_b()),
         copies_(copies_rows()),
         most_(area_size()),
-        has_squares_(functions_.has_squares() && most_.parts == kSquare.parts && block.n >= kSquare.columns() &&
-                     is_aligned(block.offset)),
+        has_squares_(functions_.has_squares() && cut_.count() > kSquare.parts && most_.parts == kSquare.parts &&
+                     block.n >= kSquare.columns() && is_aligned(block.offset)),
         repeats_panel_(has_squares_ && terms_of(block) <= kMostTermsRepeated),
         steps_(block.output_row_stride, most_.columns()),
         waiting_(sums_[0], sums_[has_squares_ ? 1 : 0], most_.columns()) {
@@ -254,7 +254,8 @@ class Product {
     return waiting_.in_tiles().is_whole() || columns == 0 ? columns : kSquare.columns();
   }
 
-  // The sums of the area before leave the tiles meanwhile. Where squares follow, they become codes with these.
+  // The sums of the area before leave the tiles meanwhile. Where squares can follow, they wait for these to become
+  // codes.
   void multiply_area(Group& group, std::size_t panel) noexcept {
     const std::size_t columns = block_.n - panel < most_.columns() ? block_.n - panel : most_.columns();
     const std::size_t panels = columns > kNr ? 2 : 1;

@@ -1,6 +1,6 @@
 // The products of the AMX kernel's tiles: up to two parts of a by up to two panels of b, or three or four parts by one
 // panel, for all terms of k.
-// Included inside the unnamed namespace of a kernel file, after constants of the tiles.
+// Included inside the unnamed namespace of a kernel file, after amx_areas.inl.h.
 
 // What one call multiplies.
 struct Operands {

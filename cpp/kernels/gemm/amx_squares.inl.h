@@ -14,8 +14,9 @@
 // Steps of k that a function is made for; from kManySteps on they are as many as the block has.
 constexpr std::size_t kManySteps = 4;
 
-// Multiplies a group of two parts by panels of b, two at a time. The stored area has two whole panels. That in the
-// tiles may have fewer: what it does not use is stored beside it.
+// Multiplies a group of two parts by panels of b, two at a time, which are streamed whatever their size (no slower from
+// L1). The stored area has two whole panels. That in the tiles may have less, if this is told to multiply by two panels
+// alone: what it does not use is stored beside it.
 template <std::size_t steps, bool a_is_signed, class Finisher>
 void multiply_squares_of(const Operands& operands, const GemmBlock& block, ResultRows& rows, std::size_t panel,
                          std::size_t end_panel, WaitingAreas& waiting) noexcept {
