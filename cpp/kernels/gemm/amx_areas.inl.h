@@ -173,14 +173,15 @@ class WaitingArea {
   std::int32_t* of_tile_[4] = {};  // where its sums go; null where it has none
 };
 
-// The two areas that are not codes yet, each with its own place for sums, unless one of them never waits.
+// The two areas that are not codes yet, each with its own place for sums. Where none is stored while the next ones are
+// multiplied, that in the tiles is the only one.
 class WaitingAreas {
  public:
   WaitingAreas(std::int32_t* sums, std::int32_t* other_sums, std::size_t row_sums) noexcept
       : areas_{{sums, row_sums}, {other_sums, row_sums}} {}
 
   WaitingArea& stored() noexcept { return areas_[newest_ ^ 1]; }
-  const WaitingArea& in_tiles() const noexcept { return areas_[newest_]; }
+  WaitingArea& in_tiles() noexcept { return areas_[newest_]; }
 
   // The next area has been multiplied, and the one that was stored is codes.
   WaitingArea& pass() noexcept {

@@ -3,8 +3,8 @@
 // and requantize_avx512_vnni.inl.h.
 //
 // While tiles are multiplied, the vector unit's second port takes no multiplications and conversions. So what can go to
-// either port is best: rounding is an addition of floats, and zero points are added to 32-bit integers. They
-// cost least among the tiles' instructions: a processor looks only some of these ahead, and what stands behind waits.
+// either port is best: rounding is an addition of floats, and zero points are added to 32-bit integers. They cost least
+// among the tiles' instructions: a processor looks only some of these ahead, and what stands behind waits.
 
 // 1.5 * 2^23: its sum with a float of up to 2^22 in magnitude is that float rounded half to even, as a difference of
 // bits. Floats beyond, up to 2^23, make differences beyond as well, which saturate.

@@ -106,7 +106,7 @@ class Product {
                      block.n >= kSquare.columns() && is_aligned(block.offset)),
         repeats_panel_(has_squares_ && terms_of(block) <= kMostTermsRepeated),
         steps_(block.output_row_stride, most_.columns()),
-        waiting_(sums_[0], sums_[has_squares_ ? 1 : 0], most_.columns()) {
+        waiting_(sums_[0], sums_[1], most_.columns()) {
     operands_.a_row_stride = copies_ ? kKr : block.a_row_stride;
     operands_.a_step = copies_ ? kTileRows * kKr : kKr;
     operands_.a_offsets = copies_ ? nullptr : block.a_offsets;
@@ -243,7 +243,7 @@ class Product {
         multiply_area(group, panel);
         panel += most_.columns();
       }
-      if (repeats_panel_ && panel < end && panel + kNr == end) panel -= kNr;
+      if (repeats_panel_ && group.parts == kSquare.parts && panel < end && panel + kNr == end) panel -= kNr;
     }
   }
 
@@ -255,18 +255,16 @@ class Product {
   }
 
   // The sums of the area before leave the tiles meanwhile. Where squares can follow, they wait for these to become
-  // codes.
+  // codes, and those stored before do now.
   void multiply_area(Group& group, std::size_t panel) noexcept {
     const std::size_t columns = block_.n - panel < most_.columns() ? block_.n - panel : most_.columns();
     const std::size_t panels = columns > kNr ? 2 : 1;
     operands_.b = block_.b + panel / kNr * block_.b_panel_stride;
     operands_.offset = aligned_offsets(panel);
     functions_.multiply(operands_, group.parts, panels, group.is_first, waiting_.in_tiles());
-    functions_.finish(block_, waiting_.stored());
-    waiting_.pass().take(group.rows, group.parts, panel, columns);
-    if (has_squares_) return;
-    functions_.finish(block_, waiting_.stored());
-    waiting_.stored().columns = 0;
+    functions_.finish(block_, has_squares_ ? waiting_.stored() : waiting_.in_tiles());
+    WaitingArea& next = has_squares_ ? waiting_.pass() : waiting_.in_tiles();
+    next.take(group.rows, group.parts, panel, columns);
   }
 
   static bool is_aligned(const std::int32_t* offset) noexcept {
@@ -296,7 +294,7 @@ class Product {
   static constexpr std::size_t kGroups = 3;  // of the area that is multiplied and of the two that wait
   Group groups_[kGroups];
   alignas(64) std::int32_t offsets_[2 * kNr];
-  // The second only where areas are stored while others become codes: it takes room in L1.
+  // The second is used, and takes room in L1, only where areas are stored while others become codes.
   alignas(64) std::int32_t sums_[2][kSquare.parts * kSquare.part_sums()];
   alignas(64) std::uint8_t copied_[kSquare.parts * kTileRows * kMostTermsCopied + 64];
 };

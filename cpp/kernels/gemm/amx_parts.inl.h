@@ -163,6 +163,8 @@ void multiply_parts(const Operands& operands, const WaitingArea& in_tiles) noexc
   multiply_rest(operands.segments, segment, b, end, step, begin_segment);
 }
 
+#undef DMLCPU_LOAD_B
+
 using PartsFunction = void (*)(const Operands& operands, const WaitingArea& in_tiles) noexcept;
 
 // By the panels and the parts, less one each; null for what no area has. Three and four parts are all rows of a block,

@@ -105,4 +105,3 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
 }
 
 #undef DMLCPU_ADD_PRODUCT
-#undef DMLCPU_LOAD_B
