@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "check.h"
 #include "reference.h"
@@ -34,23 +35,34 @@ void check_stream(Check& check, std::size_t count, Edge edge) {
   check.equal(output, input);
 }
 
-void check_spread(Check& check, std::size_t piece, std::size_t count, Edge edge) {
-  const std::size_t input_step = check.below(piece + 5), output_step = piece + check.below(2) * check.below(70);
-  const auto bytes = [&](std::size_t step) { return count == 0 ? 0 : (count - 1) * step + piece; };
-  const std::vector<std::uint8_t> input = draw_codes(check, bytes(input_step));
-  std::vector<std::uint8_t> expected = canaries<std::uint8_t>(bytes(output_step));
-  for (std::size_t i = 0; i < count * piece; ++i) {
-    expected[i / piece * output_step + i % piece] = input[i / piece * input_step + i % piece];
+void check_spread(Check& check, std::size_t rows, std::size_t piece, std::size_t count, Edge edge) {
+  const std::size_t input_step = check.below(piece + 5), bytes = rows * piece;
+  const std::size_t output_step = check.one_of<std::size_t>({bytes, bytes + check.below(70), (bytes + 63) / 64 * 64});
+  const std::size_t input_bytes = count == 0 ? 0 : (count - 1) * input_step + piece;
+  const std::vector<std::uint8_t> codes = draw_codes(check, rows * input_bytes);
+  std::vector<std::uint8_t> expected(count * output_step);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t i = 0; i < count * piece; ++i) {
+      expected[i / piece * output_step + r * piece + i % piece] =
+          codes[r * input_bytes + i / piece * input_step + i % piece];
+    }
   }
-  const GuardedBuffer<std::uint8_t> guarded_input(input, edge), output(expected.size(), edge);
-  describe_case("pack spread, pieces of %zu, count %zu, steps %zu and %zu, edge %d", piece, count, input_step,
-                output_step, static_cast<int>(edge));
-  check.table.pack->spread({.input = guarded_input.data(),
+  const GuardedBuffer<std::uint8_t> input(codes, edge);
+  std::vector<const std::uint8_t*> inputs(rows);
+  for (std::size_t r = 0; r < rows; ++r) inputs[r] = input.data() + r * input_bytes;
+  const GuardedBuffer<std::uint8_t> output(expected.size(), edge);
+  describe_case("pack spread, %zu rows of pieces of %zu, count %zu, steps %zu and %zu, edge %d", rows, piece, count,
+                input_step, output_step, static_cast<int>(edge));
+  check.table.pack->spread({.inputs = inputs.data(),
+                            .rows = rows,
                             .input_step = input_step,
                             .count = count,
                             .piece_bytes = piece,
                             .output = output.data(),
                             .output_step = output_step});
+  for (std::size_t i = 0; i < count; ++i) {  // behind the pieces it has any value
+    std::memset(output.data() + i * output_step + bytes, 0, output_step - bytes);
+  }
   check.equal(output, expected);
 }
 
@@ -195,7 +207,9 @@ void check_pack(Check& check) {
       check_interleave(check, count, edge);
       check_stream(check, count, edge);
       check_interleave_panels(check, count, edge);
-      for (const std::size_t pieces : Sizes{0, 1, 2, 9}) check_spread(check, count, pieces, edge);
+      for (const std::size_t pieces : Sizes{0, 1, 2, 9}) {
+        for (const std::size_t rows : Sizes{1, 2, 3, 7, 16}) check_spread(check, rows, count, pieces, edge);
+      }
       for (const std::size_t columns : Sizes{1, 7, 8, 15, 16, 17, 40}) check_gather_groups(check, columns, count, edge);
     }
     for (const std::size_t rows : Sizes{1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 33, 48, 63, 64, 65, 97, 131}) {

@@ -52,8 +52,11 @@ void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) 
 }
 
 void spread(const SpreadPieces& pieces) noexcept {
-  for (std::size_t i = 0; i < pieces.count; ++i) {
-    copy(pieces.input + i * pieces.input_step, pieces.piece_bytes, 0, pieces.output + i * pieces.output_step);
+  for (std::size_t r = 0; r < pieces.rows; ++r) {
+    std::uint8_t* const output = pieces.output + r * pieces.piece_bytes;
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      copy(pieces.inputs[r] + i * pieces.input_step, pieces.piece_bytes, 0, output + i * pieces.output_step);
+    }
   }
 }
 

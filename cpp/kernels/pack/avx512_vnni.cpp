@@ -7,6 +7,10 @@
 // vpsadbw sums into 64-bit lanes, of which the low half is the sum modulo 2^32.
 #include <immintrin.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
 #include "kernels/pack/pack.h"
 
 #ifndef __AVX512VNNI__
@@ -70,26 +74,51 @@ void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) 
   _mm512_mask_storeu_epi8(output + i, tail_mask, _mm512_maskz_loadu_epi8(tail_mask, input + i));
 }
 
-template <std::size_t lines>
-void spread_lines(const SpreadPieces& pieces) noexcept {
-  constexpr std::size_t kLast = (lines - 1) * 64;
-  const __mmask64 mask = byte_mask(pieces.piece_bytes - kLast);
-  const std::uint8_t* input = pieces.input;
-  std::uint8_t* output = pieces.output;
-  for (std::size_t i = 0; i < pieces.count; ++i, input += pieces.input_step, output += pieces.output_step) {
-    for (std::size_t line = 0; line < kLast; line += 64) {
-      _mm512_storeu_si512(output + line, _mm512_loadu_si512(input + line));
+// What a line of a cell has of a row: byte b of the line is input[b] where the mask has b.
+struct PieceOfLine {
+  const std::uint8_t* input;
+  __mmask64 mask;
+};
+
+constexpr std::size_t kMostPiecesAtOnce = 4;
+
+template <std::size_t count>
+void spread_line(const SpreadPieces& pieces, const PieceOfLine* of_line, std::size_t line, __mmask64 stored) noexcept {
+  PieceOfLine piece[count];
+  for (std::size_t p = 0; p < count; ++p) piece[p] = of_line[p];
+  std::uint8_t* output = pieces.output + line;
+  for (std::size_t i = 0, at = 0; i < pieces.count; ++i, at += pieces.input_step) {
+    __m512i codes_u8x64 = _mm512_maskz_loadu_epi8(piece[0].mask, piece[0].input + at);
+    for (std::size_t p = 1; p < count; ++p) {
+      codes_u8x64 = _mm512_mask_loadu_epi8(codes_u8x64, piece[p].mask, piece[p].input + at);
     }
-    _mm512_mask_storeu_epi8(output + kLast, mask, _mm512_maskz_loadu_epi8(mask, input + kLast));
+    _mm512_mask_storeu_epi8(output, stored, codes_u8x64);
+    output += pieces.output_step;
   }
 }
 
+// Lines are written as a whole, from as many pieces as a line has; by very short ones some at a time.
 void spread(const SpreadPieces& pieces) noexcept {
-  if (pieces.piece_bytes == 0) return;
-  if (pieces.piece_bytes <= 64) return spread_lines<1>(pieces);
-  if (pieces.piece_bytes <= 128) return spread_lines<2>(pieces);
-  for (std::size_t i = 0; i < pieces.count; ++i) {
-    copy(pieces.input + i * pieces.input_step, pieces.piece_bytes, 0, pieces.output + i * pieces.output_step);
+  constexpr decltype(&spread_line<1>) kSpread[kMostPiecesAtOnce] = {spread_line<1>, spread_line<2>, spread_line<3>,
+                                                                    spread_line<4>};
+  const std::size_t piece_bytes = pieces.piece_bytes, bytes = pieces.rows * piece_bytes;
+  for (std::size_t line = 0; line < bytes; line += 64) {
+    const std::size_t end_row = std::min(pieces.rows, (line + 64 + piece_bytes - 1) / piece_bytes);
+    const __mmask64 whole = byte_mask(pieces.output_step - line);
+    bool is_first = true;
+    for (std::size_t row = line / piece_bytes; row < end_row;) {
+      PieceOfLine of_line[kMostPiecesAtOnce];
+      std::size_t count = 0;
+      __mmask64 merged = 0;
+      for (; count < kMostPiecesAtOnce && row < end_row; ++count, ++row) {
+        const std::size_t begin = row * piece_bytes, before = begin > line ? begin - line : 0;
+        const __mmask64 mask = byte_mask(begin + piece_bytes - line) & ~byte_mask(before);
+        of_line[count] = {pieces.inputs[row] + static_cast<std::ptrdiff_t>(line - begin), mask};
+        merged |= mask;
+      }
+      kSpread[count - 1](pieces, of_line, line, is_first ? whole : merged);
+      is_first = false;
+    }
   }
 }
 

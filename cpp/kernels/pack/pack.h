@@ -4,8 +4,9 @@
 //   copy         output[i] = input[i] ^ flip
 //   stream       output[i] = input[i], past the caches where the instruction set can: a caller that hands the output to
 //                another thread puts a full fence between
-//   spread       output[i * output_step + j] = input[i * input_step + j]
-//                pieces, which may overlap, to where they stand apart
+//   spread       output[i * output_step + r * piece_bytes + j] = inputs[r][i * input_step + j]
+//                pieces of some rows, which may overlap, one after the other in cells; bytes of a cell behind them get
+//                any value
 //   interleave   output[i * 4 + r] = rows[r][i]
 //                four rows become one row of groups of four, as depthwise/depthwise.h reads them
 //   interleave_panels
@@ -31,12 +32,13 @@
 namespace dmlcpu {
 
 struct SpreadPieces {
-  const std::uint8_t* input;
+  const std::uint8_t* const* inputs;
+  std::size_t rows;
   std::size_t input_step;
   std::size_t count;
   std::size_t piece_bytes;
   std::uint8_t* output;
-  std::size_t output_step;
+  std::size_t output_step;  // at least rows * piece_bytes
 };
 
 struct InterleaveRun {

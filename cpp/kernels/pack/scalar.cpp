@@ -14,9 +14,12 @@ void stream(const std::uint8_t* input, std::size_t count, std::uint8_t* output) 
   std::memcpy(output, input, count);
 }
 
-void spread(const SpreadPieces& spread) noexcept {
-  for (std::size_t i = 0; i < spread.count; ++i) {
-    std::memcpy(spread.output + i * spread.output_step, spread.input + i * spread.input_step, spread.piece_bytes);
+void spread(const SpreadPieces& pieces) noexcept {
+  for (std::size_t r = 0; r < pieces.rows; ++r) {
+    std::uint8_t* const output = pieces.output + r * pieces.piece_bytes;
+    for (std::size_t i = 0; i < pieces.count; ++i) {
+      std::memcpy(output + i * pieces.output_step, pieces.inputs[r] + i * pieces.input_step, pieces.piece_bytes);
+    }
   }
 }
 

@@ -79,26 +79,50 @@ std::int64_t PaddedPlanes::rows_of(std::int64_t output_rows) const {
 void PaddedPlanes::fill(const ActivationSource& source, const PackKernels& kernels, std::int64_t images,
                         std::int64_t first_row, std::uint8_t* planes) const {
   const std::int64_t first = first_row * (geometry_.stride_height / cells_.row_step);
-  const std::size_t rows = as_size(std::min(rows_, rows_of_image_ - first));
+  const std::int64_t rows = std::min(rows_, rows_of_image_ - first);
+  // Neighbours share rows where there are more in a cell than there are to the next.
+  const std::int64_t of_band = num_threads_ == 1                ? rows
+                               : cells_.rows == cells_.row_step ? 1
+                                                                : divide_up(rows, num_threads_ * kTasksPerThread);
+  const std::int64_t bands = divide_up(rows, of_band);
   std::uint8_t* const packed_rows = planes + image_bytes_ * images_ + kAlignment;
-  parallel_for(as_size(images) * rows, num_threads_, [&](std::size_t task, int slot) noexcept {
-    std::uint8_t* const row = planes + task * row_bytes_;
-    std::uint8_t* const packed = packed_row_bytes_ == 0 ? row : packed_rows + as_size(slot) * packed_row_bytes_;
-    const std::int64_t channels = geometry_.input_channels;
-    const std::size_t piece_bytes = as_size(channels * cells_.columns(geometry_));
-    for (std::int64_t of_cell = 0; of_cell < cells_.rows; ++of_cell) {
-      pack_padded_row(geometry_, kernels, source, static_cast<std::int64_t>(task / rows),
-                      (first + static_cast<std::int64_t>(task % rows)) * cells_.row_step + of_cell, 0, columns_,
-                      packed);
-      if (packed_row_bytes_ == 0) return;
-      kernels.spread({.input = packed,
-                      .input_step = as_size(channels * (cells_.are_windows ? geometry_.stride_width : 1)),
-                      .count = as_size(cells_of_row_),
-                      .piece_bytes = piece_bytes,
-                      .output = row + as_size(of_cell) * piece_bytes,
-                      .output_step = as_size(cells_.bytes)});
-    }
+  parallel_for(as_size(images * bands), num_threads_, [&](std::size_t task, int slot) noexcept {
+    const std::int64_t image = static_cast<std::int64_t>(task) / bands, band = static_cast<std::int64_t>(task) % bands;
+    const std::int64_t begin = band * of_band;
+    fill_rows(source, kernels, image, first + begin, std::min(of_band, rows - begin),
+              packed_rows + as_size(slot) * packed_bytes(),
+              planes + as_size(image) * image_bytes_ + as_size(begin) * row_bytes_);
   });
+}
+
+void PaddedPlanes::fill_rows(const ActivationSource& source, const PackKernels& kernels, std::int64_t image,
+                             std::int64_t first, std::int64_t count, std::uint8_t* packed, std::uint8_t* output) const {
+  const auto pack = [&](std::int64_t padded_row, std::uint8_t* target) {
+    pack_padded_row(geometry_, kernels, source, image, padded_row, 0, columns_, target);
+  };
+  if (packed_row_bytes_ == 0) {
+    for (std::int64_t row = first; row < first + count; ++row, output += row_bytes_) pack(row, output);
+    return;
+  }
+  // Padded row r is packed to place r % cells_.rows, where it stays for all rows of cells that it is in.
+  const auto place_of = [&](std::int64_t padded_row) {
+    return packed + as_size(padded_row % cells_.rows) * packed_row_bytes_;
+  };
+  const std::uint8_t* inputs[PlaneCells::kMostRows];
+  SpreadPieces pieces = {.inputs = inputs,
+                         .rows = as_size(cells_.rows),
+                         .input_step = as_size(geometry_.input_channels * cells_.step(geometry_)),
+                         .count = as_size(cells_of_row_),
+                         .piece_bytes = as_size(geometry_.input_channels * cells_.columns(geometry_)),
+                         .output = output,
+                         .output_step = as_size(cells_.bytes)};
+  std::int64_t next = 0;
+  for (std::int64_t row = first; row < first + count; ++row, pieces.output += row_bytes_) {
+    const std::int64_t begin = row * cells_.row_step;
+    for (next = std::max(next, begin); next < begin + cells_.rows; ++next) pack(next, place_of(next));
+    for (std::int64_t r = 0; r < cells_.rows; ++r) inputs[r] = place_of(begin + r);
+    kernels.spread(pieces);
+  }
 }
 
 }  // namespace dmlcpu

@@ -29,8 +29,10 @@ ConvolutionGeometry unpadded(ConvolutionGeometry geometry);
 
 // What the rows of planes consist of.
 struct PlaneCells {
+  static constexpr std::int64_t kMostRows = 64;
+
   bool are_windows;       // or pixels; of filters without dilation in width, whose strides are within their size
-  std::int64_t rows;      // of padded pixels in a cell; 1 where these are dilated
+  std::int64_t rows;      // of padded pixels in a cell, up to kMostRows; 1 where these are dilated
   std::int64_t row_step;  // padded rows from one row of cells to the next, which the stride is a multiple of
   std::int64_t bytes;     // from a cell to the next; at least its codes
   std::int64_t multiple;  // of cells that a row has room for
@@ -38,8 +40,9 @@ struct PlaneCells {
   static PlaneCells pixels(std::int64_t bytes) {
     return {.are_windows = false, .rows = 1, .row_step = 1, .bytes = bytes, .multiple = 1};
   }
-  // Padded pixels of one of its rows.
+  // Padded pixels of one of its rows, and from a cell to the next.
   std::int64_t columns(const ConvolutionGeometry& geometry) const { return are_windows ? geometry.kernel_width : 1; }
+  std::int64_t step(const ConvolutionGeometry& geometry) const { return are_windows ? geometry.stride_width : 1; }
 };
 
 class PaddedPlanes {
@@ -55,9 +58,9 @@ class PaddedPlanes {
   static bool holds(const ConvolutionGeometry& geometry);
   static bool holds(const ConvolutionGeometry& geometry, const PlaneCells& cells);
 
-  // With room behind the last code for a step of k that begins within the copy, and, where cells are apart, for a
-  // packed row of each thread that copies.
-  std::size_t size() const { return image_bytes_ * images_ + kAlignment + packed_row_bytes_ * as_size(num_threads_); }
+  // With room behind the last code for a step of k that begins within the copy, and, where cells are apart, for the
+  // packed rows of a row of cells of each thread that copies.
+  std::size_t size() const { return image_bytes_ * images_ + kAlignment + packed_bytes() * as_size(num_threads_); }
   std::size_t image_bytes() const { return image_bytes_; }
   std::size_t row_bytes() const { return row_bytes_; }
   // From the windows of an output row to those of the next, and from a segment of a window to the next.
@@ -74,6 +77,10 @@ class PaddedPlanes {
 
  private:
   std::int64_t rows_of(std::int64_t output_rows) const;
+  std::size_t packed_bytes() const { return as_size(cells_.rows) * packed_row_bytes_; }
+  // So many rows of cells, with room for packed_bytes() beside.
+  void fill_rows(const ActivationSource& source, const PackKernels& kernels, std::int64_t image, std::int64_t first,
+                 std::int64_t count, std::uint8_t* packed, std::uint8_t* output) const;
 
   ConvolutionGeometry geometry_;
   PlaneCells cells_;

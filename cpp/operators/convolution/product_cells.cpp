@@ -83,11 +83,12 @@ ProductCells pixels_packed(const ConvolutionGeometry& geometry, const GemmKernel
                               kLineCycles * lines + kPlaceCycles * static_cast<double>(places - 1))};
 }
 
-// Cells of so many rows of a window: a single one, or a multiple of the stride.
+// Cells of so many rows of a window: a single one, a multiple of the stride, or all.
 ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t rows) {
   const std::int64_t terms = geometry.kernel_width * geometry.input_channels;
   const TermOrder order = order_of(kernels, divide_up(geometry.kernel_height, rows), rows * terms);
-  const std::int64_t row_step = rows % geometry.stride_height == 0 ? geometry.stride_height : 1;
+  const bool are_whole = rows % geometry.stride_height == 0 || rows == geometry.kernel_height;
+  const std::int64_t row_step = are_whole ? geometry.stride_height : 1;
   const std::int64_t rows_of_output_row = geometry.stride_height / row_step;
   constexpr double kLineCycles = 6.0, kPieceCycles = 2.0;
   const double lines = static_cast<double>(lines_of(rows * terms)) * static_cast<double>(rows_of_output_row);
@@ -119,7 +120,8 @@ bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   ProductCells best = pixels_apart(geometry, kernels);
   const auto is_allowed = [&](const ProductCells& cells) {
-    return cells.order.segments <= kMostSegments && PaddedPlanes::holds(geometry, cells.cells);
+    return cells.order.segments <= kMostSegments && cells.cells.rows <= PlaneCells::kMostRows &&
+           PaddedPlanes::holds(geometry, cells.cells);
   };
   const auto consider = [&](const ProductCells& cells) {
     if (is_allowed(cells) && (cells.cycles < best.cycles || !is_allowed(best))) best = cells;
@@ -137,9 +139,12 @@ ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels
   if (geometry.stride_width > geometry.kernel_width || stride > height || row_bytes > kMostCellBytes) return best;
   consider(windows(geometry, kernels, 1));
   if (geometry.dilation_height > 1) return best;
-  for (std::int64_t rows = stride; rows < height + stride; rows += stride) {
+  for (std::int64_t rows = stride; rows < height; rows += stride) {
     if (rows * row_bytes > (rows == stride ? kMostCellBytes : kMostRepeatedBytes)) break;
     consider(windows(geometry, kernels, rows));
+  }
+  if (height * row_bytes <= (height == stride ? kMostCellBytes : kMostRepeatedBytes)) {
+    consider(windows(geometry, kernels, height));
   }
   return best;
 }
