@@ -165,6 +165,16 @@ void bench_arithmetic(const KernelBench& bench) {
                           .b_parameters = {0.03F, 127.0F, 0x80},
                           .output_parameters = {0.04F, 100.0F, 0}});
   });
+  bench.report("add of integers", kCount, "elements", [&] {
+    bench.table.add->run_integers({.a = bench.a.data(),
+                                   .b = bench.b.data(),
+                                   .output = bench.c.data(),
+                                   .count = kCount,
+                                   .a_parameters = {0.02F, 128.0F, 0},
+                                   .b_parameters = {0.03F, 127.0F, 0x80},
+                                   .output_parameters = {0.04F, 100.0F, 0},
+                                   .integers = {20000, 30000, -6370000, 2.5e-5F}});
+  });
   bench.report("multiply", kCount, "elements", [&] {
     bench.table.multiply->run({.a = bench.a.data(),
                                .b = bench.b.data(),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import dmlcpu
 from dispatching import assert_matches_reference, difference
@@ -18,6 +21,7 @@ from strategies import BYTE_TYPES, Run, arrays, binary_cases, runs, tensor_sizes
 from strided_tensor import NUMPY_TYPES
 
 Devices = Mapping[str, dmlcpu.Device]
+Codes = NDArray[Any]
 
 
 @given(runs(binary_cases("ELEMENT_WISE_QUANTIZED_LINEAR_ADD")))
@@ -41,13 +45,20 @@ def test_function_equals_the_reference(devices: Devices, data: st.DataObject) ->
         assert (found := difference(result, expected)) is None, f"{label}: {found}"
 
 
+def every_pair(a_type: str, b_type: str) -> tuple[Codes, Codes]:
+    """All 65536 pairs of codes."""
+    a_codes, b_codes = (np.arange(256).astype(np.uint8).view(NUMPY_TYPES[name]) for name in (a_type, b_type))
+    a, b = np.broadcast_to(a_codes.reshape(-1, 1), (256, 256)), np.broadcast_to(b_codes, (256, 256))
+    return a.reshape(1, 1, 256, 256).copy(), b.reshape(1, 1, 256, 256).copy()
+
+
 @pytest.mark.parametrize(("a_type", "b_type", "output_type"), list(itertools.product(BYTE_TYPES, repeat=3)))
 def test_every_pair_of_codes(
     devices: Devices, random_numbers: np.random.Generator, a_type: str, b_type: str, output_type: str
 ) -> None:
     """All 65536 pairs, half of their sums ties or, where the scales are no powers of two, beside ties."""
     a_codes, b_codes = (np.arange(256).astype(np.uint8).view(NUMPY_TYPES[name]) for name in (a_type, b_type))
-    a, b = np.broadcast_to(a_codes.reshape(-1, 1), (256, 256)), np.broadcast_to(b_codes, (256, 256))
+    a, b = every_pair(a_type, b_type)
     output_dtype = NUMPY_TYPES[output_type]
     for base in (0.5, 0.1, random_numbers.uniform(0.01, 1)):
         scales = (base, 3 * base, 2 * base)
@@ -59,6 +70,89 @@ def test_every_pair_of_codes(
         for label, device in devices.items():
             result = dmlcpu.quantized_linear_add(*arguments, device=device)
             assert (found := difference(result, expected)) is None, f"{label}, scales {scales}: {found}"
+
+
+def drawn_bindings(random_numbers: np.random.Generator, a: Codes, b: Codes, output: Codes) -> dict[str, Codes]:
+    """Tensors of a sum that saturates for some pairs; the scales are in no simple relation."""
+    a_scale, b_scale = np.exp(random_numbers.uniform(np.log(0.01), np.log(0.1), 2)).astype(np.float32)
+    output_scale = np.float32((a_scale + b_scale) * random_numbers.uniform(0.4, 1.0))
+    bindings = {"output_tensor": output}
+    for name, codes, scale in (("a", a, a_scale), ("b", b, b_scale), ("output", output, output_scale)):
+        zero_point = random_numbers.integers(0, 256, 1, np.uint8).view(codes.dtype)
+        bindings[f"{name}_scale_tensor"] = np.full((1, 1, 1, 1), scale)
+        bindings[f"{name}_zero_point_tensor"] = zero_point.reshape(1, 1, 1, 1)
+    return bindings | {"a_tensor": a, "b_tensor": b}
+
+
+def compiled_sum(device: dmlcpu.Device, bindings: Mapping[str, Codes]) -> dmlcpu.CompiledOperator:
+    """An operator for these tensors."""
+    descs = {name: dmlcpu.TensorDesc.from_array(array) for name, array in bindings.items()}
+    return device.compile_operator(device.create_operator(dmlcpu.ElementWiseQuantizedLinearAddOperatorDesc(**descs)))
+
+
+def expected_sum(bindings: Mapping[str, Codes]) -> Codes:
+    """What the reference makes of the tensors."""
+    arguments = [bindings[f"{name}{part}_tensor"] for name in ("a", "b") for part in ("", "_scale", "_zero_point")]
+    output = [bindings["output_scale_tensor"], bindings["output_zero_point_tensor"]]
+    return quantized_linear_add(*arguments, *output, output_data_type=bindings["output_tensor"].dtype)
+
+
+# So many dispatches of all pairs, and the operator has looked for integers that make the same codes.
+LOOKS_AFTER = 4
+
+
+@pytest.mark.parametrize(("a_type", "b_type", "output_type"), list(itertools.product(BYTE_TYPES, repeat=3)))
+def test_repeated_parameters_make_the_same_codes(
+    devices: Devices, random_numbers: np.random.Generator, a_type: str, b_type: str, output_type: str
+) -> None:
+    """Sums in integers, which most parameters have, equal the sums in floats before them."""
+    a, b = every_pair(a_type, b_type)
+    cases = [drawn_bindings(random_numbers, a, b, np.empty(a.shape, NUMPY_TYPES[output_type])) for _ in range(6)]
+    expected = [expected_sum(bindings) for bindings in cases]
+    for label, device in devices.items():
+        compiled, in_integers = compiled_sum(device, cases[0]), 0
+        for bindings, codes in zip(cases, expected, strict=True):
+            for number in range(LOOKS_AFTER + 1):
+                compiled.dispatch(**bindings)
+                assert (found := difference(bindings["output_tensor"], codes)) is None, f"{label}, {number}: {found}"
+                if number + 1 < LOOKS_AFTER:
+                    assert "sums: in floats, until" in compiled.describe()
+            in_integers += "sums: in integers" in compiled.describe()
+        assert in_integers >= 3, label
+
+
+def test_sums_at_ties_stay_in_floats(devices: Devices) -> None:
+    """Half of the sums are at a tie, where roundings of single precision decide: no integers round like them."""
+    a, b = every_pair("UINT8", "UINT8")
+    bindings = drawn_bindings(np.random.default_rng(1), a, b, np.empty_like(a))
+    for name, scale in (("a", 0.1), ("b", 0.3), ("output", 0.2)):
+        bindings[f"{name}_scale_tensor"] = np.full((1, 1, 1, 1), scale, np.float32)
+    for label, device in devices.items():
+        compiled = compiled_sum(device, bindings)
+        for _ in range(LOOKS_AFTER + 1):
+            compiled.dispatch(**bindings)
+        assert difference(bindings["output_tensor"], expected_sum(bindings)) is None, label
+        assert "sums: in floats, as" in compiled.describe(), label
+
+
+def test_threads_with_parameters_of_their_own(devices: Devices, random_numbers: np.random.Generator) -> None:
+    """Integers that one thread finds are not used for the parameters of another."""
+    a, b = every_pair("UINT8", "INT8")
+    cases = [drawn_bindings(random_numbers, a, b, np.empty_like(a)) for _ in range(2)]
+    expected = [expected_sum(bindings) for bindings in cases]
+    for label, device in devices.items():
+        compiled = compiled_sum(device, cases[0])
+
+        def repeat(number: int, compiled: dmlcpu.CompiledOperator = compiled) -> int:
+            bindings = cases[number] | {"output_tensor": np.empty_like(a)}
+            wrong = 0
+            for _ in range(3 * LOOKS_AFTER):
+                compiled.dispatch(**bindings)
+                wrong += difference(bindings["output_tensor"], expected[number]) is not None
+            return wrong
+
+        with ThreadPoolExecutor(2) as threads:
+            assert list(threads.map(repeat, range(2))) == [0, 0], label
 
 
 @pytest.mark.parametrize(("b", "expected"), [(1, 101), (-1, 100)])

@@ -10,6 +10,14 @@
 // that UINT8 and INT8 in any mix share a kernel: a flip is 0x00 for UINT8 and 0x80 for INT8, zero points are given in
 // the offset domain as integers of 0..255 held as floats. Differences are unchanged by the common offset.
 //
+// For most parameters there are integers that make the same codes of all 65536 pairs, with a few roundings less:
+//
+//   output[i] = sat(rne((a * a_factor + b * b_factor + offset) * multiplier) + output_zero_point)
+//
+// a and b in the offset domain; the product is rounded once. Its first factor is within 2^24 in magnitude, so that
+// float32 holds it, and the product within 2^21. Whoever calls run_integers knows that they make the same codes
+// (operators/element_wise/integer_sum.h).
+//
 // Contract: count elements are read and written, nothing else; output may be exactly a or exactly b, and overlaps
 // neither otherwise; no alignment is assumed.
 #pragma once
@@ -25,6 +33,12 @@ struct AddOperand {
   std::uint8_t flip;
 };
 
+struct IntegerSum {
+  std::int16_t a_factor, b_factor;
+  std::int32_t offset;
+  float multiplier;
+};
+
 struct AddRun {
   const std::uint8_t* a;
   const std::uint8_t* b;
@@ -33,12 +47,14 @@ struct AddRun {
   AddOperand a_parameters;
   AddOperand b_parameters;
   AddOperand output_parameters;
+  IntegerSum integers = {};  // of run_integers, which does not use scales
 };
 
 using AddFunction = void (*)(const AddRun& run) noexcept;
 
 struct AddKernels {
   AddFunction run;
+  AddFunction run_integers;
 };
 
 namespace scalar {

@@ -29,11 +29,25 @@ inline __m256 quotient(__m256 sum_f32x8, __m256 scale_f32x8) noexcept {
   return _mm256_div_ps(_mm256_andnot_ps(is_small, sum_f32x8), scale_f32x8);
 }
 
+// Calls add_32(a, b, output) for 32 codes of the run at a time, of which the last may be in buffers.
+template <class Add>
+inline __attribute__((always_inline)) void for_each_32(const AddRun& operands, const Add& add_32) noexcept {
+  const std::uint8_t *a = operands.a, *b = operands.b;
+  std::uint8_t* output = operands.output;
+  const std::size_t count = operands.count;
+  std::size_t i = 0;
+  for (; i + 32 <= count; i += 32) add_32(a + i, b + i, output + i);
+  if (i < count) {
+    std::uint8_t last_a[32] = {}, last_b[32] = {}, last_sums[32];
+    std::memcpy(last_a, a + i, count - i);
+    std::memcpy(last_b, b + i, count - i);
+    add_32(last_a, last_b, last_sums);
+    std::memcpy(output + i, last_sums, count - i);
+  }
+}
+
 template <bool by_reciprocal>
 void add_elements(const AddRun& run) noexcept {
-  const std::uint8_t *a = run.a, *b = run.b;
-  std::uint8_t* output = run.output;
-  const std::size_t count = run.count;
   const Operand a_operand = spread(run.a_parameters), b_operand = spread(run.b_parameters);
   const __m256 output_scale_f32x8 = _mm256_set1_ps(run.output_parameters.scale);
   const Reciprocal output_reciprocal = reciprocal_of(run.output_parameters.scale);
@@ -54,15 +68,45 @@ void add_elements(const AddRun& run) noexcept {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_xor_si256(codes_u8x32, output_flip_u8x32));
   };
 
-  std::size_t i = 0;
-  for (; i + 32 <= count; i += 32) add_32(a + i, b + i, output + i);
-  if (i < count) {
-    std::uint8_t last_a[32] = {}, last_b[32] = {}, last_sums[32];
-    std::memcpy(last_a, a + i, count - i);
-    std::memcpy(last_b, b + i, count - i);
-    add_32(last_a, last_b, last_sums);
-    std::memcpy(output + i, last_sums, count - i);
-  }
+  for_each_32(run, add_32);
+}
+
+// 1.5 * 2^23: its sum with a float of up to 2^22 in magnitude is that float rounded half to even, as a difference of
+// bits.
+constexpr float kRounder = 12582912.0F;
+constexpr std::int32_t kRounderBits = 0x4b400000;
+
+// Codes are words of a and b in turn, which vpmaddwd multiplies and adds: bytes of both are unpacked, then these and
+// zeros.
+void add_integers(const AddRun& run) noexcept {
+  const auto flip_of = [](const AddOperand& operand) { return _mm256_set1_epi8(static_cast<char>(operand.flip)); };
+  const __m256i a_flip_u8x32 = flip_of(run.a_parameters), b_flip_u8x32 = flip_of(run.b_parameters);
+  const __m256i output_flip_u8x32 = flip_of(run.output_parameters);
+  const auto b_factor_u32 = static_cast<std::uint32_t>(static_cast<std::uint16_t>(run.integers.b_factor));
+  const __m256i factors_i16x16 = _mm256_set1_epi32(
+      static_cast<std::int32_t>(static_cast<std::uint16_t>(run.integers.a_factor) | b_factor_u32 << 16));
+  const __m256i offset_i32x8 = _mm256_set1_epi32(run.integers.offset);
+  const __m256 multiplier_f32x8 = _mm256_set1_ps(run.integers.multiplier), rounder_f32x8 = _mm256_set1_ps(kRounder);
+  const __m256i unbias_i32x8 =
+      _mm256_set1_epi32(kRounderBits - static_cast<std::int32_t>(run.output_parameters.zero_point));
+
+  const auto sums_of_8 = [&](__m256i pairs_u16x16) {
+    const __m256i sum_i32x8 = _mm256_add_epi32(_mm256_madd_epi16(pairs_u16x16, factors_i16x16), offset_i32x8);
+    const __m256 rounded_f32x8 = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum_i32x8), multiplier_f32x8, rounder_f32x8);
+    return _mm256_sub_epi32(_mm256_castps_si256(rounded_f32x8), unbias_i32x8);
+  };
+  for_each_32(run, [&](const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* sums) {
+    const auto load = [](const std::uint8_t* codes, __m256i flip_u8x32) {
+      return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes)), flip_u8x32);
+    };
+    const __m256i a_u8x32 = load(a, a_flip_u8x32), b_u8x32 = load(b, b_flip_u8x32), zeros = _mm256_setzero_si256();
+    const __m256i low_u8x32 = _mm256_unpacklo_epi8(a_u8x32, b_u8x32);
+    const __m256i high_u8x32 = _mm256_unpackhi_epi8(a_u8x32, b_u8x32);
+    const __m256i codes_u8x32 = saturate(
+        sums_of_8(_mm256_unpacklo_epi8(low_u8x32, zeros)), sums_of_8(_mm256_unpackhi_epi8(low_u8x32, zeros)),
+        sums_of_8(_mm256_unpacklo_epi8(high_u8x32, zeros)), sums_of_8(_mm256_unpackhi_epi8(high_u8x32, zeros)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(sums), _mm256_xor_si256(codes_u8x32, output_flip_u8x32));
+  });
 }
 
 void add_run(const AddRun& run) noexcept {
@@ -72,6 +116,6 @@ void add_run(const AddRun& run) noexcept {
 
 }  // namespace
 
-constinit const AddKernels avx2::add = {.run = add_run};
+constinit const AddKernels avx2::add = {.run = add_run, .run_integers = add_integers};
 
 }  // namespace dmlcpu

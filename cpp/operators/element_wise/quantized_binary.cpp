@@ -5,8 +5,10 @@
 #include <stdexcept>
 
 #include "operators/element_wise/code_runs.h"
+#include "operators/element_wise/integer_sum.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/sizes.h"
 #include "operators/staging.h"
 
 namespace dmlcpu {
@@ -24,18 +26,33 @@ enum Tensor : std::size_t {
   kOutput
 };
 
-struct Addition {
+class Addition {
+ public:
   static constexpr const char* kFamily = "add";
   using Run = AddRun;
   using Stage = AddStage;
-  static AddFunction kernel(const KernelTable& kernels) { return kernels.add->run; }
+
+  explicit Addition(const KernelTable& kernels) : integers_(*kernels.add) {}
+  // The kernel for so many codes by the parameters of a dispatch.
+  AddFunction kernel(AddRun& run, std::size_t count) const { return integers_.function_for(run, count); }
+  std::string describe() const { return std::string("sums: ") + integers_.words() + "\n"; }
+
+ private:
+  mutable IntegerSums integers_;
 };
 
-struct Multiplication {
+class Multiplication {
+ public:
   static constexpr const char* kFamily = "multiply";
   using Run = MultiplyRun;
   using Stage = MultiplyStage;
-  static MultiplyFunction kernel(const KernelTable& kernels) { return kernels.multiply->run; }
+
+  explicit Multiplication(const KernelTable& kernels) : kernel_(kernels.multiply->run) {}
+  MultiplyFunction kernel(MultiplyRun&, std::size_t) const { return kernel_; }
+  std::string describe() const { return {}; }
+
+ private:
+  MultiplyFunction kernel_;
 };
 
 template <class Operation>
@@ -44,33 +61,32 @@ class QuantizedBinary final : public CompiledOperator {
   QuantizedBinary(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}, target()),
-        kernel_(Operation::kernel(target().kernels())) {
+        operation_(target().kernels()) {
     check_parameters(kA, kAScale, kAZeroPoint);
     check_parameters(kB, kBScale, kBZeroPoint);
     check_parameters(kOutput, kOutputScale, kOutputZeroPoint);
   }
 
   std::string describe() const override {
-    return "algorithm: one pass\nkernel: " + kernel_words(target(), Operation::kFamily) + "\n" + runs_.describe();
+    return "algorithm: one pass\nkernel: " + kernel_words(target(), Operation::kFamily) + "\n" + operation_.describe() +
+           runs_.describe();
   }
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    const Run whole = whole_run(tensors);
-    runs_.run({whole.a, whole.b}, static_cast<std::uint8_t*>(tensors[kOutput]),
+    const typename Operation::Stage whole = stage_of(tensors);
+    runs_.run({whole.run.a, whole.run.b}, static_cast<std::uint8_t*>(tensors[kOutput]),
               [&](const CodeRuns::Inputs& inputs, std::uint8_t* output, std::size_t count) noexcept {
-                Run part = whole;
+                Run part = whole.run;
                 part.a = inputs[0];
                 part.b = inputs[1];
                 part.output = output;
                 part.count = count;
-                kernel_(part);
+                whole.kernel(part);
               });
   }
 
-  CodeStage make_stage(const TensorPointers& tensors) const override {
-    return typename Operation::Stage{kernel_, whole_run(tensors)};
-  }
+  CodeStage make_stage(const TensorPointers& tensors) const override { return stage_of(tensors); }
 
  private:
   using Run = typename Operation::Run;
@@ -84,15 +100,17 @@ class QuantizedBinary final : public CompiledOperator {
     }
   }
 
-  // The operands and their parameters; where results go is left open.
-  Run whole_run(const TensorPointers& tensors) const {
-    return {.a = static_cast<const std::uint8_t*>(tensors[kA]),
-            .b = static_cast<const std::uint8_t*>(tensors[kB]),
-            .output = nullptr,
-            .count = 0,
-            .a_parameters = operand(tensors, kA, kAScale, kAZeroPoint),
-            .b_parameters = operand(tensors, kB, kBScale, kBZeroPoint),
-            .output_parameters = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint)};
+  // The kernel with the operands and their parameters; where results go is left open.
+  typename Operation::Stage stage_of(const TensorPointers& tensors) const {
+    Run run = {.a = static_cast<const std::uint8_t*>(tensors[kA]),
+               .b = static_cast<const std::uint8_t*>(tensors[kB]),
+               .output = nullptr,
+               .count = 0,
+               .a_parameters = operand(tensors, kA, kAScale, kAZeroPoint),
+               .b_parameters = operand(tensors, kB, kBScale, kBZeroPoint),
+               .output_parameters = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint)};
+    const auto kernel = operation_.kernel(run, as_size(desc().tensor(kOutput).element_count()));
+    return {kernel, run};
   }
 
   Operand operand(const TensorPointers& tensors, Tensor codes, Tensor scale, Tensor zero_point) const {
@@ -104,7 +122,7 @@ class QuantizedBinary final : public CompiledOperator {
   }
 
   CodeRuns runs_;
-  void (*kernel_)(const Run& run) noexcept;
+  Operation operation_;
 };
 
 }  // namespace
