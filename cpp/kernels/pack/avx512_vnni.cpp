@@ -7,7 +7,6 @@
 // vpsadbw sums into 64-bit lanes, of which the low half is the sum modulo 2^32.
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -103,7 +102,8 @@ void spread(const SpreadPieces& pieces) noexcept {
                                                                     spread_line<4>};
   const std::size_t piece_bytes = pieces.piece_bytes, bytes = pieces.rows * piece_bytes;
   for (std::size_t line = 0; line < bytes; line += 64) {
-    const std::size_t end_row = std::min(pieces.rows, (line + 64 + piece_bytes - 1) / piece_bytes);
+    const std::size_t last_row = (line + 63) / piece_bytes,
+                      end_row = last_row < pieces.rows ? last_row + 1 : pieces.rows;
     const __mmask64 whole = byte_mask(pieces.output_step - line);
     bool is_first = true;
     for (std::size_t row = line / piece_bytes; row < end_row;) {
