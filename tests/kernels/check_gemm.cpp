@@ -25,6 +25,7 @@ struct Product {
   Terms terms = Terms::any;
   std::size_t offset_step = 1;  // what segments of a begin at multiples of
   std::size_t padding = 0;      // of the only segment
+  bool is_of_planes = false;
 };
 
 std::size_t round_up(std::size_t value, std::size_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -145,7 +146,7 @@ struct Operands {
   Operands(Check& check, const GemmKernels& gemm, const Product& product)
       : a_offsets(product.segments == SIZE_MAX ? check.below(5) : product.segments),
         b_offsets(a_offsets.size()),
-        a_is_signed(gemm.multiplies_signed && check.one_in(2)) {
+        a_is_signed(product.is_of_planes || (gemm.multiplies_signed && check.one_in(2))) {
     const std::size_t k = product.k, of_panel = 1 + check.below(5);
     for (std::size_t& offset : a_offsets) offset = product.offset_step * check.below(3 * k / product.offset_step + 1);
     for (std::size_t& offset : b_offsets) offset = check.below(of_panel) * k * gemm.nr;
@@ -194,7 +195,8 @@ struct Operands {
       const std::uint8_t* filter = panel + b_offsets[segment];
       for (std::size_t term = 0; term < product.k - product.padding; ++term) {
         const int code = a_is_signed ? static_cast<std::int8_t>(codes[term]) : codes[term];
-        sum += code * static_cast<std::int8_t>(filter[term / 4 * gemm.nr * 4 + term % 4]);
+        const std::uint8_t other = filter[term / 4 * gemm.nr * 4 + term % 4];
+        sum += code * (product.is_of_planes ? other : static_cast<std::int8_t>(other));
       }
     }
     return sum;
@@ -208,9 +210,10 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
   for (std::size_t run = 0; run < product.runs; ++run) {
     for (std::size_t row = 0; row < product.m; ++row) {
       for (std::size_t column = 0; column < product.n; ++column) {
-        std::int64_t sum = operands.sum(gemm, product, run, row, column) + parameters.offset[column];
+        const std::size_t of_row = run * product.m + row, own = product.is_of_planes ? of_row : column;
+        std::int64_t sum = operands.sum(gemm, product, run, row, column) + parameters.offset[own];
         if (product.has_filter) {
-          sum -= std::int64_t{parameters.filter[column]} * parameters.activation[run * product.m + row];
+          sum -= std::int64_t{parameters.filter[own]} * parameters.activation[product.is_of_planes ? column : of_row];
         }
         const std::size_t place = run * operands.output_run_stride + row * operands.output_stride + column;
         if (product.ends_in_sums) {
@@ -218,7 +221,7 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
           expected_sums[place] = reference_wrap(sum);
           continue;
         }
-        const float scaled = static_cast<float>(reference_wrap(sum)) * parameters.multiplier[column];
+        const float scaled = static_cast<float>(reference_wrap(sum)) * parameters.multiplier[own];
         expected[place] = reference_code(scaled, parameters.zero_point, parameters.flip);
       }
     }
@@ -229,8 +232,10 @@ void check_product(Check& check, const Product& product, Edge edge) {
   const GemmKernels& gemm = *check.table.gemm;
   Operands operands(check, gemm, product);
   if (product.padding != 0) operands.clear_padding(gemm, product);
-  const Parameters parameters(check, operands.columns, product.runs * product.m, product.terms,
-                              operands.a_offsets.size() * product.k, operands.a_is_signed);
+  const std::size_t rows = product.runs * product.m;
+  const Parameters parameters(check, product.is_of_planes ? rows : operands.columns,
+                              product.is_of_planes ? operands.columns : rows, product.terms,
+                              operands.a_offsets.size() * product.k, operands.a_is_signed && !product.is_of_planes);
   const bool empty = product.runs == 0 || product.m == 0;
   const std::size_t results =
       empty ? 0
@@ -272,7 +277,8 @@ void check_product(Check& check, const Product& product, Edge edge) {
                  .accumulates = product.accumulates,
                  .a_is_signed = operands.a_is_signed,
                  .padding = product.padding,
-                 .next_rows = check.below(3) * product.m});
+                 .next_rows = check.below(3) * product.m,
+                 .is_of_planes = product.is_of_planes});
 
   compute_expected(gemm, product, operands, parameters, expected, expected_sums);
   check.equal(output, expected);
@@ -283,11 +289,11 @@ void check_case(Check& check, const Product& product) {
   for (const Edge edge : kEdges) {
     describe_case(
         "gemm runs %zu, m %zu, n %zu, segments %zd, k %zu, gaps %zu and %zu, rows apart %zu, data %d, filter zero "
-        "points %d, sums %d, accumulates %d, terms %d, offset step %zu, padding %zu, edge %d",
+        "points %d, sums %d, accumulates %d, terms %d, offset step %zu, padding %zu, planes %d, edge %d",
         product.runs, product.m, product.n, static_cast<std::ptrdiff_t>(product.segments), product.k, product.a_gap,
         product.output_gap, product.rows_apart, static_cast<int>(product.data), product.has_filter,
         product.ends_in_sums, product.accumulates, static_cast<int>(product.terms), product.offset_step,
-        product.padding, static_cast<int>(edge));
+        product.padding, product.is_of_planes, static_cast<int>(edge));
     check_product(check, product, edge);
   }
 }
@@ -477,6 +483,30 @@ void check_exact_rows(Check& check) {
   }
 }
 
+// Filters by planes: around the sizes of tiles, areas and steps, by rows that stand in lines or anywhere.
+void check_planes(Check& check) {
+  const GemmKernels& gemm = *check.table.gemm;
+  if (!gemm.multiplies_planes) return;
+  const auto check_sizes = [&](std::size_t m, std::size_t n, std::size_t steps, Data data, Terms terms) {
+    const std::size_t segments = check.one_in(3) ? steps : 1, k = gemm.kr * steps / segments;
+    check_case(check, {1, m, n, k, check.below(2) * 64, check.below(2) * 7, 0, data, check.one_in(2), check.one_in(4),
+                       check.one_in(2), segments, terms, check.one_of<std::size_t>({1, 64, 64}), 0, true});
+  };
+  for (const std::size_t m : Sizes{1, 2, 15, 16, 17, 31, 32, 33, 48, 49, 64, 65, 70, 96, 130}) {
+    for (const std::size_t n : Sizes{1, 15, 16, 17, 31, 32, 33, 49, 64, 96, 131}) {
+      check_sizes(m, n, 1 + check.below(6), Data::random, check.one_of<Terms>({Terms::scaled, Terms::any}));
+    }
+  }
+  for (const Terms terms : {Terms::usual, Terms::usual_but_one, Terms::scaled}) {
+    for (const std::size_t steps : Sizes{1, 2, 3, 4, 5, 9, 17}) {
+      for (const std::size_t n : Sizes{64, 80, 97}) check_sizes(70 + check.below(60), n, steps, Data::random, terms);
+    }
+  }
+  for (const Data data : {Data::most_positive, Data::most_negative}) check_sizes(40, 70, 1100, data, Terms::any);
+  check_sizes(64, 832, 20, Data::random, Terms::scaled);
+  check_sizes(130, 600, 32, Data::random, Terms::scaled);
+}
+
 // More segments and more panels than a kernel may take at a time.
 void check_many_segments(Check& check) {
   const std::size_t nr = check.table.gemm->nr, kr = check.table.gemm->kr;
@@ -524,6 +554,7 @@ void check_gemm(Check& check) {
   check_rows_in_place(check);
   check_exact_rows(check);
   check_codes_among_products(check);
+  check_planes(check);
   check_many_segments(check);
   check_long_rows(check);
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from tested_convolutions import (
     depthwise_shapes,
     edge_shapes,
     grouped_shapes,
+    planar_shapes,
     random_shapes,
     window_shapes,
     winograd_shapes,
@@ -51,6 +53,30 @@ def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Genera
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
         constants = {"filter_tensor", "filter_scale_tensor", "filter_zero_point_tensor", "bias_tensor"}
         assert_matches_reference(devices, case, owned=constants)
+
+
+@pytest.mark.parametrize("shape", planar_shapes(), ids=str)
+def test_products_of_planes(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
+    """{N, C, H, W} memory, packed and with gaps between planes and images, with zero points of filters and without."""
+    owned = {"filter_tensor", "filter_scale_tensor", "bias_tensor"}
+    for number, types in enumerate(ALL_TYPES):
+        case = packed_case(shape, types, random_numbers)
+        tensors = dict(case.tensors)
+        if number % 2 and types.filter == "INT8":
+            tensors["filter_zero_point_tensor"] = None
+        if number % 3 == 0:
+            strides = planes_apart(shape.input_sizes, 3)
+            tensors["input_tensor"] = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
+            strides = planes_apart(shape.output_sizes, 9)
+            tensors["output_tensor"] = blank_tensor(types.output, shape.output_sizes, strides)
+        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes), owned=owned)
+
+
+def planes_apart(sizes: Sequence[int], gap: int) -> tuple[int, ...]:
+    """Strides of planes with so many elements between them."""
+    in_plane = [math.prod(sizes[axis + 1 :]) for axis in range(2, len(sizes))]
+    plane = math.prod(sizes[2:]) + gap
+    return (sizes[1] * plane + 5, plane, *in_plane)
 
 
 @pytest.mark.parametrize("shape", winograd_shapes(), ids=str)

@@ -27,6 +27,20 @@ def square(kernel: int) -> dict[str, Any]:
     return {"kernel": (kernel, kernel), "start_padding": half, "end_padding": half}
 
 
+def planar_shapes() -> list[ConvolutionShape]:
+    """Pointwise ones, around the pixels and the channels of a panel, an area, a step and a tile of planes."""
+    shapes = [ConvolutionShape(channels, 33, (5, 13), (1, 1)) for channels in EDGE_CHANNELS]
+    shapes += [ConvolutionShape(7, channels, (8, 8), (1, 1), batch=2) for channels in EDGE_CHANNELS]
+    shapes += [ConvolutionShape(70, 48, (pixels,), (1,)) for pixels in (31, 32, 33, 63, 64, 65, 79, 81, 97, 129)]
+    # Several tiles of an image, and rows and panels whose distance would be a multiple of some lines.
+    return [
+        *shapes,
+        ConvolutionShape(1024, 40, (25, 25), (1, 1)),
+        ConvolutionShape(256, 70, (50, 45), (1, 1), batch=3),
+        ConvolutionShape(2048, 2064, (7, 7), (1, 1)),
+    ]
+
+
 def edge_shapes() -> list[ConvolutionShape]:
     shapes = []
     for size in (1, 3):

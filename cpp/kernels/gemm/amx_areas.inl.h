@@ -2,10 +2,14 @@
 // Included inside the unnamed namespace of a kernel file, after constants of the tiles and
 // requantize_avx512_vnni.inl.h.
 
+// What the zero points of filters take off a row's sums is a product of its term and a column's: the activation sum and
+// the zero point, in products of planes the other way round. vpdpwssd takes both as factors.
+enum class RowTerms { as_they_are, factored_sums, factored_zero_points };
+
 // The rows of a group that are results, one after the other: at which element of an area's sums a row begins, at which
-// place of the output, from a column on, and what its activation sum is, or is to vpdpwssd. Where all are at regular
-// distances, only the first is written down until somebody asks for the list. Behind the last one of a list it stands
-// again: whole areas are finished without looking how many there are, others four rows at a time.
+// place of the output, from a column on, what its term is, and its multiplier in products of planes. Where all are at
+// regular distances, only the first is written down until somebody asks for the list. Behind the last one of a list it
+// stands again: whole areas are finished without looking how many there are, others four rows at a time.
 class ResultRows {
  public:
   static constexpr std::size_t kMost = kMostParts * kTileRows, kRowsOfSquare = 2 * kTileRows;
@@ -21,10 +25,11 @@ class ResultRows {
     }
   };
 
-  // Rows whose sums and places are at a regular distance, and their activation sums neighbours.
+  // Rows whose sums and places are at a regular distance, and their terms and multipliers neighbours.
   struct Stretch {
     std::size_t rows, sums, place;
-    const std::int32_t* activation_sums;  // may be null
+    const std::int32_t* terms;  // may be null, as multipliers
+    const float* multipliers;
 
     bool goes_on_at(std::size_t next_sums, std::size_t next_place, const Steps& steps) const noexcept {
       return rows != 0 && next_sums == sums + rows * steps.sums[1] && next_place == place + rows * steps.places[1];
@@ -36,9 +41,10 @@ class ResultRows {
     is_complete_ = false;
   }
 
-  void add(const Stretch& stretch, const Steps& steps, bool factors_activation_sums) noexcept {
+  void add(const Stretch& stretch, const Steps& steps, RowTerms terms) noexcept {
     if (stretch.rows == 0) return;
-    if (stretch.activation_sums != nullptr) add_activation_sums(stretch, factors_activation_sums);
+    if (stretch.terms != nullptr) add_terms(stretch, terms);
+    if (stretch.multipliers != nullptr) add_multipliers(stretch);
     if (count_ == 0) {
       steps_ = &steps;
       first_ = stretch;
@@ -57,7 +63,8 @@ class ResultRows {
     if (are_regular()) write_first();
     for (std::size_t row = count_; row < kRowsOfSquare || row % 4 != 0; ++row) {
       sums_[row] = sums_[count_ - 1];
-      activation_[row] = activation_[count_ - 1];
+      terms_[row] = terms_[count_ - 1];
+      if (first_.multipliers != nullptr) multipliers_[row] = multipliers_[count_ - 1];
       place_[row] = place_[count_ - 1];
     }
   }
@@ -67,10 +74,11 @@ class ResultRows {
   bool are_regular_square() const noexcept { return are_regular() && count_ == kRowsOfSquare; }
   const Stretch& first() const noexcept { return first_; }
 
-  // The list. Activation sums are in it without being asked for.
+  // The list. Terms and multipliers are in it without being asked for.
   const std::uint32_t* sums() const noexcept { return sums_; }
   const std::size_t* places() const noexcept { return place_; }
-  const std::int32_t* activation() const noexcept { return activation_; }
+  const std::int32_t* terms() const noexcept { return terms_; }
+  const float* multipliers() const noexcept { return multipliers_; }
 
  private:
   void write_first() noexcept {
@@ -93,12 +101,20 @@ class ResultRows {
     }
   }
 
-  void add_activation_sums(const Stretch& stretch, bool factors_activation_sums) noexcept {
+  void add_terms(const Stretch& stretch, RowTerms terms) noexcept {
+    for (std::size_t row = 0; row < stretch.rows; row += 16) {
+      const __m512i terms_i32x16 = _mm512_maskz_loadu_epi32(lane_mask(stretch.rows - row), stretch.terms + row);
+      _mm512_storeu_si512(terms_ + count_ + row, terms == RowTerms::factored_sums ? factors_of_negative(terms_i32x16)
+                                                 : terms == RowTerms::factored_zero_points
+                                                     ? filter_factors(terms_i32x16)
+                                                     : terms_i32x16);
+    }
+  }
+
+  void add_multipliers(const Stretch& stretch) noexcept {
     for (std::size_t row = 0; row < stretch.rows; row += 16) {
       const __mmask16 of_rows = lane_mask(stretch.rows - row);
-      const __m512i activation_i32x16 = _mm512_maskz_loadu_epi32(of_rows, stretch.activation_sums + row);
-      _mm512_storeu_si512(activation_ + count_ + row,
-                          factors_activation_sums ? factors_of_negative(activation_i32x16) : activation_i32x16);
+      _mm512_storeu_ps(multipliers_ + count_ + row, _mm512_maskz_loadu_ps(of_rows, stretch.multipliers + row));
     }
   }
 
@@ -107,7 +123,8 @@ class ResultRows {
   const Steps* steps_ = nullptr;
   Stretch first_ = {};
   alignas(64) std::uint32_t sums_[kMost + 16];  // stretches are written in whole vectors
-  alignas(64) std::int32_t activation_[kMost + 16];
+  alignas(64) std::int32_t terms_[kMost + 16];
+  alignas(64) float multipliers_[kMost + 16];
   alignas(64) std::size_t place_[kMost + 8];
 };
 

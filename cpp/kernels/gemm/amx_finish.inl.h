@@ -11,11 +11,18 @@
 constexpr float kRounder = 12582912.0F, kMostRounded = 8000000.0F;
 constexpr std::int32_t kRounderBits = 0x4b400000;
 
+// What codes are made of sums with.
+struct CodesKind {
+  bool is_of_planes;     // products of planes: multipliers are of rows
+  bool has_zero_points;  // of filters
+  bool is_signed;        // the codes are
+};
+
 // The largest magnitude of a block's activation sums; 0 without zero points.
 std::uint32_t largest_activation_sum(const GemmBlock& block) noexcept {
   if (block.filter_zero_point == nullptr) return 0;
   __m512i largest_u32x16 = _mm512_setzero_si512();
-  const std::size_t count = block.runs * block.m;
+  const std::size_t count = block.is_of_planes ? block.n : block.runs * block.m;
   for (std::size_t row = 0; row < count; row += 16) {
     const __m512i sum_i32x16 = _mm512_maskz_loadu_epi32(lane_mask(count - row), block.activation_sum + row);
     largest_u32x16 = _mm512_max_epu32(largest_u32x16, _mm512_abs_epi32(sum_i32x16));
@@ -33,12 +40,14 @@ bool rounds_by_adding(const GemmBlock& block) noexcept {
   const __m512 most_f32x16 =
       _mm512_set1_ps(32640.0F * static_cast<float>(terms_of(block)) + 128.0F * static_cast<float>(largest));
   __mmask16 beyond = 0;
-  for (std::size_t column = 0; column < block.n; column += kNr) {
-    const __m512i offset_i32x16 = _mm512_loadu_si512(block.offset + column);
-    const __m512 multiplier_f32x16 = _mm512_abs_ps(_mm512_loadu_ps(block.multiplier + column));
+  const std::size_t count = block.is_of_planes ? block.m : block.n;
+  for (std::size_t i = 0; i < count; i += kNr) {
+    const __mmask16 mask = lane_mask(count - i);
+    const __m512i offset_i32x16 = _mm512_maskz_loadu_epi32(mask, block.offset + i);
+    const __m512 multiplier_f32x16 = _mm512_abs_ps(_mm512_maskz_loadu_ps(mask, block.multiplier + i));
     const __m512 sum_f32x16 = _mm512_add_ps(_mm512_abs_ps(_mm512_cvtepi32_ps(offset_i32x16)), most_f32x16);
-    beyond |= _mm512_mask_cmp_ps_mask(lane_mask(block.n - column), _mm512_mul_ps(sum_f32x16, multiplier_f32x16),
-                                      _mm512_set1_ps(kMostRounded), _CMP_NLT_UQ);
+    beyond |= _mm512_mask_cmp_ps_mask(mask, _mm512_mul_ps(sum_f32x16, multiplier_f32x16), _mm512_set1_ps(kMostRounded),
+                                      _CMP_NLT_UQ);
   }
   return beyond == 0;
 }
@@ -65,41 +74,56 @@ __attribute__((always_inline)) inline __m512i load_here(const std::int32_t* sums
 #endif
 }
 
+// What rows have of their own: factors of zero points or of activation sums, and multipliers.
+struct RowValues {
+  const std::int32_t* terms;
+  const float* multipliers;
+};
+
 // What makes codes of sums in the columns of one panel, or of two. Its members are no arrays, which compilers would
 // keep in memory, and read again after each tile that is stored.
-template <std::size_t panels, bool has_zero_points, bool is_signed>
+template <std::size_t panels, CodesKind kind>
 class CodesByAdding {
  public:
   __attribute__((always_inline)) CodesByAdding(const GemmBlock& block, std::size_t panel) noexcept {
-    const std::int32_t zero_point = static_cast<std::int32_t>(block.output_zero_point) - (is_signed ? 128 : 0);
+    const std::int32_t zero_point = static_cast<std::int32_t>(block.output_zero_point) - (kind.is_signed ? 128 : 0);
     unbias_i32x16_ = _mm512_set1_epi32(kRounderBits - zero_point);
     const std::size_t second = panel + (panels - 1) * kNr;
-    first_multiplier_f32x16_ = _mm512_loadu_ps(block.multiplier + panel);
-    second_multiplier_f32x16_ = _mm512_loadu_ps(block.multiplier + second);
-    if constexpr (has_zero_points) {
-      first_factors_i16x32_ = filter_factors(block.filter_zero_point + panel);
-      second_factors_i16x32_ = filter_factors(block.filter_zero_point + second);
+    if constexpr (!kind.is_of_planes) {
+      first_multiplier_f32x16_ = _mm512_loadu_ps(block.multiplier + panel);
+      second_multiplier_f32x16_ = _mm512_loadu_ps(block.multiplier + second);
+    }
+    if constexpr (kind.has_zero_points) {
+      first_factors_i16x32_ = factors(block, panel);
+      second_factors_i16x32_ = factors(block, second);
     }
   }
 
   // Of four vectors: of the first row's panels, of the second row's, and so on.
-  __attribute__((always_inline)) __m512i codes(const std::int32_t* activation, __m512i a_i32x16, __m512i b_i32x16,
+  __attribute__((always_inline)) __m512i codes(const RowValues& rows, __m512i a_i32x16, __m512i b_i32x16,
                                                __m512i c_i32x16, __m512i d_i32x16) const noexcept {
-    return saturated<is_signed>(rounded<0>(activation, a_i32x16), rounded<1>(activation, b_i32x16),
-                                rounded<2>(activation, c_i32x16), rounded<3>(activation, d_i32x16));
+    return saturated<kind.is_signed>(rounded<0>(rows, a_i32x16), rounded<1>(rows, b_i32x16), rounded<2>(rows, c_i32x16),
+                                     rounded<3>(rows, d_i32x16));
   }
 
  private:
+  __attribute__((always_inline)) static __m512i factors(const GemmBlock& block, std::size_t column) noexcept {
+    if constexpr (kind.is_of_planes) return factors_of_negative(_mm512_loadu_si512(block.activation_sum + column));
+    return filter_factors(_mm512_loadu_si512(block.filter_zero_point + column));
+  }
+
   template <std::size_t number>
-  __attribute__((always_inline)) __m512i rounded(const std::int32_t* activation, __m512i sum_i32x16) const noexcept {
+  __attribute__((always_inline)) __m512i rounded(const RowValues& rows, __m512i sum_i32x16) const noexcept {
     constexpr bool is_second = number % panels == 1;
-    if constexpr (has_zero_points) {
-      const __m512i activation_i16x32 = _mm512_set1_epi32(activation[number / panels]);
-      sum_i32x16 = _mm512_dpwssd_epi32(sum_i32x16, is_second ? second_factors_i16x32_ : first_factors_i16x32_,
-                                       activation_i16x32);
+    if constexpr (kind.has_zero_points) {
+      const __m512i term_i16x32 = _mm512_set1_epi32(rows.terms[number / panels]);
+      sum_i32x16 =
+          _mm512_dpwssd_epi32(sum_i32x16, is_second ? second_factors_i16x32_ : first_factors_i16x32_, term_i16x32);
     }
-    const __m512 scaled_f32x16 =
-        _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), is_second ? second_multiplier_f32x16_ : first_multiplier_f32x16_);
+    const __m512 multiplier_f32x16 = kind.is_of_planes ? _mm512_set1_ps(rows.multipliers[number / panels])
+                                     : is_second       ? second_multiplier_f32x16_
+                                                       : first_multiplier_f32x16_;
+    const __m512 scaled_f32x16 = _mm512_mul_ps(_mm512_cvtepi32_ps(sum_i32x16), multiplier_f32x16);
     const __m512 rounded_f32x16 = _mm512_add_ps(scaled_f32x16, rounder_f32x16_);
     return _mm512_sub_epi32(_mm512_castps_si512(rounded_f32x16), unbias_i32x16_);
   }
@@ -159,21 +183,22 @@ class ListedRows {
 };
 
 // Makes codes of two rows of 32 columns (`is_whole`) or fewer at a time, or of four of up to 16: a unit.
-template <class Rows, std::size_t rows_at_once, bool is_whole, bool has_zero_points, bool is_signed>
+template <class Rows, std::size_t rows_at_once, bool is_whole, CodesKind kind>
 class FinishByAdding {
  public:
   __attribute__((always_inline)) FinishByAdding(const GemmBlock& block, const WaitingArea& area,
                                                 std::size_t row = 0) noexcept
       : make_(block, area.panel),
         rows_(block, area, row),
-        activation_(area.rows->activation() + row),
+        values_{area.rows->terms() + row, area.rows->multipliers() + row},
         mask_(static_cast<__mmask32>((std::uint64_t{1} << area.columns) - 1)) {}
 
   __attribute__((always_inline)) void finish_unit() noexcept {
     const __m512i a_i32x16 = load<0>(), b_i32x16 = load<1>(), c_i32x16 = load<2>(), d_i32x16 = load<3>();
-    store(make_.codes(activation_, a_i32x16, b_i32x16, c_i32x16, d_i32x16));
+    store(make_.codes(values_, a_i32x16, b_i32x16, c_i32x16, d_i32x16));
     rows_.pass(rows_at_once);
-    activation_ += rows_at_once;
+    values_.terms += rows_at_once;
+    values_.multipliers += rows_at_once;
   }
 
   template <int units>
@@ -206,17 +231,17 @@ class FinishByAdding {
     }
   }
 
-  const CodesByAdding<kPanels, has_zero_points, is_signed> make_;
+  const CodesByAdding<kPanels, kind> make_;
   Rows rows_;
-  const std::int32_t* activation_;
+  RowValues values_;
   __mmask32 mask_;
 };
 
-template <std::size_t rows_at_once, bool is_whole, bool has_zero_points, bool is_signed>
+template <std::size_t rows_at_once, bool is_whole, CodesKind kind>
 void finish_by_adding(const GemmBlock& block, const WaitingArea& area) noexcept {
   std::size_t row = 0;
   const auto finish_regular = [&]<std::size_t row_sums>() {
-    FinishByAdding<RegularRows<row_sums>, rows_at_once, is_whole, has_zero_points, is_signed> finish(block, area);
+    FinishByAdding<RegularRows<row_sums>, rows_at_once, is_whole, kind> finish(block, area);
     for (; row + rows_at_once <= area.rows->count(); row += rows_at_once) finish.finish_unit();
   };
   if (area.rows->are_regular()) {
@@ -225,7 +250,7 @@ void finish_by_adding(const GemmBlock& block, const WaitingArea& area) noexcept 
   }
   if (row == area.rows->count()) return;
   area.rows->list();
-  FinishByAdding<ListedRows, rows_at_once, is_whole, has_zero_points, is_signed> finish(block, area, row);
+  FinishByAdding<ListedRows, rows_at_once, is_whole, kind> finish(block, area, row);
   for (; row < area.rows->count(); row += rows_at_once) finish.finish_unit();
 }
 
@@ -233,26 +258,33 @@ void finish_by_adding(const GemmBlock& block, const WaitingArea& area) noexcept 
 void finish_otherwise(const GemmBlock& block, const WaitingArea& area) noexcept {
   area.rows->list();
   const bool has_second = area.columns > kNr;
-  const auto finish_row = [&](const std::int32_t* sums, std::size_t place, std::int32_t activation) {
+  const std::int32_t* const column_terms = block.is_of_planes ? block.activation_sum : block.filter_zero_point;
+  const auto finish_row = [&](const std::int32_t* sums, std::size_t place, std::int32_t term, float multiplier) {
     const auto sum = [&](std::size_t column) {
       const __m512i sum_i32x16 = _mm512_load_si512(sums + column);
       if (block.filter_zero_point == nullptr) return sum_i32x16;
-      const __m512i zero_point_i32x16 = _mm512_loadu_si512(block.filter_zero_point + area.panel + column);
-      const __m512i activation_i32x16 = _mm512_set1_epi32(activation);
-      return _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(zero_point_i32x16, activation_i32x16));
+      const __m512i terms_i32x16 = _mm512_loadu_si512(column_terms + area.panel + column);
+      return _mm512_sub_epi32(sum_i32x16, _mm512_mullo_epi32(terms_i32x16, _mm512_set1_epi32(term)));
     };
     const __m512i first_i32x16 = sum(0), second_i32x16 = sum(has_second ? kNr : 0);
     if (block.sums != nullptr) {
       store_sums<0>(block, area.columns, block.sums + place, first_i32x16);
       if (has_second) store_sums<1>(block, area.columns, block.sums + place, second_i32x16);
     } else {
-      Tile tile = tile_of(block, kNr, area.panel, 0, 0, 0);
+      float multipliers[2 * kNr];
+      Tile tile = {};
       tile.columns = area.columns;
+      tile.multiplier = block.multiplier + area.panel;
+      if (block.is_of_planes) {
+        _mm512_storeu_ps(multipliers, _mm512_set1_ps(multiplier));
+        _mm512_storeu_ps(multipliers + kNr, _mm512_set1_ps(multiplier));
+        tile.multiplier = multipliers;
+      }
       Requantizer(block, tile).store_single<false>(block.output + place, first_i32x16, second_i32x16);
     }
   };
   for (std::size_t row = 0; row < area.rows->count(); ++row) {
-    finish_row(area.sums() + area.rows->sums()[row], area.rows->places()[row] + area.panel,
-               area.rows->activation()[row]);
+    finish_row(area.sums() + area.rows->sums()[row], area.rows->places()[row] + area.panel, area.rows->terms()[row],
+               block.is_of_planes ? area.rows->multipliers()[row] : 0.0F);
   }
 }

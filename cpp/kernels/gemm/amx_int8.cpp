@@ -1,6 +1,6 @@
 // The product of gemm.h for AMX-INT8: a tile is 16 rows of 64 bytes; tdpbusd multiplies a tile of a (16 rows x 64 k) by
 // a tile of b (16 k groups x 16 columns) and adds to a tile of 16 x 16 accumulators, without saturation. tdpbssd does
-// so with a of signed codes, as fast.
+// so with a of signed codes, tdpbsud with these and b of unsigned ones, as fast.
 //
 // Of a's rows, a tile takes a part: parts are equal, of at most 16 rows, so that tiles are configured once. A product
 // takes 16 cycles, and the next may add to its accumulators at once. Two parts are multiplied by two panels at a time:
@@ -103,7 +103,7 @@ class Product {
         copies_(copies_rows()),
         most_(area_size()),
         has_squares_(functions_.has_squares() && cut_.count() > kSquare.parts && most_.parts == kSquare.parts &&
-                     block.n >= kSquare.columns() && is_aligned(block.offset)),
+                     block.n >= kSquare.columns() && (block.is_of_planes || is_aligned(block.offset))),
         repeats_panel_(has_squares_ && terms_of(block) <= kMostTermsRepeated),
         steps_(block.output_row_stride, most_.columns()),
         waiting_(sums_[0], sums_[1], most_.columns()) {
@@ -114,6 +114,7 @@ class Product {
     operands_.b_offsets = block.b_offsets;
     operands_.segments = block.segments;
     operands_.k = block.k;
+    operands_.row_offsets = row_offsets_;
   }
 
   void multiply() noexcept {
@@ -186,6 +187,7 @@ class Product {
     for (std::size_t i = 0; i < group.parts; ++i) {
       const Part part = walk.next_part();
       group.a[i] = block_.a + part.run * block_.a_run_stride + part.position * block_.a_row_stride;
+      if (block_.is_of_planes) repeat_offsets(part.position, row_offsets_ + i * kTileRows * kNr);
       if (copies_) {
         std::uint8_t* copied = copied_ + i * kTileRows * kMostTermsCopied;
         group.a[i] = copy(group.a[i], copied);
@@ -200,15 +202,28 @@ class Product {
           stretch.rows += rows.count;
           continue;
         }
-        group.rows.add(stretch, steps_, functions_.factors_activation_sums());
-        stretch = {rows.count, sums, place, activation_sums(rows)};
+        group.rows.add(stretch, steps_, functions_.row_terms());
+        stretch = stretch_of(rows, sums, place);
       }
     }
-    group.rows.add(stretch, steps_, functions_.factors_activation_sums());
+    group.rows.add(stretch, steps_, functions_.row_terms());
   }
 
-  const std::int32_t* activation_sums(const Cut::Walk::Rows& rows) const noexcept {
-    return block_.filter_zero_point == nullptr ? nullptr : block_.activation_sum + rows.run * block_.m + rows.row;
+  // Accumulators are loaded from memory: each of a part's offsets for all columns of a panel.
+  void repeat_offsets(std::size_t first_row, std::int32_t* repeated) const noexcept {
+    for (std::size_t row = 0; row < cut_.rows(); ++row) {
+      _mm512_store_si512(repeated + row * kNr, _mm512_set1_epi32(block_.offset[first_row + row]));
+    }
+  }
+
+  ResultRows::Stretch stretch_of(const Cut::Walk::Rows& rows, std::size_t sums, std::size_t place) const noexcept {
+    ResultRows::Stretch stretch = {rows.count, sums, place, nullptr, nullptr};
+    const std::size_t row = rows.run * block_.m + rows.row;
+    if (block_.is_of_planes && block_.multiplier != nullptr) stretch.multipliers = block_.multiplier + row;
+    if (block_.filter_zero_point != nullptr) {
+      stretch.terms = (block_.is_of_planes ? block_.filter_zero_point : block_.activation_sum) + row;
+    }
+    return stretch;
   }
 
   // The rows of a part as tiles, one after the other.
@@ -260,7 +275,7 @@ class Product {
     const std::size_t columns = block_.n - panel < most_.columns() ? block_.n - panel : most_.columns();
     const std::size_t panels = columns > kNr ? 2 : 1;
     operands_.b = block_.b + panel / kNr * block_.b_panel_stride;
-    operands_.offset = aligned_offsets(panel);
+    if (!block_.is_of_planes) operands_.offset = aligned_offsets(panel);
     functions_.multiply(operands_, group.parts, panels, group.is_first, waiting_.in_tiles());
     functions_.finish(block_, has_squares_ ? waiting_.stored() : waiting_.in_tiles());
     WaitingArea& next = has_squares_ ? waiting_.pass() : waiting_.in_tiles();
@@ -294,6 +309,7 @@ class Product {
   static constexpr std::size_t kGroups = 3;  // of the area that is multiplied and of the two that wait
   Group groups_[kGroups];
   alignas(64) std::int32_t offsets_[2 * kNr];
+  alignas(64) std::int32_t row_offsets_[kMostParts * kTileRows * kNr];  // of a group of products of planes
   // The second is used, and takes room in L1, only where areas are stored while others become codes.
   alignas(64) std::int32_t sums_[2][kSquare.parts * kSquare.part_sums()];
   alignas(64) std::uint8_t copied_[kSquare.parts * kTileRows * kMostTermsCopied + 64];
@@ -318,6 +334,7 @@ constinit const GemmKernels amx_int8::gemm = {.mr = kMr,
                                               .cycles_of_rows = 180,
                                               .cycles_of_area = 165,
                                               .multiplies_signed = true,
+                                              .multiplies_planes = true,
                                               .most_exact_terms = kMostTermsCopied,
                                               .least_columns = kLeastColumns,
                                               .tasks_of_thread = 1,

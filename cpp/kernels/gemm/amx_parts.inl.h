@@ -11,14 +11,20 @@ struct Operands {
   std::size_t b_panel_stride;
   const std::size_t* b_offsets;
   std::size_t segments, k;
-  const std::int32_t* offset;  // whole cache lines
+  const std::int32_t* offset;       // whole cache lines
+  const std::int32_t* row_offsets;  // a line for each row of the parts, in products of planes
 };
 
-#define DMLCPU_ADD_PRODUCT(c, a, b) \
-  if constexpr (a_is_signed) {      \
-    _tile_dpbssd(c, a, b);          \
-  } else {                          \
-    _tile_dpbusd(c, a, b);          \
+// The codes of a and b. What has b of unsigned ones are products of planes.
+enum class Codes { unsigned_by_signed, signed_by_signed, signed_by_unsigned };
+
+#define DMLCPU_ADD_PRODUCT(c, a, b)                        \
+  if constexpr (codes == Codes::unsigned_by_signed) {      \
+    _tile_dpbusd(c, a, b);                                 \
+  } else if constexpr (codes == Codes::signed_by_signed) { \
+    _tile_dpbssd(c, a, b);                                 \
+  } else {                                                 \
+    _tile_dpbsud(c, a, b);                                 \
   }
 #define DMLCPU_LOAD_B(tile, from)            \
   if constexpr (streams_b) {                 \
@@ -60,27 +66,32 @@ __attribute__((always_inline)) inline void multiply_rest(std::size_t segments, s
 }
 
 // Multiplies an area, of which the sums stay in the accumulators, while those of the one before leave these.
-template <std::size_t parts, std::size_t panels, bool streams_b, bool a_is_signed>
+template <std::size_t parts, std::size_t panels, bool streams_b, Codes codes>
 void multiply_parts(const Operands& operands, const WaitingArea& in_tiles) noexcept {
   const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
-  const std::int32_t* const offset = operands.offset;
   constexpr bool is_tall = parts > 2, is_square = parts * panels == 4 && !is_tall;
-  // Accumulators begin as a row of offsets, which all rows have, right before their first product.
+  // Accumulators begin as a row of offsets, which all rows have, or as those of their rows, right before their first
+  // product.
+  constexpr bool is_of_planes = codes == Codes::signed_by_unsigned;
+  constexpr std::size_t kOffsetStride = is_of_planes ? kNr * sizeof(std::int32_t) : 0;
+  const auto offset_of = [&](std::size_t part, std::size_t of_panel) __attribute__((always_inline)) {
+    return is_of_planes ? operands.row_offsets + part * kTileRows * kNr : operands.offset + of_panel * kNr;
+  };
   const auto begin_0 = [&]() __attribute__((always_inline)) {
     in_tiles.store_0();
-    _tile_loadd(0, offset, 0);
+    _tile_loadd(0, offset_of(0, 0), kOffsetStride);
   };
   const auto begin_1 = [&]() __attribute__((always_inline)) {
     in_tiles.store_1();
-    _tile_loadd(1, is_tall ? offset : offset + kNr, 0);
+    _tile_loadd(1, offset_of(is_tall ? 1 : 0, is_tall ? 0 : 1), kOffsetStride);
   };
   const auto begin_2 = [&]() __attribute__((always_inline)) {
     in_tiles.store_2();
-    _tile_loadd(2, offset, 0);
+    _tile_loadd(2, offset_of(is_tall ? 2 : 1, 0), kOffsetStride);
   };
   const auto begin_3 = [&]() __attribute__((always_inline)) {
     in_tiles.store_3();
-    _tile_loadd(3, is_tall ? offset : offset + kNr, 0);
+    _tile_loadd(3, offset_of(is_tall ? 3 : 1, is_tall ? 0 : 1), kOffsetStride);
   };
   const std::uint8_t *a[parts], *b = nullptr, *end = nullptr;
   // Fetches a quarter of the tile of b after the next one.
@@ -170,14 +181,19 @@ using PartsFunction = void (*)(const Operands& operands, const WaitingArea& in_t
 // By the panels and the parts, less one each; null for what no area has. Three and four parts are all rows of a block,
 // which do not stream b.
 using PartsFunctions = PartsFunction[2][kMostParts];
-template <bool streams_b, bool a_is_signed>
-constexpr PartsFunctions kOfParts = {
-    {multiply_parts<1, 1, streams_b, a_is_signed>, multiply_parts<2, 1, streams_b, a_is_signed>,
-     streams_b ? nullptr : multiply_parts<3, 1, false, a_is_signed>,
-     streams_b ? nullptr : multiply_parts<4, 1, false, a_is_signed>},
-    {multiply_parts<1, 2, streams_b, a_is_signed>, multiply_parts<2, 2, streams_b, a_is_signed>}};
+template <bool streams_b, Codes codes>
+constexpr PartsFunctions kOfParts = {{multiply_parts<1, 1, streams_b, codes>, multiply_parts<2, 1, streams_b, codes>,
+                                      streams_b ? nullptr : multiply_parts<3, 1, false, codes>,
+                                      streams_b ? nullptr : multiply_parts<4, 1, false, codes>},
+                                     {multiply_parts<1, 2, streams_b, codes>, multiply_parts<2, 2, streams_b, codes>}};
 
-const PartsFunctions& parts_functions(bool streams_b, bool a_is_signed) noexcept {
-  if (a_is_signed) return streams_b ? kOfParts<true, true> : kOfParts<false, true>;
-  return streams_b ? kOfParts<true, false> : kOfParts<false, false>;
+template <Codes codes>
+const PartsFunctions& parts_functions(bool streams_b) noexcept {
+  return streams_b ? kOfParts<true, codes> : kOfParts<false, codes>;
+}
+
+const PartsFunctions& parts_functions(const GemmBlock& block, bool streams_b) noexcept {
+  if (block.is_of_planes) return parts_functions<Codes::signed_by_unsigned>(streams_b);
+  return block.a_is_signed ? parts_functions<Codes::signed_by_signed>(streams_b)
+                           : parts_functions<Codes::unsigned_by_signed>(streams_b);
 }

@@ -17,14 +17,18 @@ constexpr std::size_t kManySteps = 4;
 // Multiplies a group of two parts by panels of b, two at a time, which are streamed whatever their size (no slower from
 // L1). The stored area has two whole panels. That in the tiles may have less, if this is told to multiply by two panels
 // alone: what it does not use is stored beside it.
-template <std::size_t steps, bool a_is_signed, class Finisher>
+template <std::size_t steps, Codes codes, class Finisher>
 void multiply_squares_of(const Operands& operands, const GemmBlock& block, ResultRows& rows, std::size_t panel,
                          std::size_t end_panel, WaitingAreas& waiting) noexcept {
   const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
+  constexpr bool is_of_planes = codes == Codes::signed_by_unsigned;
+  constexpr std::size_t kOffsetStride = is_of_planes ? kNr * sizeof(std::int32_t) : 0;
+  constexpr std::size_t kNextOffsets = is_of_planes ? 0 : kNr;
   for (; panel < end_panel; panel += kSquare.columns()) {
     Finisher finish(block, waiting.stored());
     std::int32_t* const sums = waiting.in_tiles().sums();
-    const std::int32_t* const offset = block.offset + panel;
+    const std::int32_t* const offset_0 = is_of_planes ? operands.row_offsets : block.offset + panel;
+    const std::int32_t* const offset_1 = is_of_planes ? offset_0 + kTileRows * kNr : offset_0;
     const std::uint8_t *a_0 = operands.a[0], *a_1 = operands.a[1], *b = nullptr, *end = nullptr;
     std::size_t segment = 0;
     const auto begin_segment = [&]() __attribute__((always_inline)) {
@@ -47,7 +51,7 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       _tile_loadd(4, a_0, a_stride);
       if constexpr (is_first) {
         _tile_stored(0, sums, kRowBytes);
-        _tile_loadd(0, offset, 0);
+        _tile_loadd(0, offset_0, kOffsetStride);
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(0, 4, 6)
@@ -55,7 +59,7 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       _tile_stream_loadd(7, b + b_stride, kNr * 4);
       if constexpr (is_first) {
         _tile_stored(1, sums + kNr, kRowBytes);
-        _tile_loadd(1, offset + kNr, 0);
+        _tile_loadd(1, offset_0 + kNextOffsets, kOffsetStride);
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(1, 4, 7)
@@ -63,14 +67,14 @@ void multiply_squares_of(const Operands& operands, const GemmBlock& block, Resul
       _tile_loadd(5, a_1, a_stride);
       if constexpr (is_first) {
         _tile_stored(2, sums + kRowsBelow, kRowBytes);
-        _tile_loadd(2, offset, 0);
+        _tile_loadd(2, offset_1, kOffsetStride);
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(2, 5, 6)
       finish.template finish_units<after>();
       if constexpr (is_first) {
         _tile_stored(3, sums + kRowsBelow + kNr, kRowBytes);
-        _tile_loadd(3, offset + kNr, 0);
+        _tile_loadd(3, offset_1 + kNextOffsets, kOffsetStride);
       }
       finish.template finish_units<before>();
       DMLCPU_ADD_PRODUCT(3, 5, 7)

@@ -9,16 +9,12 @@ using SquaresFunction = void (*)(const Operands& operands, const GemmBlock& bloc
 class AreaFunctions {
  public:
   AreaFunctions(const GemmBlock& block, bool streams_b) noexcept
-      : alone_{&parts_functions(false, block.a_is_signed), &parts_functions(streams_b, block.a_is_signed)} {
+      : alone_{&parts_functions(block, false), &parts_functions(block, streams_b)} {
     if (!rounds_by_adding(block)) return;
-    if (block.filter_zero_point == nullptr) {
-      block.flip == 0 ? choose<false, false>(block) : choose<false, true>(block);
-    } else {
-      block.flip == 0 ? choose<true, false>(block) : choose<true, true>(block);
-    }
+    block.is_of_planes ? choose_codes<true>(block) : choose_codes<false>(block);
   }
 
-  bool factors_activation_sums() const noexcept { return factors_; }
+  RowTerms row_terms() const noexcept { return row_terms_; }
 
   // Products of an area of the first rows or of others, while an area's sums leave the tiles.
   void multiply(const Operands& operands, std::size_t parts, std::size_t panels, bool is_first,
@@ -49,33 +45,49 @@ class AreaFunctions {
   }
 
  private:
-  template <bool has_zero_points, bool is_signed>
-  void choose(const GemmBlock& block) noexcept {
-    factors_ = has_zero_points;
-    of_whole_ = finish_by_adding<2, true, has_zero_points, is_signed>;
-    of_two_panels_ = finish_by_adding<2, false, has_zero_points, is_signed>;
-    of_one_panel_ = finish_by_adding<4, false, has_zero_points, is_signed>;
-    if (terms_of(block) == 0 || terms_of(block) * block.n > kMostFilter) return;
-    block.a_is_signed ? choose_squares<true, has_zero_points, is_signed>(terms_of(block) / kKr)
-                      : choose_squares<false, has_zero_points, is_signed>(terms_of(block) / kKr);
+  template <bool is_of_planes>
+  void choose_codes(const GemmBlock& block) noexcept {
+    if (block.filter_zero_point == nullptr) {
+      block.flip == 0 ? choose<CodesKind{is_of_planes, false, false}>(block)
+                      : choose<CodesKind{is_of_planes, false, true}>(block);
+    } else {
+      row_terms_ = is_of_planes ? RowTerms::factored_zero_points : RowTerms::factored_sums;
+      block.flip == 0 ? choose<CodesKind{is_of_planes, true, false}>(block)
+                      : choose<CodesKind{is_of_planes, true, true}>(block);
+    }
   }
 
-  template <bool a_is_signed, bool has_zero_points, bool is_signed>
+  template <CodesKind kind>
+  void choose(const GemmBlock& block) noexcept {
+    of_whole_ = finish_by_adding<2, true, kind>;
+    of_two_panels_ = finish_by_adding<2, false, kind>;
+    of_one_panel_ = finish_by_adding<4, false, kind>;
+    if (terms_of(block) == 0 || terms_of(block) * block.n > kMostFilter) return;
+    const std::size_t steps = terms_of(block) / kKr;
+    if constexpr (kind.is_of_planes) {
+      choose_squares<Codes::signed_by_unsigned, kind>(steps);
+    } else {
+      block.a_is_signed ? choose_squares<Codes::signed_by_signed, kind>(steps)
+                        : choose_squares<Codes::unsigned_by_signed, kind>(steps);
+    }
+  }
+
+  template <Codes codes, CodesKind kind>
   void choose_squares(std::size_t steps) noexcept {
-    using OfRegular = FinishByAdding<RegularRows<kSquare.columns()>, 2, true, has_zero_points, is_signed>;
-    using OfListed = FinishByAdding<ListedRows, 2, true, has_zero_points, is_signed>;
+    using OfRegular = FinishByAdding<RegularRows<kSquare.columns()>, 2, true, kind>;
+    using OfListed = FinishByAdding<ListedRows, 2, true, kind>;
     static constexpr SquaresFunction kOfRegular[] = {
-        multiply_squares_of<1, a_is_signed, OfRegular>, multiply_squares_of<2, a_is_signed, OfRegular>,
-        multiply_squares_of<3, a_is_signed, OfRegular>, multiply_squares_of<kManySteps, a_is_signed, OfRegular>};
+        multiply_squares_of<1, codes, OfRegular>, multiply_squares_of<2, codes, OfRegular>,
+        multiply_squares_of<3, codes, OfRegular>, multiply_squares_of<kManySteps, codes, OfRegular>};
     static constexpr SquaresFunction kOfListed[] = {
-        multiply_squares_of<1, a_is_signed, OfListed>, multiply_squares_of<2, a_is_signed, OfListed>,
-        multiply_squares_of<3, a_is_signed, OfListed>, multiply_squares_of<kManySteps, a_is_signed, OfListed>};
+        multiply_squares_of<1, codes, OfListed>, multiply_squares_of<2, codes, OfListed>,
+        multiply_squares_of<3, codes, OfListed>, multiply_squares_of<kManySteps, codes, OfListed>};
     const std::size_t number = (steps < kManySteps ? steps : kManySteps) - 1;
     squares_of_regular_ = kOfRegular[number];
     squares_ = kOfListed[number];
   }
 
-  bool factors_ = false;
+  RowTerms row_terms_ = RowTerms::as_they_are;
   const PartsFunctions* alone_[2];                                    // of the first rows, and of all others
   SquaresFunction squares_ = nullptr, squares_of_regular_ = nullptr;  // of whole panels
   FinishFunction of_whole_ = finish_otherwise, of_two_panels_ = finish_otherwise, of_one_panel_ = finish_otherwise;

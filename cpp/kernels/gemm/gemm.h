@@ -48,6 +48,10 @@
 //   sums: null, or where runs of m rows of n sums go in place of codes, as many elements apart; output, multiplier,
 //      output_zero_point and flip are not read then. Where accumulates is set they are added to what is there
 //
+// Products of planes. Of {N, C, H, W} memory the output is rows of channels by columns of pixels: a is the filter and b
+// are the activations then, a signed and b unsigned, and what is an element a column above is an element a row, what is
+// an element a row an element a column, readable up to the end of the last panel. There is one run, and no padding.
+//
 // No intermediate saturates (255 * 127 * 2 does not fit 16 bits: vpmaddubsw is out for most filters). A product is
 // within +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.
 //
@@ -88,6 +92,7 @@ struct GemmBlock {
   bool a_is_signed = false;   // only where the kernel multiplies signed codes
   std::size_t padding = 0;    // not 0 only for up to most_exact_terms in all, or for whole steps with a further one
   std::size_t next_rows = 0;  // rows of a behind these that the next block has: a kernel may fetch them meanwhile
+  bool is_of_planes = false;  // only where the kernel multiplies planes
 };
 
 using GemmFunction = void (*)(const GemmBlock& block) noexcept;
@@ -102,6 +107,7 @@ struct GemmKernels {
   double cycles_of_rows;
   double cycles_of_area;
   bool multiplies_signed;        // a may be signed as well
+  bool multiplies_planes;        // a may be a filter and b activations
   std::size_t most_exact_terms;  // of rows that are read no further than to the end of their last cache line; or 0
   std::size_t least_columns;     // of a block that several threads divide: each part fetches the rows
   int tasks_of_thread;           // that work is cut into for each of several threads, where it can be

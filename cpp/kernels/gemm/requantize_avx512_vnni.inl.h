@@ -5,8 +5,7 @@
 // filter_zero_point[column] * activation_sum[row], to be taken off a tile's sums in one vpdpwssd a vector, where
 // vpmulld alone is two operations. A zero point z of 8 bits is the pair (z, 256 z) of 16-bit factors, and -s the pair
 // (-s mod 256, -s div 256), as long as s is within -2^23 < s <= 2^23.
-inline __m512i filter_factors(const std::int32_t* zero_point) noexcept {
-  const __m512i zero_point_i32x16 = _mm512_loadu_si512(zero_point);
+inline __m512i filter_factors(__m512i zero_point_i32x16) noexcept {
   return _mm512_mask_blend_epi16(0xaaaaaaaa, zero_point_i32x16, _mm512_slli_epi32(zero_point_i32x16, 24));
 }
 constexpr std::uint32_t kLongestFactoredSum = 1 << 23;
@@ -36,7 +35,7 @@ class ZeroPointTerms {
   __attribute__((always_inline)) void subtract(EachRow each_row) noexcept {
     __m512i filter_i16x32[halves];
     for (std::size_t half = 0; half < halves; ++half) {
-      filter_i16x32[half] = filter_factors(filter_zero_point_ + 16 * half);
+      filter_i16x32[half] = filter_factors(_mm512_loadu_si512(filter_zero_point_ + 16 * half));
     }
     for (;;) {
       each_row([&](std::size_t row, std::size_t half, __m512i sum_i32x16) __attribute__((always_inline)) {

@@ -82,6 +82,11 @@ class ConvolutionAlgorithm {
 
 std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);
+// Whether a pointwise convolution reads planes and writes planes, and a kernel multiplies these.
+bool planar_product_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+std::unique_ptr<ConvolutionAlgorithm> make_planar_product_convolution(const ConvolutionGeometry& geometry,
+                                                                      std::uint8_t input_flip,
+                                                                      const ExecutionTarget& target);
 // Whether every channel is a group of its own, the strip of rows that a thread keeps is below 32 MiB, and what it reads
 // is mostly taps: everything else is a product.
 bool depthwise_applies(const ConvolutionGeometry& geometry);

@@ -77,8 +77,9 @@ std::string threads_that_pay(const ConvolutionGeometry& geometry, const Executio
 
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
 // and a few columns in groups of a few channels.
-// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in; but where
-// threads divide the channels of the output, each would transpose the same input.
+// A pointwise convolution of planes to planes transposes neither, if the kernel multiplies planes. Other products read
+// the input of a pointwise convolution, and write any output, in whichever memory they are in; but where threads divide
+// the channels of the output, each would transpose the same input.
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
   if (depthwise_applies(geometry)) {
@@ -93,6 +94,7 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_winograd_convolution);
   }
+  if (planar_product_applies(geometry, target)) return make_planar_product_convolution(geometry, input_flip, target);
   const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
   const Staging staging = {.input = transposes_once && reads_most(geometry), .output = false};
   return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);

@@ -14,6 +14,7 @@
 #undef _tile_zero
 #undef _tile_dpbusd
 #undef _tile_dpbssd
+#undef _tile_dpbsud
 #define _tile_loadconfig emulated_tile_loadconfig
 #define _tile_release emulated_tile_release
 #define _tile_loadd emulated_tile_loadd
@@ -22,6 +23,7 @@
 #define _tile_zero emulated_tile_zero
 #define _tile_dpbusd emulated_tile_product<std::uint8_t, std::int8_t>
 #define _tile_dpbssd emulated_tile_product<std::int8_t, std::int8_t>
+#define _tile_dpbsud emulated_tile_product<std::int8_t, std::uint8_t>
 
 namespace {
 

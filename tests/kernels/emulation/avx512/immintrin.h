@@ -158,6 +158,9 @@ void emulated_store(void* to, Mask mask, const Vector& vector) {
 [[maybe_unused]] inline __m512i _mm512_maskz_loadu_epi32(__mmask16 mask, const void* from) {
   return emulated_load<__m512i, std::int32_t>(mask, from);
 }
+[[maybe_unused]] inline __m512 _mm512_maskz_loadu_ps(__mmask16 mask, const void* from) {
+  return emulated_load<__m512, float>(mask, from);
+}
 [[maybe_unused]] inline __m512i _mm512_maskz_loadu_epi8(__mmask64 mask, const void* from) {
   return emulated_load<__m512i, std::int8_t>(mask, from);
 }
@@ -165,6 +168,7 @@ void emulated_store(void* to, Mask mask, const Vector& vector) {
   return emulated_load<__m256i, std::int8_t>(mask, from);
 }
 [[maybe_unused]] inline void _mm512_storeu_si512(void* to, const __m512i& vector) { std::memcpy(to, &vector, 64); }
+[[maybe_unused]] inline void _mm512_storeu_ps(void* to, const __m512& vector) { std::memcpy(to, &vector, 64); }
 [[maybe_unused]] inline void _mm512_store_si512(void* to, const __m512i& vector) {
   emulated_require_line(to);
   std::memcpy(to, &vector, 64);
