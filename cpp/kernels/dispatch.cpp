@@ -21,6 +21,7 @@ constexpr KernelTable kScalar = {
     .gemm = &scalar::gemm,
     .depthwise = &scalar::depthwise,
     .depthwise_window = &scalar::depthwise_window,
+    .depthwise_planes = &scalar::depthwise_planes,
     .grouped = &scalar::grouped,
     .winograd = &scalar::winograd,
     .pack = &scalar::pack,
@@ -55,6 +56,7 @@ constexpr KernelTable kAvx2 = {
     .gemm = &avx2::gemm,
     .depthwise = &avx2::depthwise,
     .depthwise_window = &avx2::depthwise_window,
+    .depthwise_planes = &scalar::depthwise_planes,
     .grouped = &avx2::grouped,
     .winograd = &avx2::winograd,
     .pack = &avx2::pack,
@@ -88,6 +90,7 @@ constexpr KernelTable kAvx512Vnni = {
     .gemm = &avx512_vnni::gemm,
     .depthwise = &avx512_vnni::depthwise,
     .depthwise_window = &avx512_vnni::depthwise_window,
+    .depthwise_planes = &scalar::depthwise_planes,
     .grouped = &avx512_vnni::grouped,
     .winograd = &avx512_vnni::winograd,
     .pack = &avx512_vnni::pack,
@@ -141,6 +144,7 @@ constexpr Rows kTable = rows_with(kAvx512Vnni);
 // On CPUs with AVX512_VBMI besides. As AVX512_VNNI without it is found in two generations of CPUs only, that is no
 // instruction set of its own here.
 constexpr KernelTable with_vbmi(KernelTable row) {
+  row.depthwise_planes = &avx512_vbmi::depthwise_planes;
   row.table = &avx512_vbmi::table;
   return row;
 }
@@ -191,11 +195,12 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("multiply", &KernelTable::multiply);
   append("range", &KernelTable::range);
   append("max_pool", &KernelTable::max_pool);
-  if (row.table != kernel_table_without_vbmi(isa).table) {
-    origins.push_back({"table", "avx512_vbmi"});
-  } else {
-    append("table", &KernelTable::table);
-  }
+  const auto append_vbmi = [&](const char* family, auto column) {
+    const bool is_vbmi = row.*column != kernel_table_without_vbmi(isa).*column;
+    is_vbmi ? origins.push_back({family, "avx512_vbmi"}) : append(family, column);
+  };
+  append_vbmi("depthwise_planes", &KernelTable::depthwise_planes);
+  append_vbmi("table", &KernelTable::table);
   append("rescale", &KernelTable::rescale);
   append("float_product", &KernelTable::float_product);
   append("float_depthwise", &KernelTable::float_depthwise);

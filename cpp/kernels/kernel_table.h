@@ -6,6 +6,7 @@
 #include "kernels/block_product/block_product.h"
 #include "kernels/cast/cast.h"
 #include "kernels/depthwise/depthwise.h"
+#include "kernels/depthwise_planes/depthwise_planes.h"
 #include "kernels/depthwise_window/depthwise_window.h"
 #include "kernels/dequantize/dequantize.h"
 #include "kernels/dequantized_product/dequantized_product.h"
@@ -40,6 +41,7 @@ struct KernelTable {
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
   const DepthwiseWindowKernels* depthwise_window;
+  const DepthwisePlanesKernels* depthwise_planes;
   const GroupedKernels* grouped;
   const WinogradKernels* winograd;
   const PackKernels* pack;

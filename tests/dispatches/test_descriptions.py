@@ -159,6 +159,26 @@ def test_which_convolutions_are_products_of_planes() -> None:
     assert planar not in others
 
 
+def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for small images and large windows at stride 1, in rows that do not borrow the kernel."""
+    has_kernel = kernels(isa, monkeypatch)["depthwise_planes"] == "avx512_vbmi" or isa == "scalar"
+
+    def reads_planes(channels: int, window: int, size: int, stride: int = 1) -> bool:
+        to = (size - 1) // stride + 1
+        planes = {
+            "input_tensor": tensor("UINT8", 1, channels, size, size),
+            "output_tensor": tensor("UINT8", 1, channels, to, to),
+        }
+        desc = convolution(channels, channels, window, size=size, group_count=channels, strides=(stride, stride))
+        told = lines(Device(num_threads=1, isa=isa), changed(desc, **planes))["algorithm"]
+        return told == "depthwise, neighbouring outputs of a plane as lanes"
+
+    for reads in (reads_planes(64, 3, 14), reads_planes(64, 5, 28, 2), reads_planes(3, 5, 28), reads_planes(64, 7, 7)):
+        assert reads == has_kernel
+    for reads in (reads_planes(64, 3, 7), reads_planes(64, 5, 28), reads_planes(64, 3, 300)):
+        assert not reads
+
+
 def test_which_windows_stand_in_a_copy_with_their_own_rows() -> None:
     """For kernels whose steps of k are cache lines: where pixels with steps of their own would be more products."""
     if "amx_int8" not in dmlcpu.available_isas():

@@ -85,6 +85,7 @@ void check_add(Check& check);
 void check_block_product(Check& check);
 void check_cast(Check& check);
 void check_depthwise(Check& check);
+void check_depthwise_planes(Check& check);
 void check_depthwise_window(Check& check);
 void check_dequantize(Check& check);
 void check_dequantized_product(Check& check);

@@ -39,6 +39,7 @@ constexpr Family kFamilies[] = {
     {"gemm", check_gemm},
     {"depthwise", check_depthwise},
     {"depthwise window", check_depthwise_window},
+    {"depthwise planes", check_depthwise_planes},
     {"pack", check_pack},
     {"nibbles", check_nibbles},
     {"quantize", check_quantize},

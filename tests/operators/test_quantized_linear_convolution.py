@@ -36,6 +36,7 @@ from tested_convolutions import (
     depthwise_shapes,
     edge_shapes,
     grouped_shapes,
+    planar_depthwise_shapes,
     planar_shapes,
     random_shapes,
     window_shapes,
@@ -55,8 +56,8 @@ def test_shapes_at_tile_edges(devices: Devices, random_numbers: np.random.Genera
         assert_matches_reference(devices, case, owned=constants)
 
 
-@pytest.mark.parametrize("shape", planar_shapes(), ids=str)
-def test_products_of_planes(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
+@pytest.mark.parametrize("shape", planar_shapes() + planar_depthwise_shapes(), ids=str)
+def test_planes(devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape) -> None:
     """{N, C, H, W} memory, packed and with gaps between planes and images, with zero points of filters and without."""
     owned = {"filter_tensor", "filter_scale_tensor", "bias_tensor"}
     for number, types in enumerate(ALL_TYPES):

@@ -41,6 +41,22 @@ def planar_shapes() -> list[ConvolutionShape]:
     ]
 
 
+def planar_depthwise_shapes() -> list[ConvolutionShape]:
+    """Depthwise ones, around the channels and the outputs of a block, of one row of outputs and of several."""
+    three, five = square(3), square(5)
+    shapes = [ConvolutionShape(1, 1, (5, 11), groups=channels, **three) for channels in (1, 3, 4, 5, 15, 16, 17, 35)]
+    shapes += [ConvolutionShape(1, 1, (9, width), groups=40, strides=(2, 2), **three) for width in (13, 14, 31, 33, 97)]
+    # Rows of outputs that are too far apart for one load, and images of few channels, which threads cut.
+    return [
+        *shapes,
+        ConvolutionShape(1, 1, (8, 9), groups=33, **three),
+        ConvolutionShape(1, 1, (130, 70), groups=2, batch=2, **five),
+        ConvolutionShape(1, 1, (12, 20), groups=34, batch=3, strides=(2, 1), **five),
+        ConvolutionShape(1, 1, (20, 60), (3, 4), groups=6, dilations=(3, 15), strides=(1, 3)),
+        ConvolutionShape(1, 1, (3, 3), (3, 3), groups=5, start_padding=(7, 9), end_padding=(8, 30)),
+    ]
+
+
 def edge_shapes() -> list[ConvolutionShape]:
     shapes = []
     for size in (1, 3):

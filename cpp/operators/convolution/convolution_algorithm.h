@@ -93,6 +93,10 @@ bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  std::uint8_t input_flip,
                                                                  const ExecutionTarget& target);
+// Whether a depthwise convolution reads planes and writes planes, and a kernel does.
+bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_planes_convolution(const ConvolutionGeometry& geometry,
+                                                                        const ExecutionTarget& target);
 // Whether a kernel reads the windows of a depthwise convolution where they stand, which is what
 // make_depthwise_convolution() takes then.
 bool depthwise_window_applies(const ConvolutionGeometry& geometry);

@@ -82,6 +82,7 @@ std::string threads_that_pay(const ConvolutionGeometry& geometry, const Executio
 // the channels of the output, each would transpose the same input.
 std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
                                                        const ExecutionTarget& target) {
+  if (depthwise_planes_applies(geometry, target)) return make_depthwise_planes_convolution(geometry, target);
   if (depthwise_applies(geometry)) {
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_depthwise_convolution);

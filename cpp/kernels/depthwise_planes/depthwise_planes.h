@@ -1,0 +1,78 @@
+// A depthwise convolution of planes, {N, C, H, W} memory. Lanes are outputs that follow each other in a plane: of a row
+// of all their windows 64 bytes are loaded, and a permutation of bytes brings each lane its taps, four at a time.
+//
+//   sum[c][o]    = sum over rows r and columns k of code(c, o, r, k) * filter[c][r][k] + offset[c]
+//                  - filter_zero_point[c] * sum over r and k of those codes                         modulo 2^32
+//   output[c][o] = sat(rne(f32(sum) * multiplier[c]) + output_zero_point)
+//
+// The rest is gemm/gemm.h's: flip, the domain of output_zero_point, a null filter_zero_point, and that filters are
+// signed. Sums are exact modulo 2^32; no step saturates.
+//
+// Outputs are cut into blocks of up to 16, of which one load has all taps of a row: neighbours of one row of outputs,
+// or of some, where these are short. Which byte is which tap is the same in all channels, and in all rows of the
+// windows; whether it is one, or lies in the padding, is the same in all channels:
+//
+//   3x3 on 7 columns, block 0, row 1 of the windows; output 7 is the first of the next row
+//     bytes    b0 b1 b2 b3 b4 b5 b6 b7 ...         `first` is the byte before b0
+//     order    [-1 0 1 x] [0 1 2 x] ... [5 6 7 x] [6 7 8 x] ...      as bytes from `first` on
+//     inside   [ 0 1 1 0] [1 1 1 0] ... [1 1 0 0] [0 1 1 0] ...      others are the padding's code
+//
+// Contract: reads the bytes that are inside, and others of `readable`; writes the outputs of the blocks, nothing else.
+// Output overlaps no operand; orders are 64-byte aligned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dmlcpu {
+
+inline constexpr std::size_t kPlaneLanes = 16, kPlaneBytes = 64;
+
+// Static: what a linker could merge might be code of an instruction set that the CPU lacks.
+static inline constexpr std::size_t plane_groups(std::size_t columns) noexcept { return (columns + 3) / 4; }
+
+struct PlaneBlock {
+  std::ptrdiff_t first;  // of the bytes of the windows' first row, from the beginning of a plane
+  std::size_t output;    // the first one
+  std::size_t outputs;
+};
+
+struct DepthwisePlanesRun {
+  std::size_t rows, columns;  // of a window; a row has groups of four columns
+  std::ptrdiff_t row_step;    // bytes from a row of a window to the next
+  const PlaneBlock* blocks;
+  std::size_t block_count;
+  const std::uint8_t* orders;   // [block][group][64]: the byte of a lane's tap, four of each lane
+  const std::uint64_t* inside;  // [block][row][group]: a bit for each of these
+  const std::uint8_t* input;    // plane 0
+  std::ptrdiff_t input_plane_step;
+  // What may be read, and where the loads of any plane begin and end at most, from its beginning.
+  const std::uint8_t *readable, *readable_end;
+  std::ptrdiff_t lowest, highest;
+  std::uint8_t input_flip;
+  std::uint8_t padding;  // its code, flipped
+  std::size_t channels;
+  const std::int8_t* filter;  // [channel][row][group] of four columns, zeros behind the last one
+  const std::int32_t* offset;
+  const float* multiplier;
+  const std::int32_t* filter_zero_point;
+  float output_zero_point;
+  std::uint8_t flip;
+  std::uint8_t* output;
+  std::ptrdiff_t output_plane_step;
+};
+
+using DepthwisePlanesFunction = void (*)(const DepthwisePlanesRun& run) noexcept;
+
+struct DepthwisePlanesKernels {
+  DepthwisePlanesFunction convolve;
+};
+
+namespace scalar {
+extern const DepthwisePlanesKernels depthwise_planes;
+}
+namespace avx512_vbmi {
+extern const DepthwisePlanesKernels depthwise_planes;
+}
+
+}  // namespace dmlcpu

@@ -1,0 +1,281 @@
+// Depthwise convolution of {N, C, H, W} memory from planes to planes (kernels/depthwise_planes), which transposes
+// neither. A task is some channels of an image, or a part of its blocks where channels are few.
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "operators/buffer_layout.h"
+#include "operators/convolution/convolution_algorithm.h"
+#include "operators/plan_words.h"
+#include "operators/sizes.h"
+#include "runtime/aligned_buffer.h"
+#include "runtime/thread_pool.h"
+
+namespace dmlcpu {
+namespace {
+
+constexpr std::int64_t kLanes = kPlaneLanes, kBytes = kPlaneBytes;
+constexpr std::int64_t kMostBlocks = 4096;      // what is kept of each takes some hundred bytes
+constexpr std::int64_t kMostTapsOfWindow = 64;  // a mask each
+constexpr std::int64_t kFewPixels = 64;
+constexpr std::int64_t kChannelsOfTask = 16;  // which a kernel takes at a time
+constexpr double kMostPlaneBytes = 1 << 30;   // from a plane's first code to its last
+
+// The columns of the input that a row of a window has, from its first one on.
+std::int64_t window_columns(const ConvolutionGeometry& geometry) {
+  return (geometry.kernel_width - 1) * geometry.dilation_width + 1;
+}
+
+// Which bytes the outputs of blocks read.
+class PlaneBlocks {
+ public:
+  explicit PlaneBlocks(const ConvolutionGeometry& geometry)
+      : geometry_(geometry), groups_(plane_groups(as_size(geometry.kernel_width))) {
+    const std::int64_t outputs = geometry.image_pixels();
+    for (std::int64_t first = 0; first < outputs;) first = add_block(first, outputs);
+    orders_ = AlignedBuffer(blocks_.size() * groups_ * kPlaneBytes);
+    std::memset(orders_.data(), 0, blocks_.size() * groups_ * kPlaneBytes);
+    inside_.resize(blocks_.size() * as_size(geometry.kernel_height) * groups_);
+    for (std::size_t block = 0; block < blocks_.size(); ++block) find_taps(block);
+    const std::int64_t to_last_row = (geometry.kernel_height - 1) * geometry.dilation_height * geometry.input.h;
+    for (const PlaneBlock& block : blocks_) {
+      lowest_ = std::min(lowest_, block.first);
+      highest_ = std::max(highest_, block.first + static_cast<std::ptrdiff_t>(to_last_row + kBytes));
+    }
+  }
+
+  std::size_t count() const { return blocks_.size(); }
+  const PlaneBlock* blocks() const { return blocks_.data(); }
+  // Where their loads begin and end, from the beginning of a plane.
+  std::ptrdiff_t lowest() const { return lowest_; }
+  std::ptrdiff_t highest() const { return highest_; }
+  // Of a block.
+  const std::uint8_t* order(std::size_t block) const { return orders_.data() + block * groups_ * kPlaneBytes; }
+  const std::uint64_t* inside(std::size_t block) const {
+    return inside_.data() + block * as_size(geometry_.kernel_height) * groups_;
+  }
+
+ private:
+  // Where the first tap of an output's window is, from the beginning of a plane; in the padding perhaps.
+  std::int64_t first_tap(std::int64_t output) const {
+    const std::int64_t row = output / geometry_.output_width * geometry_.stride_height - geometry_.padding_top;
+    return row * geometry_.input.h + first_column(output);
+  }
+  std::int64_t first_column(std::int64_t output) const {
+    return output % geometry_.output_width * geometry_.stride_width - geometry_.padding_left;
+  }
+
+  // As many outputs as have the taps of a row within one load; returns the first behind them.
+  std::int64_t add_block(std::int64_t first, std::int64_t outputs) {
+    const std::int64_t from = first_tap(first), most = kBytes - window_columns(geometry_);
+    std::int64_t end = first + 1;
+    while (end < outputs && end < first + kLanes && first_tap(end) >= from && first_tap(end) - from <= most) ++end;
+    blocks_.push_back({static_cast<std::ptrdiff_t>(from), as_size(first), as_size(end - first)});
+    return end;
+  }
+
+  void find_taps(std::size_t number) {
+    const PlaneBlock& block = blocks_[number];
+    std::uint8_t* const order = orders_.data() + number * groups_ * kPlaneBytes;
+    std::uint64_t* const inside = inside_.data() + number * as_size(geometry_.kernel_height) * groups_;
+    for (std::size_t lane = 0; lane < block.outputs; ++lane) {
+      const auto output = static_cast<std::int64_t>(block.output + lane);
+      const std::int64_t top = output / geometry_.output_width * geometry_.stride_height - geometry_.padding_top;
+      for (std::int64_t k = 0; k < geometry_.kernel_width; ++k) {
+        const std::int64_t column = first_column(output) + k * geometry_.dilation_width;
+        const std::size_t group = as_size(k / 4), byte = lane * 4 + as_size(k % 4);
+        order[group * kPlaneBytes + byte] =
+            static_cast<std::uint8_t>(first_tap(output) + k * geometry_.dilation_width - block.first);
+        if (column < 0 || column >= geometry_.input_width) continue;
+        for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
+          const std::int64_t row = top + r * geometry_.dilation_height;
+          if (row < 0 || row >= geometry_.input_height) continue;
+          inside[as_size(r) * groups_ + group] |= std::uint64_t{1} << byte;
+        }
+      }
+    }
+  }
+
+  const ConvolutionGeometry geometry_;
+  const std::size_t groups_;
+  std::vector<PlaneBlock> blocks_;
+  AlignedBuffer orders_;
+  std::vector<std::uint64_t> inside_;
+  std::ptrdiff_t lowest_ = 0, highest_ = 0;
+};
+
+class DepthwisePlanesConvolution final : public ConvolutionAlgorithm {
+ public:
+  DepthwisePlanesConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
+      : geometry_(geometry),
+        target_(target),
+        blocks_(geometry),
+        channel_bytes_(as_size(geometry.kernel_height) * plane_groups(as_size(geometry.kernel_width)) * 4) {
+    BufferLayout filter;
+    filter.take(as_size(geometry.output_channels), channel_bytes_);
+    sums_ = filter.take(as_size(geometry.output_channels), sizeof(std::int32_t));
+    filter_size_ = filter.size();
+    channel_parts_ = divide_up(geometry.output_channels, kChannelsOfTask);
+    part_channels_ = divide_up(geometry.output_channels, channel_parts_);
+    channel_parts_ = divide_up(geometry.output_channels, part_channels_);
+    const std::int64_t tasks = geometry.batch * channel_parts_, threads = target.num_threads;
+    const auto blocks = static_cast<std::int64_t>(blocks_.count());
+    block_parts_ = tasks >= threads * kTasksPerThread || threads == 1
+                       ? 1
+                       : std::min(blocks, divide_up(threads * kTasksPerThread, tasks));
+    part_blocks_ = divide_up(blocks, block_parts_);
+    block_parts_ = divide_up(blocks, part_blocks_);
+  }
+
+  std::size_t packed_filter_size() const override { return filter_size_; }
+  void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
+  const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
+    return reinterpret_cast<const std::int32_t*>(packed + sums_);
+  }
+  std::size_t scratch_size() const override { return 0; }
+  void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
+  std::string describe() const override;
+
+ private:
+  std::int64_t tasks() const { return geometry_.batch * channel_parts_ * block_parts_; }
+  void run_task(const ConvolutionDispatch& dispatch, std::int64_t task) const noexcept;
+
+  ConvolutionGeometry geometry_;
+  ExecutionTarget target_;
+  PlaneBlocks blocks_;
+  std::size_t channel_bytes_, sums_, filter_size_;
+  std::int64_t part_channels_, channel_parts_, part_blocks_, block_parts_;
+};
+
+void DepthwisePlanesConvolution::pack_filter(const std::uint8_t* filter, std::uint8_t flip,
+                                             std::uint8_t* packed) const {
+  auto* const sums = reinterpret_cast<std::int32_t*>(packed + sums_);
+  const std::int64_t columns = geometry_.kernel_width;
+  const std::size_t row_bytes = channel_bytes_ / as_size(geometry_.kernel_height);
+  std::memset(packed, 0, as_size(geometry_.output_channels) * channel_bytes_);
+  for (std::int64_t channel = 0; channel < geometry_.output_channels; ++channel) {
+    std::int32_t sum = 0;
+    for (std::int64_t row = 0; row < geometry_.kernel_height; ++row, packed += row_bytes) {
+      const std::uint8_t* codes = filter + channel * geometry_.filter.n + row * geometry_.filter.h;
+      for (std::int64_t column = 0; column < columns; ++column) {
+        packed[column] = codes[column * geometry_.filter.w] ^ flip;
+        sum += static_cast<std::int8_t>(packed[column]);
+      }
+    }
+    sums[channel] = sum;
+  }
+}
+
+void DepthwisePlanesConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t*) const {
+  parallel_for(as_size(tasks()), target_.num_threads,
+               [&](std::size_t task, int) noexcept { run_task(dispatch, static_cast<std::int64_t>(task)); });
+}
+
+void DepthwisePlanesConvolution::run_task(const ConvolutionDispatch& dispatch, std::int64_t task) const noexcept {
+  const PlaneStrides &input = geometry_.input, &output = geometry_.output;
+  const std::int64_t first_block = task % block_parts_ * part_blocks_;
+  const std::int64_t channel = task / block_parts_ % channel_parts_ * part_channels_;
+  const std::int64_t image = task / block_parts_ / channel_parts_;
+  const std::int64_t to_last = (geometry_.batch - 1) * input.n + (geometry_.input_channels - 1) * input.c +
+                               (geometry_.input_height - 1) * input.h + geometry_.input_width;
+  const auto* const zero_point = dispatch.channels.filter_zero_point;
+  target_.kernels().depthwise_planes->convolve(
+      {.rows = as_size(geometry_.kernel_height),
+       .columns = as_size(geometry_.kernel_width),
+       .row_step = static_cast<std::ptrdiff_t>(geometry_.dilation_height * input.h),
+       .blocks = blocks_.blocks() + first_block,
+       .block_count = as_size(std::min(part_blocks_, static_cast<std::int64_t>(blocks_.count()) - first_block)),
+       .orders = blocks_.order(as_size(first_block)),
+       .inside = blocks_.inside(as_size(first_block)),
+       .input = dispatch.source.data + image * input.n + channel * input.c,
+       .input_plane_step = static_cast<std::ptrdiff_t>(input.c),
+       .readable = dispatch.source.data,
+       .readable_end = dispatch.source.data + to_last,
+       .lowest = blocks_.lowest(),
+       .highest = blocks_.highest(),
+       .input_flip = dispatch.source.flip,
+       .padding = dispatch.source.zero_point,
+       .channels = as_size(std::min(part_channels_, geometry_.output_channels - channel)),
+       .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter) + as_size(channel) * channel_bytes_,
+       .offset = dispatch.channels.offset + channel,
+       .multiplier = dispatch.channels.multiplier + channel,
+       .filter_zero_point = zero_point == nullptr ? nullptr : zero_point + channel,
+       .output_zero_point = dispatch.output_zero_point,
+       .flip = dispatch.output_flip,
+       .output = dispatch.output + image * output.n + channel * output.c,
+       .output_plane_step = static_cast<std::ptrdiff_t>(output.c)});
+}
+
+std::string DepthwisePlanesConvolution::describe() const {
+  std::ostringstream text;
+  text << "algorithm: depthwise, neighbouring outputs of a plane as lanes\nkernel: "
+       << kernel_words(target_, "depthwise_planes")
+       << "\nwhy: planes because both tensors are {N, C, H, W} in memory, and a load has the taps of several outputs"
+       << "\ntaps: " << geometry_.reduction() << ", " << counted(geometry_.kernel_height, "row") << " of "
+       << counted(static_cast<std::int64_t>(plane_groups(as_size(geometry_.kernel_width))), "group")
+       << " of four columns\ntile: up to " << counted(part_channels_, "channel") << " by "
+       << counted(part_blocks_, "block") << " of up to " << counted(kLanes, "output") << ", "
+       << counted(tasks(), "task") << " on " << counted(std::min<std::int64_t>(tasks(), target_.num_threads), "thread");
+  return text.str();
+}
+
+// Blocks of an image: of a row of outputs that is too long for one load, or too far from the next one.
+double most_blocks(const ConvolutionGeometry& geometry) {
+  const std::int64_t of_load = 1 + (kBytes - window_columns(geometry)) / geometry.stride_width;
+  const std::int64_t of_block = std::min(kLanes, of_load);
+  return static_cast<double>(geometry.output_height) * static_cast<double>(divide_up(geometry.output_width, of_block));
+}
+
+bool are_planes(const PlaneStrides& strides, std::int64_t height, std::int64_t width) {
+  return (strides.w == 1 || width == 1) && (strides.h >= width || height == 1);
+}
+
+}  // namespace
+
+namespace {
+
+// Rows that borrow the kernel of another one transpose.
+bool has_kernel(const ExecutionTarget& target) {
+  return target.isa == Isa::scalar || target.kernels().depthwise_planes != kernel_table(Isa::scalar).depthwise_planes;
+}
+
+// Where the channels of a copy are lanes of a kernel for windows of 3 x 3 and 5 x 5, that is faster for small images
+// and for many taps that nothing else than a transposition is weighed against.
+bool beats_copies(const ConvolutionGeometry& geometry) {
+  const bool is_square = geometry.kernel_height == geometry.kernel_width;
+  const bool has_window = is_square && (geometry.kernel_width == 3 || geometry.kernel_width == 5) &&
+                          geometry.dilation_width == 1 && geometry.stride_width <= 2 &&
+                          geometry.output_channels >= static_cast<std::int64_t>(kLeastWindowChannels);
+  if (!has_window || geometry.stride_height * geometry.stride_width > 1) return true;
+  return geometry.kernel_width == 3 && geometry.image_pixels() >= kFewPixels;
+}
+
+}  // namespace
+
+bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  constexpr std::int64_t kMostSide = 16;
+  if (!has_kernel(target) || !depthwise_applies(geometry) || geometry.ends_in_sums() || !beats_copies(geometry)) {
+    return false;
+  }
+  if (geometry.kernel_height > kMostSide || geometry.kernel_width > kMostSide ||
+      geometry.kernel_height * geometry.kernel_width > kMostTapsOfWindow || geometry.dilation_width > kBytes ||
+      window_columns(geometry) > kBytes) {
+    return false;
+  }
+  const double rows = static_cast<double>(geometry.input_height) + static_cast<double>(geometry.padding_top) +
+                      static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.dilation_height);
+  return geometry.input.c != 1 && geometry.output.c != 1 &&
+         are_planes(geometry.input, geometry.input_height, geometry.input_width) &&
+         uniform_pixel_stride(geometry.output, 1, geometry.output_height, geometry.output_width) == 1 &&
+         most_blocks(geometry) <= static_cast<double>(kMostBlocks) &&
+         rows * static_cast<double>(geometry.input.h) <= kMostPlaneBytes;
+}
+
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_planes_convolution(const ConvolutionGeometry& geometry,
+                                                                        const ExecutionTarget& target) {
+  return std::make_unique<DepthwisePlanesConvolution>(geometry, target);
+}
+
+}  // namespace dmlcpu
