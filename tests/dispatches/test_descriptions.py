@@ -134,10 +134,8 @@ def test_few_terms_by_few_channels_are_small_products(isa: str, monkeypatch: pyt
         assert lines(device, large)["kernel"].startswith(f"gemm {row},")
 
 
-def test_which_convolutions_are_products_of_planes() -> None:
+def test_which_convolutions_are_products_of_planes(isa: str) -> None:
     """Pointwise ones from planes to planes, of pixels enough for the columns of a product."""
-    if "amx_int8" not in dmlcpu.available_isas():
-        pytest.skip("no kernel here multiplies planes")
 
     def algorithm(channels: int, outputs: int, size: int, input_last: bool = False, output_last: bool = False) -> str:
         def pixels(channels: int, is_last: bool) -> Any:
@@ -146,10 +144,11 @@ def test_which_convolutions_are_products_of_planes() -> None:
 
         planes = {"input_tensor": pixels(channels, input_last), "output_tensor": pixels(outputs, output_last)}
         desc = changed(convolution(channels, outputs, 1, size=size), **planes)
-        return lines(Device(num_threads=1, isa="amx_int8"), desc)["algorithm"]
+        return lines(Device(num_threads=1, isa=isa), desc)["algorithm"]
 
     planar = "matrix product of planes, requantized in the same pass"
-    assert algorithm(64, 64, 28) == algorithm(8, 16, 8) == algorithm(64, 80, 7) == planar
+    for told in (algorithm(64, 64, 28), algorithm(8, 16, 8), algorithm(64, 80, 7)):
+        assert (told == planar) == (isa in ("scalar", "amx_int8"))
     others = (
         algorithm(80, 64, 7),
         algorithm(64, 80, 5),

@@ -20,7 +20,7 @@ class Case {
   Case(Check& check, const Shape& shape)
       : shape_(shape),
         row_step_(static_cast<std::ptrdiff_t>(check.below(40))),
-        input_((shape.channels - 1) * shape.plane_step + 1 + check.below(300)),
+        input_((shape.channels - 1) * shape.plane_step + 1 + check.below(check.one_in(2) ? 300 : 900)),
         orders_(shape.blocks * shape.groups() * kPlaneBytes),
         inside_(shape.blocks * shape.rows * shape.groups()),
         filter_(shape.channels * shape.rows * shape.groups() * 4),
@@ -98,7 +98,10 @@ class Case {
 
   void draw_block(Check& check) {
     const std::size_t outputs = 1 + check.below(kPlaneLanes);
-    const auto first = static_cast<std::ptrdiff_t>(check.below(input_.size() + 140)) - 70;
+    // Mostly such that all channels have some taps.
+    const std::size_t behind = input_.size() - (shape_.channels - 1) * shape_.plane_step;
+    const std::size_t within = check.one_in(4) ? input_.size() : behind;
+    const auto first = static_cast<std::ptrdiff_t>(check.below(within + 70)) - 70;
     blocks_.push_back({first, outputs_, outputs});
     outputs_ += outputs + check.below(2);
     output_step_ = outputs_ + check.below(9);

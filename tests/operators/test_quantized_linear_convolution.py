@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dmlcpu
 from convolution_shapes import ConvolutionShape, ConvolutionTypes, packed_case
-from dispatching import assert_matches_reference, difference
+from dispatching import assert_matches_reference, difference, operator_desc
 from filled_tensors import filled
 from fills import INTEGERS, SCALES, Fill, any_integers, highest_integers, lowest_integers
 from operator_case import OperatorCase
@@ -70,7 +70,9 @@ def test_planes(devices: Devices, random_numbers: np.random.Generator, shape: Co
             tensors["input_tensor"] = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
             strides = planes_apart(shape.output_sizes, 9)
             tensors["output_tensor"] = blank_tensor(types.output, shape.output_sizes, strides)
-        assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes), owned=owned)
+        placed = OperatorCase(case.operator, tensors, case.attributes)
+        assert reads_planes(placed)
+        assert_matches_reference(devices, placed, owned=owned)
 
 
 def planes_apart(sizes: Sequence[int], gap: int) -> tuple[int, ...]:
@@ -78,6 +80,41 @@ def planes_apart(sizes: Sequence[int], gap: int) -> tuple[int, ...]:
     in_plane = [math.prod(sizes[axis + 1 :]) for axis in range(2, len(sizes))]
     plane = math.prod(sizes[2:]) + gap
     return (sizes[1] * plane + 5, plane, *in_plane)
+
+
+def reads_planes(case: OperatorCase) -> bool:
+    """Whether neither tensor is transposed by the first row of kernels, which has those of planes everywhere."""
+    device = dmlcpu.Device(isa="scalar", num_threads=1)
+    return "why: planes because" in device.compile_operator(device.create_operator(operator_desc(case))).describe()
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides"),
+    [
+        # Rows apart; all images or all channels the same; images among each other; a column; a row.
+        (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, start_padding=(1, 1), end_padding=(1, 1)), (0, 200, 17, 1)),
+        (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (0, 90, 10, 1)),
+        (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (90, 0, 10, 1)),
+        (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (90, 270, 10, 1)),
+        (ConvolutionShape(1, 1, (80, 1), (3, 3), groups=20, start_padding=(1, 1), end_padding=(1, 1)), (0, 83, 1, 70)),
+        (ConvolutionShape(1, 1, (100,), (5,), groups=20, start_padding=(2, 0), end_padding=(2, 0)), (0, 103, 1)),
+        (ConvolutionShape(1, 1, (3, 3), (3, 3), groups=5, start_padding=(0, 0), end_padding=(0, 900)), (0, 9, 3, 1)),
+        (ConvolutionShape(20, 30, (6, 7), (1, 1), batch=3), (0, 42, 7, 1)),
+        (ConvolutionShape(20, 30, (6, 7), (1, 1), batch=3), (42, 0, 7, 1)),
+        (ConvolutionShape(20, 30, (6, 7), (1, 1), batch=3), (42, 126, 7, 1)),
+    ],
+    ids=str,
+)
+def test_planes_anywhere(
+    devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape, strides: tuple[int, ...]
+) -> None:
+    """Strides that packed memory does not have."""
+    for types in ALL_TYPES[::3]:
+        case = packed_case(shape, types, random_numbers)
+        codes = filled(random_numbers, types.input, shape.input_sizes, any_integers, strides)
+        placed = OperatorCase(case.operator, {**case.tensors, "input_tensor": codes}, case.attributes)
+        assert reads_planes(placed)
+        assert_matches_reference(devices, placed, owned={"filter_tensor"})
 
 
 @pytest.mark.parametrize("shape", winograd_shapes(), ids=str)

@@ -29,9 +29,9 @@ def square(kernel: int) -> dict[str, Any]:
 
 def planar_shapes() -> list[ConvolutionShape]:
     """Pointwise ones, around the pixels and the channels of a panel, an area, a step and a tile of planes."""
-    shapes = [ConvolutionShape(channels, 33, (5, 13), (1, 1)) for channels in EDGE_CHANNELS]
-    shapes += [ConvolutionShape(7, channels, (8, 8), (1, 1), batch=2) for channels in EDGE_CHANNELS]
-    shapes += [ConvolutionShape(70, 48, (pixels,), (1,)) for pixels in (31, 32, 33, 63, 64, 65, 79, 81, 97, 129)]
+    shapes = [ConvolutionShape(channels, 33, (5, 13), (1, 1)) for channels in EDGE_CHANNELS if channels != 1]
+    shapes += [ConvolutionShape(7, channels, (8, 8), (1, 1), batch=2) for channels in EDGE_CHANNELS if channels != 1]
+    shapes += [ConvolutionShape(47, 48, (pixels,), (1,)) for pixels in (32, 33, 63, 64, 65, 79, 81, 97, 129)]
     # Several tiles of an image, and rows and panels whose distance would be a multiple of some lines.
     return [
         *shapes,
@@ -44,7 +44,7 @@ def planar_shapes() -> list[ConvolutionShape]:
 def planar_depthwise_shapes() -> list[ConvolutionShape]:
     """Depthwise ones, around the channels and the outputs of a block, of one row of outputs and of several."""
     three, five = square(3), square(5)
-    shapes = [ConvolutionShape(1, 1, (5, 11), groups=channels, **three) for channels in (1, 3, 4, 5, 15, 16, 17, 35)]
+    shapes = [ConvolutionShape(1, 1, (8, 11), groups=channels, **three) for channels in (2, 3, 4, 5, 15, 16, 17, 35)]
     shapes += [ConvolutionShape(1, 1, (9, width), groups=40, strides=(2, 2), **three) for width in (13, 14, 31, 33, 97)]
     # Rows of outputs that are too far apart for one load, and images of few channels, which threads cut.
     return [

@@ -71,11 +71,6 @@ void add_elements(const AddRun& run) noexcept {
   for_each_32(run, add_32);
 }
 
-// 1.5 * 2^23: its sum with a float of up to 2^22 in magnitude is that float rounded half to even, as a difference of
-// bits.
-constexpr float kRounder = 12582912.0F;
-constexpr std::int32_t kRounderBits = 0x4b400000;
-
 // Codes are words of a and b in turn, which vpmaddwd multiplies and adds: bytes of both are unpacked, then these and
 // zeros.
 void add_integers(const AddRun& run) noexcept {

@@ -83,11 +83,6 @@ void add_elements(const AddRun& run) noexcept {
   for_each_64(run, add_64);
 }
 
-// 1.5 * 2^23: its sum with a float of up to 2^22 in magnitude is that float rounded half to even, as a difference of
-// bits.
-constexpr float kRounder = 12582912.0F;
-constexpr std::int32_t kRounderBits = 0x4b400000;
-
 // Codes are words of a and b in turn, which vpdpwssd multiplies and adds: bytes of both are unpacked, then these and
 // zeros. Seven instructions for 16 elements.
 template <bool flips>

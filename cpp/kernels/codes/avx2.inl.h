@@ -12,6 +12,11 @@ inline bool all_below_1(__m256 multiplier_f32x8) noexcept {
   return _mm256_movemask_ps(_mm256_cmp_ps(magnitude_f32x8, _mm256_set1_ps(1.0f), _CMP_LT_OQ)) == 0xff;
 }
 
+// 1.5 * 2^23: its sum with a float of up to 2^22 in magnitude is that float rounded half to even, as a difference of
+// bits.
+constexpr float kRounder = 12582912.0F;
+constexpr std::int32_t kRounderBits = 0x4b400000;
+
 // rne(bounded) + zero_point, before saturation; bounded is at most 513, the zero point of 0..255. The conversion rounds
 // half to even. Below -2^31 and for NaN it returns -2^31, and the lowest code follows.
 inline __m256i to_unsaturated(__m256 bounded_f32x8, __m256i zero_point_i32x8) noexcept {

@@ -18,6 +18,11 @@ inline __mmask16 below_1(__m512 multiplier_f32x16) noexcept {
   return _mm512_cmp_ps_mask(_mm512_abs_ps(multiplier_f32x16), _mm512_set1_ps(1.0F), _CMP_LT_OQ);
 }
 
+// 1.5 * 2^23: its sum with a float of up to 2^22 in magnitude is that float rounded half to even, as a difference of
+// bits.
+constexpr float kRounder = 12582912.0F;
+constexpr std::int32_t kRounderBits = 0x4b400000;
+
 // rne(bounded) + zero_point, before saturation; bounded is at most 513, the zero point of 0..255. The conversion rounds
 // half to even. Below -2^31 and for NaN it returns -2^31, and the lowest code follows.
 inline __m512i to_unsaturated(__m512 bounded_f32x16, __m512i zero_point_i32x16) noexcept {

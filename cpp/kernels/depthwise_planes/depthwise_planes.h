@@ -10,15 +10,15 @@
 //
 // Outputs are cut into blocks of up to 16, of which one load has all taps of a row: neighbours of one row of outputs,
 // or of some, where these are short. Which byte is which tap is the same in all channels, and in all rows of the
-// windows; whether it is one, or lies in the padding, is the same in all channels:
+// windows; whether it is one, or lies in the padding and is its code, is the same in all channels:
 //
-//   3x3 on 7 columns, block 0, row 1 of the windows; output 7 is the first of the next row
-//     bytes    b0 b1 b2 b3 b4 b5 b6 b7 ...         `first` is the byte before b0
-//     order    [-1 0 1 x] [0 1 2 x] ... [5 6 7 x] [6 7 8 x] ...      as bytes from `first` on
-//     inside   [ 0 1 1 0] [1 1 1 0] ... [1 1 0 0] [0 1 1 0] ...      others are the padding's code
+//   3x3 with padding on 7 columns, block 0; output 7 is the first of the next row
+//     load of row 1 of the windows   -- b0 b1 b2 b3 b4 b5 b6 b7 ...      from `first` + row_step on, b0 begins the
+//     plane order                          [0 1 2 x] [1 2 3 x] ... [6 7 8 x] [7 8 9 x] ... inside [0 1 1 0] [1 1 1 0]
+//     ... [1 1 0 0] [0 1 1 0] ...
 //
-// Contract: reads the bytes that are inside, and others of `readable`; writes the outputs of the blocks, nothing else.
-// Output overlaps no operand; orders are 64-byte aligned.
+// Contract: reads the bytes that are inside, and any others of `readable`, between planes as well; writes the outputs
+// of the blocks, nothing else. Output overlaps no operand; orders are 64-byte aligned.
 #pragma once
 
 #include <cstddef>

@@ -6,10 +6,8 @@
 // either port is best: rounding is an addition of floats, and zero points are added to 32-bit integers. They cost least
 // among the tiles' instructions: a processor looks only some of these ahead, and what stands behind waits.
 
-// 1.5 * 2^23: its sum with a float of up to 2^22 in magnitude is that float rounded half to even, as a difference of
-// bits. Floats beyond, up to 2^23, make differences beyond as well, which saturate.
-constexpr float kRounder = 12582912.0F, kMostRounded = 8000000.0F;
-constexpr std::int32_t kRounderBits = 0x4b400000;
+// Below 2^23. Floats from 2^22 on make differences from kRounderBits beyond as well, which saturate.
+constexpr float kMostRounded = 8000000.0F;
 
 // What codes are made of sums with.
 struct CodesKind {

@@ -29,14 +29,16 @@ struct Parts {
 inline Tile tile_of(const GemmBlock& block, std::size_t nr, std::size_t panel, std::size_t run, std::size_t first_row,
                     std::size_t rows) noexcept {
   const std::size_t place = run * block.output_run_stride + first_row * block.output_row_stride + panel;
+  const std::size_t row = run * block.m + first_row;
+  const std::size_t own = block.is_of_planes ? row : panel, other = block.is_of_planes ? panel : row;
   return {block.a + run * block.a_run_stride + first_row * block.a_row_stride,
           block.b + panel / nr * block.b_panel_stride,
           rows,
           block.n - panel < nr ? block.n - panel : nr,
-          block.offset + panel,
-          block.multiplier == nullptr ? nullptr : block.multiplier + panel,
-          block.filter_zero_point == nullptr ? nullptr : block.filter_zero_point + panel,
-          block.filter_zero_point == nullptr ? nullptr : block.activation_sum + run * block.m + first_row,
+          block.offset + own,
+          block.multiplier == nullptr ? nullptr : block.multiplier + own,
+          block.filter_zero_point == nullptr ? nullptr : block.filter_zero_point + own,
+          block.filter_zero_point == nullptr ? nullptr : block.activation_sum + other,
           block.output == nullptr ? nullptr : block.output + place,
           block.sums == nullptr ? nullptr : block.sums + place};
 }

@@ -49,8 +49,9 @@
 //      output_zero_point and flip are not read then. Where accumulates is set they are added to what is there
 //
 // Products of planes. Of {N, C, H, W} memory the output is rows of channels by columns of pixels: a is the filter and b
-// are the activations then, a signed and b unsigned, and what is an element a column above is an element a row, what is
-// an element a row an element a column, readable up to the end of the last panel. There is one run, and no padding.
+// are the activations then, a signed, whatever a_is_signed says, and b unsigned. What is an element a column above is
+// an element a row, of m; what is an element a row is an element a column, readable up to the end of the last panel. k
+// is padded with zeros in a, so that the value of b's padding does not matter. There is one run, and no `padding`.
 //
 // No intermediate saturates (255 * 127 * 2 does not fit 16 bits: vpmaddubsw is out for most filters). A product is
 // within +-255 * 128, so a sum is exact up to 65793 terms; beyond that it wraps as int32 arithmetic does.

@@ -82,10 +82,9 @@ class ConvolutionAlgorithm {
 
 std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);
-// Whether a pointwise convolution reads planes and writes planes, and a kernel multiplies these.
+// Whether a pointwise convolution reads planes and writes planes, a kernel multiplies these, and pixels fill it.
 bool planar_product_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 std::unique_ptr<ConvolutionAlgorithm> make_planar_product_convolution(const ConvolutionGeometry& geometry,
-                                                                      std::uint8_t input_flip,
                                                                       const ExecutionTarget& target);
 // Whether every channel is a group of its own, the strip of rows that a thread keeps is below 32 MiB, and what it reads
 // is mostly taps: everything else is a product.
@@ -93,7 +92,7 @@ bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  std::uint8_t input_flip,
                                                                  const ExecutionTarget& target);
-// Whether a depthwise convolution reads planes and writes planes, and a kernel does.
+// Whether a depthwise convolution reads planes and writes planes, a kernel does, and copies would not be faster.
 bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_planes_convolution(const ConvolutionGeometry& geometry,
                                                                         const ExecutionTarget& target);

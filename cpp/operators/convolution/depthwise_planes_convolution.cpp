@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::int64_t kLanes = kPlaneLanes, kBytes = kPlaneBytes;
 constexpr std::int64_t kMostBlocks = 4096;      // what is kept of each takes some hundred bytes
-constexpr std::int64_t kMostTapsOfWindow = 64;  // a mask each
-constexpr std::int64_t kFewPixels = 64;
-constexpr std::int64_t kChannelsOfTask = 16;  // which a kernel takes at a time
-constexpr double kMostPlaneBytes = 1 << 30;   // from a plane's first code to its last
+constexpr std::int64_t kMostTapsOfWindow = 64;  // masks are kept for each block
+constexpr std::int64_t kLeastPixels = 64;       // of an image that copies do not beat
+constexpr std::int64_t kChannelsOfTask = 16;    // which a kernel takes at a time
+constexpr double kMostPlaneBytes = 1 << 30;     // from a plane's first code to its last
 
 // The columns of the input that a row of a window has, from its first one on.
 std::int64_t window_columns(const ConvolutionGeometry& geometry) {
@@ -228,28 +228,24 @@ double most_blocks(const ConvolutionGeometry& geometry) {
   return static_cast<double>(geometry.output_height) * static_cast<double>(divide_up(geometry.output_width, of_block));
 }
 
-bool are_planes(const PlaneStrides& strides, std::int64_t height, std::int64_t width) {
+bool has_packed_rows(const PlaneStrides& strides, std::int64_t height, std::int64_t width) {
   return (strides.w == 1 || width == 1) && (strides.h >= width || height == 1);
 }
-
-}  // namespace
-
-namespace {
 
 // Rows that borrow the kernel of another one transpose.
 bool has_kernel(const ExecutionTarget& target) {
   return target.isa == Isa::scalar || target.kernels().depthwise_planes != kernel_table(Isa::scalar).depthwise_planes;
 }
 
-// Where the channels of a copy are lanes of a kernel for windows of 3 x 3 and 5 x 5, that is faster for small images
-// and for many taps that nothing else than a transposition is weighed against.
+// Copies, with channels as lanes, have a kernel for windows of 3 x 3 and 5 x 5 (kernels/depthwise_window), which makes
+// up for transpositions where images are small, or where taps are many and as much is written as read.
 bool beats_copies(const ConvolutionGeometry& geometry) {
   const bool is_square = geometry.kernel_height == geometry.kernel_width;
   const bool has_window = is_square && (geometry.kernel_width == 3 || geometry.kernel_width == 5) &&
                           geometry.dilation_width == 1 && geometry.stride_width <= 2 &&
                           geometry.output_channels >= static_cast<std::int64_t>(kLeastWindowChannels);
   if (!has_window || geometry.stride_height * geometry.stride_width > 1) return true;
-  return geometry.kernel_width == 3 && geometry.image_pixels() >= kFewPixels;
+  return geometry.kernel_width == 3 && geometry.image_pixels() >= kLeastPixels;
 }
 
 }  // namespace
@@ -267,7 +263,7 @@ bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const Executi
   const double rows = static_cast<double>(geometry.input_height) + static_cast<double>(geometry.padding_top) +
                       static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.dilation_height);
   return geometry.input.c != 1 && geometry.output.c != 1 &&
-         are_planes(geometry.input, geometry.input_height, geometry.input_width) &&
+         has_packed_rows(geometry.input, geometry.input_height, geometry.input_width) &&
          uniform_pixel_stride(geometry.output, 1, geometry.output_height, geometry.output_width) == 1 &&
          most_blocks(geometry) <= static_cast<double>(kMostBlocks) &&
          rows * static_cast<double>(geometry.input.h) <= kMostPlaneBytes;

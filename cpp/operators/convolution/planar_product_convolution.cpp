@@ -34,13 +34,13 @@ constexpr std::int64_t kLeastPixels = 32;          // of an image: the columns o
 constexpr std::int64_t kFewPixels = 64;            // which leave a good part of the columns empty
 constexpr std::int64_t kLeastPixelsDivided = 256;  // of a thread's part of an image
 
-bool are_planes(const PlaneStrides& strides, const ConvolutionGeometry& geometry) {
+bool are_packed_planes(const PlaneStrides& strides, const ConvolutionGeometry& geometry) {
   return strides.c != 1 && uniform_pixel_stride(strides, 1, geometry.output_height, geometry.output_width) == 1;
 }
 
 class PlanarProductConvolution final : public ConvolutionAlgorithm {
  public:
-  PlanarProductConvolution(const ConvolutionGeometry& geometry, std::uint8_t, const ExecutionTarget& target)
+  PlanarProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
       : geometry_(geometry), target_(target), gemm_(*target.kernels().gemm) {
     const auto channels = as_size(geometry.output_channels);
     k_ = round_up(as_size(geometry.input_channels), gemm_.kr);
@@ -231,13 +231,12 @@ bool planar_product_applies(const ConvolutionGeometry& geometry, const Execution
   return target.kernels().gemm->multiplies_planes && geometry.groups == 1 && geometry.pointwise() &&
          !geometry.ends_in_sums() && geometry.image_pixels() >= kLeastPixels &&
          (geometry.image_pixels() >= kFewPixels || geometry.output_channels > geometry.input_channels) &&
-         are_planes(geometry.input, geometry) && are_planes(geometry.output, geometry);
+         are_packed_planes(geometry.input, geometry) && are_packed_planes(geometry.output, geometry);
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_planar_product_convolution(const ConvolutionGeometry& geometry,
-                                                                      std::uint8_t input_flip,
                                                                       const ExecutionTarget& target) {
-  return std::make_unique<PlanarProductConvolution>(geometry, input_flip, target);
+  return std::make_unique<PlanarProductConvolution>(geometry, target);
 }
 
 }  // namespace dmlcpu

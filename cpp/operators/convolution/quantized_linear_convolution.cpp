@@ -49,9 +49,9 @@ constexpr double kCyclesPerMicrosecond = 3000;
 // Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
 constexpr std::int64_t kLeastPixelsOfPlane = 256;
 
-// Whether threads write parts of the planes of one image.
+// Whether threads write parts of the planes of one image: where these are transposed back.
 bool shares_planes(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  return geometry.output.c != 1 && geometry.batch == 1 &&
+  return geometry.output.c != 1 && geometry.batch == 1 && !depthwise_planes_applies(geometry, target) &&
          (depthwise_applies(geometry) || grouped_applies(geometry, target));
 }
 
@@ -76,7 +76,7 @@ std::string threads_that_pay(const ConvolutionGeometry& geometry, const Executio
 }
 
 // A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
-// and a few columns in groups of a few channels.
+// and a few columns in groups of a few channels. Planes are read as they lie where a kernel does and that is faster.
 // A pointwise convolution of planes to planes transposes neither, if the kernel multiplies planes. Other products read
 // the input of a pointwise convolution, and write any output, in whichever memory they are in; but where threads divide
 // the channels of the output, each would transpose the same input.
@@ -95,7 +95,7 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_winograd_convolution);
   }
-  if (planar_product_applies(geometry, target)) return make_planar_product_convolution(geometry, input_flip, target);
+  if (planar_product_applies(geometry, target)) return make_planar_product_convolution(geometry, target);
   const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
   const Staging staging = {.input = transposes_once && reads_most(geometry), .output = false};
   return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);

@@ -150,13 +150,13 @@ AddFunction IntegerSums::function_for(AddRun& run, std::size_t count) {
   if (!lock_.hold()) return kernels_.run;
   if (!are_same(last_, run)) {
     last_ = {run.a_parameters, run.b_parameters, run.output_parameters};
-    comes_again_ = has_looked_ = false;
+    comes_again_ = is_looking_ = has_looked_ = false;
     added_ = 0;
     found_.reset();
   }
   added_ = std::min(added_ + count, kLeastAdded);
-  const bool looks = comes_again_ && !has_looked_ && added_ == kLeastAdded;
-  if (looks) has_looked_ = true;
+  const bool looks = comes_again_ && !is_looking_ && !has_looked_ && added_ == kLeastAdded;
+  is_looking_ |= looks;
   comes_again_ = true;
   std::optional<IntegerSum> integers = found_;
   lock_.release();
@@ -165,9 +165,13 @@ AddFunction IntegerSums::function_for(AddRun& run, std::size_t count) {
     try {
       integers = find_integer_sum(kernels_, run);
     } catch (const std::bad_alloc&) {  // floats need no memory
+      return kernels_.run;
     }
-    if (integers && lock_.hold()) {
-      if (are_same(last_, run)) found_ = integers;
+    if (lock_.hold()) {
+      if (are_same(last_, run)) {
+        found_ = integers;
+        has_looked_ = true;
+      }
       lock_.release();
     }
   }
