@@ -50,6 +50,14 @@ struct AddRun {
   IntegerSum integers = {};  // of run_integers, which does not use scales
 };
 
+// Both factors in the halves of a lane, as instructions multiply pairs of words. Static: what a linker could merge
+// might be code of an instruction set that the CPU lacks.
+static inline std::int32_t factors_of_words(const IntegerSum& integers) noexcept {
+  const auto a_u32 = static_cast<std::uint32_t>(static_cast<std::uint16_t>(integers.a_factor));
+  const auto b_u32 = static_cast<std::uint32_t>(static_cast<std::uint16_t>(integers.b_factor));
+  return static_cast<std::int32_t>(a_u32 | b_u32 << 16);
+}
+
 using AddFunction = void (*)(const AddRun& run) noexcept;
 
 struct AddKernels {

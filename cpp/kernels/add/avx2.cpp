@@ -77,9 +77,7 @@ void add_integers(const AddRun& run) noexcept {
   const auto flip_of = [](const AddOperand& operand) { return _mm256_set1_epi8(static_cast<char>(operand.flip)); };
   const __m256i a_flip_u8x32 = flip_of(run.a_parameters), b_flip_u8x32 = flip_of(run.b_parameters);
   const __m256i output_flip_u8x32 = flip_of(run.output_parameters);
-  const auto b_factor_u32 = static_cast<std::uint32_t>(static_cast<std::uint16_t>(run.integers.b_factor));
-  const __m256i factors_i16x16 = _mm256_set1_epi32(
-      static_cast<std::int32_t>(static_cast<std::uint16_t>(run.integers.a_factor) | b_factor_u32 << 16));
+  const __m256i factors_i16x16 = _mm256_set1_epi32(factors_of_words(run.integers));
   const __m256i offset_i32x8 = _mm256_set1_epi32(run.integers.offset);
   const __m256 multiplier_f32x8 = _mm256_set1_ps(run.integers.multiplier), rounder_f32x8 = _mm256_set1_ps(kRounder);
   const __m256i unbias_i32x8 =

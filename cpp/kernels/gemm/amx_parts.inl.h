@@ -17,6 +17,11 @@ struct Operands {
 
 // The codes of a and b. What has b of unsigned ones are products of planes.
 enum class Codes { unsigned_by_signed, signed_by_signed, signed_by_unsigned };
+constexpr bool are_of_planes(Codes codes) noexcept { return codes == Codes::signed_by_unsigned; }
+// Bytes from a row's offsets to the next one's: all rows have the same, but those of planes a line each.
+constexpr std::size_t offset_stride(Codes codes) noexcept {
+  return are_of_planes(codes) ? kNr * sizeof(std::int32_t) : 0;
+}
 
 #define DMLCPU_ADD_PRODUCT(c, a, b)                        \
   if constexpr (codes == Codes::unsigned_by_signed) {      \
@@ -70,12 +75,10 @@ template <std::size_t parts, std::size_t panels, bool streams_b, Codes codes>
 void multiply_parts(const Operands& operands, const WaitingArea& in_tiles) noexcept {
   const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
   constexpr bool is_tall = parts > 2, is_square = parts * panels == 4 && !is_tall;
-  // Accumulators begin as a row of offsets, which all rows have, or as those of their rows, right before their first
-  // product.
-  constexpr bool is_of_planes = codes == Codes::signed_by_unsigned;
-  constexpr std::size_t kOffsetStride = is_of_planes ? kNr * sizeof(std::int32_t) : 0;
+  // Accumulators begin as offsets, right before their first product.
+  constexpr std::size_t kOffsetStride = offset_stride(codes);
   const auto offset_of = [&](std::size_t part, std::size_t of_panel) __attribute__((always_inline)) {
-    return is_of_planes ? operands.row_offsets + part * kTileRows * kNr : operands.offset + of_panel * kNr;
+    return are_of_planes(codes) ? operands.row_offsets + part * kTileRows * kNr : operands.offset + of_panel * kNr;
   };
   const auto begin_0 = [&]() __attribute__((always_inline)) {
     in_tiles.store_0();

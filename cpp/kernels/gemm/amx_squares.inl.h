@@ -21,8 +21,8 @@ template <std::size_t steps, Codes codes, class Finisher>
 void multiply_squares_of(const Operands& operands, const GemmBlock& block, ResultRows& rows, std::size_t panel,
                          std::size_t end_panel, WaitingAreas& waiting) noexcept {
   const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
-  constexpr bool is_of_planes = codes == Codes::signed_by_unsigned;
-  constexpr std::size_t kOffsetStride = is_of_planes ? kNr * sizeof(std::int32_t) : 0;
+  constexpr bool is_of_planes = are_of_planes(codes);
+  constexpr std::size_t kOffsetStride = offset_stride(codes);
   constexpr std::size_t kNextOffsets = is_of_planes ? 0 : kNr;
   for (; panel < end_panel; panel += kSquare.columns()) {
     Finisher finish(block, waiting.stored());

@@ -7,6 +7,7 @@
 
 #include "kernels/dispatch.h"
 #include "operators/buffer_layout.h"
+#include "operators/channel_planes.h"
 #include "operators/convolution/convolution_algorithm.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
@@ -240,11 +241,10 @@ bool has_kernel(const ExecutionTarget& target) {
 // Copies, with channels as lanes, have a kernel for windows of 3 x 3 and 5 x 5 (kernels/depthwise_window), which makes
 // up for transpositions where images are small, or where taps are many and as much is written as read.
 bool beats_copies(const ConvolutionGeometry& geometry) {
-  const bool is_square = geometry.kernel_height == geometry.kernel_width;
-  const bool has_window = is_square && (geometry.kernel_width == 3 || geometry.kernel_width == 5) &&
-                          geometry.dilation_width == 1 && geometry.stride_width <= 2 &&
-                          geometry.output_channels >= static_cast<std::int64_t>(kLeastWindowChannels);
-  if (!has_window || geometry.stride_height * geometry.stride_width > 1) return true;
+  ConvolutionGeometry copied = geometry;
+  copied.input = ChannelPlanes{geometry.input_channels, geometry.input_height, geometry.input_width, geometry.input}
+                     .channels_last();
+  if (!depthwise_window_applies(copied) || geometry.stride_height * geometry.stride_width > 1) return true;
   return geometry.kernel_width == 3 && geometry.image_pixels() >= kLeastPixels;
 }
 

@@ -3,7 +3,7 @@
 // interleaved in place of a transposition.
 //
 //   for each tile of an image's pixels, for each part of the output channels (in parallel):
-//     interleave the pixels into panels of 16                 kernels/pack
+//     interleave the pixels into panels, of 16 here           kernels/pack
 //
 //       plane 0   p0 p1 p2 p3 ...
 //       plane 1   p0 p1 p2 p3 ...      ->  [p0: 0 1 2 3] [p1: 0 1 2 3] ... [p15: 0 1 2 3]   line 0 of panel 0
@@ -28,7 +28,6 @@ namespace dmlcpu {
 namespace {
 
 constexpr std::size_t kOffset = 0;                 // of the only segment
-constexpr std::int64_t kPixelsOfPanel = 16;        // of the kernels that multiply planes
 constexpr std::int64_t kLeastTilePixels = 64;      // a cache line of each plane
 constexpr std::int64_t kLeastPixels = 32;          // of an image: the columns of two panels
 constexpr std::int64_t kFewPixels = 64;            // which leave a good part of the columns empty
@@ -45,7 +44,7 @@ class PlanarProductConvolution final : public ConvolutionAlgorithm {
     const auto channels = as_size(geometry.output_channels);
     k_ = round_up(as_size(geometry.input_channels), gemm_.kr);
     row_bytes_ = k_ + apart(k_);
-    panel_bytes_ = k_ * as_size(kPixelsOfPanel) + apart(k_ * as_size(kPixelsOfPanel));
+    panel_bytes_ = k_ * gemm_.nr + apart(k_ * gemm_.nr);
     BufferLayout filter;
     filter.take(channels, row_bytes_);
     ones_ = filter.take(k_);
@@ -54,7 +53,7 @@ class PlanarProductConvolution final : public ConvolutionAlgorithm {
     choose_tiles();
     BufferLayout own;
     own.take(panels_of_tile(), panel_bytes_);
-    activation_sums_ = own.take(panels_of_tile() * as_size(kPixelsOfPanel), sizeof(std::int32_t));
+    activation_sums_ = own.take(panels_of_tile() * gemm_.nr, sizeof(std::int32_t));
     own_size_ = own.size();
     BufferLayout all;
     all.take(as_size(target.num_threads), own_size_);
@@ -78,7 +77,7 @@ class PlanarProductConvolution final : public ConvolutionAlgorithm {
 
   // Rows at distances that are a multiple of some lines would share a few sets of the level-1 cache.
   static std::size_t apart(std::size_t bytes) { return bytes % 256 == 0 ? kCacheLine : 0; }
-  std::size_t panels_of_tile() const { return as_size(divide_up(tile_pixels_, kPixelsOfPanel)); }
+  std::size_t panels_of_tile() const { return round_up(as_size(tile_pixels_), gemm_.nr) / gemm_.nr; }
   std::int64_t tasks() const { return geometry_.batch * tiles_ * parts_; }
 
   void choose_tiles();
@@ -100,6 +99,7 @@ class PlanarProductConvolution final : public ConvolutionAlgorithm {
 // has some lines of every plane, and the channels otherwise.
 void PlanarProductConvolution::choose_tiles() {
   const std::int64_t pixels = geometry_.image_pixels(), threads = target_.num_threads;
+  const auto tile_rows = static_cast<std::int64_t>(gemm_.mr);
   const auto fit = static_cast<std::int64_t>(cache_sizes().level_2 / 4 / k_);
   const std::int64_t most = std::max(fit / kLeastTilePixels * kLeastTilePixels, kLeastTilePixels);
   tiles_ = divide_up(pixels, most);
@@ -109,12 +109,12 @@ void PlanarProductConvolution::choose_tiles() {
     if (pixels / divided >= kLeastPixelsDivided) {
       tiles_ = divided;
     } else {
-      parts_ = std::min(threads, divide_up(geometry_.output_channels, 2 * kPixelsOfPanel));
+      parts_ = std::min(threads, divide_up(geometry_.output_channels, 2 * tile_rows));
     }
   }
   tile_pixels_ = std::min(divide_up(divide_up(pixels, tiles_), kLeastTilePixels) * kLeastTilePixels, pixels);
   tiles_ = divide_up(pixels, tile_pixels_);
-  part_channels_ = divide_up(divide_up(geometry_.output_channels, parts_), kPixelsOfPanel) * kPixelsOfPanel;
+  part_channels_ = divide_up(divide_up(geometry_.output_channels, parts_), tile_rows) * tile_rows;
   parts_ = divide_up(geometry_.output_channels, part_channels_);
 }
 
@@ -166,7 +166,7 @@ void PlanarProductConvolution::interleave(const ConvolutionDispatch& dispatch, c
     pack.interleave_panels({.rows = {plane(0), plane(1), plane(2), plane(3)},
                             .count = as_size(tile.pixels),
                             .flip = dispatch.source.flip,
-                            .nr = as_size(kPixelsOfPanel),
+                            .nr = gemm_.nr,
                             .panel_stride = panel_bytes_,
                             .output = panels});
   }
