@@ -172,9 +172,15 @@ def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.
         told = lines(Device(num_threads=1, isa=isa), changed(desc, **planes))["algorithm"]
         return told == "depthwise, neighbouring outputs of a plane as lanes"
 
-    for reads in (reads_planes(64, 3, 14), reads_planes(64, 5, 28, 2), reads_planes(3, 5, 28), reads_planes(64, 7, 7)):
+    for reads in (
+        reads_planes(64, 3, 14),
+        reads_planes(64, 3, 300),
+        reads_planes(64, 5, 28, 2),
+        reads_planes(3, 5, 28),
+        reads_planes(64, 7, 7),
+    ):
         assert reads == has_kernel
-    for reads in (reads_planes(64, 3, 7), reads_planes(64, 5, 28), reads_planes(64, 3, 300)):
+    for reads in (reads_planes(64, 3, 7), reads_planes(64, 5, 28), reads_planes(64, 3, 600)):
         assert not reads
 
 

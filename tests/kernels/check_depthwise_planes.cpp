@@ -8,7 +8,7 @@ namespace dmlcpu::test {
 namespace {
 
 struct Shape {
-  std::size_t rows, columns, channels, blocks, plane_step;
+  std::size_t rows, columns, channels, blocks, plane_step, row_stride;
   bool has_zero_points;
 
   std::size_t groups() const { return plane_groups(columns); }
@@ -20,9 +20,9 @@ class Case {
   Case(Check& check, const Shape& shape)
       : shape_(shape),
         row_step_(static_cast<std::ptrdiff_t>(check.below(40))),
+        output_step_(static_cast<std::ptrdiff_t>(16 + check.below(10))),
         input_((shape.channels - 1) * shape.plane_step + 1 + check.below(check.one_in(2) ? 300 : 900)),
-        orders_(shape.blocks * shape.groups() * kPlaneBytes),
-        inside_(shape.blocks * shape.rows * shape.groups()),
+        orders_(2 * shape.groups() * kPlaneBytes),
         filter_(shape.channels * shape.rows * shape.groups() * 4),
         offset_(shape.channels),
         zero_point_(shape.channels),
@@ -35,28 +35,22 @@ class Case {
     for (std::uint8_t& order : orders_) order = static_cast<std::uint8_t>(check.below(kPlaneBytes));
     draw_channels(check);
     for (std::size_t block = 0; block < shape.blocks; ++block) draw_block(check);
-    for (std::size_t i = 0; i < inside_.size() * kPlaneBytes; ++i) {
-      if (may_be_inside(i) && !check.one_in(5)) inside_[i / 64] |= std::uint64_t{1} << i % 64;
-    }
+    plane_step_ = outputs_ + check.below(9);
   }
 
   void run(Check& check, DepthwisePlanesFunction convolve, Edge edge) const {
-    std::vector<std::uint8_t> expected = canaries<std::uint8_t>((shape_.channels - 1) * output_step_ + outputs_);
+    std::vector<std::uint8_t> expected = canaries<std::uint8_t>((shape_.channels - 1) * plane_step_ + outputs_);
     fill_expected(expected);
     const GuardedBuffer<std::uint8_t> input(input_, edge), output(expected.size(), edge);
     const GuardedBuffer<std::int8_t> filter(filter_, edge);
     const GuardedBuffer<std::int32_t> offset(offset_, edge), zero_point(zero_point_, edge);
     const GuardedBuffer<float> multiplier(multiplier_, edge);
     const GuardedBuffer<std::uint8_t> orders(orders_, edge);
-    std::ptrdiff_t lowest = 0, highest = 0;
-    for (const PlaneBlock& block : blocks_) {
-      const auto to_last = static_cast<std::ptrdiff_t>(shape_.rows - 1) * row_step_;
-      lowest = std::min(lowest, block.first);
-      highest = std::max(highest, block.first + to_last + static_cast<std::ptrdiff_t>(kPlaneBytes));
-    }
     convolve({.rows = shape_.rows,
               .columns = shape_.columns,
               .row_step = row_step_,
+              .row_stride = shape_.row_stride,
+              .output_step = output_step_,
               .blocks = blocks_.data(),
               .block_count = blocks_.size(),
               .orders = orders.data(),
@@ -65,8 +59,6 @@ class Case {
               .input_plane_step = static_cast<std::ptrdiff_t>(shape_.plane_step),
               .readable = input.data(),
               .readable_end = input.data() + input_.size(),
-              .lowest = lowest,
-              .highest = highest,
               .input_flip = input_flip_,
               .padding = padding_,
               .channels = shape_.channels,
@@ -77,7 +69,7 @@ class Case {
               .output_zero_point = output_zero_point_,
               .flip = flip_,
               .output = output.data(),
-              .output_plane_step = static_cast<std::ptrdiff_t>(output_step_)});
+              .output_plane_step = static_cast<std::ptrdiff_t>(plane_step_)});
     check.equal(output, expected);
   }
 
@@ -96,42 +88,68 @@ class Case {
     }
   }
 
+  // Behind all outputs of the blocks before. Segments stand beside or below each other.
   void draw_block(Check& check) {
-    const std::size_t outputs = 1 + check.below(kPlaneLanes);
+    PlaneBlock block{};
+    block.segments = shape_.row_stride == 0 || check.one_in(2) ? 1 : 1 + check.below(4);
+    block.segment_lanes = check.one_in(3) ? kPlaneLanes / block.segments : 1 + check.below(16 / block.segments);
+    block.steps = shape_.row_stride == 0 ? 1 : 1 + check.below(7);
+    const auto lanes = static_cast<std::ptrdiff_t>(block.segment_lanes);
+    const bool are_below = check.one_in(2);
+    block.segment_step = are_below ? static_cast<std::ptrdiff_t>(block.steps) * output_step_ : lanes;
+    if (!are_below && lanes * static_cast<std::ptrdiff_t>(block.segments) > output_step_) block.segments = 1;
+    block.last_steps = block.segments == 1 || check.one_in(2) ? block.steps : 1 + check.below(block.steps);
     // Mostly such that all channels have some taps.
     const std::size_t behind = input_.size() - (shape_.channels - 1) * shape_.plane_step;
     const std::size_t within = check.one_in(4) ? input_.size() : behind;
-    const auto first = static_cast<std::ptrdiff_t>(check.below(within + 70)) - 70;
-    blocks_.push_back({first, outputs_, outputs});
-    outputs_ += outputs + check.below(2);
-    output_step_ = outputs_ + check.below(9);
+    block.first = static_cast<std::ptrdiff_t>(check.below(within + 70)) - 70;
+    block.order = check.below(2) * shape_.groups() * kPlaneBytes;
+    block.inside = inside_.size();
+    block.output = static_cast<std::ptrdiff_t>(outputs_);
+    draw_masks(check, block);
+    const auto last_segment = static_cast<std::size_t>(block.segment_step) * (block.segments - 1);
+    outputs_ += last_segment + (block.steps - 1) * static_cast<std::size_t>(output_step_) + block.segment_lanes;
+    outputs_ += check.below(2);
+    blocks_.push_back(block);
   }
+
+  void draw_masks(Check& check, const PlaneBlock& block) {
+    for (std::size_t row = 0; row < rows_of(block); ++row) {
+      for (std::size_t group = 0; group < shape_.groups(); ++group) {
+        std::uint64_t mask = 0;
+        for (std::size_t byte = 0; byte < kPlaneBytes; ++byte) {
+          if (all_have(byte_of_tap(block, row, group, byte)) && !check.one_in(5)) mask |= std::uint64_t{1} << byte;
+        }
+        inside_.push_back(mask);
+      }
+    }
+  }
+
+  std::size_t rows_of(const PlaneBlock& block) const { return (block.steps - 1) * shape_.row_stride + shape_.rows; }
 
   // From the beginning of a plane.
-  std::ptrdiff_t byte_of_tap(std::size_t block, std::size_t row, std::size_t group, std::size_t byte) const {
-    const std::uint8_t order = orders_[(block * shape_.groups() + group) * kPlaneBytes + byte];
-    return blocks_[block].first + static_cast<std::ptrdiff_t>(row) * row_step_ + order;
+  std::ptrdiff_t byte_of_tap(const PlaneBlock& block, std::size_t row, std::size_t group, std::size_t byte) const {
+    const std::uint8_t order = orders_[block.order + group * kPlaneBytes + byte];
+    return block.first + static_cast<std::ptrdiff_t>(row) * row_step_ + order;
   }
 
-  // A bit of all masks: whether all channels have the tap.
-  bool may_be_inside(std::size_t i) const {
-    const std::size_t group = i / kPlaneBytes % shape_.groups(), of_row = i / kPlaneBytes / shape_.groups();
-    const std::ptrdiff_t tap = byte_of_tap(of_row / shape_.rows, of_row % shape_.rows, group, i % kPlaneBytes);
+  // Whether all channels have the tap.
+  bool all_have(std::ptrdiff_t tap) const {
     return tap >= 0 && static_cast<std::size_t>(tap) + (shape_.channels - 1) * shape_.plane_step < input_.size();
   }
 
-  std::uint8_t expected_code(std::size_t channel, std::size_t block, std::size_t lane) const {
+  std::uint8_t expected_code(std::size_t channel, const PlaneBlock& block, std::size_t step, std::size_t lane) const {
     std::int64_t sum = offset_[channel], codes = 0;
-    for (std::size_t row = 0; row < shape_.rows; ++row) {
+    for (std::size_t r = 0; r < shape_.rows; ++r) {
+      const std::size_t row = step * shape_.row_stride + r;
       for (std::size_t k = 0; k < shape_.columns; ++k) {
         const std::size_t group = k / 4, byte = lane * 4 + k % 4;
-        const std::size_t of_row = (block * shape_.rows + row) * shape_.groups() + group;
         std::uint8_t code = padding_;
-        if ((inside_[of_row] >> byte & 1) != 0) {
+        if ((inside_[block.inside + row * shape_.groups() + group] >> byte & 1) != 0) {
           const auto tap = static_cast<std::size_t>(byte_of_tap(block, row, group, byte));
           code = input_[channel * shape_.plane_step + tap] ^ input_flip_;
         }
-        sum += code * filter_[((channel * shape_.rows + row) * shape_.groups() + group) * 4 + k % 4];
+        sum += code * filter_[((channel * shape_.rows + r) * shape_.groups() + group) * 4 + k % 4];
         codes += code;
       }
     }
@@ -142,19 +160,26 @@ class Case {
 
   void fill_expected(std::vector<std::uint8_t>& expected) const {
     for (std::size_t channel = 0; channel < shape_.channels; ++channel) {
-      for (std::size_t block = 0; block < blocks_.size(); ++block) {
-        for (std::size_t lane = 0; lane < blocks_[block].outputs; ++lane) {
-          expected[channel * output_step_ + blocks_[block].output + lane] = expected_code(channel, block, lane);
+      for (const PlaneBlock& block : blocks_) {
+        for (std::size_t lane = 0; lane < block.segments * block.segment_lanes; ++lane) {
+          const std::size_t segment = lane / block.segment_lanes;
+          const std::size_t steps = segment + 1 < block.segments ? block.steps : block.last_steps;
+          for (std::size_t step = 0; step < steps; ++step) {
+            const std::size_t from_output = segment * static_cast<std::size_t>(block.segment_step) +
+                                            step * static_cast<std::size_t>(output_step_) + lane % block.segment_lanes;
+            expected[channel * plane_step_ + static_cast<std::size_t>(block.output) + from_output] =
+                expected_code(channel, block, step, lane);
+          }
         }
       }
     }
   }
 
   Shape shape_;
-  std::ptrdiff_t row_step_;
+  std::ptrdiff_t row_step_, output_step_;
   std::vector<std::uint8_t> input_;
   std::vector<PlaneBlock> blocks_;
-  std::size_t outputs_ = 0, output_step_ = 0;
+  std::size_t outputs_ = 0, plane_step_ = 0;
   std::vector<std::uint8_t> orders_;
   std::vector<std::uint64_t> inside_;
   std::vector<std::int8_t> filter_;
@@ -165,15 +190,37 @@ class Case {
 };
 
 void check_kernels(Check& check, const DepthwisePlanesKernels& kernels) {
+  struct Window {
+    std::size_t rows, columns, row_stride;
+  };
   for (const Edge edge : kEdges) {
     for (const std::size_t channels : Sizes{1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 18, 35}) {
-      for (const auto& [rows, columns] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
-               {3, 3}, {5, 5}, {1, 1}, {2, 4}, {1, 9}, {7, 7}, {4, 2}}) {
+      for (const Window& window : std::initializer_list<Window>{{3, 3, 0},
+                                                                {3, 3, 1},
+                                                                {3, 3, 2},
+                                                                {3, 1, 0},
+                                                                {5, 5, 0},
+                                                                {5, 5, 1},
+                                                                {5, 5, 2},
+                                                                {1, 1, 0},
+                                                                {2, 4, 0},
+                                                                {1, 9, 0},
+                                                                {7, 7, 0},
+                                                                {4, 2, 0}}) {
         for (const std::size_t plane_step : Sizes{0, 9, 49, 130, 400}) {
           for (const bool has_zero_points : {false, true}) {
-            const Shape shape = {rows, columns, channels, 1 + check.below(4), plane_step, has_zero_points};
-            describe_case("depthwise planes, window %zu x %zu, channels %zu, planes %zu apart, zero points %d, edge %d",
-                          rows, columns, channels, plane_step, has_zero_points, static_cast<int>(edge));
+            const Shape shape = {.rows = window.rows,
+                                 .columns = window.columns,
+                                 .channels = channels,
+                                 .blocks = 1 + check.below(4),
+                                 .plane_step = plane_step,
+                                 .row_stride = window.row_stride,
+                                 .has_zero_points = has_zero_points};
+            describe_case(
+                "depthwise planes, window %zu x %zu, row stride %zu, channels %zu, planes %zu apart, zero points %d, "
+                "edge %d",
+                window.rows, window.columns, window.row_stride, channels, plane_step, has_zero_points,
+                static_cast<int>(edge));
             Case(check, shape).run(check, kernels.convolve, edge);
           }
         }

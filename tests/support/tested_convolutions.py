@@ -46,6 +46,13 @@ def planar_depthwise_shapes() -> list[ConvolutionShape]:
     three, five = square(3), square(5)
     shapes = [ConvolutionShape(1, 1, (8, 11), groups=channels, **three) for channels in (2, 3, 4, 5, 15, 16, 17, 35)]
     shapes += [ConvolutionShape(1, 1, (9, width), groups=40, strides=(2, 2), **three) for width in (13, 14, 31, 33, 97)]
+    # Rows that stand beside each other in a vector, and steps of blocks that go down an image.
+    small = [(7, 7), (8, 8), (5, 4), (9, 5), (40, 3), (100, 1), (1, 3), (2, 6)]
+    tall = [(15, 15), (16, 14), (17, 16), (18, 32), (33, 18)]
+    shapes += [ConvolutionShape(1, 1, size, groups=9, **three) for size in small + tall]
+    shapes += [ConvolutionShape(1, 1, size, groups=6, strides=(2, 2), **five) for size in [*small, (33, 30), (36, 64)]]
+    shapes += [ConvolutionShape(1, 1, size, groups=6, **five) for size in small + tall]
+    shapes += [ConvolutionShape(1, 1, (23, 19), groups=7, strides=(2, 1), dilations=(2, 3), **three)]
     # Rows of outputs that are too far apart for one load, and images of few channels, which threads cut.
     return [
         *shapes,

@@ -8,14 +8,23 @@
 // The rest is gemm/gemm.h's: flip, the domain of output_zero_point, a null filter_zero_point, and that filters are
 // signed. Sums are exact modulo 2^32; no step saturates.
 //
-// Outputs are cut into blocks of up to 16, of which one load has all taps of a row: neighbours of one row of outputs,
-// or of some, where these are short. Which byte is which tap is the same in all channels, and in all rows of the
-// windows; whether it is one, or lies in the padding and is its code, is the same in all channels:
+// Outputs are cut into blocks of up to 16 lanes, of which one load has all taps of a row: neighbours of one row of
+// outputs, or of some, where these are short. Which byte is which tap is the same in all channels, and in all rows of
+// the windows; whether it is one, or lies in the padding and is its code, is the same in all channels:
 //
-//   3x3 with padding on 7 columns, block 0; output 7 is the first of the next row
+//   3x3 with padding on 7 columns, lanes 0-6 are row 0, lanes 7-13 row 4
 //     load of row 1 of the windows   -- b0 b1 b2 b3 b4 b5 b6 b7 ...      from `first` + row_step on, b0 begins the
-//     plane order                          [0 1 2 x] [1 2 3 x] ... [6 7 8 x] [7 8 9 x] ... inside [0 1 1 0] [1 1 1 0]
+//     plane order                          [0 1 2 x] [1 2 3 x] ... [6 7 8 x] [28 29 30 x] ... inside [0 1 1 0] [1 1 1
+//     0]
 //     ... [1 1 0 0] [0 1 1 0] ...
+//
+// A block goes down its columns: each step moves the windows by row_stride rows, so that a row's bytes are brought to
+// their lanes once for all outputs whose windows have it:
+//
+//   3x3, row_stride 1    rows 0  1  2  3  4        3x3, row_stride 2    rows 0  1  2  3  4
+//     output 0                a  b  c                  output 0               a  b  c
+//     output 1                   a  b  c               output 1                     a  b  c
+//     output 2                      a  b  c
 //
 // Contract: reads the bytes that are inside, and any others of `readable`, between planes as well; writes the outputs
 // of the blocks, nothing else. Output overlaps no operand; orders are 64-byte aligned.
@@ -26,29 +35,39 @@
 
 namespace dmlcpu {
 
-inline constexpr std::size_t kPlaneLanes = 16, kPlaneBytes = 64;
+inline constexpr std::size_t kPlaneLanes = 16, kPlaneBytes = 64, kPlaneSteps = 16;
 
 // Static: what a linker could merge might be code of an instruction set that the CPU lacks.
 static inline constexpr std::size_t plane_groups(std::size_t columns) noexcept { return (columns + 3) / 4; }
 
+// Windows whose rows a kernel adds to several outputs, so that blocks of many steps pay.
+static inline constexpr bool plane_windows_descend(std::size_t rows, std::size_t columns,
+                                                   std::size_t row_stride) noexcept {
+  return rows == columns && (rows == 3 || rows == 5) && (row_stride == 1 || row_stride == 2);
+}
+
 struct PlaneBlock {
-  std::ptrdiff_t first;  // of the bytes of the windows' first row, from the beginning of a plane
-  std::size_t output;    // the first one
-  std::size_t outputs;
+  std::ptrdiff_t first;       // of the bytes of the windows' first row, from the beginning of a plane
+  std::size_t order, inside;  // where its own begin, which others may have as well
+  // Lanes are segments of so many neighbours each, from `output` of a plane on, each segment_step further.
+  std::size_t segment_lanes, segments;
+  std::ptrdiff_t output, segment_step;
+  // At most kPlaneSteps, of the first segment and of all but the last one; of the last one, at most as many.
+  std::size_t steps, last_steps;
 };
 
 struct DepthwisePlanesRun {
-  std::size_t rows, columns;  // of a window; a row has groups of four columns
-  std::ptrdiff_t row_step;    // bytes from a row of a window to the next
+  std::size_t rows, columns;   // of a window; a row has groups of four columns
+  std::ptrdiff_t row_step;     // bytes from a row of a window to the next
+  std::size_t row_stride;      // rows from a step's windows to the next one's; 0 where blocks have one step and segment
+  std::ptrdiff_t output_step;  // bytes from a step's outputs to the next one's
   const PlaneBlock* blocks;
   std::size_t block_count;
-  const std::uint8_t* orders;   // [block][group][64]: the byte of a lane's tap, four of each lane
-  const std::uint64_t* inside;  // [block][row][group]: a bit for each of these
+  const std::uint8_t* orders;   // [group][64] of a block: the byte of a lane's tap, four of each lane
+  const std::uint64_t* inside;  // [row of all its windows][group]: a bit for each of these
   const std::uint8_t* input;    // plane 0
   std::ptrdiff_t input_plane_step;
-  // What may be read, and where the loads of any plane begin and end at most, from its beginning.
-  const std::uint8_t *readable, *readable_end;
-  std::ptrdiff_t lowest, highest;
+  const std::uint8_t *readable, *readable_end;  // what may be read
   std::uint8_t input_flip;
   std::uint8_t padding;  // its code, flipped
   std::size_t channels;

@@ -3,109 +3,25 @@
 #include <algorithm>
 #include <cstring>
 #include <sstream>
-#include <vector>
 
 #include "kernels/dispatch.h"
 #include "operators/buffer_layout.h"
 #include "operators/channel_planes.h"
 #include "operators/convolution/convolution_algorithm.h"
+#include "operators/convolution/plane_blocks.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "runtime/aligned_buffer.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
 namespace {
 
 constexpr std::int64_t kLanes = kPlaneLanes, kBytes = kPlaneBytes;
-constexpr std::int64_t kMostBlocks = 4096;      // what is kept of each takes some hundred bytes
-constexpr std::int64_t kMostTapsOfWindow = 64;  // masks are kept for each block
-constexpr std::int64_t kLeastPixels = 64;       // of an image that copies do not beat
-constexpr std::int64_t kChannelsOfTask = 16;    // which a kernel takes at a time
-constexpr double kMostPlaneBytes = 1 << 30;     // from a plane's first code to its last
-
-// The columns of the input that a row of a window has, from its first one on.
-std::int64_t window_columns(const ConvolutionGeometry& geometry) {
-  return (geometry.kernel_width - 1) * geometry.dilation_width + 1;
-}
-
-// Which bytes the outputs of blocks read.
-class PlaneBlocks {
- public:
-  explicit PlaneBlocks(const ConvolutionGeometry& geometry)
-      : geometry_(geometry), groups_(plane_groups(as_size(geometry.kernel_width))) {
-    const std::int64_t outputs = geometry.image_pixels();
-    for (std::int64_t first = 0; first < outputs;) first = add_block(first, outputs);
-    orders_ = AlignedBuffer(blocks_.size() * groups_ * kPlaneBytes);
-    std::memset(orders_.data(), 0, blocks_.size() * groups_ * kPlaneBytes);
-    inside_.resize(blocks_.size() * as_size(geometry.kernel_height) * groups_);
-    for (std::size_t block = 0; block < blocks_.size(); ++block) find_taps(block);
-    const std::int64_t to_last_row = (geometry.kernel_height - 1) * geometry.dilation_height * geometry.input.h;
-    for (const PlaneBlock& block : blocks_) {
-      lowest_ = std::min(lowest_, block.first);
-      highest_ = std::max(highest_, block.first + static_cast<std::ptrdiff_t>(to_last_row + kBytes));
-    }
-  }
-
-  std::size_t count() const { return blocks_.size(); }
-  const PlaneBlock* blocks() const { return blocks_.data(); }
-  // Where their loads begin and end, from the beginning of a plane.
-  std::ptrdiff_t lowest() const { return lowest_; }
-  std::ptrdiff_t highest() const { return highest_; }
-  // Of a block.
-  const std::uint8_t* order(std::size_t block) const { return orders_.data() + block * groups_ * kPlaneBytes; }
-  const std::uint64_t* inside(std::size_t block) const {
-    return inside_.data() + block * as_size(geometry_.kernel_height) * groups_;
-  }
-
- private:
-  // Where the first tap of an output's window is, from the beginning of a plane; in the padding perhaps.
-  std::int64_t first_tap(std::int64_t output) const {
-    const std::int64_t row = output / geometry_.output_width * geometry_.stride_height - geometry_.padding_top;
-    return row * geometry_.input.h + first_column(output);
-  }
-  std::int64_t first_column(std::int64_t output) const {
-    return output % geometry_.output_width * geometry_.stride_width - geometry_.padding_left;
-  }
-
-  // As many outputs as have the taps of a row within one load; returns the first behind them.
-  std::int64_t add_block(std::int64_t first, std::int64_t outputs) {
-    const std::int64_t from = first_tap(first), most = kBytes - window_columns(geometry_);
-    std::int64_t end = first + 1;
-    while (end < outputs && end < first + kLanes && first_tap(end) >= from && first_tap(end) - from <= most) ++end;
-    blocks_.push_back({static_cast<std::ptrdiff_t>(from), as_size(first), as_size(end - first)});
-    return end;
-  }
-
-  void find_taps(std::size_t number) {
-    const PlaneBlock& block = blocks_[number];
-    std::uint8_t* const order = orders_.data() + number * groups_ * kPlaneBytes;
-    std::uint64_t* const inside = inside_.data() + number * as_size(geometry_.kernel_height) * groups_;
-    for (std::size_t lane = 0; lane < block.outputs; ++lane) {
-      const auto output = static_cast<std::int64_t>(block.output + lane);
-      const std::int64_t top = output / geometry_.output_width * geometry_.stride_height - geometry_.padding_top;
-      for (std::int64_t k = 0; k < geometry_.kernel_width; ++k) {
-        const std::int64_t column = first_column(output) + k * geometry_.dilation_width;
-        const std::size_t group = as_size(k / 4), byte = lane * 4 + as_size(k % 4);
-        order[group * kPlaneBytes + byte] =
-            static_cast<std::uint8_t>(first_tap(output) + k * geometry_.dilation_width - block.first);
-        if (column < 0 || column >= geometry_.input_width) continue;
-        for (std::int64_t r = 0; r < geometry_.kernel_height; ++r) {
-          const std::int64_t row = top + r * geometry_.dilation_height;
-          if (row < 0 || row >= geometry_.input_height) continue;
-          inside[as_size(r) * groups_ + group] |= std::uint64_t{1} << byte;
-        }
-      }
-    }
-  }
-
-  const ConvolutionGeometry geometry_;
-  const std::size_t groups_;
-  std::vector<PlaneBlock> blocks_;
-  AlignedBuffer orders_;
-  std::vector<std::uint64_t> inside_;
-  std::ptrdiff_t lowest_ = 0, highest_ = 0;
-};
+constexpr std::int64_t kMostBlocks = 16384;                        // each is looked for, and some are kept
+constexpr std::int64_t kMostTapsOfWindow = 64;                     // masks are kept for each block
+constexpr std::int64_t kLeastPixels = 64;                          // of an image that copies do not beat
+constexpr std::int64_t kChannelsOfTask = 16, kChannelsAtOnce = 4;  // which kernels take
+constexpr double kMostPlaneBytes = 1 << 30;                        // from a plane's first code to its last
 
 class DepthwisePlanesConvolution final : public ConvolutionAlgorithm {
  public:
@@ -119,7 +35,7 @@ class DepthwisePlanesConvolution final : public ConvolutionAlgorithm {
     sums_ = filter.take(as_size(geometry.output_channels), sizeof(std::int32_t));
     filter_size_ = filter.size();
     channel_parts_ = divide_up(geometry.output_channels, kChannelsOfTask);
-    part_channels_ = divide_up(geometry.output_channels, channel_parts_);
+    part_channels_ = divide_up(divide_up(geometry.output_channels, channel_parts_), kChannelsAtOnce) * kChannelsAtOnce;
     channel_parts_ = divide_up(geometry.output_channels, part_channels_);
     const std::int64_t tasks = geometry.batch * channel_parts_, threads = target.num_threads;
     const auto blocks = static_cast<std::int64_t>(blocks_.count());
@@ -186,16 +102,16 @@ void DepthwisePlanesConvolution::run_task(const ConvolutionDispatch& dispatch, s
       {.rows = as_size(geometry_.kernel_height),
        .columns = as_size(geometry_.kernel_width),
        .row_step = static_cast<std::ptrdiff_t>(geometry_.dilation_height * input.h),
+       .row_stride = blocks_.row_stride(),
+       .output_step = static_cast<std::ptrdiff_t>(geometry_.output_width),
        .blocks = blocks_.blocks() + first_block,
        .block_count = as_size(std::min(part_blocks_, static_cast<std::int64_t>(blocks_.count()) - first_block)),
-       .orders = blocks_.order(as_size(first_block)),
-       .inside = blocks_.inside(as_size(first_block)),
+       .orders = blocks_.orders(),
+       .inside = blocks_.inside(),
        .input = dispatch.source.data + image * input.n + channel * input.c,
        .input_plane_step = static_cast<std::ptrdiff_t>(input.c),
        .readable = dispatch.source.data,
        .readable_end = dispatch.source.data + to_last,
-       .lowest = blocks_.lowest(),
-       .highest = blocks_.highest(),
        .input_flip = dispatch.source.flip,
        .padding = dispatch.source.zero_point,
        .channels = as_size(std::min(part_channels_, geometry_.output_channels - channel)),
@@ -220,13 +136,6 @@ std::string DepthwisePlanesConvolution::describe() const {
        << counted(part_blocks_, "block") << " of up to " << counted(kLanes, "output") << ", "
        << counted(tasks(), "task") << " on " << counted(std::min<std::int64_t>(tasks(), target_.num_threads), "thread");
   return text.str();
-}
-
-// Blocks of an image: of a row of outputs that is too long for one load, or too far from the next one.
-double most_blocks(const ConvolutionGeometry& geometry) {
-  const std::int64_t of_load = 1 + (kBytes - window_columns(geometry)) / geometry.stride_width;
-  const std::int64_t of_block = std::min(kLanes, of_load);
-  return static_cast<double>(geometry.output_height) * static_cast<double>(divide_up(geometry.output_width, of_block));
 }
 
 bool has_packed_rows(const PlaneStrides& strides, std::int64_t height, std::int64_t width) {
@@ -265,7 +174,7 @@ bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const Executi
   return geometry.input.c != 1 && geometry.output.c != 1 &&
          has_packed_rows(geometry.input, geometry.input_height, geometry.input_width) &&
          uniform_pixel_stride(geometry.output, 1, geometry.output_height, geometry.output_width) == 1 &&
-         most_blocks(geometry) <= static_cast<double>(kMostBlocks) &&
+         most_plane_blocks(geometry) <= static_cast<double>(kMostBlocks) &&
          rows * static_cast<double>(geometry.input.h) <= kMostPlaneBytes;
 }
 
