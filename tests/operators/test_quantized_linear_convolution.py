@@ -91,13 +91,14 @@ def reads_planes(case: OperatorCase) -> bool:
 @pytest.mark.parametrize(
     ("shape", "strides"),
     [
-        # Rows apart; all images or all channels the same; images among each other; a column; a row.
+        # Rows apart; all images or all channels the same; images among each other; a column; a row, and the same in rows of padding.
         (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, start_padding=(1, 1), end_padding=(1, 1)), (0, 200, 17, 1)),
         (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (0, 90, 10, 1)),
         (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (90, 0, 10, 1)),
         (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (90, 270, 10, 1)),
         (ConvolutionShape(1, 1, (80, 1), (3, 3), groups=20, start_padding=(1, 1), end_padding=(1, 1)), (0, 83, 1, 70)),
         (ConvolutionShape(1, 1, (100,), (5,), groups=20, start_padding=(2, 0), end_padding=(2, 0)), (0, 103, 1)),
+        (ConvolutionShape(1, 1, (1, 5), (3, 3), groups=20, start_padding=(4, 1), end_padding=(5, 1)), (0, 9, 0, 1)),
         (ConvolutionShape(1, 1, (3, 3), (3, 3), groups=5, start_padding=(0, 0), end_padding=(0, 900)), (0, 9, 3, 1)),
         (ConvolutionShape(20, 30, (6, 7), (1, 1), batch=3), (0, 42, 7, 1)),
         (ConvolutionShape(20, 30, (6, 7), (1, 1), batch=3), (42, 0, 7, 1)),

@@ -161,7 +161,7 @@ void PlanarProductConvolution::interleave(const ConvolutionDispatch& dispatch, c
   const PackKernels& pack = *target_.kernels().pack;
   const std::uint8_t* data = dispatch.source.data + tile.image * geometry_.input.n + tile.first_pixel;
   const std::int64_t last = geometry_.input_channels - 1;
-  for (std::int64_t channel = 0; channel <= last; channel += 4, panels += kCacheLine) {
+  for (std::int64_t channel = 0; channel <= last; channel += 4, panels += 4 * gemm_.nr) {
     const auto plane = [&](std::int64_t i) { return data + std::min(channel + i, last) * geometry_.input.c; };
     pack.interleave_panels({.rows = {plane(0), plane(1), plane(2), plane(3)},
                             .count = as_size(tile.pixels),

@@ -76,7 +76,7 @@ class BlockPlan {
     const Descent descent = fastest_descent();
     for (std::int64_t row = 0; row < height; row += descent.segments * descent.steps) {
       for (std::int64_t column = 0; column < width; column += descent.lanes) {
-        add_descent({row, std::min(column, width - descent.lanes)}, descent);
+        add_descent({row, column}, {std::min(descent.lanes, width - column), descent.segments, descent.steps});
       }
     }
   }
@@ -121,7 +121,8 @@ class BlockPlan {
     if (segments == 1) return kMostSteps;
     if (lanes < geometry_.output_width) return 0;
     const std::int64_t reach = kBytes - window_columns(geometry_) - (lanes - 1) * geometry_.stride_width;
-    return std::min(kMostSteps, reach / ((segments - 1) * geometry_.stride_height * geometry_.input.h));
+    const std::int64_t of_step = (segments - 1) * geometry_.stride_height * geometry_.input.h;
+    return of_step == 0 ? kMostSteps : std::min(kMostSteps, reach / of_step);  // 0 where a single row repeats
   }
 
   // Segments below the image are left out.

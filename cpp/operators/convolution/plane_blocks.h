@@ -25,8 +25,7 @@ double most_plane_blocks(const ConvolutionGeometry& geometry);
 //
 //   7 x 7 outputs      lanes 0-6: rows 0, 1, 2, 3      lanes 7-13: rows 4, 5, 6
 //
-// The last lanes of a row that ends amid a vector are outputs of the block before once more. Elsewhere lanes are the
-// next outputs of the plane, of several rows where these are short, and a block has one step.
+// Elsewhere lanes are the next outputs of the plane, of several rows where these are short, and a block has one step.
 class PlaneBlocks {
  public:
   // Rows are packed in the input, and outputs are neighbours in a plane; a row of a window is within a load.
