@@ -162,15 +162,21 @@ def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.
     """But for small images and large windows at stride 1, in rows that do not borrow the kernel."""
     has_kernel = kernels(isa, monkeypatch)["depthwise_planes"] == "avx512_vbmi" or isa == "scalar"
 
-    def reads_planes(channels: int, window: int, size: int, stride: int = 1) -> bool:
+    def told_of(channels: int, window: int, size: int, stride: int = 1) -> dict[str, str]:
         to = (size - 1) // stride + 1
         planes = {
             "input_tensor": tensor("UINT8", 1, channels, size, size),
             "output_tensor": tensor("UINT8", 1, channels, to, to),
         }
         desc = convolution(channels, channels, window, size=size, group_count=channels, strides=(stride, stride))
-        told = lines(Device(num_threads=1, isa=isa), changed(desc, **planes))["algorithm"]
-        return told == "depthwise, neighbouring outputs of a plane as lanes"
+        return lines(Device(num_threads=1, isa=isa), changed(desc, **planes))
+
+    def reads_planes(channels: int, window: int, size: int, stride: int = 1) -> bool:
+        told = told_of(channels, window, size, stride)
+        return told["algorithm"] == "depthwise, neighbouring outputs of a plane as lanes"
+
+    def descends(channels: int, window: int, size: int, stride: int = 1) -> bool:
+        return "down the image" in told_of(channels, window, size, stride)["lanes"]
 
     for reads in (
         reads_planes(64, 3, 14),
@@ -180,6 +186,9 @@ def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.
         reads_planes(64, 7, 7),
     ):
         assert reads == has_kernel
+    if has_kernel:
+        assert all((descends(64, 3, 28), descends(64, 3, 14), descends(64, 3, 64, 2), descends(3, 5, 28)))
+        assert not any((descends(64, 3, 20), descends(3, 3, 7), descends(64, 7, 28)))
     for reads in (reads_planes(64, 3, 7), reads_planes(64, 5, 28), reads_planes(64, 3, 600)):
         assert not reads
 

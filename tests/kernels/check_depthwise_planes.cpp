@@ -46,6 +46,7 @@ class Case {
     const GuardedBuffer<std::int32_t> offset(offset_, edge), zero_point(zero_point_, edge);
     const GuardedBuffer<float> multiplier(multiplier_, edge);
     const GuardedBuffer<std::uint8_t> orders(orders_, edge);
+    const GuardedBuffer<std::uint64_t> inside(inside_, edge);
     convolve({.rows = shape_.rows,
               .columns = shape_.columns,
               .row_step = row_step_,
@@ -54,7 +55,7 @@ class Case {
               .blocks = blocks_.data(),
               .block_count = blocks_.size(),
               .orders = orders.data(),
-              .inside = inside_.data(),
+              .inside = inside.data(),
               .input = input.data(),
               .input_plane_step = static_cast<std::ptrdiff_t>(shape_.plane_step),
               .readable = input.data(),
@@ -88,28 +89,20 @@ class Case {
     }
   }
 
-  // Behind all outputs of the blocks before. Segments stand beside or below each other.
+  // Behind all outputs of the blocks before.
   void draw_block(Check& check) {
     PlaneBlock block{};
-    block.segments = shape_.row_stride == 0 || check.one_in(2) ? 1 : 1 + check.below(4);
-    block.segment_lanes = check.one_in(3) ? kPlaneLanes / block.segments : 1 + check.below(16 / block.segments);
-    block.steps = shape_.row_stride == 0 ? 1 : 1 + check.below(7);
-    const auto lanes = static_cast<std::ptrdiff_t>(block.segment_lanes);
-    const bool are_below = check.one_in(2);
-    block.segment_step = are_below ? static_cast<std::ptrdiff_t>(block.steps) * output_step_ : lanes;
-    if (!are_below && lanes * static_cast<std::ptrdiff_t>(block.segments) > output_step_) block.segments = 1;
-    block.last_steps = block.segments == 1 || check.one_in(2) ? block.steps : 1 + check.below(block.steps);
+    block.lanes = check.one_in(3) ? kPlaneLanes : 1 + check.below(kPlaneLanes);
+    block.steps = shape_.row_stride == 0 ? 1 : check.one_in(4) ? kPlaneSteps : 1 + check.below(kPlaneSteps);
     // Mostly such that all channels have some taps.
     const std::size_t behind = input_.size() - (shape_.channels - 1) * shape_.plane_step;
     const std::size_t within = check.one_in(4) ? input_.size() : behind;
     block.first = static_cast<std::ptrdiff_t>(check.below(within + 70)) - 70;
     block.order = check.below(2) * shape_.groups() * kPlaneBytes;
     block.inside = inside_.size();
-    block.output = static_cast<std::ptrdiff_t>(outputs_);
+    block.output = outputs_;
     draw_masks(check, block);
-    const auto last_segment = static_cast<std::size_t>(block.segment_step) * (block.segments - 1);
-    outputs_ += last_segment + (block.steps - 1) * static_cast<std::size_t>(output_step_) + block.segment_lanes;
-    outputs_ += check.below(2);
+    outputs_ += (block.steps - 1) * static_cast<std::size_t>(output_step_) + block.lanes + check.below(2);
     blocks_.push_back(block);
   }
 
@@ -161,14 +154,10 @@ class Case {
   void fill_expected(std::vector<std::uint8_t>& expected) const {
     for (std::size_t channel = 0; channel < shape_.channels; ++channel) {
       for (const PlaneBlock& block : blocks_) {
-        for (std::size_t lane = 0; lane < block.segments * block.segment_lanes; ++lane) {
-          const std::size_t segment = lane / block.segment_lanes;
-          const std::size_t steps = segment + 1 < block.segments ? block.steps : block.last_steps;
-          for (std::size_t step = 0; step < steps; ++step) {
-            const std::size_t from_output = segment * static_cast<std::size_t>(block.segment_step) +
-                                            step * static_cast<std::size_t>(output_step_) + lane % block.segment_lanes;
-            expected[channel * plane_step_ + static_cast<std::size_t>(block.output) + from_output] =
-                expected_code(channel, block, step, lane);
+        for (std::size_t step = 0; step < block.steps; ++step) {
+          const std::size_t output = block.output + step * static_cast<std::size_t>(output_step_);
+          for (std::size_t lane = 0; lane < block.lanes; ++lane) {
+            expected[channel * plane_step_ + output + lane] = expected_code(channel, block, step, lane);
           }
         }
       }

@@ -91,7 +91,10 @@ def reads_planes(case: OperatorCase) -> bool:
 @pytest.mark.parametrize(
     ("shape", "strides"),
     [
-        # Rows apart; all images or all channels the same; images among each other; a column; a row, and the same in rows of padding.
+        # Rows apart, by other shapes as well; all images or all channels the same; images among each other; a column; a
+        # row, and the same in rows of padding.
+        (ConvolutionShape(1, 1, (20, 16), (3, 3), groups=9, start_padding=(1, 1), end_padding=(1, 1)), (0, 460, 23, 1)),
+        (ConvolutionShape(1, 1, (14, 7), (5, 5), groups=9, start_padding=(2, 2), end_padding=(2, 2)), (0, 112, 8, 1)),
         (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, start_padding=(1, 1), end_padding=(1, 1)), (0, 200, 17, 1)),
         (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (0, 90, 10, 1)),
         (ConvolutionShape(1, 1, (9, 10), (3, 3), groups=20, batch=3, strides=(2, 2)), (90, 0, 10, 1)),

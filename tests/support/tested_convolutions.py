@@ -46,18 +46,28 @@ def planar_depthwise_shapes() -> list[ConvolutionShape]:
     three, five = square(3), square(5)
     shapes = [ConvolutionShape(1, 1, (8, 11), groups=channels, **three) for channels in (2, 3, 4, 5, 15, 16, 17, 35)]
     shapes += [ConvolutionShape(1, 1, (9, width), groups=40, strides=(2, 2), **three) for width in (13, 14, 31, 33, 97)]
-    # Rows that stand beside each other in a vector, and steps of blocks that go down an image.
-    small = [(7, 7), (8, 8), (5, 4), (9, 5), (40, 3), (100, 1), (1, 3), (2, 6)]
-    tall = [(15, 15), (16, 14), (17, 16), (18, 32), (33, 18)]
+    # Rows that go down an image, with more steps than a block has and with fewer than outputs wait, and such as do not.
+    small, tall = [(7, 7), (40, 3), (100, 1), (1, 3), (2, 6)], [(14, 16), (16, 14), (17, 16), (18, 32), (33, 64)]
     shapes += [ConvolutionShape(1, 1, size, groups=9, **three) for size in small + tall]
-    shapes += [ConvolutionShape(1, 1, size, groups=6, strides=(2, 2), **five) for size in [*small, (33, 30), (36, 64)]]
     shapes += [ConvolutionShape(1, 1, size, groups=6, **five) for size in small + tall]
-    shapes += [ConvolutionShape(1, 1, (23, 19), groups=7, strides=(2, 1), dilations=(2, 3), **three)]
+    two = {"groups": 7, "strides": (2, 2)}
+    shapes += [
+        ConvolutionShape(1, 1, size, **two, **window) for size in ((63, 31), (64, 64)) for window in (three, five)
+    ]
+    far = {"start_padding": (16, 16), "end_padding": (16, 16)}
+    shapes += [
+        ConvolutionShape(1, 1, (2, 2), (3, 3), groups=5, **far),
+        ConvolutionShape(1, 1, (1, 2), (5, 5), groups=5, **far),
+        ConvolutionShape(1, 1, (4, 64), groups=6, **five),
+        ConvolutionShape(1, 1, (40, 64), groups=6, strides=(1, 5), **three),
+        ConvolutionShape(1, 1, (70, 16), groups=6, strides=(4, 1), dilations=(2, 1), **five),
+        ConvolutionShape(1, 1, (23, 19), groups=7, strides=(2, 1), dilations=(2, 3), **three),
+    ]
     # Rows of outputs that are too far apart for one load, and images of few channels, which threads cut.
     return [
         *shapes,
         ConvolutionShape(1, 1, (8, 9), groups=33, **three),
-        ConvolutionShape(1, 1, (130, 70), groups=2, batch=2, **five),
+        ConvolutionShape(1, 1, (130, 70), groups=8, batch=2, **five),
         ConvolutionShape(1, 1, (12, 20), groups=34, batch=3, strides=(2, 1), **five),
         ConvolutionShape(1, 1, (20, 60), (3, 4), groups=6, dilations=(3, 15), strides=(1, 3)),
         ConvolutionShape(1, 1, (3, 3), (3, 3), groups=5, start_padding=(7, 9), end_padding=(8, 30)),

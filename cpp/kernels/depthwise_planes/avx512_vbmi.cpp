@@ -1,5 +1,5 @@
 // depthwise_planes.h with AVX512_VBMI: vpermb brings 16 lanes their taps, vpdpbusd multiplies and adds them. Four
-// channels go down a block at a time, so that the codes of a step fill a vector.
+// channels are convolved at a time, so that their codes fill a vector.
 #include <immintrin.h>
 
 #include <cstddef>

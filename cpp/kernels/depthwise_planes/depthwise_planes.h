@@ -12,14 +12,13 @@
 // outputs, or of some, where these are short. Which byte is which tap is the same in all channels, and in all rows of
 // the windows; whether it is one, or lies in the padding and is its code, is the same in all channels:
 //
-//   3x3 with padding on 7 columns, lanes 0-6 are row 0, lanes 7-13 row 4
-//     load of row 1 of the windows   -- b0 b1 b2 b3 b4 b5 b6 b7 ...      from `first` + row_step on, b0 begins the
-//     plane order                          [0 1 2 x] [1 2 3 x] ... [6 7 8 x] [28 29 30 x] ... inside [0 1 1 0] [1 1 1
-//     0]
-//     ... [1 1 0 0] [0 1 1 0] ...
+//   3x3 with padding on rows of 7; lane 7 is the first output of the next row
+//     load      -- b0 b1 b2 b3 ...     row 1 of the windows, at `first` + row_step; b0 begins the plane
+//     order     [0 1 2 x] [1 2 3 x] ... [6 7 8 x]   [7 8 9 x] ...
+//     inside    [0 1 1 0] [1 1 1 0] ... [1 1 0 0]   [0 1 1 0] ...
 //
-// A block goes down its columns: each step moves the windows by row_stride rows, so that a row's bytes are brought to
-// their lanes once for all outputs whose windows have it:
+// A block of more than one step goes down its columns: each step moves the windows by row_stride rows, so that a row's
+// bytes are brought to their lanes once for all outputs whose windows have it:
 //
 //   3x3, row_stride 1    rows 0  1  2  3  4        3x3, row_stride 2    rows 0  1  2  3  4
 //     output 0                a  b  c                  output 0               a  b  c
@@ -27,7 +26,8 @@
 //     output 2                      a  b  c
 //
 // Contract: reads the bytes that are inside, and any others of `readable`, between planes as well; writes the outputs
-// of the blocks, nothing else. Output overlaps no operand; orders are 64-byte aligned.
+// of the blocks, nothing else. Output overlaps no operand; orders are 64-byte aligned. No output is in two blocks,
+// which threads may divide.
 #pragma once
 
 #include <cstddef>
@@ -47,19 +47,18 @@ static inline constexpr bool plane_windows_descend(std::size_t rows, std::size_t
 }
 
 struct PlaneBlock {
-  std::ptrdiff_t first;       // of the bytes of the windows' first row, from the beginning of a plane
-  std::size_t order, inside;  // where its own begin, which others may have as well
-  // Lanes are segments of so many neighbours each, from `output` of a plane on, each segment_step further.
-  std::size_t segment_lanes, segments;
-  std::ptrdiff_t output, segment_step;
-  // At most kPlaneSteps, of the first segment and of all but the last one; of the last one, at most as many.
-  std::size_t steps, last_steps;
+  std::ptrdiff_t first;  // of the bytes of the windows' first row, from the beginning of a plane
+  std::size_t order;     // where its own begins in bytes, a multiple of 64; other blocks may have it as well
+  std::size_t inside;    // the first of its masks, which other blocks may have as well
+  std::size_t output;    // of lane 0 in the first step
+  std::size_t lanes;     // 1 .. kPlaneLanes neighbours
+  std::size_t steps;     // 1 .. kPlaneSteps
 };
 
 struct DepthwisePlanesRun {
   std::size_t rows, columns;   // of a window; a row has groups of four columns
   std::ptrdiff_t row_step;     // bytes from a row of a window to the next
-  std::size_t row_stride;      // rows from a step's windows to the next one's; 0 where blocks have one step and segment
+  std::size_t row_stride;      // rows from a step's windows to the next one's if these descend; 0 if steps are all 1
   std::ptrdiff_t output_step;  // bytes from a step's outputs to the next one's
   const PlaneBlock* blocks;
   std::size_t block_count;

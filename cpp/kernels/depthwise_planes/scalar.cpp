@@ -6,7 +6,7 @@ namespace {
 
 #include "kernels/codes/scalar.inl.h"
 
-// Which output of a block: step, lane of all segments.
+// Which output.
 struct Place {
   std::size_t block, step, lane;
 };
@@ -37,18 +37,12 @@ std::uint32_t sum_of(const DepthwisePlanesRun& run, const Place& place, std::siz
 
 void convolve_block(const DepthwisePlanesRun& run, std::size_t number, std::size_t channel) noexcept {
   const PlaneBlock& block = run.blocks[number];
-  std::uint8_t* const plane = run.output + static_cast<std::ptrdiff_t>(channel) * run.output_plane_step + block.output;
-  for (std::size_t segment = 0; segment < block.segments; ++segment) {
-    const std::size_t steps = segment + 1 < block.segments ? block.steps : block.last_steps;
-    for (std::size_t step = 0; step < steps; ++step) {
-      std::uint8_t* const output = plane + static_cast<std::ptrdiff_t>(segment) * block.segment_step +
-                                   static_cast<std::ptrdiff_t>(step) * run.output_step;
-      for (std::size_t i = 0; i < block.segment_lanes; ++i) {
-        const auto sum =
-            static_cast<std::int32_t>(sum_of(run, {number, step, segment * block.segment_lanes + i}, channel));
-        const float scaled = static_cast<float>(sum) * run.multiplier[channel];
-        output[i] = to_code(scaled, run.output_zero_point, run.flip);
-      }
+  std::uint8_t* output = run.output + static_cast<std::ptrdiff_t>(channel) * run.output_plane_step + block.output;
+  for (std::size_t step = 0; step < block.steps; ++step, output += run.output_step) {
+    for (std::size_t lane = 0; lane < block.lanes; ++lane) {
+      const auto sum = static_cast<std::int32_t>(sum_of(run, {number, step, lane}, channel));
+      const float scaled = static_cast<float>(sum) * run.multiplier[channel];
+      output[lane] = to_code(scaled, run.output_zero_point, run.flip);
     }
   }
 }

@@ -11,8 +11,9 @@ inline __mmask64 readable_mask(const std::uint8_t* from, const DepthwisePlanesRu
   return before > 0 ? until_end & (~__mmask64{0} << before) : until_end;
 }
 
-// Whether no conversion of scaled sums overflows.
-inline bool converts_within_range(const DepthwisePlanesRun& run) noexcept {
+// Whether filters have no zero points, and no conversion of scaled sums overflows.
+inline bool is_plain_run(const DepthwisePlanesRun& run) noexcept {
+  if (run.filter_zero_point != nullptr) return false;
   for (std::size_t channel = 0; channel < run.channels; channel += 16) {
     const __mmask16 mask = lane_mask(run.channels - channel);
     if ((below_1(_mm512_maskz_loadu_ps(mask, run.multiplier + channel)) & mask) != mask) return false;
@@ -52,25 +53,25 @@ struct PlaneChannels {
   }
 };
 
-// As many streams are read at a time.
+// Blocks of one step read as many streams at a time.
 constexpr std::size_t kChannelsOfTile = 16;
 
-// The channels of a run from the first one on, four at a time: the last ones once more where they are no multiple of
-// four, or single ones where there are fewer.
+// The channels of a run from the first one on, four at a time. The last four of a run may have some of those before
+// them once more; a run of fewer has single ones.
 struct PlaneTile {
   std::size_t size = 0;
   PlaneChannels channels[kChannelsOfTile / kChannelsAtOnce];
 
   PlaneTile(const DepthwisePlanesRun& run, std::size_t first) noexcept {
     const std::size_t left = run.channels - first, end = first + (left < kChannelsOfTile ? left : kChannelsOfTile);
-    if (left < kChannelsAtOnce) {
+    if (run.channels < kChannelsAtOnce) {
       for (; first < end; ++first) channels[size++] = PlaneChannels(run, first, 1);
       return;
     }
-    for (; first + kChannelsAtOnce < end; first += kChannelsAtOnce) {
-      channels[size++] = PlaneChannels(run, first, kChannelsAtOnce);
+    for (; first < end; first += kChannelsAtOnce) {
+      const std::size_t last = run.channels - kChannelsAtOnce;
+      channels[size++] = PlaneChannels(run, first < last ? first : last, kChannelsAtOnce);
     }
-    channels[size++] = PlaneChannels(run, end - kChannelsAtOnce, kChannelsAtOnce);
   }
 
   // The planes between the first ones and the last ones are readable where these are.
@@ -79,11 +80,11 @@ struct PlaneTile {
   }
 };
 
-// The same pointer. What is read by it is not kept in registers from one step to the next: compilers otherwise move
-// broadcasts out of loops, and others to memory for them.
+// The same pointer, of which compilers do not know that it is, so that they broadcast what it points at anew in each
+// step: kept from one step to the next, broadcasts move what is needed more out of the registers.
 template <class Element>
 __attribute__((always_inline)) inline const Element* read_anew(const Element* pointer) noexcept {
-  asm("" : "+r"(pointer));
+  asm volatile("" : "+r"(pointer));
   return pointer;
 }
 
@@ -114,7 +115,7 @@ __attribute__((always_inline)) inline __m512i codes_of(const __m512i* sums_i32x1
 template <bool has_mask>
 __attribute__((always_inline)) inline void store_codes(std::uint8_t* output, std::ptrdiff_t plane_step, __mmask16 mask,
                                                        __m512i codes_u8x64) noexcept {
-  const auto store_quarter = [&](std::ptrdiff_t number, __m128i quarter_u8x16) noexcept {
+  const auto store_quarter = [&](std::ptrdiff_t number, __m128i quarter_u8x16) __attribute__((always_inline)) {
     std::uint8_t* const to = output + number * plane_step;
     if constexpr (has_mask) {
       _mm_mask_storeu_epi8(to, mask, quarter_u8x16);

@@ -11,7 +11,6 @@ struct Window {
   constexpr std::size_t waiting() const noexcept { return (size - 1) / row_stride; }
 };
 
-// A plain one has no zero points of filters, and no sum that leaves the range of conversions.
 template <Window window, bool is_plain, bool flips>
 class Descent {
  public:
@@ -79,22 +78,16 @@ class Descent {
                    std::ptrdiff_t channel_step, const PlaneBlock& block) const noexcept {
     const __m512i zero_point_i16x32 = zero_point_i16x32_, flip_u8x64 = flip_u8x64_;
     const std::ptrdiff_t plane_step = channel_step * run_.output_plane_step, output_step = run_.output_step;
-    const std::size_t lanes = block.segment_lanes, steps = block.steps;
+    const std::size_t lanes = block.lanes, steps = block.steps;
+    const __mmask16 mask = lane_mask(lanes);
     std::uint8_t* output = channels.output + block.output;
     for (std::size_t step = 0; step < steps; ++step, output += output_step) {
       const __m512i codes_u8x64 = codes_of<is_plain>(sums_i32x16[step], read_anew(channels.multiplier), channel_step,
                                                      zero_point_i16x32, flip_u8x64);
       if (lanes == kPlaneLanes) {
         store_codes<false>(output, plane_step, kAllLanes, codes_u8x64);
-        continue;
-      }
-      const std::size_t segments = step < block.last_steps ? block.segments : block.segments - 1;
-      std::uint8_t* of_segment = output;
-      __mmask16 mask = lane_mask(lanes);
-      for (std::size_t segment = 0; segment < segments; ++segment) {
-        store_codes<true>(of_segment, plane_step, mask, codes_u8x64);
-        mask = static_cast<__mmask16>(mask << lanes);
-        of_segment += block.segment_step - static_cast<std::ptrdiff_t>(lanes);
+      } else {
+        store_codes<true>(output, plane_step, mask, codes_u8x64);
       }
     }
   }
@@ -103,7 +96,7 @@ class Descent {
   __attribute__((always_inline)) void begin_steps(State& state, const PlaneChannels& channels) const noexcept {
     if constexpr (number < kWaiting) {
       add_step<0, number + 1, are_readable>(state, channels);
-      move_on(state);
+      move_on<number + 1>(state);
       begin_steps<number + 1, are_readable>(state, channels);
     }
   }
@@ -127,9 +120,11 @@ class Descent {
     return are_readable ? 1 : channels.step;
   }
 
+  // The outputs that have begun are those above the one that begins next.
+  template <std::size_t begun>
   __attribute__((always_inline)) static void move_on(State& state) noexcept {
 #pragma GCC unroll 8
-    for (std::size_t j = kWaiting; j > 0; --j) {
+    for (std::size_t j = begun; j > 0; --j) {
 #pragma GCC unroll 4
       for (std::size_t i = 0; i < kChannelsAtOnce; ++i) {
         state.sums_i32x16[j][i] = state.sums_i32x16[j - 1][i];
@@ -207,7 +202,7 @@ class Descent {
           _mm512_mullo_epi32(state.codes_i32x16[kWaiting][i], _mm512_set1_epi32(zero_point));
       complete_i32x16[i] = _mm512_sub_epi32(complete_i32x16[i], corrected_i32x16);
     }
-    move_on(state);
+    move_on<kWaiting>(state);
   }
 
   const DepthwisePlanesRun run_;  // a copy, which no store of a code might change
@@ -222,6 +217,5 @@ void descend_codes(const DepthwisePlanesRun& run) noexcept {
 
 template <Window window>
 void descend(const DepthwisePlanesRun& run) noexcept {
-  run.filter_zero_point == nullptr&& converts_within_range(run) ? descend_codes<window, true>(run)
-                                                                : descend_codes<window, false>(run);
+  is_plain_run(run) ? descend_codes<window, true>(run) : descend_codes<window, false>(run);
 }

@@ -2,8 +2,7 @@
 // take 7 cycles for 16 codes of a 3x3 window; it takes some 10, as chains of results fill the queue in front of them.
 // Included inside the unnamed namespace of a kernel file, behind vbmi_channels.inl.h.
 
-// A plain one has no zero points of filters, and no sum that leaves the range of conversions. A size of 0 is any rows
-// and columns.
+// A size of 0 is any rows and columns.
 template <std::size_t size, bool is_plain, bool flips>
 class Windows {
  public:
@@ -67,7 +66,7 @@ class Windows {
     const Sums sums = add_taps<step, are_readable>(block, taps, channels);
     const __m512i codes_u8x64 =
         codes_of<is_plain>(sums.i32x16, channels.multiplier, step, zero_point_i16x32_, flip_u8x64_);
-    store_codes<true>(channels.output + block.output, step * run_.output_plane_step, lane_mask(block.segment_lanes),
+    store_codes<true>(channels.output + block.output, step * run_.output_plane_step, lane_mask(block.lanes),
                       codes_u8x64);
   }
 
@@ -130,6 +129,5 @@ void convolve_codes(const DepthwisePlanesRun& run) noexcept {
 
 template <std::size_t size>
 void convolve_windows(const DepthwisePlanesRun& run) noexcept {
-  run.filter_zero_point == nullptr&& converts_within_range(run) ? convolve_codes<size, true>(run)
-                                                                : convolve_codes<size, false>(run);
+  is_plain_run(run) ? convolve_codes<size, true>(run) : convolve_codes<size, false>(run);
 }

@@ -17,8 +17,7 @@ namespace dmlcpu {
 namespace {
 
 constexpr std::int64_t kLanes = kPlaneLanes, kBytes = kPlaneBytes;
-constexpr std::int64_t kMostBlocks = 16384;                        // each is looked for, and some are kept
-constexpr std::int64_t kMostTapsOfWindow = 64;                     // masks are kept for each block
+constexpr std::int64_t kMostTapsOfWindow = 64;                     // there are masks of each
 constexpr std::int64_t kLeastPixels = 64;                          // of an image that copies do not beat
 constexpr std::int64_t kChannelsOfTask = 16, kChannelsAtOnce = 4;  // which kernels take
 constexpr double kMostPlaneBytes = 1 << 30;                        // from a plane's first code to its last
@@ -34,9 +33,9 @@ class DepthwisePlanesConvolution final : public ConvolutionAlgorithm {
     filter.take(as_size(geometry.output_channels), channel_bytes_);
     sums_ = filter.take(as_size(geometry.output_channels), sizeof(std::int32_t));
     filter_size_ = filter.size();
-    channel_parts_ = divide_up(geometry.output_channels, kChannelsOfTask);
-    part_channels_ = divide_up(divide_up(geometry.output_channels, channel_parts_), kChannelsAtOnce) * kChannelsAtOnce;
-    channel_parts_ = divide_up(geometry.output_channels, part_channels_);
+    // Of whole fours but for the last one, which has what is left as well.
+    channel_parts_ = std::max(geometry.output_channels / kChannelsOfTask, std::int64_t{1});
+    part_channels_ = geometry.output_channels / channel_parts_ / kChannelsAtOnce * kChannelsAtOnce;
     const std::int64_t tasks = geometry.batch * channel_parts_, threads = target.num_threads;
     const auto blocks = static_cast<std::int64_t>(blocks_.count());
     block_parts_ = tasks >= threads * kTasksPerThread || threads == 1
@@ -57,6 +56,7 @@ class DepthwisePlanesConvolution final : public ConvolutionAlgorithm {
 
  private:
   std::int64_t tasks() const { return geometry_.batch * channel_parts_ * block_parts_; }
+  std::int64_t last_part_channels() const { return geometry_.output_channels - (channel_parts_ - 1) * part_channels_; }
   void run_task(const ConvolutionDispatch& dispatch, std::int64_t task) const noexcept;
 
   ConvolutionGeometry geometry_;
@@ -93,7 +93,8 @@ void DepthwisePlanesConvolution::run(const ConvolutionDispatch& dispatch, std::u
 void DepthwisePlanesConvolution::run_task(const ConvolutionDispatch& dispatch, std::int64_t task) const noexcept {
   const PlaneStrides &input = geometry_.input, &output = geometry_.output;
   const std::int64_t first_block = task % block_parts_ * part_blocks_;
-  const std::int64_t channel = task / block_parts_ % channel_parts_ * part_channels_;
+  const std::int64_t part = task / block_parts_ % channel_parts_, channel = part * part_channels_;
+  const bool is_last = part + 1 == channel_parts_;
   const std::int64_t image = task / block_parts_ / channel_parts_;
   const std::int64_t to_last = (geometry_.batch - 1) * input.n + (geometry_.input_channels - 1) * input.c +
                                (geometry_.input_height - 1) * input.h + geometry_.input_width;
@@ -114,7 +115,7 @@ void DepthwisePlanesConvolution::run_task(const ConvolutionDispatch& dispatch, s
        .readable_end = dispatch.source.data + to_last,
        .input_flip = dispatch.source.flip,
        .padding = dispatch.source.zero_point,
-       .channels = as_size(std::min(part_channels_, geometry_.output_channels - channel)),
+       .channels = as_size(is_last ? last_part_channels() : part_channels_),
        .filter = reinterpret_cast<const std::int8_t*>(dispatch.filter) + as_size(channel) * channel_bytes_,
        .offset = dispatch.channels.offset + channel,
        .multiplier = dispatch.channels.multiplier + channel,
@@ -132,9 +133,12 @@ std::string DepthwisePlanesConvolution::describe() const {
        << "\nwhy: planes because both tensors are {N, C, H, W} in memory, and a load has the taps of several outputs"
        << "\ntaps: " << geometry_.reduction() << ", " << counted(geometry_.kernel_height, "row") << " of "
        << counted(static_cast<std::int64_t>(plane_groups(as_size(geometry_.kernel_width))), "group")
-       << " of four columns\ntile: up to " << counted(part_channels_, "channel") << " by "
-       << counted(part_blocks_, "block") << " of up to " << counted(kLanes, "output") << ", "
-       << counted(tasks(), "task") << " on " << counted(std::min<std::int64_t>(tasks(), target_.num_threads), "thread");
+       << " of four columns\nlanes: "
+       << (blocks_.descends() ? "neighbours of a row of outputs, from row to row down the image"
+                              : "the next outputs of a plane, each with its own loads")
+       << "\ntile: up to " << counted(last_part_channels(), "channel") << " by " << counted(part_blocks_, "block")
+       << " of up to " << counted(kLanes, "lane") << ", " << counted(tasks(), "task") << " on "
+       << counted(std::min<std::int64_t>(tasks(), target_.num_threads), "thread");
   return text.str();
 }
 
@@ -174,8 +178,7 @@ bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const Executi
   return geometry.input.c != 1 && geometry.output.c != 1 &&
          has_packed_rows(geometry.input, geometry.input_height, geometry.input_width) &&
          uniform_pixel_stride(geometry.output, 1, geometry.output_height, geometry.output_width) == 1 &&
-         most_plane_blocks(geometry) <= static_cast<double>(kMostBlocks) &&
-         rows * static_cast<double>(geometry.input.h) <= kMostPlaneBytes;
+         has_few_plane_blocks(geometry) && rows * static_cast<double>(geometry.input.h) <= kMostPlaneBytes;
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_planes_convolution(const ConvolutionGeometry& geometry,

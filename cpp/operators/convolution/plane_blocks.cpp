@@ -64,85 +64,44 @@ class BlockPlan {
   const Words& inside() const { return inside_.words(); }
 
  private:
-  struct Descent {
-    std::int64_t lanes, segments, steps;
-  };
   struct Run {
     std::int64_t first, count;
   };
 
+  // Parts of the rows of outputs as equal as they can be.
+  std::int64_t steps_of_descent() const {
+    return divide_up(geometry_.output_height, divide_up(geometry_.output_height, kMostSteps));
+  }
+
   void add_descents() {
-    const std::int64_t width = geometry_.output_width, height = geometry_.output_height;
-    const Descent descent = fastest_descent();
-    for (std::int64_t row = 0; row < height; row += descent.segments * descent.steps) {
-      for (std::int64_t column = 0; column < width; column += descent.lanes) {
-        add_descent({row, column}, {std::min(descent.lanes, width - column), descent.segments, descent.steps});
+    const std::int64_t width = geometry_.output_width, height = geometry_.output_height, most = steps_of_descent();
+    const std::int64_t of_load = lanes_of_load(geometry_);
+    for (std::int64_t row = 0; row < height; row += most) {
+      for (std::int64_t column = 0; column < width; column += of_load) {
+        std::vector<Output> lanes;
+        for (std::int64_t i = column; i < std::min(column + of_load, width); ++i) lanes.push_back({row, i});
+        add_block(lanes, std::min(most, height - row));
       }
     }
   }
 
-  Descent fastest_descent() const {
-    const std::int64_t width = geometry_.output_width, height = geometry_.output_height;
-    const std::int64_t lanes = std::min(width, lanes_of_load(geometry_));
-    Descent fastest{};
-    std::int64_t fewest = 0;
-    for (std::int64_t segments = 1; segments * lanes <= kLanes && segments <= height; ++segments) {
-      const std::int64_t most = most_steps(lanes, segments);
-      if (most == 0) break;
-      const std::int64_t bands = divide_up(height, segments * most), steps = divide_up(height, segments * bands);
-      const std::int64_t steps_in_all = bands * (steps + kStepsOfBlock);
-      if (fastest.steps != 0 && steps_in_all >= fewest) continue;
-      fastest = {lanes, segments, steps};
-      fewest = steps_in_all;
-    }
-    return fastest;
-  }
-
-  // In halves of a vector's operations for each channel: what brings rows to their lanes, what multiplies them, and
-  // what makes codes of sums, of which a descent has more in common. Its beginning and end take as long as two steps.
+  // In halves of an operation of vectors, for each channel. A run of one step brings its rows to their lanes,
+  // multiplies them and makes codes; a step of a descent brings fewer rows, and its codes have more in common. Before
+  // and behind its steps a descent takes as long as for two of them.
   static constexpr std::int64_t kStepsOfBlock = 2, kCostOfStep = 7, kCostOfRun = 8;
 
   std::int64_t cost_of_descents() const {
-    const Descent descent = fastest_descent();
-    const std::int64_t blocks = divide_up(geometry_.output_width, descent.lanes) *
-                                divide_up(geometry_.output_height, descent.segments * descent.steps);
+    const std::int64_t steps = steps_of_descent();
+    const std::int64_t blocks =
+        divide_up(geometry_.output_width, lanes_of_load(geometry_)) * divide_up(geometry_.output_height, steps);
     const auto row_stride = static_cast<std::int64_t>(row_stride_of(geometry_));
     const std::int64_t of_step = 2 * (geometry_.kernel_height + row_stride) * static_cast<std::int64_t>(groups_);
-    return blocks * (descent.steps + kStepsOfBlock) * (of_step + kCostOfStep);
+    return blocks * (steps + kStepsOfBlock) * (of_step + kCostOfStep);
   }
 
   std::int64_t cost_of_runs() const {
     const std::int64_t of_run = 4 * geometry_.kernel_height * static_cast<std::int64_t>(groups_);
     return static_cast<std::int64_t>(runs_.size()) * (of_run + kCostOfRun);
-  }
-
-  // Such that a load reaches the last of the segments; only rows that are whole stand below each other.
-  std::int64_t most_steps(std::int64_t lanes, std::int64_t segments) const {
-    if (segments == 1) return kMostSteps;
-    if (lanes < geometry_.output_width) return 0;
-    const std::int64_t reach = kBytes - window_columns(geometry_) - (lanes - 1) * geometry_.stride_width;
-    const std::int64_t of_step = (segments - 1) * geometry_.stride_height * geometry_.input.h;
-    return of_step == 0 ? kMostSteps : std::min(kMostSteps, reach / of_step);  // 0 where a single row repeats
-  }
-
-  // Segments below the image are left out.
-  void add_descent(const Output& first, const Descent& descent) {
-    const std::int64_t rows = geometry_.output_height - first.row;
-    const std::int64_t steps = std::min(descent.steps, rows);
-    const std::int64_t segments = std::min(descent.segments, divide_up(rows, steps));
-    std::vector<Output> lanes;
-    for (std::int64_t segment = 0; segment < segments; ++segment) {
-      for (std::int64_t lane = 0; lane < descent.lanes; ++lane) {
-        lanes.push_back({first.row + segment * steps, first.column + lane});
-      }
-    }
-    PlaneBlock block{};
-    block.segment_lanes = as_size(descent.lanes);
-    block.segments = as_size(segments);
-    block.segment_step = static_cast<std::ptrdiff_t>(steps * geometry_.output_width);
-    block.steps = as_size(steps);
-    block.last_steps = as_size(std::min(steps, rows - (segments - 1) * steps));
-    add_block(block, lanes);
   }
 
   // Outputs of a plane that a load has the taps of.
@@ -159,15 +118,11 @@ class BlockPlan {
     }
   }
 
-  // Blocks of one step.
   void add_runs() {
     for (const Run& run : runs_) {
       std::vector<Output> lanes;
       for (std::int64_t i = 0; i < run.count; ++i) lanes.push_back(output_of(run.first + i));
-      PlaneBlock block{};
-      block.segment_lanes = lanes.size();
-      block.segments = block.steps = block.last_steps = 1;
-      add_block(block, lanes);
+      add_block(lanes, 1);
     }
   }
 
@@ -175,14 +130,14 @@ class BlockPlan {
     return {number / geometry_.output_width, number % geometry_.output_width};
   }
 
-  void add_block(PlaneBlock block, const std::vector<Output>& lanes) {
-    block.first = static_cast<std::ptrdiff_t>(first_tap(lanes[0]));
-    const std::size_t moved = (block.steps - 1) * row_stride_of(geometry_);
-    const std::int64_t rows = static_cast<std::int64_t>(moved) + geometry_.kernel_height;
-    block.order = orders_.add(order_of(lanes)) * sizeof(std::uint64_t);
-    block.inside = inside_.add(inside_of(lanes, rows));
-    block.output = static_cast<std::ptrdiff_t>(lanes[0].row * geometry_.output_width + lanes[0].column);
-    blocks_.push_back(block);
+  void add_block(const std::vector<Output>& lanes, std::int64_t steps) {
+    const std::int64_t moved = (steps - 1) * static_cast<std::int64_t>(row_stride_of(geometry_));
+    blocks_.push_back({.first = static_cast<std::ptrdiff_t>(first_tap(lanes[0])),
+                       .order = orders_.add(order_of(lanes)) * sizeof(std::uint64_t),
+                       .inside = inside_.add(inside_of(lanes, moved + geometry_.kernel_height)),
+                       .output = as_size(lanes[0].row * geometry_.output_width + lanes[0].column),
+                       .lanes = lanes.size(),
+                       .steps = as_size(steps)});
   }
 
   // Where the first tap of an output's window is, from the beginning of a plane; in the padding perhaps.
@@ -210,6 +165,7 @@ class BlockPlan {
     Words order(groups_ * kPlaneBytes / sizeof(std::uint64_t));
     auto* const bytes = reinterpret_cast<std::uint8_t*>(order.data());
     for_taps(lanes, [&](const Output& output, std::size_t group, std::size_t byte, std::int64_t column) {
+      // Within the load: 0 .. 63.
       bytes[group * kPlaneBytes + byte] = static_cast<std::uint8_t>(first_tap(output) + column - first_tap(lanes[0]));
     });
     return order;
@@ -238,9 +194,11 @@ class BlockPlan {
 
 }  // namespace
 
-double most_plane_blocks(const ConvolutionGeometry& geometry) {
+bool has_few_plane_blocks(const ConvolutionGeometry& geometry) {
+  constexpr double kMostOfRuns = 4096, kMostOfDescents = 16384;  // masks of all rows are kept, where they differ
   const double blocks_of_row = static_cast<double>(divide_up(geometry.output_width, lanes_of_load(geometry)));
-  return blocks_of_row * static_cast<double>(geometry.output_height);
+  const double blocks = blocks_of_row * static_cast<double>(geometry.output_height);
+  return blocks <= (may_descend(geometry) ? kMostOfDescents : kMostOfRuns);
 }
 
 PlaneBlocks::PlaneBlocks(const ConvolutionGeometry& geometry) {

@@ -16,22 +16,23 @@ constexpr std::int64_t window_columns(const ConvolutionGeometry& geometry) {
   return (geometry.kernel_width - 1) * geometry.dilation_width + 1;
 }
 
-// Blocks of an image, in floating point, where sizes of absurd descs would overflow integers.
-double most_plane_blocks(const ConvolutionGeometry& geometry);
+// Whether what is kept of an image's blocks, and looked for, is little. In floating point, where sizes of absurd descs
+// would overflow integers.
+bool has_few_plane_blocks(const ConvolutionGeometry& geometry);
 
 // Where a row of the input serves several outputs (plane_windows_descend), lanes are neighbours of one row of outputs
-// and go down an image, or some rows of it. Rows that are too short for a vector's lanes stand beside each other, as
-// many as a load can reach, each above a part of the image of its own:
+// and go down an image, or some rows of it. Elsewhere, and where that leaves too many lanes empty, they are the next
+// outputs of the plane, of several rows where these are short, and a block has one step:
 //
-//   7 x 7 outputs      lanes 0-6: rows 0, 1, 2, 3      lanes 7-13: rows 4, 5, 6
-//
-// Elsewhere lanes are the next outputs of the plane, of several rows where these are short, and a block has one step.
+//   20 columns, descents    row 0 | 16 lanes |   4       of 2 blocks, down the rows
+//               runs        row 0 | 16 lanes | 4 of this and 12 of the next one | ...
 class PlaneBlocks {
  public:
-  // Rows are packed in the input, and outputs are neighbours in a plane; a row of a window is within a load.
+  // The elements of the input's rows are neighbours, and so are a plane's outputs; a row of a window is within a load.
   explicit PlaneBlocks(const ConvolutionGeometry& geometry);
 
-  std::size_t row_stride() const { return row_stride_; }  // of a kernel's run, 0 where all blocks have one step
+  std::size_t row_stride() const { return row_stride_; }  // of a kernel's run
+  bool descends() const { return row_stride_ != 0; }
   std::size_t count() const { return blocks_.size(); }
   const PlaneBlock* blocks() const { return blocks_.data(); }
   const std::uint8_t* orders() const { return orders_.data(); }
