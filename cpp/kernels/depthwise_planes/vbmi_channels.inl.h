@@ -88,6 +88,26 @@ __attribute__((always_inline)) inline const Element* read_anew(const Element* po
   return pointer;
 }
 
+// What a run has in vectors.
+struct PlaneVectors {
+  __m512i padding_u8x64, input_flip_u8x64, zero_point_i16x32, flip_u8x64;
+
+  explicit PlaneVectors(const DepthwisePlanesRun& run) noexcept
+      : padding_u8x64(_mm512_set1_epi8(static_cast<char>(run.padding))),
+        input_flip_u8x64(_mm512_set1_epi8(static_cast<char>(run.input_flip))),
+        zero_point_i16x32(_mm512_set1_epi16(static_cast<short>(run.output_zero_point))),
+        flip_u8x64(_mm512_set1_epi8(static_cast<char>(run.flip))) {}
+};
+
+// The bytes from a pointer on, those that may be read, flipped.
+template <bool are_readable, bool flips>
+__attribute__((always_inline)) inline __m512i load_bytes(const std::uint8_t* from, const DepthwisePlanesRun& run,
+                                                         const PlaneVectors& vectors) noexcept {
+  const __m512i bytes_u8x64 =
+      are_readable ? _mm512_loadu_si512(from) : _mm512_maskz_loadu_epi8(readable_mask(from, run), from);
+  return flips ? _mm512_xor_si512(bytes_u8x64, vectors.input_flip_u8x64) : bytes_u8x64;
+}
+
 // A filter that adds the codes of a group's columns.
 inline __m512i ones_of(std::size_t columns, std::size_t group) noexcept {
   const std::size_t left = columns - 4 * group;

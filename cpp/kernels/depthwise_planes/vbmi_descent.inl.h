@@ -14,12 +14,7 @@ struct Window {
 template <Window window, bool is_plain, bool flips>
 class Descent {
  public:
-  explicit Descent(const DepthwisePlanesRun& run) noexcept
-      : run_(run),
-        padding_u8x64_(_mm512_set1_epi8(static_cast<char>(run.padding))),
-        input_flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.input_flip))),
-        zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(run.output_zero_point))),
-        flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.flip))) {}
+  explicit Descent(const DepthwisePlanesRun& run) noexcept : run_(run), vectors_(run) {}
 
   void convolve() const noexcept {
     for (std::size_t first = 0; first < run_.channels; first += kChannelsOfTile) {
@@ -76,7 +71,7 @@ class Descent {
   // Codes of all steps, which so fill the queue in front of the vector unit less than among what makes sums.
   void store_steps(const __m512i (*sums_i32x16)[kChannelsAtOnce], const PlaneChannels& channels,
                    std::ptrdiff_t channel_step, const PlaneBlock& block) const noexcept {
-    const __m512i zero_point_i16x32 = zero_point_i16x32_, flip_u8x64 = flip_u8x64_;
+    const __m512i zero_point_i16x32 = vectors_.zero_point_i16x32, flip_u8x64 = vectors_.flip_u8x64;
     const std::ptrdiff_t plane_step = channel_step * run_.output_plane_step, output_step = run_.output_step;
     const std::size_t lanes = block.lanes, steps = block.steps;
     const __mmask16 mask = lane_mask(lanes);
@@ -157,17 +152,15 @@ class Descent {
     const std::int8_t* const filters = read_anew(channels.filter);
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < kChannelsAtOnce; ++i) {
-      __m512i bytes_u8x64 = are_readable ? _mm512_loadu_si512(state.rows[i])
-                                         : _mm512_maskz_loadu_epi8(readable_mask(state.rows[i], run_), state.rows[i]);
-      if constexpr (flips) bytes_u8x64 = _mm512_xor_si512(bytes_u8x64, input_flip_u8x64_);
+      const __m512i bytes_u8x64 = load_bytes<are_readable, flips>(state.rows[i], run_, vectors_);
       state.rows[i] += run_.row_step;
       const std::int8_t* const filter =
           filters + static_cast<std::ptrdiff_t>(i * kChannelBytes) * channel_step<are_readable>(channels);
       __m512i codes_i32x16 = _mm512_setzero_si512();
 #pragma GCC unroll 2
       for (std::size_t group = 0; group < kGroups; ++group) {
-        const __m512i taps_u8x64 =
-            _mm512_mask_permutexvar_epi8(padding_u8x64_, state.inside[group], state.order_u8x64[group], bytes_u8x64);
+        const __m512i taps_u8x64 = _mm512_mask_permutexvar_epi8(vectors_.padding_u8x64, state.inside[group],
+                                                                state.order_u8x64[group], bytes_u8x64);
         if constexpr (!is_plain)
           codes_i32x16 = _mm512_dpbusd_epi32(codes_i32x16, taps_u8x64, ones_of(window.size, group));
 #pragma GCC unroll 5
@@ -206,7 +199,7 @@ class Descent {
   }
 
   const DepthwisePlanesRun run_;  // a copy, which no store of a code might change
-  const __m512i padding_u8x64_, input_flip_u8x64_, zero_point_i16x32_, flip_u8x64_;
+  const PlaneVectors vectors_;
 };
 
 template <Window window, bool is_plain>

@@ -10,10 +10,7 @@ class Windows {
       : run_(run),
         rows_(size != 0 ? size : run.rows),
         groups_(plane_groups(size != 0 ? size : run.columns)),
-        padding_u8x64_(_mm512_set1_epi8(static_cast<char>(run.padding))),
-        input_flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.input_flip))),
-        zero_point_i16x32_(_mm512_set1_epi16(static_cast<short>(run.output_zero_point))),
-        flip_u8x64_(_mm512_set1_epi8(static_cast<char>(run.flip))) {}
+        vectors_(run) {}
 
   void convolve() const noexcept {
     for (std::size_t first = 0; first < run_.channels; first += kChannelsOfTile) {
@@ -65,7 +62,7 @@ class Windows {
                                                         const PlaneChannels& channels) const noexcept {
     const Sums sums = add_taps<step, are_readable>(block, taps, channels);
     const __m512i codes_u8x64 =
-        codes_of<is_plain>(sums.i32x16, channels.multiplier, step, zero_point_i16x32_, flip_u8x64_);
+        codes_of<is_plain>(sums.i32x16, channels.multiplier, step, vectors_.zero_point_i16x32, vectors_.flip_u8x64);
     store_codes<true>(channels.output + block.output, step * run_.output_plane_step, lane_mask(block.lanes),
                       codes_u8x64);
   }
@@ -90,17 +87,15 @@ class Windows {
       __m512i bytes_u8x64[kChannelsAtOnce];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
-        bytes_u8x64[i] =
-            are_readable ? _mm512_loadu_si512(rows[i]) : _mm512_maskz_loadu_epi8(readable_mask(rows[i], run_), rows[i]);
-        if constexpr (flips) bytes_u8x64[i] = _mm512_xor_si512(bytes_u8x64[i], input_flip_u8x64_);
+        bytes_u8x64[i] = load_bytes<are_readable, flips>(rows[i], run_, vectors_);
         rows[i] += run_.row_step;
       }
 #pragma GCC unroll 2
       for (std::size_t group = 0; group < groups_; ++group, filter += 4) {
 #pragma GCC unroll 4
         for (int i = 0; i < 4; ++i) {
-          const __m512i taps_u8x64 = _mm512_mask_permutexvar_epi8(padding_u8x64_, taps.mask(r * groups_ + group),
-                                                                  taps.order(group), bytes_u8x64[i]);
+          const __m512i taps_u8x64 = _mm512_mask_permutexvar_epi8(
+              vectors_.padding_u8x64, taps.mask(r * groups_ + group), taps.order(group), bytes_u8x64[i]);
           int of_filter;
           std::memcpy(&of_filter, filter + i * of_channel, sizeof(of_filter));
           sums.i32x16[i] = _mm512_dpbusd_epi32(sums.i32x16[i], taps_u8x64, _mm512_set1_epi32(of_filter));
@@ -119,7 +114,7 @@ class Windows {
 
   const DepthwisePlanesRun run_;  // a copy, which no store of a code might change
   const std::size_t rows_, groups_;
-  const __m512i padding_u8x64_, input_flip_u8x64_, zero_point_i16x32_, flip_u8x64_;
+  const PlaneVectors vectors_;
 };
 
 template <std::size_t size, bool is_plain>
