@@ -11,7 +11,7 @@ import pytest
 
 import dmlcpu
 from bound_arrays import compiled
-from dmlcpu import Device
+from dmlcpu import ConvolutionIntegerOperatorDesc, Device
 from operator_samples import (
     CONVOLUTION,
     MATRIX_MULTIPLY_INTEGER,
@@ -191,6 +191,25 @@ def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.
         assert not any((descends(64, 3, 20), descends(3, 3, 7), descends(64, 7, 28)))
     for reads in (reads_planes(64, 3, 7), reads_planes(64, 5, 28), reads_planes(64, 3, 600)):
         assert not reads
+
+
+def test_threads_share_planes_only_where_an_algorithm_transposes_them_back() -> None:
+    """Groups of few channels do where sums become codes; where they are the output, a product writes the planes."""
+
+    codes = changed(convolution(128, 128, 3, group_count=32), output_tensor=tensor("UINT8", 1, 128, 28, 28))
+    sums = ConvolutionIntegerOperatorDesc(
+        input_tensor=codes.input_tensor,
+        input_zero_point_tensor=codes.input_zero_point_tensor,
+        filter_tensor=codes.filter_tensor,
+        output_tensor=tensor("INT32", 1, 128, 28, 28),
+        strides=codes.strides,
+        dilations=codes.dilations,
+        start_padding=codes.start_padding,
+        end_padding=codes.end_padding,
+        group_count=codes.group_count,
+    )
+    share = ["pixels of a plane" in lines(Device(num_threads=2), desc)["threads"] for desc in (codes, sums)]
+    assert share == [True, False]
 
 
 def test_which_windows_stand_in_a_copy_with_their_own_rows() -> None:

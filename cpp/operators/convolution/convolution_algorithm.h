@@ -101,7 +101,8 @@ std::unique_ptr<ConvolutionAlgorithm> make_depthwise_planes_convolution(const Co
 bool depthwise_window_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const ConvolutionGeometry& geometry,
                                                                         const ExecutionTarget& target);
-// Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, and are within the same bounds.
+// Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, are within the same bounds, and
+// sums become codes.
 bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);

@@ -197,6 +197,7 @@ std::string GroupedConvolution::describe() const {
 }  // namespace
 
 bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  if (geometry.ends_in_sums()) return false;
   const std::int64_t channels = geometry.group_input_channels();
   if (channels != geometry.group_output_channels() || (channels != 4 && channels != 8 && channels != 16)) return false;
   // A block takes as long as the products of three of its groups, whether it is full or not.

@@ -87,7 +87,7 @@ std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_depthwise_convolution);
   }
-  if (grouped_applies(geometry, target) && !geometry.ends_in_sums()) {
+  if (grouped_applies(geometry, target)) {
     return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
                                    make_grouped_convolution);
   }
