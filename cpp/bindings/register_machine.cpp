@@ -39,7 +39,7 @@ void register_machine(py::module_& module) {
       },
       py::arg("isa"));
   module.def(
-      "kernel_rows",
+      "kernel_origins",
       [](const std::string& name) {
         const std::optional<Isa> isa = isa_from_name(name);
         if (!isa) throw py::value_error("no instruction set is named " + name);

@@ -196,7 +196,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   append("range", &KernelTable::range);
   append("max_pool", &KernelTable::max_pool);
   const auto append_vbmi = [&](const char* family, auto column) {
-    const bool is_vbmi = row.*column != kernel_table_without_vbmi(isa).*column;
+    const bool is_vbmi = row.*column != kTable[static_cast<std::size_t>(isa)].*column;
     is_vbmi ? origins.push_back({family, "avx512_vbmi"}) : append(family, column);
   };
   append_vbmi("depthwise_planes", &KernelTable::depthwise_planes);

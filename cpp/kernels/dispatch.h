@@ -12,7 +12,7 @@ namespace dmlcpu {
 // The row of one instruction set. Calling its kernels is valid only where unavailable_reason(isa) is empty.
 const KernelTable& kernel_table(Isa isa) noexcept;
 
-// The row as a CPU without AVX512_VBMI has it, for tests of the kernels that others do not run.
+// The row as a CPU without AVX512_VBMI has it, for tests alone: others do not run these kernels.
 const KernelTable& kernel_table_without_vbmi(Isa isa) noexcept;
 
 // Why this process cannot run the row, in words for a person; empty if it can. Decided once per process.

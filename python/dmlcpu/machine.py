@@ -76,6 +76,6 @@ def info() -> Info:
         isa_reason=reason,
         num_threads=num_threads,
         unavailable_isas={name: why for name, why in reasons.items() if why},
-        kernels=_core.kernel_rows(isa),
+        kernels=_core.kernel_origins(isa),
         cache_sizes=_core.cache_sizes(),
     )
