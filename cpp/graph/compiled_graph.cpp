@@ -32,6 +32,24 @@ std::vector<BufferUse> buffer_uses(const PlacedGraph& placed) {
   return uses;
 }
 
+ExecutionTarget aligning_tensors(ExecutionTarget target) {
+  target.aligns_tensors = true;
+  return target;
+}
+
+// Tells the layouts of all steps which tensors are outputs, and which constants: as descs have it.
+void mark_tensors(const Graph& graph, PlacedGraph& placed) {
+  for (GraphStep& step : placed.steps) {
+    for (std::size_t i = 0; i < step.tensors.size(); ++i) {
+      if (!step.tensors[i]) continue;
+      const std::optional<std::size_t>& bound = placed.buffers[step.tensors[i]->buffer].bound;
+      TensorLayout& layout = step.tensors[i]->layout;
+      layout.output = i >= step.inputs;
+      layout.owned = bound && graph.values[*bound].kind == ValueKind::constant;
+    }
+  }
+}
+
 }  // namespace
 
 TensorPointers CompiledGraph::addresses(const std::vector<Address>& of_tensors, const Pointers& values,
@@ -96,17 +114,18 @@ class CompiledGraph::Reuse {
 
 CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SharedMemory> shared,
                              const std::optional<Predecessor>& predecessor)
-    : target_(target),
+    : target_(aligning_tensors(target)),
       value_count_(graph.values.size()),
       shared_(std::move(shared)),
       blocks_(shared_ ? std::shared_ptr<BlockPool>(shared_, &shared_->blocks) : std::make_shared<BlockPool>()) {
   PlacedGraph placed = place_graph(graph);
   fuse_steps(placed);
-  Reuse reuse(predecessor, target);
-  compile_steps(graph, placed, reuse);
+  mark_tensors(graph, placed);
+  Reuse reuse(predecessor, target_);
+  compile_steps(placed, reuse);
 }
 
-void CompiledGraph::compile_steps(const Graph& graph, PlacedGraph& placed, Reuse& reuse) {
+void CompiledGraph::compile_steps(const PlacedGraph& placed, Reuse& reuse) {
   const std::vector<BufferUse> uses = buffer_uses(placed);
   const MemoryPlan memory = plan_memory(uses);
   std::vector<std::size_t> cleared;  // buffers
@@ -116,8 +135,8 @@ void CompiledGraph::compile_steps(const Graph& graph, PlacedGraph& placed, Reuse
   block_bytes_ = memory.bytes;
   steps_.reserve(placed.steps.size());
   for (std::size_t number = 0; number < placed.steps.size(); ++number) {
-    GraphStep& from = placed.steps[number];
-    Operator compiled = compile(graph, placed, from, memory, reuse);
+    const GraphStep& from = placed.steps[number];
+    Operator compiled = compile(placed, from, memory, reuse);
     scratch_bytes_ = std::max(scratch_bytes_, compiled.compiled->temporary_size());
     if (!from.stage_operand) steps_.push_back({.first = {}, .stages = {}, .bytes = 0, .cleared = {}});
     Step& step = steps_.back();
@@ -140,7 +159,7 @@ void CompiledGraph::compile_steps(const Graph& graph, PlacedGraph& placed, Reuse
   }
 }
 
-CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedGraph& placed, GraphStep& step,
+CompiledGraph::Operator CompiledGraph::compile(const PlacedGraph& placed, const GraphStep& step,
                                                const MemoryPlan& memory, Reuse& reuse) const {
   Operator compiled{.node = step.node,
                     .is_copy = step.is_copy,
@@ -152,11 +171,9 @@ CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedG
   compiled.bound.reserve(step.tensors.size());
   for (std::size_t i = 0; i < step.tensors.size(); ++i) {
     if (!step.tensors[i]) continue;
-    Placement& place = *step.tensors[i];
+    const Placement& place = *step.tensors[i];
     const std::optional<std::size_t>& bound = placed.buffers[place.buffer].bound;
     const std::size_t offset = bound ? 0 : memory.offsets[place.buffer];
-    place.layout.output = i >= step.inputs;
-    place.layout.owned = bound && graph.values[*bound].kind == ValueKind::constant;
     (place.layout.owned ? compiled.owned : compiled.bound)
         .push_back({i, bound.value_or(kBlock), static_cast<std::int64_t>(offset) + place.offset});
   }
@@ -167,9 +184,7 @@ CompiledGraph::Operator CompiledGraph::compile(const Graph& graph, const PlacedG
     desc.tensors.push_back(place ? std::optional(place->layout) : std::nullopt);
   }
   try {
-    ExecutionTarget target = target_;
-    target.aligns_tensors = true;
-    compiled.compiled = compile_operator(std::move(desc), target);
+    compiled.compiled = compile_operator(std::move(desc), target_);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument("node " + step.node->name + ": " + error.what());
   }

@@ -94,9 +94,8 @@ class CompiledGraph {
 
   class Reuse;
 
-  void compile_steps(const Graph& graph, PlacedGraph& placed, Reuse& reuse);
-  Operator compile(const Graph& graph, const PlacedGraph& placed, GraphStep& step, const MemoryPlan& memory,
-                   Reuse& reuse) const;
+  void compile_steps(const PlacedGraph& placed, Reuse& reuse);
+  Operator compile(const PlacedGraph& placed, const GraphStep& step, const MemoryPlan& memory, Reuse& reuse) const;
   void initialize(Operator& of_step, const Pointers& constants) const;
   static TensorPointers addresses(const std::vector<Address>& of_tensors, const Pointers& values, std::uint8_t* block);
 
