@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from dmlcpu.errors import BindingError, DmlError
-from dmlcpu.packing import packed, packed_length, unpacked
+from dmlcpu.nibbles import packed, packed_length, unpacked
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc, has_data_type, is_four_bits, span_in_elements
 

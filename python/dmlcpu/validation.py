@@ -8,7 +8,7 @@ from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import FeatureLevel, TensorDataType
 from dmlcpu.errors import InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.feature_levels import DELIBERATE_REFUSALS, OPERATORS
-from dmlcpu.fields import read_fields, tensor_violation, unsupported_tensor
+from dmlcpu.field_checks import read_fields, tensor_violation, unsupported_tensor
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL, DescValues, OperatorSchema, TensorSupport, Violation
 from dmlcpu.tensor import TensorDesc
 

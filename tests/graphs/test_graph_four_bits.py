@@ -25,7 +25,7 @@ from dmlcpu import (
 )
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.packing import packed, packed_length
+from dmlcpu.nibbles import packed, packed_length
 from sample_graphs import Devices, Rng, operator_node
 from strided_tensor import StridedTensor, buffer_length
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.feature_levels.quantization import SCALE
-from dmlcpu.packing import packed_length
+from dmlcpu.nibbles import packed_length
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import dtype_of, is_four_bits, span_in_elements
 from fills import any_integers, ordinary_floats, ordinary_scales

@@ -19,7 +19,7 @@ from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
 from dmlcpu.functions.operator_function import operator_function
 from dmlcpu.graph.builder import expression_of
-from dmlcpu.packing import packed_length
+from dmlcpu.nibbles import packed_length
 from dmlcpu.tensor import dtype_of, is_four_bits
 
 __all__ = ["dequantize", "quantize"]

@@ -22,7 +22,7 @@ from dmlcpu.graph.descs import (
     OutputGraphEdgeDesc,
 )
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.packing import packed, packed_length
+from dmlcpu.nibbles import packed, packed_length
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, dtype_of, is_four_bits, span_in_bytes
 
 __all__ = ["check_graph_level", "connect"]

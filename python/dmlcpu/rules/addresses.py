@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dmlcpu.overlap import elements_share_an_address
 from dmlcpu.schema import Check, DescValues, Violation
+from dmlcpu.shared_addresses import elements_share_an_address
 
 __all__ = ["NoSharedAddresses"]
 

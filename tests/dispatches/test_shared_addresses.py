@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dmlcpu.overlap import elements_share_an_address
+from dmlcpu.shared_addresses import elements_share_an_address
 
 
 def counted(sizes: list[int], strides: list[int]) -> bool:
