@@ -48,12 +48,12 @@ class InvalidDescError(DmlError, ValueError):
 
 
 class UnsupportedFeatureLevelError(DmlError):
-    """Something that a higher feature level has and this one has not.
+    """Something that a higher feature level has and this one has not; or a level that there is not.
 
     Attributes:
         operator: The operator that was asked for, or None where none was.
         field: The field that needs a higher level; None if the operator itself does.
-        required_level: The lowest feature level that accepts the whole desc.
+        required_level: The lowest feature level that accepts the whole desc; None where none was given.
     """
 
     def __init__(

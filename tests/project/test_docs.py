@@ -36,6 +36,18 @@ def test_names_of_onnxruntime_are_here_or_not_as_the_guide_says() -> None:
         assert not any(hasattr(place, name) for place in places), name
 
 
+def test_folders_of_the_native_sources_are_told_of() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`(?:cpp/operators/)?(\w+)`", text.split("## Folders")[1].split("## Build")[0]))
+    folders = {folder.name for folder in (ROOT / "cpp" / "operators").iterdir() if folder.is_dir()}
+    assert folders - told == set()
+
+
+def test_no_figure_is_still_to_come() -> None:
+    for text in (*ROOT.glob("*.md"), *DOCS.glob("*.md")):
+        assert re.findall(r"\b[A-Z]+_(?:MS|US|NS)\b", text.read_text(encoding="utf-8")) == [], text.name
+
+
 PATH = re.compile(r"(?:`|\(|\s|(?<!tests)/)((?:operators|graph|runtime)/\w[\w/]*)")
 
 

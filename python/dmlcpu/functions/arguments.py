@@ -90,7 +90,7 @@ class Arguments:
         """Return the data type of an array's elements.
 
         Raises:
-            BindingError: There is none.
+            BindingError: No data type has such elements.
         """
         try:
             return data_type_of(dtype)

@@ -47,9 +47,9 @@ class FunctionCall(Arguments):
             The output, or a named tuple of several. A new one that should have no axes has one of length 1.
 
         Raises:
-            BindingError: An array is none, or lies in memory as no desc can say.
+            BindingError: What is given for an array is not one, or it lies in memory as no desc can say.
             InvalidDescError, UnsupportedFeatureLevelError: The operator is refused; the message names arguments.
-            TypeError: The device is none.
+            TypeError: The device is neither None nor a ``Device``.
         """
         try:
             return self._run(arrays, attributes)

@@ -310,7 +310,7 @@ class Lowering:
         """Return a value as dequantized codes.
 
         Raises:
-            NotNative: It is none.
+            NotNative: It is no such value.
         """
         if isinstance(value, Table) and value.parameters is not None:
             return value

@@ -164,7 +164,7 @@ class SessionOptions(_CheckedOptions):
         """Return an entry that was added.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No entry has this key.
         """
         return self._entries[key]
 
@@ -189,7 +189,7 @@ def checked_options(options: SessionOptions | None) -> SessionOptions:
     """Return options as they are given, onnxruntime's own too; new ones for None.
 
     Raises:
-        TypeError: They are none.
+        TypeError: They are neither None nor ``SessionOptions``.
     """
     if options is None:
         return SessionOptions()
@@ -243,7 +243,7 @@ class RunOptions(_CheckedOptions):
         """Return an entry that was added.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No entry has this key.
         """
         return self._entries[key]
 

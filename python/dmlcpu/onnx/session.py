@@ -56,10 +56,18 @@ class InferenceSession:
 
     Raises:
         InvalidModelError: It is no ONNX model, or one whose parts do not fit together.
-        TypeError: The options are none.
-        DmlError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes are free, or
-            an input decides which branch of an If runs, and so is what is wrong with nodes (InvalidModelError).
+        TypeError: The options are neither None nor ``SessionOptions``, or the model is neither a path nor bytes.
+        ValueError: The options ask for more than 1024 threads.
+        MissingRuntimeError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes
+            are free, or an input decides which branch of an If runs, and so is what is wrong with nodes
+            (InvalidModelError).
         OSError: The file cannot be read.
+
+    >>> session = InferenceSession("examples/image_classification/resnet8_int8.onnx")
+    >>> [image] = session.get_inputs()
+    >>> [probabilities] = session.run(None, {image.name: np.zeros(image.shape, np.int8)})
+    >>> probabilities.shape
+    (1, 10)
     """
 
     def __init__(
@@ -88,7 +96,7 @@ class InferenceSession:
         self._begin_process()
         _sessions.add(self)
         self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not variants.deciding
-        if self._fixed and self._plan(variants.whole, _arrays(self._inputs, {})).rest is None:
+        if self._fixed and self._find_or_make_plan(variants.whole, _arrays(self._inputs, {})).rest is None:
             self._variants = None  # the one plan has what it needs
 
     def _begin_process(self) -> None:
@@ -164,6 +172,8 @@ class InferenceSession:
         Raises:
             BindingError: A name is unknown or missing, or an array has another type or shape than the model says, or
                 indices of one name nothing, such as a token number beyond an embedding's rows.
+            InvalidModelError, MissingRuntimeError: By the first run of shapes that the model leaves free: nodes cannot
+                take them, or need onnxruntime, which is not installed.
         """
         # Most runs are of arrays as the run before had them: then the native graph's own look at them is enough.
         latest = self._latest
@@ -193,7 +203,7 @@ class InferenceSession:
         has not waited for when it forks is never done in the child.
 
         Raises:
-            BindingError: As ``run``, at once.
+            BindingError: Of names, types and shapes, at once. Everything else that ``run`` raises is the future's.
         """
         feeds = checked_feeds(self._inputs, self._read_constants, input_feed, copy=True)
         indices = output_indices(self._names, output_names)
@@ -216,27 +226,30 @@ class InferenceSession:
             shapes: Of inputs whose shapes the model leaves free.
             values: Of ``deciding_inputs``.
 
-            Without both it is told of the last run. If there was none, or only one of them is given, free lengths are 1
-            and values 0.
+        Returns:
+            A partition for each part of the plan, in the order in which they run: that of the last run if neither
+            argument is given. Otherwise, and if there was no run, free lengths that are not given are 1, values 0.
 
         Raises:
             BindingError: The model says otherwise of an input, or has none of a name.
+            InvalidModelError, MissingRuntimeError: As ``run``.
         """
         last = () if shapes or values else self._last
         return [
             partition_of(provider, part)
-            for plan in last or [self._planned(shapes or {}, values or {})]
+            for plan in last or [self._plan_without_run(shapes or {}, values or {})]
             for provider, part in zip(plan.providers, plan.plan.parts, strict=True)
         ]
 
-    def _planned(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> ExecutablePlan:
+    def _plan_without_run(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> ExecutablePlan:
+        """Return the plan of given lengths and values, as ``partitions`` takes them."""
         _check_names("shapes", shapes, [value.name for value in self._inputs])
         deciding = self.deciding_inputs
         _check_names("values", values, deciding)
         given = {value.name: _filled(value, values) for value in self._inputs if value.name in deciding}
         model = self._model(given, runs=False)
         inputs = self._inputs if model is None else model.model.inputs
-        return self._plan(model, _arrays(inputs, shapes))
+        return self._find_or_make_plan(model, _arrays(inputs, shapes))
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -247,6 +260,10 @@ class InferenceSession:
 
         Returns:
             The path.
+
+        Raises:
+            BindingError, InvalidModelError, MissingRuntimeError: As ``run``.
+            OSError: The file cannot be written.
         """
         times: list[PartTime] = []
         self._run(checked_feeds(self._inputs, self._read_constants, input_feed), times)
@@ -260,12 +277,16 @@ class InferenceSession:
         model = self._model(feeds)
         inputs = self._inputs if model is None else model.model.inputs
         try:
-            plan = self._plan(model, {value.name: (value.dtype, feeds[value.name].shape) for value in inputs})
+            plan = self._find_or_make_plan(
+                model, {value.name: (value.dtype, feeds[value.name].shape) for value in inputs}
+            )
             values = self._plans.used(plan).run(feeds, profile)
             plans = [plan]
             while (rest := plan.plan.rest) is not None:
                 given = {name: values[source] for name, source in rest.inputs.items()}
-                plan = self._plan(plan.rest, {name: (array.dtype, array.shape) for name, array in given.items()})
+                plan = self._find_or_make_plan(
+                    plan.rest, {name: (array.dtype, array.shape) for name, array in given.items()}
+                )
                 values = self._plans.used(plan).run(given, profile)
                 plans.append(plan)
         except InvalidModelError as error:
@@ -285,11 +306,13 @@ class InferenceSession:
         with self._lock:
             return variants.of(feeds, runs)
 
-    def _plan(self, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+    def _find_or_make_plan(self, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+        """Return the plan of inputs of these types and shapes, made at their first time; takes no lock to find it."""
         key = ((), *arrays.items()) if model is None else model.key_of(arrays)
-        return self._plans.find(key) or self._made_plan(key, model, arrays)
+        return self._plans.find(key) or self._make_plan(key, model, arrays)
 
-    def _made_plan(self, key: PlanKey, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+    def _make_plan(self, key: PlanKey, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+        """Make a plan and keep it; a caller that waits for the lock meanwhile is given the same one."""
         with self._lock:
             if key not in self._plans:
                 assert model is not None  # of a model without free shapes there is one key
@@ -312,14 +335,14 @@ class InferenceSession:
 _sessions: WeakSet[InferenceSession] = WeakSet()
 
 
-def _begin_process() -> None:
+def _renew_after_fork() -> None:
     """Renew, in a child of fork(), what was other threads': they do not exist there, and leave locks taken."""
     for session in _sessions:
         session._begin_process()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_process)
+    os.register_at_fork(after_in_child=_renew_after_fork)
 
 
 def _check_names(argument: str, given: Iterable[str], expected: Collection[str]) -> None:
