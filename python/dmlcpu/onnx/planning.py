@@ -7,11 +7,8 @@ array.
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
-from typing import Any, Final
+from functools import partial
 
 import numpy as np
 
@@ -19,43 +16,24 @@ from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
-from dmlcpu.graph.lengths import decided_by
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.array_parts import ArrayPart
-from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.empty_arrays import has_no_elements, nothing, without_elements
+from dmlcpu.onnx.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import is_fixed
-from dmlcpu.onnx.float_convolutions import convolves_floats
-from dmlcpu.onnx.folding import Folding
-from dmlcpu.onnx.foreign_nodes import ANCHORS, check_complete, nodes_of_codes, taken_together
+from dmlcpu.onnx.foreign_nodes import check_complete, nodes_of_codes, taken_together
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
 from dmlcpu.onnx.foreign_turns import holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign_types import told_types
-from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative, desc_of
+from dmlcpu.onnx.lowering import NotNative, desc_of
 from dmlcpu.onnx.model import Model
+from dmlcpu.onnx.node_lowering import MALFORMED, NodeLowering, outer_value
 from dmlcpu.onnx.nodes import Node, reaching
 from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
 from dmlcpu.onnx.rests import pending_nodes, rest_of, values_read
-from dmlcpu.onnx.rules import RULES
-from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value
-from dmlcpu.onnx.wide_models import rounds_wide_codes
+from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
-__all__ = ["MALFORMED", "lowered_model", "make_plan"]
-
-# Operators that rules lower even if all inputs are constants: anchors, whose codes keep their scales; Shape and Size,
-# which may follow from lengths that are known only later; LayerNormalization, which its kernel computes in each run.
-_BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
-# What rules raise where a node has not what a valid one has.
-MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-# So many values wait for each other at most: more than the 48 layers of a dense block, each joined to those before it,
-# and few enough for the calls from one to the next.
-_DEEPEST: Final = 64
-# Operators whose results are not the same each time.
-_RANDOM: Final = frozenset(
-    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
-)
+__all__ = ["lowered_model", "make_plan"]
 
 
 def lowered_model(
@@ -131,21 +109,11 @@ class _Planner:
     ) -> None:
         self._foreign_models = foreign_models
         self._varies = not all(is_fixed(value.shape) for value in model.inputs)  # otherwise there is one plan
-        self._independent = {*model.constants}  # of inputs and their lengths: names
         self._model, self._shared, self._never_lowered = model, shared, foreign
-        self._writers: dict[str, str] = {}
-        self._dequantizing: dict[str, Node] = {}  # constants, such as weights: who writes them
-        self._folding = Folding(sum(array.nbytes for array in model.constants.values()))
+        self._nodes = NodeLowering(model, arrays, device, foreign)
+        self._values, self._lowering = self._nodes.values, self._nodes.lowering
         self._native_nodes: list[list[Node]] = [[]]
         self._foreign: list[tuple[ForeignPart | ArrayPart, ...]] = []  # after each native graph
-        self._values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
-        for value in model.inputs:
-            self._values[value.name] = _outer(value.name, *arrays[value.name])
-        self._uses = UseCounts(output.name for output in model.outputs)
-        self._meet(model.nodes)
-        convolves = cache(partial(convolves_floats, model.nodes))
-        rounds = cache(partial(rounds_wide_codes, model.nodes, model.constants, self._independent))
-        self._lowering = Lowering(device, self._uses, convolves, rounds)
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
@@ -162,14 +130,14 @@ class _Planner:
         if not all(_is_shared(part) for parts in self._foreign for part in parts):
             return None
         outputs = self._outputs() if rest is None else ()
-        self._folding.decide()
+        self._nodes.folding.decide()
         return LoweredModel(tuple(self._parts()), outputs, rest)
 
     def _lower_parts(self) -> Rest | None:
         """Lower the model, part by part; return what follows shapes that only a run tells, where that ends."""
         waiting = list(self._model.nodes)
         while waiting:
-            waiting, reasons = self._lower(waiting)
+            waiting, reasons = self._nodes.lower(waiting, self._native_nodes[-1])
             if waiting:
                 together, waiting, by_reference = taken_together(waiting, reasons, self._values)
                 taken = reaching(together, self._read_by(waiting))
@@ -224,7 +192,7 @@ class _Planner:
         except (NotNative, *MALFORMED):
             if has_no_elements(value.shape):
                 return self._lowering.elements(nothing(value, value.shape))
-            raise _NotLoweredError(self._writers[name]) from None
+            raise _NotLoweredError(self._nodes.writers[name]) from None
 
     def _export(self, values: Iterable[Tensor | Array | FreeArray]) -> None:
         """Let others read values of native graphs, by their names."""
@@ -232,126 +200,63 @@ class _Planner:
             if isinstance(value, Tensor) and value.partition >= 0:
                 self._lowering.exports.setdefault(value.partition, {})[value.name] = value
 
-    def _meet(self, nodes: Sequence[Node]) -> None:
-        """Take note of who writes values, and who reads them."""
-        for node in nodes:
-            self._writers.update((name, node.name) for name in node.outputs)
-            self._uses.add(node)
-            if self._independent.issuperset(node.reads):
-                self._independent.update(node.outputs)
-
-    def _lower(self, nodes: Sequence[Node]) -> tuple[list[Node], dict[str, str]]:
-        """Lower what can be lowered; return the others, and why, of those whose inputs are all there."""
-        rest: list[Node] = []
-        reasons: dict[str, str] = {}
-        waiting = deque(nodes)
-        while waiting:
-            node = waiting.popleft()
-            if (node.domain, node.operator) == ("", "If") and (branch := self._branch(node)) is not None:
-                waiting.extendleft(reversed(branch))
-                continue
-            if not all(map(self._values.__contains__, node.reads)):
-                rest.append(node)
-                continue
-            self._lowering.node = node
-            try:
-                results = self._results(node)
-                if len(results) < len([*filter(None, node.outputs)]):  # what has been added for it is read by nothing
-                    raise NotNative("more outputs than its operator has")
-            except NotNative as reason:
-                reasons[node.name] = str(reason)
-                rest.append(node)
-                continue
-            self._values.update(zip(filter(None, node.outputs), map(_near, results), strict=False))
-            if node.outputs and results and isinstance(results[0], Dequantized | ConstantOfBlocks):
-                self._dequantizing[node.outputs[0]] = node
-            self._native_nodes[-1].append(node)
-        return rest, reasons
-
-    def _branch(self, node: Node) -> Sequence[Node] | None:
-        """Return the nodes that an If stands for; None if its condition is not known."""
-        condition = self._values.get(node.inputs[0]) if node.inputs else None
-        if not isinstance(condition, Constant) or condition.dtype != np.bool_ or math.prod(condition.shape) != 1:
-            return None
-        branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
-        self._uses.remove(node)  # those of the branch read, in its place
-        self._independent.update(branch.constants)
-        self._meet(branch.nodes)
-        if node.inputs[0] not in self._independent:  # each branch writes what the If does
-            self._independent.difference_update(node.outputs)
-        self._values.update((name, Constant(array)) for name, array in branch.constants.items())
-        return branch.nodes
-
-    def _results(self, node: Node) -> Sequence[Value]:
-        inputs = [self._values[name] if name else None for name in node.inputs]
-        rule = RULES.get((node.domain, node.operator))
-        constant = all(value is None or isinstance(value, Constant) for value in inputs)
-        foldable = constant and node.domain == "" and {*node.reads} <= {*node.inputs}  # no subgraph takes more
-        is_lowered = rule is not None and node.name not in self._never_lowered
-        if foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
-            try:
-                return self._folding(node, inputs)
-            except NotFolded:  # each run can compute it, such as an image of positions that is resized
-                if not is_lowered:
-                    raise
-        if rule is None or not is_lowered:
-            raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
-        if len(inputs) == 0:
-            raise NotNative("no inputs")
-        try:
-            followed = self._followed(node, inputs)
-            return rule(self._lowering, node, inputs) if followed is None else [followed]
-        except InvalidModelError:  # a rule has said what is wrong
-            raise
-        except MALFORMED as error:
-            # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
-            raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
-
-    def _followed(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-        """Return what a node and an input of it are together, where the input knows."""
-        for name, value in zip(node.inputs, inputs, strict=True):
-            if isinstance(value, Deferred):
-                alone = self._lowering.is_read_once(name)
-                followed = value.followed_by(node, inputs, alone)
-                if followed is not None:
-                    return followed
-        return None
-
     def _add_foreign(
-        self, taken: Sequence[Node], rest: Sequence[Node], by_reference: bool, reasons: Mapping[str, str]
+        self, taken: Sequence[Node], remaining: Sequence[Node], by_reference: bool, reasons: Mapping[str, str]
     ) -> Sequence[str]:
         """Add a part of nodes; return the values that others read of them and of which only a run tells the shape.
 
         Args:
             taken: That another runtime is to run.
-            rest: The nodes that remain.
+            remaining: The nodes that follow them.
             by_reference: Whether onnx's reference evaluator is meant.
             reasons: Why no kernel computes nodes, by the names of those whose inputs are all there.
         """
         check_complete(taken, reasons, self._values)
-        weights = () if by_reference else nodes_of_codes(taken, self._dequantizing, self._values)
-        read_later = self._read_by(rest)
+        weights = () if by_reference else nodes_of_codes(taken, self._nodes.dequantizing, self._values)
+        read_later = self._read_by(remaining)
         run = (*weights, *taken)
         made = {name for node in run for name in node.outputs if name}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
         read = dict.fromkeys(name for node in run for name in node.reads if name not in made)
         reads = {name: self._elements(name) for name in read}
-        unknown = self._learn(run, reads, outputs) if rest else ()
+        unknown = self._learn(run, reads, outputs) if remaining else ()
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
         self._export(reads.values())
-        model = self._model.proto
-        is_fed = not by_reference and can_be_fed(reads, self._independent)
-        parts: tuple[ForeignPart | ArrayPart, ...] | None = None
-        if is_fed and holds_functions_of_arrays(taken):
-            independent, models, branches = self._independent, self._foreign_models, self._model.branches
-            of_codes = partial(nodes_of_codes, writers=self._dequantizing, values=self._values)
-            parts = in_turns(model, branches, models, of_codes, independent, taken, told, reads, outputs)
-        if parts is None and is_fed and self._varies:
-            parts = (self._foreign_models.part(model, taken, weights, told, reads, self._independent, outputs),)
-        self._foreign.append(parts or (fixed_part(model, taken, weights, by_reference, told, reads, outputs),))
+        self._foreign.append(self._foreign_parts(taken, weights, by_reference, told, reads, outputs))
         if not unknown:
             self._begin_partition()
         return unknown
+
+    def _foreign_parts(
+        self,
+        taken: Sequence[Node],
+        weights: Sequence[Node],
+        by_reference: bool,
+        reasons: Mapping[str, str],
+        reads: Reads,
+        outputs: Sequence[str],
+    ) -> tuple[ForeignPart | ArrayPart, ...]:
+        """Make nodes a part that is fed what follows from lengths, some in turns, or else a part of its lengths alone.
+
+        Args:
+            taken: That another runtime is to run.
+            weights: Nodes that dequantize constants for these.
+            by_reference: Whether onnx's reference evaluator is meant.
+            reasons: Why no kernel computes what is taken, by name.
+            reads: What all of these read of others.
+            outputs: The names of what others read of them.
+        """
+        model, models, independent = self._model.proto, self._foreign_models, self._nodes.independent
+        if not by_reference and can_be_fed(reads, independent):
+            if holds_functions_of_arrays(taken):
+                of_codes = partial(nodes_of_codes, writers=self._nodes.dequantizing, values=self._values)
+                branches = self._model.branches
+                parts = in_turns(model, branches, models, of_codes, independent, taken, reasons, reads, outputs)
+                if parts is not None:
+                    return parts
+            if self._varies:
+                return (models.part(model, taken, weights, reasons, reads, independent, outputs),)
+        return (fixed_part(model, taken, weights, by_reference, reasons, reads, outputs),)
 
     def _begin_partition(self) -> None:
         """Go on with a native graph of its own, behind the parts that have been added."""
@@ -364,7 +269,7 @@ class _Planner:
     def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> Sequence[str]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
         known = told_types(self._model.proto, nodes, reads, outputs)
-        self._values.update((name, _outer(name, *array)) for name, array in known.items() if array is not None)
+        self._values.update((name, outer_value(name, *array)) for name, array in known.items() if array is not None)
         return [name for name, array in known.items() if array is None]
 
     def _compiled(self, part: LoweredGraph) -> NativePart:
@@ -398,24 +303,5 @@ class _Planner:
         return LoweredGraph(tuple(self._native_nodes[index]), graph.reaching(graph.outputs)[0], inputs, exports)
 
 
-def _near(value: Value) -> Value:
-    """Return a value, computed if too many others would have to be computed for it: each calls the one before."""
-    if not isinstance(value, Deferred) or value.depth <= _DEEPEST:
-        return value
-    try:
-        return value.computed()
-    except (NotNative, *MALFORMED):  # who reads it may do without its floats
-        return value
-
-
 def _is_shared(part: ForeignPart | ArrayPart) -> bool:
     return isinstance(part, ArrayPart) or part.model.is_shared
-
-
-def _is_true(condition: Array) -> bool:
-    return bool(condition.reshape(()))
-
-
-def _outer(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
-    """Return a value that is fed, or computed by another runtime."""
-    return without_elements(dtype, shape) if has_no_elements(shape) else Tensor(-1, -1, name, dtype, shape)

@@ -25,7 +25,8 @@ from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.model import Model, ValueInfo
-from dmlcpu.onnx.planning import MALFORMED, lowered_model
+from dmlcpu.onnx.node_lowering import MALFORMED
+from dmlcpu.onnx.planning import lowered_model
 from dmlcpu.onnx.plans import LoweredGraph, LoweredModel, NativePart, Part, Plan
 from dmlcpu.onnx.values import FreeArray
 

@@ -1,0 +1,194 @@
+"""The values of a model: what rules make of its nodes, constants that are computed at once, and branches of Ifs."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Final
+
+import numpy as np
+
+from dmlcpu.device import Device
+from dmlcpu.errors import InvalidModelError
+from dmlcpu.graph.lengths import decided_by
+from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.empty_arrays import has_no_elements, without_elements
+from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.float_convolutions import convolves_floats
+from dmlcpu.onnx.folding import Folding
+from dmlcpu.onnx.foreign_nodes import ANCHORS
+from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative
+from dmlcpu.onnx.model import Model
+from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.rules import RULES
+from dmlcpu.onnx.use_counts import UseCounts
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value
+from dmlcpu.onnx.wide_models import rounds_wide_codes
+
+__all__ = ["MALFORMED", "NodeLowering", "outer_value"]
+
+# Operators that rules lower even if all inputs are constants: anchors, whose codes keep their scales; Shape and Size,
+# which may follow from lengths that are known only later; LayerNormalization, which its kernel computes in each run.
+_BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
+# What rules raise where a node has not what a valid one has.
+MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+# So many values wait for each other at most: more than the 48 layers of a dense block, each joined to those before it,
+# and few enough for the calls from one to the next.
+_DEEPEST: Final = 64
+# Operators whose results are not the same each time.
+_RANDOM: Final = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
+)
+
+
+class NodeLowering:
+    """The values of a model, as far as its nodes have been lowered.
+
+    Args:
+        model: Checked when it was loaded.
+        arrays: The types and shapes of all inputs.
+        device: Where native graphs run.
+        never_lowered: Names of nodes that rules are not to take.
+
+    Attributes:
+        values: By name.
+        writers: The names of the nodes that write values, by these.
+        dequantizing: The nodes that write constants which are dequantized, such as weights, by name.
+        independent: Names of values that follow neither from inputs nor from their lengths.
+        lowering: The native graph under construction.
+        folding: Of constants.
+    """
+
+    def __init__(
+        self, model: Model, arrays: Mapping[str, ArrayType], device: Device, never_lowered: Collection[str]
+    ) -> None:
+        self._model, self._never_lowered = model, never_lowered
+        self.independent = {*model.constants}
+        self.writers: dict[str, str] = {}
+        self.dequantizing: dict[str, Node] = {}
+        self.folding = Folding(sum(array.nbytes for array in model.constants.values()))
+        self.values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
+        for value in model.inputs:
+            self.values[value.name] = outer_value(value.name, *arrays[value.name])
+        self._uses = UseCounts(output.name for output in model.outputs)
+        self._meet(model.nodes)
+        convolves = cache(partial(convolves_floats, model.nodes))
+        rounds = cache(partial(rounds_wide_codes, model.nodes, model.constants, self.independent))
+        self.lowering = Lowering(device, self._uses, convolves, rounds)
+
+    def lower(self, nodes: Sequence[Node], lowered: list[Node]) -> tuple[list[Node], dict[str, str]]:
+        """Lower what can be lowered.
+
+        Args:
+            nodes: In an order in which each follows those that it reads.
+            lowered: Those that are lowered are appended to it.
+
+        Returns:
+            The others, and why they are not lowered, by name, those whose inputs are all there.
+
+        Raises:
+            InvalidModelError: A rule says what is wrong with a node.
+        """
+        remaining: list[Node] = []
+        reasons: dict[str, str] = {}
+        waiting = deque(nodes)
+        while waiting:
+            node = waiting.popleft()
+            if (node.domain, node.operator) == ("", "If") and (branch := self._branch(node)) is not None:
+                waiting.extendleft(reversed(branch))
+                continue
+            if not all(map(self.values.__contains__, node.reads)):
+                remaining.append(node)
+                continue
+            self.lowering.node = node
+            try:
+                results = self._results(node)
+                if len(results) < len([*filter(None, node.outputs)]):  # what has been added for it is read by nothing
+                    raise NotNative("more outputs than its operator has")
+            except NotNative as reason:
+                reasons[node.name] = str(reason)
+                remaining.append(node)
+                continue
+            self.values.update(zip(filter(None, node.outputs), map(_near, results), strict=False))
+            if node.outputs and results and isinstance(results[0], Dequantized | ConstantOfBlocks):
+                self.dequantizing[node.outputs[0]] = node
+            lowered.append(node)
+        return remaining, reasons
+
+    def _branch(self, node: Node) -> Sequence[Node] | None:
+        """Return the nodes that an If stands for; None if its condition is not known."""
+        condition = self.values.get(node.inputs[0]) if node.inputs else None
+        if not isinstance(condition, Constant) or condition.dtype != np.bool_ or math.prod(condition.shape) != 1:
+            return None
+        branch = self._model.branches.of(node, bool(decided_by(_is_true, condition.source)))
+        self._uses.remove(node)  # those of the branch read, in its place
+        self.independent.update(branch.constants)
+        self._meet(branch.nodes)
+        if node.inputs[0] not in self.independent:  # each branch writes what the If does
+            self.independent.difference_update(node.outputs)
+        self.values.update((name, Constant(array)) for name, array in branch.constants.items())
+        return branch.nodes
+
+    def _results(self, node: Node) -> Sequence[Value]:
+        inputs = [self.values[name] if name else None for name in node.inputs]
+        rule = RULES.get((node.domain, node.operator))
+        constant = all(value is None or isinstance(value, Constant) for value in inputs)
+        foldable = constant and node.domain == "" and {*node.reads} <= {*node.inputs}  # no subgraph takes more
+        is_lowered = rule is not None and node.name not in self._never_lowered
+        if foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
+            try:
+                return self.folding(node, inputs)
+            except NotFolded:  # each run can compute it, such as an image of positions that is resized
+                if not is_lowered:
+                    raise
+        if rule is None or not is_lowered:
+            raise NotNative("no kernel for this operator" if rule is None else "no kernel for it on floats")
+        if len(inputs) == 0:
+            raise NotNative("no inputs")
+        try:
+            followed = self._followed(node, inputs)
+            return rule(self.lowering, node, inputs) if followed is None else [followed]
+        except InvalidModelError:  # a rule has said what is wrong
+            raise
+        except MALFORMED as error:
+            # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
+            raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+
+    def _followed(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
+        """Return what a node and an input of it are together, where the input knows."""
+        for name, value in zip(node.inputs, inputs, strict=True):
+            if isinstance(value, Deferred):
+                alone = self.lowering.is_read_once(name)
+                followed = value.followed_by(node, inputs, alone)
+                if followed is not None:
+                    return followed
+        return None
+
+    def _meet(self, nodes: Sequence[Node]) -> None:
+        """Take note of who writes values, and who reads them."""
+        for node in nodes:
+            self.writers.update((name, node.name) for name in node.outputs)
+            self._uses.add(node)
+            if self.independent.issuperset(node.reads):
+                self.independent.update(node.outputs)
+
+
+def _near(value: Value) -> Value:
+    """Return a value, computed if too many others would have to be computed for it: each calls the one before."""
+    if not isinstance(value, Deferred) or value.depth <= _DEEPEST:
+        return value
+    try:
+        return value.computed()
+    except (NotNative, *MALFORMED):  # who reads it may do without its floats
+        return value
+
+
+def _is_true(condition: Array) -> bool:
+    return bool(condition.reshape(()))
+
+
+def outer_value(name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Value:
+    """Return a value that is fed, or computed by another runtime."""
+    return without_elements(dtype, shape) if has_no_elements(shape) else Tensor(-1, -1, name, dtype, shape)
