@@ -77,7 +77,7 @@ class Fuser {
   }
 
   // Whether the tensor of that number is what a convolution and its stages, the last of which is the producer, compute:
-  // the whole of it, and read by no other.
+  // the whole of it, each element as itself, and read by no other.
   bool feeds(std::size_t producer, std::size_t reader, std::size_t number) const {
     const std::size_t head = head_of(producer);
     const bool is_last = producer + 1 == reader || !steps_[producer + 1].stage_operand;
@@ -85,8 +85,8 @@ class Fuser {
     constexpr std::size_t kWriterAndReader = 2;
     const Placement &output = *steps_[producer].tensors.back(), &operand = *steps_[reader].tensors[number];
     return output.buffer == operand.buffer && output.offset == operand.offset &&
-           same_sizes(output.layout, operand.layout) && !placed_.buffers[output.buffer].bound &&
-           uses_[output.buffer] == kWriterAndReader;
+           same_sizes(output.layout, operand.layout) && dense_codes(output.layout) &&
+           !placed_.buffers[output.buffer].bound && uses_[output.buffer] == kWriterAndReader;
   }
 
   void join(std::size_t producer, std::size_t last, std::size_t operand) {

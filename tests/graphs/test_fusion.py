@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import dmlcpu
 from dmlcpu import Device, TensorDataType, TensorDesc
@@ -321,6 +322,22 @@ def test_what_cannot_be_a_stage_is_a_step(devices: Devices, ending: Any) -> None
     assert stages_of(networks[0]) == []
     for label, device in devices.items():
         np.testing.assert_array_equal(networks[0].run(device), networks[1].run(device), label)
+
+
+def test_memory_that_is_read_as_another_tensor(devices: Devices) -> None:
+    """Planes that are said to be pixels: each element that a table reads is not the one of its place."""
+    sizes = (2, 10, 6, 5)
+    network, alone = (Network(np.random.default_rng(18)) for _ in range(2))
+    y = network.convolution(network.input((2, 12, 6, 5)), 10)
+    pixels = TensorDesc(TensorDataType.UINT8, sizes, strides=channels_last(sizes))
+    network.output(network.table(network.graph.reinterpret(y, pixels)))
+    alone.output(alone.convolution(alone.input((2, 12, 6, 5)), 10), planes=True)
+    table = codes(alone.rng, (256,))
+    assert stages_of(network) == []
+    for label, device in devices.items():
+        planes = np.ascontiguousarray(alone.run(device))
+        expected = table[as_strided(planes, sizes, channels_last(sizes))]
+        np.testing.assert_array_equal(network.run(device), expected, label)
 
 
 def test_codes_that_are_a_parameter_are_no_operand(devices: Devices) -> None:

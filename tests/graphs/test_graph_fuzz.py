@@ -229,6 +229,18 @@ def add_reshape(program: Program) -> None:
     program.view("RESHAPE", [x], x.codes.reshape(sizes))
 
 
+def add_reinterpretation(program: Program) -> None:
+    """Planes that are said to be pixels, or pixels to be planes."""
+    x = program.any_value()
+    desc, (n, c, h, w) = program.graph.desc(x.number), x.codes.shape
+    if desc.strides is None:
+        strides, expected = channels_last(desc.sizes), x.codes.reshape(n, h, w, c).transpose(0, 3, 1, 2)
+    else:
+        strides, expected = None, x.codes.transpose(0, 2, 3, 1).reshape(n, c, h, w)
+    number = program.graph.reinterpret(x.number, TensorDesc(desc.data_type, desc.sizes, strides=strides))
+    program.kept(number, expected)
+
+
 def add_expansion(program: Program) -> None:
     """Of one index of an axis."""
     x, axis = program.any_value(), int(program.rng.integers(4))
@@ -251,6 +263,7 @@ STEPS = (
     add_slice,
     add_transposition,
     add_reshape,
+    add_reinterpretation,
     add_expansion,
 )
 
