@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -339,6 +340,47 @@ def test_regions_that_are_refused(changed: dict[str, Array], told: str) -> None:
     session = dmlcpu.InferenceSession(region_model())
     with pytest.raises(dmlcpu.DmlError, match=told):
         session.run(None, {**regions(3), **changed})
+
+
+CHANGING = """
+import sys, threading
+import numpy as np
+from dmlcpu import _core
+
+samples, isa = int(sys.argv[1]), sys.argv[2]
+images, of_images = np.ones((1, 32, 32, 32), np.float32), np.zeros(2000, np.int64)
+good = 2, 2, 20, 20
+boxes = np.full((2000, 4), good, np.float32)
+done = threading.Event()
+
+def change():
+    while not done.is_set():
+        of_images[1000:], boxes[1000:] = 1 << 30, (2, 2, 1e6, 1e6)
+        done.wait(0.0005)
+        of_images[1000:], boxes[1000:] = 0, good
+        done.wait(0.002)
+
+other = threading.Thread(target=change)
+other.start()
+refused = 0
+for _ in range(200):
+    try:
+        _core.roi_align(images, boxes, of_images, 3, 3, samples, 1.0, False, isa, 1)
+    except ValueError:
+        refused += 1
+        done.wait(0.001)
+done.set()
+other.join()
+print(refused)
+"""
+
+
+@pytest.mark.parametrize("samples", [0, 2])
+def test_regions_that_change_during_a_run(isa: str, samples: int) -> None:
+    """Another thread writes to arrays that are read without the GIL: any result, but no fault."""
+    run = subprocess.run([sys.executable, "-c", CHANGING, str(samples), isa], capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert 0 <= int(run.stdout) <= 200
 
 
 def test_cells_that_are_refused() -> None:

@@ -37,6 +37,30 @@ Extent extent_of(float from, float to, std::size_t cells, const RegionCells& opt
   return {start, cell, samples > 0 ? static_cast<std::size_t>(samples) : 0};
 }
 
+// A region of an image that there is.
+struct Region {
+  std::size_t image;
+  Extent rows, columns;
+};
+
+// What the arrays say is read once: they may change under the hands of a run. Throws std::invalid_argument.
+std::vector<Region> checked_regions(const Regions& regions, const RegionCells& cells, std::size_t images) {
+  std::vector<Region> checked;
+  checked.reserve(regions.count);
+  for (std::size_t i = 0; i < regions.count; ++i) {
+    const std::int64_t image = regions.images[i];
+    if (image < 0 || static_cast<std::uint64_t>(image) >= images) {
+      throw std::invalid_argument("region " + std::to_string(i) + " is of image " + std::to_string(image) + ", of " +
+                                  std::to_string(images));
+    }
+    const float* const corners = regions.corners + 4 * i;
+    checked.push_back({.image = static_cast<std::size_t>(image),
+                       .rows = extent_of(corners[1], corners[3], cells.rows, cells),
+                       .columns = extent_of(corners[0], corners[2], cells.columns, cells)});
+  }
+  return checked;
+}
+
 // The pixels along an axis that some cell reads, ascending, and for each cell which of these, with which weights.
 class CellTaps {
  public:
@@ -128,7 +152,7 @@ struct Workspace {
 
 class Alignment {
  public:
-  Alignment(const RegionImages& images, const Regions& regions, const RegionCells& cells, float* output,
+  Alignment(const RegionImages& images, const std::vector<Region>& regions, const RegionCells& cells, float* output,
             const ExecutionTarget& target)
       : images_(images),
         regions_(regions),
@@ -143,7 +167,7 @@ class Alignment {
     transpose_images();
     std::vector<Workspace> workspaces(static_cast<std::size_t>(num_threads_));
     std::atomic<bool> has_failed = false;
-    parallel_for(regions_.count, num_threads_, [&](std::size_t region, int slot) noexcept {
+    parallel_for(regions_.size(), num_threads_, [&](std::size_t region, int slot) noexcept {
       try {
         align(region, workspaces[static_cast<std::size_t>(slot)]);
       } catch (const std::bad_alloc&) {
@@ -151,15 +175,6 @@ class Alignment {
       }
     });
     if (has_failed) throw std::bad_alloc();
-  }
-
-  Extent rows_of(std::size_t region) const {
-    const float* const corners = regions_.corners + 4 * region;
-    return extent_of(corners[1], corners[3], cells_.rows, cells_);
-  }
-  Extent columns_of(std::size_t region) const {
-    const float* const corners = regions_.corners + 4 * region;
-    return extent_of(corners[0], corners[2], cells_.columns, cells_);
   }
 
  private:
@@ -189,17 +204,17 @@ class Alignment {
                                   .group_stride = rows * sizeof(float)});
   }
 
-  void align(std::size_t region, Workspace& workspace) const {
+  void align(std::size_t number, Workspace& workspace) const {
+    const Region& region = regions_[number];
     const std::size_t channels = images_.channels, count = cells_.rows * cells_.columns;
     auto& [rows, columns, gathered, row, cells] = workspace;
-    rows.find(rows_of(region), cells_.rows, images_.height);
-    columns.find(columns_of(region), cells_.columns, images_.width);
+    rows.find(region.rows, cells_.rows, images_.height);
+    columns.find(region.columns, cells_.columns, images_.width);
     cells.assign(count * channels, 0);
     if (!rows.pixels().empty() && !columns.pixels().empty()) {
       const std::size_t lanes = columns.pixels().size() * channels;
       row.resize(lanes);
-      const std::size_t image = static_cast<std::size_t>(regions_.images[region]);
-      const float* source = channels_last_ + image * pixels() * channels;
+      const float* source = channels_last_ + region.image * pixels() * channels;
       std::size_t step = images_.width * channels;
       if (rows.has_gaps() || columns.has_gaps()) {
         gather(source, rows, columns, gathered);
@@ -230,7 +245,7 @@ class Alignment {
         }
       }
     }
-    transpose(cells.data(), channels, count, channels, output_ + region * count * channels);
+    transpose(cells.data(), channels, count, channels, output_ + number * count * channels);
   }
 
   void gather(const float* source, const CellTaps& rows, const CellTaps& columns, std::vector<float>& gathered) const {
@@ -246,7 +261,7 @@ class Alignment {
   }
 
   RegionImages images_;
-  Regions regions_;
+  const std::vector<Region>& regions_;
   RegionCells cells_;
   float* output_;
   const KernelTable& kernels_;
@@ -260,21 +275,12 @@ void roi_align(const RegionImages& images, const Regions& regions, const RegionC
                const ExecutionTarget& target) {
   const std::size_t elements = regions.count * images.channels * cells.rows * cells.columns;
   if (elements == 0) return;
-  Alignment alignment(images, regions, cells, output, target);
-  for (std::size_t region = 0; region < regions.count; ++region) {
-    const std::int64_t image = regions.images[region];
-    if (image < 0 || static_cast<std::uint64_t>(image) >= images.images) {
-      throw std::invalid_argument("region " + std::to_string(region) + " is of image " + std::to_string(image) +
-                                  ", of " + std::to_string(images.images));
-    }
-    alignment.rows_of(region);
-    alignment.columns_of(region);
-  }
+  const std::vector<Region> checked = checked_regions(regions, cells, images.images);
   if (images.height * images.width == 0) {
     std::fill_n(output, elements, 0.0F);
     return;
   }
-  alignment.run();
+  Alignment(images, checked, cells, output, target).run();
 }
 
 }  // namespace dmlcpu
