@@ -266,8 +266,8 @@ def _call_all(functions: list[partial[None]]) -> None:
 
 def _view_of(value: Any) -> np.ndarray[Any, Any]:
     """Return the numpy array behind any kind of array, without a copy; raise anything if it is none."""
-    if isinstance(value, np.ndarray):
-        return value
+    if issubclass(type(value), np.ndarray):
+        return np.asarray(value)  # of a subclass the array itself: its own shape and strides may be anything
     if isinstance(value, np.generic):
         array = np.asarray(value)
         array.flags.writeable = False  # a scalar cannot change: what is written to this copy of it would be lost

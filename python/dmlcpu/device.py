@@ -16,6 +16,7 @@ from dmlcpu.compiled_operator import CompiledOperator
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, TensorDataType
 from dmlcpu.errors import DmlError, UnsupportedFeatureLevelError, UnsupportedIsaError
+from dmlcpu.shown_values import shown
 from dmlcpu.validation import is_data_type_supported, validate
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ def _choose_isa(isa: str | None) -> str:
     if isa not in available:
         known = isa in _core.known_isas()
         reason = _core.unavailable_reason(isa) if known else "no instruction set has this name"
-        raise UnsupportedIsaError(f"{source}={isa!r}: {reason}; available here: {', '.join(available)}")
+        raise UnsupportedIsaError(f"{source}={shown(isa)}: {reason}; available here: {', '.join(available)}")
     return isa
 
 
 def _choose_num_threads(num_threads: int | None) -> int:
     if num_threads is not None:
-        source, count = f"num_threads={num_threads!r}", _integer("num_threads", num_threads)
+        source, count = f"num_threads={shown(num_threads)}", _integer("num_threads", num_threads)
     elif text := os.environ.get("DMLCPU_NUM_THREADS"):
         is_number = text.strip().isdecimal() and len(text) < 20  # Python refuses to read thousands of digits
         source, count = f"DMLCPU_NUM_THREADS={text!r}", int(text) if is_number else 0
@@ -65,7 +66,7 @@ def _integer(name: str, value: Any) -> int:
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"{name}={value!r}; expected an integer") from None
+        raise TypeError(f"{name}={shown(value)}; expected an integer") from None
 
 
 # More than any machine has processors; each slot of a plan costs scratch memory.
@@ -102,7 +103,7 @@ class Device:
         except ValueError:
             known = f"a dmlcpu.FeatureLevel, from {min(FeatureLevel).name} to {max(FeatureLevel).name}"
             example = f"such as dmlcpu.FeatureLevel.{max(FeatureLevel).name}"
-            message = f"feature_level={feature_level!r}; expected {known}, {example}"
+            message = f"feature_level={shown(feature_level)}; expected {known}, {example}"
             raise UnsupportedFeatureLevelError(message) from None
         self._isa = _choose_isa(isa)
         self._num_threads = _choose_num_threads(num_threads)
@@ -154,9 +155,9 @@ class Device:
         known = [level for level in FeatureLevel if level in given]
         supported = [level for level in known if level <= self._feature_level]
         if not supported:
+            told = ", ".join(FeatureLevel(level).name if level in known else shown(level) for level in given)
             raise UnsupportedFeatureLevelError(
-                f"none of {', '.join(level.name for level in known) or given} is at most {self._feature_level.name}, "
-                "the level of this device",
+                f"none of {told or given} is at most {self._feature_level.name}, the level of this device",
                 required_level=min(known, default=None),
             )
         return max(supported)
@@ -223,7 +224,7 @@ def check_flags(flags: ExecutionFlags) -> None:
     """Raise ValueError for a flag that does not exist."""
     if _integer("flags", flags) & ~sum(ExecutionFlags):
         raise ValueError(
-            f"flags={flags!r}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"
+            f"flags={shown(flags)}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"
         )
 
 

@@ -7,8 +7,6 @@ from functools import lru_cache
 from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from dmlcpu.enums import TensorDataType, TensorFlags
 from dmlcpu.schema import (
     HIGHEST_FEATURE_LEVEL,
@@ -20,6 +18,7 @@ from dmlcpu.schema import (
     TensorSupport,
     Violation,
 )
+from dmlcpu.shown_values import shown
 from dmlcpu.tensor import ELEMENT_BITS, TensorDesc, calc_buffer_tensor_size
 
 __all__ = ["read_fields", "tensor_violation", "unsupported_tensor"]
@@ -61,10 +60,10 @@ def tensor_violation(name: str, tensor: Any, support: TensorSupport, *, is_outpu
     """Return what makes a tensor unacceptable on its own: its form, what a table does not allow of it, its buffer."""
     if tensor is not None:
         if not isinstance(tensor, TensorDesc):
-            return Violation(Check.FORM, name, _shown(tensor), "a TensorDesc")
+            return Violation(Check.FORM, name, shown(tensor), "a TensorDesc")
         if not _are_integers(tensor.sizes, lowest=1):
             expected = "a sequence of integers from 1 to 2**32 - 1"
-            return Violation(Check.FORM, name, f"sizes {_shown(tensor.sizes)}", expected)
+            return Violation(Check.FORM, name, f"sizes {shown(tensor.sizes)}", expected)
     violation = unsupported_tensor(name, tensor, support)
     if violation is not None or tensor is None:
         return violation
@@ -82,7 +81,7 @@ def unsupported_tensor(name: str, tensor: TensorDesc | None, support: TensorSupp
         allowed = " or ".join(allowed.name for allowed in support.data_types)
         if type(data_type) not in (TensorDataType, int):
             allowed = f"a dmlcpu.TensorDataType: {allowed}"
-        return Violation(Check.DATA_TYPE, name, f"data type {_shown(data_type)}", allowed)
+        return Violation(Check.DATA_TYPE, name, f"data type {shown(data_type)}", allowed)
     if not support.lowest_rank <= len(tensor.sizes) <= support.highest_rank:
         bounds = sorted({support.lowest_rank, support.highest_rank})
         allowed = " to ".join(str(bound) for bound in bounds)
@@ -100,7 +99,7 @@ def _layout_violation(name: str, tensor: TensorDesc) -> Violation | None:
     strides, rank = tensor.strides, len(tensor.sizes)
     if strides is not None and not (_are_integers(strides, lowest=0) and len(strides) == rank):
         expected = f"None or {rank} integers {_RANGE}, one for each size"
-        return Violation(Check.FORM, name, f"strides {_shown(strides)}", expected)
+        return Violation(Check.FORM, name, f"strides {shown(strides)}", expected)
     elements = prod(tensor.sizes)
     if elements >= _UINT32_END:
         return Violation(Check.SIZES, name, f"{elements} elements", "fewer than 2**32")
@@ -114,17 +113,17 @@ def _buffer_violation(name: str, tensor: TensorDesc) -> Violation | None:
     if size is None:
         size = smallest
     elif type(size) is not int:
-        return Violation(Check.FORM, name, f"total_tensor_size_in_bytes {_shown(size)}", "None or an integer")
+        return Violation(Check.FORM, name, f"total_tensor_size_in_bytes {shown(size)}", "None or an integer")
     elif size < smallest:
-        got = f"total_tensor_size_in_bytes {_shown(size)}"
+        got = f"total_tensor_size_in_bytes {shown(size)}"
         return Violation(Check.BUFFER_SIZE, name, got, f"at least {smallest}, which sizes and strides span")
     if size * 8 // ELEMENT_BITS[tensor.data_type] >= _UINT32_END:
         expected = "room for fewer than 2**32 elements"
-        return Violation(Check.BUFFER_SIZE, name, f"a buffer of {_shown(size)} bytes", expected)
+        return Violation(Check.BUFFER_SIZE, name, f"a buffer of {shown(size)} bytes", expected)
     alignment = tensor.guaranteed_base_offset_alignment
     if type(alignment) is not int or not 0 <= alignment < _UINT32_END:
         return Violation(
-            Check.FORM, name, f"guaranteed_base_offset_alignment {_shown(alignment)}", f"an integer {_RANGE}"
+            Check.FORM, name, f"guaranteed_base_offset_alignment {shown(alignment)}", f"an integer {_RANGE}"
         )
     if alignment and (alignment < _SMALLEST_ALIGNMENT or alignment & (alignment - 1)):
         got = f"guaranteed_base_offset_alignment {alignment}"
@@ -137,14 +136,14 @@ def _flags_violation(name: str, tensor: TensorDesc, is_output: bool) -> Violatio
     if type(flags) is TensorFlags and not (is_output and flags):
         return None
     expected = "NONE on an output" if is_output else "NONE or OWNED_BY_DML"
-    return Violation(Check.FLAGS, name, f"flags {_shown(flags)}", expected)
+    return Violation(Check.FLAGS, name, f"flags {shown(flags)}", expected)
 
 
 def _array_violation(name: str, value: Any) -> Violation | None:
     if value is None or (type(value) is tuple and not value):
-        return Violation(Check.PRESENCE, name, _shown(value), "a sequence with an integer for each spatial axis")
+        return Violation(Check.PRESENCE, name, shown(value), "a sequence with an integer for each spatial axis")
     if not _are_integers(value, lowest=0):
-        return Violation(Check.FORM, name, _shown(value), f"a sequence of integers {_RANGE}")
+        return Violation(Check.FORM, name, shown(value), f"a sequence of integers {_RANGE}")
     return None
 
 
@@ -153,7 +152,7 @@ def _tensor_array_violation(name: str, value: Any) -> Violation | None:
     if value is None:
         return Violation(Check.PRESENCE, name, "None", "a sequence of TensorDescs")
     if type(value) is not tuple:
-        return Violation(Check.FORM, name, _shown(value), "a sequence of TensorDescs")
+        return Violation(Check.FORM, name, shown(value), "a sequence of TensorDescs")
     for entry, tensor in enumerate(value):
         if tensor is None:
             return Violation(Check.PRESENCE, f"{name}[{entry}]", "None", "a TensorDesc")
@@ -163,13 +162,13 @@ def _tensor_array_violation(name: str, value: Any) -> Violation | None:
 def _member_violation(name: str, value: Any, members: tuple[IntEnum, ...]) -> Violation | None:
     if isinstance(value, IntEnum) and value in members:
         return None
-    return Violation(Check.FORM, name, _shown(value), " or ".join(member.name for member in members))
+    return Violation(Check.FORM, name, shown(value), " or ".join(member.name for member in members))
 
 
 def _number_violation(name: str, value: Any) -> Violation | None:
     if type(value) is int and 0 <= value < _UINT32_END:
         return None
-    return Violation(Check.FORM, name, _shown(value), f"an integer {_RANGE}")
+    return Violation(Check.FORM, name, shown(value), f"an integer {_RANGE}")
 
 
 def _are_integers(values: Any, *, lowest: int) -> bool:
@@ -181,23 +180,3 @@ def _are_integers(values: Any, *, lowest: int) -> bool:
         if type(value) is not int or not lowest <= value < _UINT32_END:
             return False
     return True
-
-
-def _shown(value: object) -> str:
-    """Describe any value in a few words. Never runs code of a foreign object, which may raise or never end."""
-    if issubclass(type(value), IntEnum | TensorFlags):  # isinstance asks the object too
-        return str(value.name)  # type: ignore[attr-defined]
-    if type(value) is int:
-        return str(value) if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
-    if type(value) is tuple:
-        shown = [_shown(entry) if type(entry) is not tuple else "(...)" for entry in value[:9]]
-        return f"({', '.join(shown)}{', ...' if len(value) > len(shown) else ''})"
-    if value is None or type(value) is float:
-        return repr(value)
-    if type(value) is str:
-        return repr(value if len(value) <= 40 else f"{value[:40]}...")
-    if type(value) is type and type(module := value.__module__) is str:
-        return f"{module}.{value.__name__}"
-    if issubclass(type(value), np.dtype):
-        return f"numpy's dtype {str(value)[:40]}"
-    return f"an object of type {type(value).__name__}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
 from dmlcpu.enums import TensorDataType, TensorFlags
+from dmlcpu.shown_values import shown
 
 __all__ = [
     "ELEMENT_BITS",
@@ -229,16 +230,16 @@ class TensorDesc:
 
     def __repr__(self) -> str:
         """Show the arguments that differ from their defaults."""
-        shown = [_repr_of_member(self.data_type), repr(self.sizes)]
+        shown = [_repr_of_member(self.data_type), _repr_of(self.sizes)]
         if self.strides is not None:
-            shown.append(f"strides={self.strides!r}")
+            shown.append(f"strides={_repr_of(self.strides)}")
         if self.flags is not TensorFlags.NONE:
             shown.append(f"flags={_repr_of_member(self.flags)}")
         if self.total_tensor_size_in_bytes is not None:
-            shown.append(f"total_tensor_size_in_bytes={self.total_tensor_size_in_bytes!r}")
+            shown.append(f"total_tensor_size_in_bytes={_repr_of(self.total_tensor_size_in_bytes)}")
         alignment = self.guaranteed_base_offset_alignment
         if type(alignment) is not int or alignment != 0:
-            shown.append(f"guaranteed_base_offset_alignment={alignment!r}")
+            shown.append(f"guaranteed_base_offset_alignment={_repr_of(alignment)}")
         return f"TensorDesc({', '.join(shown)})"
 
     @property
@@ -284,4 +285,13 @@ class TensorDesc:
 
 def _repr_of_member(value: object) -> str:
     """Return the spelling that evaluates to a value, of members without their number."""
-    return f"{type(value).__name__}.{value.name}" if isinstance(value, TensorDataType | TensorFlags) else repr(value)
+    if isinstance(value, TensorDataType | TensorFlags):
+        return f"{type(value).__name__}.{value.name}"
+    return _repr_of(value)
+
+
+def _repr_of(value: object) -> str:
+    try:
+        return repr(value)
+    except ValueError:  # integers of more digits than Python prints
+        return shown(value)

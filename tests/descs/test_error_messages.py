@@ -147,12 +147,20 @@ def test_levels_and_graphs_name_arguments_too() -> None:
         dmlcpu.matrix_multiply_integer(codes, None, CODES, None)
 
 
-@pytest.mark.parametrize("given", [np.int8, "INT8", np.dtype("int8"), []])
-def test_an_output_data_type_is_no_type_of_numpy(given: Any) -> None:
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (np.int8, "numpy.int8"),
+        ("INT8", "'INT8'"),
+        (np.dtype("int8"), "numpy's dtype int8"),
+        ([], "an object of type list"),
+    ],
+)
+def test_an_output_data_type_is_no_type_of_numpy(given: Any, shown: str) -> None:
     expected = "expected TensorDataType.UINT8 or TensorDataType.INT8, no name and no type of numpy's"
     with pytest.raises(dmlcpu.InvalidDescError) as raised:
         dmlcpu.quantize_linear(X, 1.0, output_data_type=given)
-    assert str(raised.value) == f"quantize_linear: output_data_type: got {given!r}, {expected}"
+    assert str(raised.value) == f"quantize_linear: output_data_type: got {shown}, {expected}"
 
 
 @pytest.mark.parametrize(

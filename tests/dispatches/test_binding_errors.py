@@ -24,6 +24,7 @@ from bound_arrays import (
     tensors_of,
 )
 from conftest import SEED
+from dmlcpu import TensorDataType, TensorDesc
 from operator_samples import ADD, CONVOLUTION, DYNAMIC, QUANTIZE, VALID_DESCS, changed
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
@@ -156,6 +157,29 @@ def test_no_array(desc: dmlcpu.OperatorDesc, name: str) -> None:
         message = caller.assert_refused(name, **{name: value})
         assert "nothing is converted" in message or " of shape " in message
     caller.assert_refused(name, **{name: caller.flat(name).tolist()})
+
+
+class Untrue(np.ndarray[Any, Any]):
+    """Says that it is larger than it is."""
+
+    shape = property(lambda self: (10**7,))  # type: ignore[assignment]
+    size = property(lambda self: 10**7)  # type: ignore[assignment]
+    strides = property(lambda self: (1,))  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("data_type", [TensorDataType.UINT8, TensorDataType.INT4])
+def test_the_memory_of_a_subclass_is_what_counts(data_type: TensorDataType) -> None:
+    """Four bits are packed here, in Python, and other codes are read by the native module."""
+    desc = dmlcpu.DequantizeOperatorDesc(
+        input_tensor=TensorDesc(data_type, (10**7,)),
+        output_tensor=TensorDesc(TensorDataType.FLOAT32, (10**7,)),
+        quantization_type=1,
+        quantization_tensors=[TensorDesc(TensorDataType.FLOAT32, (1,))],
+    )
+    plan = compiled(dmlcpu.Device(num_threads=1), desc)
+    dtype = ml_dtypes.int4 if data_type is TensorDataType.INT4 else np.uint8
+    with pytest.raises(dmlcpu.BindingError, match=r"of shape \(3,\) and strides \(1,\) in bytes"):
+        plan.dispatch(input_tensor=np.zeros(3, dtype).view(Untrue), quantization_tensors=[np.ones(1, np.float32)])
 
 
 @pytest.mark.parametrize(("desc", "name"), FIELDS)

@@ -192,6 +192,7 @@ WRONG: list[tuple[str, dict[str, Any], type[dmlcpu.DmlError], str]] = [
     ("quantize_linear", {"output_data_type": TensorDataType.UNKNOWN}, InvalidDescError, "output_tensor"),
     ("quantize_linear", {"output_data_type": TensorDataType.FLOAT32}, InvalidDescError, "output_tensor"),
     ("quantize_linear", {"output_data_type": 99}, InvalidDescError, "output_tensor"),
+    ("quantize_linear", {"output_data_type": 10**5000}, InvalidDescError, "output_tensor"),
     ("quantize_linear", {"output_data_type": "UINT8"}, InvalidDescError, "output_tensor"),
     ("quantize_linear", {"output_data_type": np.uint8}, InvalidDescError, "output_tensor"),
     ("quantize_linear", {"output_data_type": []}, InvalidDescError, "output_tensor"),

@@ -21,6 +21,7 @@ from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.layout import Array, Layout, broadcast, can_be_described, new_array
 from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
+from dmlcpu.shown_values import shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
 __all__ = ["Arguments", "Operand", "Parameter", "argument_of", "code_type", "is_number"]
@@ -152,7 +153,7 @@ class Arguments:
         data_type = coerce_member(TensorDataType, given)
         if isinstance(data_type, TensorDataType) and data_type in allowed:
             return data_type
-        got = data_type.name if isinstance(data_type, TensorDataType) else repr(given)
+        got = data_type.name if isinstance(data_type, TensorDataType) else shown(given)
         expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed)
         if not isinstance(data_type, int):
             expected += ", no name and no type of numpy's"
@@ -175,14 +176,14 @@ class Arguments:
                 raise self.error(name, f"a {value.dtype} number", expected)
             return array
         if dtype.kind in "iu" and not (isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max):
-            raise self.error(name, _shown(value), f"an integer that {dtype} holds")
+            raise self.error(name, shown(value), f"an integer that {dtype} holds")
         try:
             with np.errstate(over="ignore"):
                 typed: Array = _core.call_in_default_float_environment(np.asarray, value, dtype)
         except (OverflowError, TypeError, ValueError):
-            raise self.error(name, _shown(value), f"a number that {dtype} holds") from None
+            raise self.error(name, shown(value), f"a number that {dtype} holds") from None
         if dtype.kind == "f" and math.isfinite(value) and not np.isfinite(typed):
-            raise self.error(name, _shown(value), f"a number that {dtype} holds, or an infinity")
+            raise self.error(name, shown(value), f"a number that {dtype} holds, or an infinity")
         return typed
 
     def axis(self, value: Any, rank: int) -> int:
@@ -195,7 +196,7 @@ class Arguments:
         axis = coerce_integer(value)
         if type(axis) is int and (-rank <= axis < rank or (axis == 1 and rank < 2)):
             return axis
-        got = _shown(axis) if type(axis) is int else f"an object of type {type(axis).__name__}"
+        got = shown(axis) if type(axis) is int else f"an object of type {type(axis).__name__}"
         raise self.error("axis", got, f"an integer from {-rank} to {rank - 1}" if rank else "1: the input has no axes")
 
     def along_axis(
@@ -345,13 +346,6 @@ class Arguments:
 def is_number(value: Any) -> bool:
     """Return whether a value is a Python number, which takes whatever type is wanted."""
     return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
-
-
-def _shown(number: int | float) -> str:
-    """Describe a number; a long one by its size, since Python refuses to print thousands of digits."""
-    if isinstance(number, int) and number.bit_length() > 64:
-        return f"an integer of {number.bit_length()} bits"
-    return repr(number)
 
 
 def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:

@@ -20,6 +20,7 @@ from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
 from dmlcpu.functions.operator_function import operator_function
 from dmlcpu.graph.builder import expression_of
 from dmlcpu.nibbles import packed_length
+from dmlcpu.shown_values import shown
 from dmlcpu.tensor import dtype_of, is_four_bits
 
 __all__ = ["dequantize", "quantize"]
@@ -185,7 +186,7 @@ def _four_bit_zero_point(
     name = data_type.name.lower()
     if is_number(value):
         if not isinstance(value, int) or not lowest <= value <= lowest + 15:
-            raise call.error("zero_point", repr(value)[:40], f"an integer from {lowest} to {lowest + 15}")
+            raise call.error("zero_point", shown(value), f"an integer from {lowest} to {lowest + 15}")
         return PackedArray(np.array([value & 15], np.uint8), data_type, shape, (0,) * rank)
     array = call.array("zero_point", value)
     if array.dtype != np.uint8:
@@ -206,8 +207,7 @@ def _input_type(call: FunctionCall, given: Any, input: Array) -> TensorDataType:
         data_type is own or (is_four_bits(data_type) and own is TensorDataType.UINT8)
     ):
         return data_type
-    shown = data_type.name if isinstance(data_type, TensorDataType) else repr(given)[:40]
-    raise call.error("input_data_type", shown, f"{own.name}, as the input, or INT4 or UINT4 of packed uint8")
+    raise call.error("input_data_type", shown(data_type), f"{own.name}, as the input, or INT4 or UINT4 of packed uint8")
 
 
 def _packed_input(call: FunctionCall, pairs: Array, data_type: TensorDataType, sizes: Any) -> PackedArray:
@@ -215,7 +215,7 @@ def _packed_input(call: FunctionCall, pairs: Array, data_type: TensorDataType, s
     if sizes is None:
         shape = (*pairs.shape[:-1], 2 * pairs.shape[-1]) if pairs.ndim else (2,)
     elif not isinstance(shape, tuple) or not all(type(size) is int and size > 0 for size in shape):
-        raise call.error("sizes", repr(sizes)[:40], "a sequence of positive integers")
+        raise call.error("sizes", shown(sizes), "a sequence of positive integers")
     elements = math.prod(shape)
     needed = packed_length(elements)
     if elements >= 2**32:

@@ -1,0 +1,37 @@
+"""How errors tell what came."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from dmlcpu.enums import TensorFlags
+
+__all__ = ["shown"]
+
+
+def shown(value: object) -> str:
+    """Describe any value in a few words. Never runs code of a foreign object, which may raise or never end.
+
+    Python refuses to print integers of thousands of digits.
+
+    >>> shown((1, 10**5000)), shown("avx9"), shown([1])
+    ('(1, an integer of 16610 bits)', "'avx9'", 'an object of type list')
+    """
+    if issubclass(type(value), IntEnum | TensorFlags):  # isinstance asks the object too
+        return str(value.name)  # type: ignore[attr-defined]
+    if type(value) is int:
+        return str(value) if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
+    if type(value) is tuple:
+        entries = [shown(entry) if type(entry) is not tuple else "(...)" for entry in value[:9]]
+        return f"({', '.join(entries)}{', ...' if len(value) > len(entries) else ''})"
+    if value is None or type(value) is float:
+        return repr(value)
+    if type(value) is str:
+        return repr(value if len(value) <= 40 else f"{value[:40]}...")
+    if type(value) is type and type(module := value.__module__) is str:
+        return f"{module}.{value.__name__}"
+    if issubclass(type(value), np.dtype):
+        return f"numpy's dtype {str(value)[:40]}"
+    return f"an object of type {type(value).__name__}"
