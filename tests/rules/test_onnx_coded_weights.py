@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -324,6 +325,31 @@ def test_an_axis_that_there_is_not(axis: int, block_size: int) -> None:
     builder.output(builder.node("MatMul", [name, weights]), "float32")
     with pytest.raises(dmlcpu.InvalidModelError, match=rf"along axis {axis} of \(64, 40\)"):
         dmlcpu.InferenceSession(builder.build())
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("form", ["whole", "columns", "blocks"])
+@pytest.mark.parametrize("opset", [17, 21])
+def test_constants_quantized_to_4_bits(random_numbers: np.random.Generator, dtype: str, form: str, opset: int) -> None:
+    """As onnxruntime's quantizer adds pairs to weights, in its own domain before ONNX had codes of 4 bits."""
+    builder = Builder(opset)
+    x, weights = floats(random_numbers, (3, 64)), floats(random_numbers, (64, 40))
+    shape = {"whole": (), "columns": (40,), "blocks": (4, 40)}[form]
+    options = {"axis": 0, "block_size": 16} if form == "blocks" else {"axis": 1}
+    scales = random_numbers.uniform(0.1, 0.4, shape).astype(np.float32)
+    points = random_numbers.integers(*((-2, 3) if dtype == "int4" else (5, 10)), shape)
+    parameters = [scales, points.astype(getattr(ml_dtypes, dtype))]
+    domain = "com.microsoft." if opset < 21 else ""
+    name = builder.input("float32", x.shape)
+    codes = builder.node(f"{domain}QuantizeLinear", [builder.constant(weights), *parameters], **options)
+    values = builder.node(f"{domain}DequantizeLinear", [codes, *parameters], **options)
+    builder.output(builder.node("MatMul", [name, values]), "float32")
+    each = (np.repeat(array, 16, 0) if form == "blocks" else array for array in (scales, points))
+    scale, point = (np.broadcast_to(array, weights.shape) for array in each)
+    lowest = -8 if dtype == "int4" else 0
+    expected = (np.clip(np.rint(weights / scale) + point, lowest, lowest + 15) - point).astype(np.float32) * scale
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    assert np.array_equal(result, product_with(expected, x))
 
 
 @pytest.mark.parametrize("transposed", [False, True])

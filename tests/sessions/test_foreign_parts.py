@@ -288,6 +288,44 @@ def test_parameters_of_one_element_may_have_an_axis(random_numbers: np.random.Ge
     assert np.abs(result - expected).max() < 0.0015  # a code
 
 
+def product_of_codes(x: str, signed: bool) -> onnx.GraphProto:
+    """A body of a Loop: a product of codes with a weight of its own."""
+    weights = codes(np.random.default_rng(2), "int8", (4, 4))
+    zero = np.zeros((), np.int8 if signed else np.uint8)
+    parameters = ["scale", "zero", "w", "scale", "w_zero", "scale", "zero"]
+    initializers = [("scale", np.float32(0.5)), ("zero", zero), ("w_zero", np.int8(0)), ("w", weights)]
+    return onnx.helper.make_graph(
+        [
+            onnx.helper.make_node("Identity", ["go"], ["goes"]),
+            onnx.helper.make_node("QLinearMatMul", [x, *parameters], ["b"]),
+            onnx.helper.make_node("QLinearMatMul", ["b", *parameters], ["c"]),
+        ],
+        "body",
+        [
+            onnx.helper.make_tensor_value_info("step", onnx.TensorProto.INT64, ()),
+            onnx.helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, ()),
+        ],
+        [
+            onnx.helper.make_tensor_value_info("goes", onnx.TensorProto.BOOL, ()),
+            onnx.helper.make_tensor_value_info("c", onnx.helper.np_dtype_to_tensor_dtype(zero.dtype), (2, 4)),
+        ],
+        [onnx.numpy_helper.from_array(array, name) for name, array in initializers],
+    )
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_weights_of_loops_that_onnxruntime_does_not_make_unsigned(signed: bool) -> None:
+    """It is to make INT8 weights UINT8 ones where its sums saturate, and refuses these: it runs them as they are."""
+    builder = Builder()
+    x = builder.input("int8" if signed else "uint8", (2, 4))
+    values = builder.node("Loop", [np.array(3), np.array(True)], body=product_of_codes(x, signed))
+    builder.output(values, "int8" if signed else "uint8", (None, 2, 4))
+    model, feeds = builder.build(), {"x": np.arange(8).reshape(2, 4).astype(np.int8 if signed else np.uint8)}
+    session = dmlcpu.InferenceSession(model)
+    assert np.array_equal(session.run(None, feeds)[0], results_of_onnxruntime(model, feeds)[0])
+    assert [part.provider for part in session.partitions()] == ["onnxruntime"]
+
+
 def only_part(model: bytes, x: Array) -> ForeignPart:
     """The one part of a model, which another runtime takes."""
     arrays = {"x": (x.dtype, x.shape)}

@@ -130,6 +130,26 @@ def test_free_lengths_before_unknown_shapes(monkeypatch: pytest.MonkeyPatch) -> 
         check(session, "dynamic", rows(count, length))
 
 
+@pytest.mark.parametrize(
+    ("operator", "options"),
+    [
+        ("LpPool", {"kernel_shape": [2, 2], "strides": [2, 3], "pads": [0, 0, 1, 1], "ceil_mode": 1}),
+        ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 3], "auto_pad": "VALID", "ceil_mode": 1}),
+        ("ConvTranspose", {"strides": [1, 2], "output_shape": [3, 9]}),
+    ],
+)
+def test_shapes_that_are_inferred_otherwise(operator: str, options: dict[str, Any]) -> None:
+    """Onnx's inference tells other shapes of these than onnxruntime makes."""
+    builder = Builder(18)
+    x = coded(builder, builder.input("float32", (1, 3, 5, 5)))
+    filters = [np.ones((3, 4, 1, 1), np.float32)] if operator == "ConvTranspose" else []
+    builder.output(coded(builder, builder.node(operator, [x, *filters], **options)), "float32")
+    model, feeds = builder.build(), {"x": np.random.default_rng(1).random((1, 3, 5, 5), np.float32)}
+    [ours], [expected] = dmlcpu.InferenceSession(model).run(None, feeds), results_of_onnxruntime(model, feeds)
+    assert ours.shape == expected.shape
+    assert np.abs(ours - expected).max() <= 0.051  # a code
+
+
 def test_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no elements is known, whatever computes it: no node is refused and the model planned anew without it."""
     builder = Builder()

@@ -17,8 +17,10 @@ from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array
 
-__all__ = ["by_numpy"]
+__all__ = ["LARGEST_ENDS", "by_numpy"]
 
+# Ends of slices by which exporters mean all that is left, and onnxruntime takes them so, whichever way a slice goes.
+LARGEST_ENDS: Final = ((1 << 31) - 1, (1 << 63) - 1)
 # Of what has more elements the evaluator is asked, which is asked first how many there are.
 _MOST_ELEMENTS: Final = 1 << 20
 _PLAIN: Final = frozenset(map(np.dtype, "?bhilqBHILQefd"))
@@ -98,7 +100,8 @@ def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
     """Return a slice.
 
     Raises:
-        NotFolded: It goes backwards from before the first element, which the evaluator takes for nothing.
+        NotFolded: It goes backwards from before the first element, or as far as it goes, which the evaluator takes for
+            nothing.
     """
     if node.version < 10 or not 3 <= len(arrays) == len(node.inputs):
         return None
@@ -107,8 +110,8 @@ def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
     steps = given[1].tolist() if len(given) > 1 else [1] * starts.size
     slices = [slice(None)] * array.ndim
     for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
-        if step < 0 and start < -array.shape[axis]:
-            raise NotFolded("a slice backwards from before the first element")
+        if step < 0 and (start < -array.shape[axis] or end in LARGEST_ENDS):
+            raise NotFolded("a slice backwards from before the first element, or to the largest end")
         slices[axis] = slice(start, end, step)
     return array[tuple(slices)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,29 +91,35 @@ class ForeignRunner:
                 f"nodes have no kernel, and onnxruntime, which could run them, is not installed (pip install "
                 f"onnxruntime): {nodes}"
             ) from None
+        serialized = self._model.proto.SerializeToString()
+        refusal = ""
+        for is_precise in _precisions(self._model.proto):
+            options = self._options(is_precise)
+            try:
+                return "onnxruntime", onnxruntime.InferenceSession(
+                    serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=_disabled(part)
+                )
+            except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
+                refusal = str(error)
+        return None if self._constants else _reference(part, self._model.whole(), f"nodes {nodes}: {refusal}")
+
+    def _options(self, is_precise: bool) -> Any:
+        """Return onnxruntime's options for a session of the part."""
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._num_threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 4  # what is wrong is raised
-        if not _is_blockwise(self._model.proto.graph):
-            # On CPUs whose sums of 8-bit products saturate, filters become UINT8, which is exact.
+        if is_precise:
             options.add_session_config_entry("session.x64quantprecision", "1")
-        if _keeps_floats(part):
+        if _keeps_floats(self._part):
             options.add_session_config_entry("session.disable_quant_qdq", "1")
         supplied = self._model.supplied  # not copied: the model keeps them as long as its session
         options.add_external_initializers(
             list(supplied), [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in supplied.values()]
         )
-        serialized = self._model.proto.SerializeToString()
-        try:
-            session = onnxruntime.InferenceSession(
-                serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=_disabled(part)
-            )
-        except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
-            if self._constants:
-                return None
-            return _reference(part, self._model.whole(), f"nodes {nodes}: {error}")
-        return "onnxruntime", session
+        return options
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
         """Read what the part reads from the values, and add what it writes."""
@@ -169,6 +175,26 @@ def _keeps_floats(part: ForeignPart) -> bool:
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     of_codes = [node for node in part.nodes if node.operator in ("QuantizeLinear", "DequantizeLinear")]
     return len(graph.node) > len(part.nodes) and all(types.get([*node.inputs, "", ""][2]) in _WIDE for node in of_codes)
+
+
+def _precisions(model: onnx.ModelProto) -> Sequence[bool]:
+    """Return whether onnxruntime is told to be precise, and where it may refuse that, that it is not.
+
+    On CPUs whose sums of 8-bit products saturate, INT8 weights become UINT8 then, which is exact. It refuses some that
+    it cannot move, such as those of a graph within a node.
+    """
+    if _is_blockwise(model.graph):
+        return (False,)
+    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    return (True, False) if _has_signed_codes(model.graph.initializer, nodes) else (True,)
+
+
+def _has_signed_codes(initializers: Iterable[onnx.TensorProto], nodes: Iterable[onnx.NodeProto]) -> bool:
+    return any(tensor.data_type == onnx.TensorProto.INT8 for tensor in initializers) or any(
+        any(attribute.t.data_type == onnx.TensorProto.INT8 for attribute in node.attribute)
+        or any(_has_signed_codes(graph.initializer, graph.node) for graph in graphs_within(node.attribute))
+        for node in nodes
+    )
 
 
 def _is_blockwise(graph: onnx.GraphProto) -> bool:

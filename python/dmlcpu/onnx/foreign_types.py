@@ -87,7 +87,8 @@ class _Types:
             else:
                 inputs[name] = value.dtype, tuple(next(given) for _ in value.shape)
         known = propagated(extracted(self._model, self._nodes, inputs, constants, self._outputs), self._nodes)
-        told = (known.get(name, (None, None)) for name in self._outputs)
+        misjudged = _misjudged(self._nodes)
+        told = ((None, None) if name in misjudged else known.get(name, (None, None)) for name in self._outputs)
         return tuple(None if dtype is None or shape is None else (dtype, shape) for dtype, shape in told)
 
     def fixed_lengths(self) -> Mapping[str, tuple[int | None, ...]]:
@@ -112,6 +113,28 @@ class _Types:
             for value in told.graph.output
             if value.type.tensor_type.HasField("shape")
         }
+
+
+def _misjudged(nodes: Sequence[Node]) -> set[str]:
+    """Return the values of which onnx's inference may tell other shapes than onnxruntime makes, and what follows them.
+
+    Args:
+        nodes: In order.
+    """
+    names: set[str] = set()
+    for node in nodes:
+        if _is_misjudged(node) or not names.isdisjoint(node.reads):
+            names.update(node.outputs)
+    return names
+
+
+def _is_misjudged(node: Node) -> bool:
+    pads_itself = node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"")
+    if node.operator == "ConvTranspose":
+        return pads_itself or "output_shape" in node.attributes
+    return bool(node.attributes.get("ceil_mode", 0)) and (
+        node.operator == "LpPool" or (pads_itself and node.operator in ("AveragePool", "MaxPool"))
+    )
 
 
 def _is_small(value: Tensor | Array | FreeArray) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.constant_functions import LARGEST_ENDS
 from dmlcpu.onnx.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
@@ -327,8 +328,11 @@ def gather_elements(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
 def _places_backwards(start: int, end: int, step: int, length: int) -> Array:
     """Return the places of a slice whose step is below 0.
 
-    As ONNX has it: what begins before the first element begins there, where in Python it is empty.
+    As ONNX has it: what begins before the first element begins there, where in Python it is empty. All that is left
+    goes to the first element, too.
     """
+    if end in LARGEST_ENDS:
+        end = -length - 1
     first = min(max(start + length if start < 0 else start, 0), length - 1)
     last = min(max(end + length if end < 0 else end, -1), length - 1)
     return np.arange(first, last, step)

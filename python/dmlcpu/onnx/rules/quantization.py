@@ -36,6 +36,9 @@ from dmlcpu.onnx.values import (
 
 __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 
+# Types of 4 bits, from the lowest to the highest code.
+_NIBBLES: Final = {"int4": (-8, 7), "uint4": (0, 15)}
+
 
 class SignedCodes(Deferred):
     """INT8 codes that are computed as UINT8 ones, 128 more each, and made INT8 again for who wants them so.
@@ -157,6 +160,8 @@ def _along(lowering: Lowering, value: Value | None, shape: tuple[int, ...], node
 def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """What is a function of codes becomes a table; what an operator computes is computed in codes."""
     value, scale, zero_point = (*inputs, None)[:3]
+    if isinstance(value, Constant) and (nibbles := _constant_nibbles(node, value, scale, zero_point)) is not None:
+        return [Constant(nibbles)]
     if value is None or _blocked(node):
         raise NotNative("scales of blocks")
     if node.attributes.get("precision", 0) not in (0, onnx.TensorProto.FLOAT):
@@ -203,6 +208,42 @@ def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters
     is_function_of_signed = isinstance(value, Table) and value.codes.dtype == np.int8
     is_signed = is_function_of_signed or lowering.has_codes(value, parameters)
     return not is_signed and lowering.uses.dequantize(node.outputs[0])
+
+
+def _constant_nibbles(node: Node, floats: Constant, scale: Value | None, zero_point: Value | None) -> Array | None:
+    """Return the codes of 4 bits of constant floats, such as weights; None if they are none, or not for sure.
+
+    Onnxruntime's tools write such nodes in its own domain as well, of which onnx's evaluator knows nothing.
+    """
+    if not isinstance(scale, Constant) or not isinstance(zero_point, Constant) or zero_point.dtype.name not in _NIBBLES:
+        return None
+    values, scales, points = floats.array, scale.array, zero_point.array
+    if values.dtype != np.float32 or scales.dtype != np.float32 or scales.shape != points.shape:
+        return None
+    scales, points = (_of_elements(node, parameter, values.shape) for parameter in (scales, points.astype(np.float32)))
+    lowest, highest = _NIBBLES[zero_point.dtype.name]
+    with np.errstate(all="ignore"):
+        codes = np.clip(np.rint(values / scales) + points, lowest, highest)
+    nibbles: Array = np.nan_to_num(codes).astype(np.int8).astype(zero_point.dtype)
+    return nibbles
+
+
+def _of_elements(node: Node, parameters: Array, shape: tuple[int, ...]) -> Array:
+    """Return scales or zero points of the whole, an axis or blocks of it, one for each element."""
+    if parameters.size == 1:
+        return parameters.reshape(())
+    axis, block = int(node.attributes.get("axis", 1)), int(node.attributes.get("block_size", 0))
+    _check_axis(node, axis, shape)
+    if block:
+        expected = [*shape]
+        expected[axis] = -(-shape[axis] // block)
+    else:
+        expected = [length if place == axis % len(shape) else 1 for place, length in enumerate(shape)]
+        parameters = parameters.reshape(-1)
+    if parameters.size != math.prod(expected) or (block and parameters.shape != tuple(expected)):
+        raise InvalidModelError(f"node {node}: got scales of shape {parameters.shape}, expected {tuple(expected)}")
+    parameters = parameters.reshape(expected)
+    return np.take(parameters, np.arange(shape[axis]) // block, axis) if block else parameters
 
 
 def _constant_codes(floats: Array, scales: Array, points: Array, axis: int) -> Array:
