@@ -70,111 +70,151 @@ __attribute__((always_inline)) inline void multiply_rest(std::size_t segments, s
   }
 }
 
-// Multiplies an area, of which the sums stay in the accumulators, while those of the one before leave these.
-template <std::size_t parts, std::size_t panels, bool streams_b, Codes codes>
-void multiply_parts(const Operands& operands, const WaitingArea& in_tiles) noexcept {
-  const std::size_t a_stride = operands.a_row_stride, b_stride = operands.b_panel_stride, a_step = operands.a_step;
-  constexpr bool is_tall = parts > 2, is_square = parts * panels == 4 && !is_tall;
-  // Accumulators begin as offsets, right before their first product.
-  constexpr std::size_t kOffsetStride = offset_stride(codes);
-  const auto offset_of = [&](std::size_t part, std::size_t of_panel) __attribute__((always_inline)) {
-    return are_of_planes(codes) ? operands.row_offsets + part * kTileRows * kNr : operands.offset + of_panel * kNr;
-  };
-  const auto begin_0 = [&]() __attribute__((always_inline)) {
-    in_tiles.store_0();
-    _tile_loadd(0, offset_of(0, 0), kOffsetStride);
-  };
-  const auto begin_1 = [&]() __attribute__((always_inline)) {
-    in_tiles.store_1();
-    _tile_loadd(1, offset_of(is_tall ? 1 : 0, is_tall ? 0 : 1), kOffsetStride);
-  };
-  const auto begin_2 = [&]() __attribute__((always_inline)) {
-    in_tiles.store_2();
-    _tile_loadd(2, offset_of(is_tall ? 2 : 1, 0), kOffsetStride);
-  };
-  const auto begin_3 = [&]() __attribute__((always_inline)) {
-    in_tiles.store_3();
-    _tile_loadd(3, offset_of(is_tall ? 3 : 1, is_tall ? 0 : 1), kOffsetStride);
-  };
-  const std::uint8_t *a[parts], *b = nullptr, *end = nullptr;
-  // Fetches a quarter of the tile of b after the next one.
-  const auto fetch = [&](std::size_t quarter) __attribute__((always_inline)) {
-    constexpr std::size_t kTileBytes = kKr * kNr, kLine = 64;
-    const std::uint8_t* line = b + 2 * kTileBytes + quarter * (kTileBytes / 4);
-    for (std::size_t i = 0; i < kTileBytes / 4; i += kLine) {
-      _mm_prefetch(reinterpret_cast<const char*>(line + i), _MM_HINT_T0);
-    }
-  };
-  const auto step_of_tall = [&]<bool first>() __attribute__((always_inline)) {
-    DMLCPU_LOAD_B(6, b)
-    fetch(0);
-    _tile_loadd(4, a[0], a_stride);
-    if constexpr (first) begin_0();
-    DMLCPU_ADD_PRODUCT(0, 4, 6)
-    fetch(1);
-    _tile_loadd(5, a[1], a_stride);
-    if constexpr (first) begin_1();
-    DMLCPU_ADD_PRODUCT(1, 5, 6)
-    fetch(2);
-    _tile_loadd(4, a[2], a_stride);
-    if constexpr (first) begin_2();
-    DMLCPU_ADD_PRODUCT(2, 4, 6)
-    fetch(3);
-    if constexpr (parts == 4) {
-      _tile_loadd(5, a[3], a_stride);
-      if constexpr (first) begin_3();
-      DMLCPU_ADD_PRODUCT(3, 5, 6)
-    }
-  };
-  const auto step = [&]<bool first>() __attribute__((always_inline)) {
-    if constexpr (is_tall) {
-      step_of_tall.template operator()<first>();
-    } else {
-      DMLCPU_LOAD_B(6, b)
-      _tile_loadd(4, a[0], a_stride);
-      if constexpr (first) begin_0();
-      DMLCPU_ADD_PRODUCT(0, 4, 6)
-      if constexpr (panels == 2) {
-        DMLCPU_LOAD_B(7, b + b_stride)
-        if constexpr (first) begin_1();
-        DMLCPU_ADD_PRODUCT(1, 4, 7)
-      }
-      if constexpr (parts == 2) {
-        _tile_loadd(5, a[1], a_stride);
-        if constexpr (first) begin_2();
-        DMLCPU_ADD_PRODUCT(2, 5, 6)
-      }
-      if constexpr (is_square) {
-        if constexpr (first) begin_3();
-        DMLCPU_ADD_PRODUCT(3, 5, 7)
-      }
-    }
-    for (std::size_t part = 0; part < parts; ++part) a[part] += a_step;
-    b += kKr * kNr;
-  };
+// Where products read: the rows of each part of a and a panel of b, within a segment of k.
+template <std::size_t parts>
+struct ReadingPlace {
+  const Operands& operands;
+  const std::size_t a_row_stride = operands.a_row_stride, a_step = operands.a_step;
+  const std::size_t b_panel_stride = operands.b_panel_stride;
+  const std::uint8_t *a[parts] = {}, *b = nullptr, *end = nullptr;
   std::size_t segment = 0;
-  const auto begin_segment = [&]() __attribute__((always_inline)) {
+
+  __attribute__((always_inline)) void begin_segment() noexcept {
     if (operands.a_offsets != nullptr) {
       for (std::size_t part = 0; part < parts; ++part) a[part] = operands.a[part] + operands.a_offsets[segment];
     }
     b = operands.b + operands.b_offsets[segment];
     end = b + operands.k * kNr;
-  };
-  for (std::size_t part = 0; part < parts; ++part) a[part] = operands.a[part];
-  constexpr bool uses_1 = panels == 2 || is_tall, uses_2 = parts > 1, uses_3 = is_square || parts == 4;
-  if constexpr (!uses_1) in_tiles.store_1();
-  if constexpr (!uses_2) in_tiles.store_2();
-  if constexpr (!uses_3) in_tiles.store_3();
-  if (operands.segments == 0 || operands.k == 0) {
-    begin_0();
-    if constexpr (uses_1) begin_1();
-    if constexpr (uses_2) begin_2();
-    if constexpr (uses_3) begin_3();
-    return;
   }
-  begin_segment();
+
+  __attribute__((always_inline)) void advance() noexcept {
+    for (std::size_t part = 0; part < parts; ++part) a[part] += a_step;
+    b += kKr * kNr;
+  }
+
+  // Fetches a quarter of the tile of b after the next one.
+  __attribute__((always_inline)) void fetch(std::size_t quarter) const noexcept {
+    constexpr std::size_t kTileBytes = kKr * kNr, kLine = 64;
+    const std::uint8_t* line = b + 2 * kTileBytes + quarter * (kTileBytes / 4);
+    for (std::size_t i = 0; i < kTileBytes / 4; i += kLine) {
+      _mm_prefetch(reinterpret_cast<const char*>(line + i), _MM_HINT_T0);
+    }
+  }
+};
+
+// The accumulators of an area of so many parts and panels. Each begins as offsets right before its first product, when
+// the sums of the area before have left it.
+template <std::size_t parts, std::size_t panels, Codes codes>
+struct Accumulators {
+  static constexpr bool kIsTall = parts > 2, kIsSquare = parts * panels == 4 && !kIsTall;
+  static constexpr bool kUses1 = panels == 2 || kIsTall, kUses2 = parts > 1, kUses3 = kIsSquare || parts == 4;
+  static constexpr std::size_t kOffsetStride = offset_stride(codes);
+  const Operands& operands;
+  const WaitingArea& in_tiles;
+
+  __attribute__((always_inline)) const std::int32_t* offset_of(std::size_t part, std::size_t of_panel) const noexcept {
+    return are_of_planes(codes) ? operands.row_offsets + part * kTileRows * kNr : operands.offset + of_panel * kNr;
+  }
+  __attribute__((always_inline)) void begin_0() const noexcept {
+    in_tiles.store_0();
+    _tile_loadd(0, offset_of(0, 0), kOffsetStride);
+  }
+  __attribute__((always_inline)) void begin_1() const noexcept {
+    in_tiles.store_1();
+    _tile_loadd(1, offset_of(kIsTall ? 1 : 0, kIsTall ? 0 : 1), kOffsetStride);
+  }
+  __attribute__((always_inline)) void begin_2() const noexcept {
+    in_tiles.store_2();
+    _tile_loadd(2, offset_of(kIsTall ? 2 : 1, 0), kOffsetStride);
+  }
+  __attribute__((always_inline)) void begin_3() const noexcept {
+    in_tiles.store_3();
+    _tile_loadd(3, offset_of(kIsTall ? 3 : 1, kIsTall ? 0 : 1), kOffsetStride);
+  }
+  __attribute__((always_inline)) void store_unused() const noexcept {
+    if constexpr (!kUses1) in_tiles.store_1();
+    if constexpr (!kUses2) in_tiles.store_2();
+    if constexpr (!kUses3) in_tiles.store_3();
+  }
+  __attribute__((always_inline)) void begin_all() const noexcept {
+    begin_0();
+    if constexpr (kUses1) begin_1();
+    if constexpr (kUses2) begin_2();
+    if constexpr (kUses3) begin_3();
+  }
+};
+
+// A step of three or four parts by one panel; the first one begins the accumulators.
+template <bool first, bool streams_b, std::size_t parts, Codes codes>
+__attribute__((always_inline)) inline void multiply_step_of_tall(const ReadingPlace<parts>& place,
+                                                                 const Accumulators<parts, 1, codes>& sums) noexcept {
+  const std::size_t a_stride = place.a_row_stride;
+  DMLCPU_LOAD_B(6, place.b)
+  place.fetch(0);
+  _tile_loadd(4, place.a[0], a_stride);
+  if constexpr (first) sums.begin_0();
+  DMLCPU_ADD_PRODUCT(0, 4, 6)
+  place.fetch(1);
+  _tile_loadd(5, place.a[1], a_stride);
+  if constexpr (first) sums.begin_1();
+  DMLCPU_ADD_PRODUCT(1, 5, 6)
+  place.fetch(2);
+  _tile_loadd(4, place.a[2], a_stride);
+  if constexpr (first) sums.begin_2();
+  DMLCPU_ADD_PRODUCT(2, 4, 6)
+  place.fetch(3);
+  if constexpr (parts == 4) {
+    _tile_loadd(5, place.a[3], a_stride);
+    if constexpr (first) sums.begin_3();
+    DMLCPU_ADD_PRODUCT(3, 5, 6)
+  }
+}
+
+// A step of up to two parts by up to two panels.
+template <bool first, bool streams_b, std::size_t parts, std::size_t panels, Codes codes>
+__attribute__((always_inline)) inline void multiply_step(const ReadingPlace<parts>& place,
+                                                         const Accumulators<parts, panels, codes>& sums) noexcept {
+  const std::size_t a_stride = place.a_row_stride;
+  DMLCPU_LOAD_B(6, place.b)
+  _tile_loadd(4, place.a[0], a_stride);
+  if constexpr (first) sums.begin_0();
+  DMLCPU_ADD_PRODUCT(0, 4, 6)
+  if constexpr (panels == 2) {
+    DMLCPU_LOAD_B(7, place.b + place.b_panel_stride)
+    if constexpr (first) sums.begin_1();
+    DMLCPU_ADD_PRODUCT(1, 4, 7)
+  }
+  if constexpr (parts == 2) {
+    _tile_loadd(5, place.a[1], a_stride);
+    if constexpr (first) sums.begin_2();
+    DMLCPU_ADD_PRODUCT(2, 5, 6)
+  }
+  if constexpr (parts == 2 && panels == 2) {
+    if constexpr (first) sums.begin_3();
+    DMLCPU_ADD_PRODUCT(3, 5, 7)
+  }
+}
+
+// Multiplies an area, of which the sums stay in the accumulators, while those of the one before leave these.
+template <std::size_t parts, std::size_t panels, bool streams_b, Codes codes>
+void multiply_parts(const Operands& operands, const WaitingArea& in_tiles) noexcept {
+  const Accumulators<parts, panels, codes> sums{operands, in_tiles};
+  ReadingPlace<parts> place{operands};
+  const auto step = [&]<bool first>() __attribute__((always_inline)) {
+    if constexpr (parts > 2) {
+      multiply_step_of_tall<first, streams_b>(place, sums);
+    } else {
+      multiply_step<first, streams_b>(place, sums);
+    }
+    place.advance();
+  };
+  for (std::size_t part = 0; part < parts; ++part) place.a[part] = operands.a[part];
+  sums.store_unused();
+  if (operands.segments == 0 || operands.k == 0) return sums.begin_all();
+  place.begin_segment();
   step.template operator()<true>();
-  multiply_rest(operands.segments, segment, b, end, step, begin_segment);
+  multiply_rest(operands.segments, place.segment, place.b, place.end, step,
+                [&]() __attribute__((always_inline)) { place.begin_segment(); });
 }
 
 #undef DMLCPU_LOAD_B
