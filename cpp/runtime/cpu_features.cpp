@@ -134,6 +134,15 @@ bool is_intel() {
   return vendor.ebx == signature_INTEL_ebx && vendor.edx == signature_INTEL_edx && vendor.ecx == signature_INTEL_ecx;
 }
 
+// AMD's family 0x19 with AVX-512; Zen 3 has the number, too. The base family is 0xf, and the rest stands beside it.
+bool is_zen_4() {
+  const CpuidRegisters vendor = cpuid(0, 0);
+  const bool is_amd =
+      vendor.ebx == signature_AMD_ebx && vendor.edx == signature_AMD_edx && vendor.ecx == signature_AMD_ecx;
+  const unsigned version = cpuid(1, 0).eax, family = ((version >> 8) & 0xf) + ((version >> 20) & 0xff);
+  return is_amd && family == 0x19 && bit(cpuid(7, 0).ebx, 16);
+}
+
 #else
 
 CacheLevels listed_caches() { return {}; }
@@ -196,9 +205,9 @@ CacheSizes find_caches() {
 // microseconds. Not at the first call, as a fork() amid that would leave the child waiting for its end.
 const CacheSizes kCaches = find_caches();
 #if defined(__x86_64__)
-const bool kHasAvx512Vbmi = bit(cpuid(7, 0).ecx, 1), kIsIntel = is_intel();
+const bool kHasAvx512Vbmi = bit(cpuid(7, 0).ecx, 1), kIsIntel = is_intel(), kIsZen4 = is_zen_4();
 #else
-const bool kHasAvx512Vbmi = false, kIsIntel = false;
+const bool kHasAvx512Vbmi = false, kIsIntel = false, kIsZen4 = false;
 #endif
 
 }  // namespace
@@ -214,6 +223,8 @@ std::string missing_feature(Isa isa) {
 bool has_avx512_vbmi() noexcept { return kHasAvx512Vbmi; }
 
 bool has_fast_streaming_stores() noexcept { return kIsIntel; }
+
+bool halves_wide_products() noexcept { return kIsZen4; }
 
 CacheSizes cache_sizes() noexcept { return kCaches; }
 

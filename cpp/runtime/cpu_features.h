@@ -20,6 +20,10 @@ bool has_avx512_vbmi() noexcept;
 // Zen 4 takes 12 to 18 % more time by them, and twice the time where its level-3 cache would have held the data.
 bool has_fast_streaming_stores() noexcept;
 
+// Whether products of 512-bit vectors take twice the cycles that they take elsewhere: Zen 4 makes them in two halves,
+// while its additions keep up.
+bool halves_wide_products() noexcept;
+
 // Sizes in bytes of the data caches that one core uses; typical values where the system does not tell.
 struct CacheSizes {
   std::size_t level_1;
