@@ -43,7 +43,7 @@ std::uint8_t maximum_code(const std::uint8_t* codes, std::size_t count, std::uin
 }
 
 // The exponentials of count codes, 1 <= count <= 8; 0 in the other lanes.
-inline __m256 powers(const CodeSoftmaxRow& row, std::size_t i, std::size_t count, __m256i maximum_i32x8) noexcept {
+inline __m256 powers(const CodeSoftmaxRow& row, std::size_t i, std::size_t count, __m128i maximum_u8x16) noexcept {
   std::uint64_t codes = 0;
   if (count == 8) {
     std::memcpy(&codes, row.input + i, 8);
@@ -51,19 +51,20 @@ inline __m256 powers(const CodeSoftmaxRow& row, std::size_t i, std::size_t count
     std::memcpy(&codes, row.input + i, count);
   }
   const __m128i flip_u8x16 = _mm_set1_epi8(static_cast<char>(row.input_flip));
-  const __m256i codes_i32x8 =
-      _mm256_cvtepu8_epi32(_mm_xor_si128(_mm_cvtsi64_si128(static_cast<long long>(codes)), flip_u8x16));
-  return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), row.exponentials, _mm256_sub_epi32(maximum_i32x8, codes_i32x8),
+  const __m128i codes_u8x16 = _mm_xor_si128(_mm_cvtsi64_si128(static_cast<long long>(codes)), flip_u8x16);
+  // In bytes: in range even if another thread has written a larger code since the maximum was found.
+  const __m256i below_i32x8 = _mm256_cvtepu8_epi32(_mm_sub_epi8(maximum_u8x16, codes_u8x16));
+  return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), row.exponentials, below_i32x8,
                                   _mm256_castsi256_ps(lane_mask(count)), 4);
 }
 
 CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
   const std::uint8_t maximum = maximum_code(row.input, row.count, row.input_flip);
-  const __m256i maximum_i32x8 = _mm256_set1_epi32(maximum);
+  const __m128i maximum_u8x16 = _mm_set1_epi8(static_cast<char>(maximum));
   float* kept = row.powers;
   Floats sums[2] = {spread(0.0f), spread(0.0f)};
   for_each_vector(row.count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
-    const Floats power = powers(row, i, lanes, maximum_i32x8);
+    const Floats power = powers(row, i, lanes, maximum_u8x16);
     sums[v] = sums[v] + power;
     if (kept != nullptr) lanes == kLanes ? store(kept + i, power) : store_first(kept + i, lanes, power);
   });

@@ -23,7 +23,8 @@ CodeSoftmaxSum code_sum(const CodeSoftmaxRow& row) noexcept {
   }
   float sums[16] = {};
   for (std::size_t i = 0; i < row.count; ++i) {
-    const float power = row.exponentials[maximum - (row.input[i] ^ flip)];
+    const auto below = static_cast<std::uint8_t>(maximum - (row.input[i] ^ flip));  // in range whatever is read now
+    const float power = row.exponentials[below];
     sums[i % 16] += power;
     if (row.powers != nullptr) row.powers[i] = power;
   }
