@@ -13,6 +13,7 @@
 #include "operators/convolution/product_plan.h"
 #include "operators/convolution/staged_convolution.h"
 #include "operators/operator_table.h"
+#include "operators/product_rate.h"
 #include "operators/staging.h"
 #include "runtime/scratch.h"
 
@@ -38,8 +39,8 @@ double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarg
              channels = static_cast<double>(geometry.output_channels);
   const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
   if (depthwise_applies(geometry)) return outputs * kCyclesOfTapGroup * terms / 4.0;
-  return outputs * kCyclesOfOutput +
-         std::max(outputs * terms / target.kernels().gemm->products_per_cycle, channels * terms / kFilterBytesPerCycle);
+  const double products = outputs * terms / target.kernels().gemm->products_per_cycle * slowdown_of_products(target);
+  return outputs * kCyclesOfOutput + std::max(products, channels * terms / kFilterBytesPerCycle);
 }
 
 // Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's

@@ -20,6 +20,7 @@
 #include "operators/convolution/convolution_packing.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/plan_words.h"
+#include "operators/product_rate.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"
@@ -312,12 +313,6 @@ std::string WinogradConvolution::describe() const {
   return text.str();
 }
 
-// How many times the cycles of the tables products take on this CPU; transforms take those of the tables.
-double cycles_of_products(const ExecutionTarget& target) {
-  const bool are_wide = target.isa == Isa::avx512_vnni || target.isa == Isa::amx_int8;
-  return are_wide && halves_wide_products() ? 2 : 1;
-}
-
 // Estimates of the longest thread's cycles.
 double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   const WinogradKernels& kernels = *target.kernels().winograd;
@@ -328,7 +323,7 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
   const double steps = std::ceil(inputs / static_cast<double>(kernels.channels_of_step));
   const double parts = std::ceil(inputs / static_cast<double>(plan.part_channels));
   const double products = kWinogradPlaces * inputs * outputs / kernels.products_per_cycle;
-  const double of_task = tiles * (products * cycles_of_products(target) +
+  const double of_task = tiles * (products * slowdown_of_products(target) +
                                   steps * static_cast<double>(kernels.channels_of_step) * kernels.cycles_of_input +
                                   parts * outputs * kernels.cycles_of_output) +
                          inputs * outputs * kernels.cycles_of_window;
@@ -339,7 +334,7 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
 double product_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   return static_cast<double>(geometry.batch) * static_cast<double>(geometry.output_height) *
          static_cast<double>(geometry.output_width) * static_cast<double>(geometry.output_channels) *
-         static_cast<double>(geometry.reduction()) * cycles_of_products(target) /
+         static_cast<double>(geometry.reduction()) * slowdown_of_products(target) /
          target.kernels().gemm->products_per_cycle / target.num_threads;
 }
 
