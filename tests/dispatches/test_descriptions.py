@@ -336,6 +336,9 @@ def test_why_a_matrix_product_runs_as_it_does() -> None:
     assert owned.startswith("b packed whole because b is owned; a in place because its codes are unsigned")
     assert lines(device, product(2000))["why"].startswith("b packed whole because 2000 rows of a use it; a ")
     assert lines(device, product(2000))["threads"].startswith("1 of 1, for ")
+    two = Device(num_threads=2)
+    assert lines(two, product(2000))["threads"].startswith("2 of 2, for ")
+    assert lines(two, product(4, flags=1, k=16))["threads"].startswith("1 of 2, for ")  # they would not pay
 
 
 def test_rows_that_are_whole_pages_apart_are_packed(isa: str) -> None:

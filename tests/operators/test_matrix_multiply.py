@@ -48,6 +48,11 @@ EDGE_SHAPES = [
     MatrixShape(300, 70, 150),
     MatrixShape(2, 1000, 2100),
     MatrixShape(34, 300, 600, (2,)),
+    # Enough for several threads, which divide columns and rows.
+    MatrixShape(100, 230, 197),
+    MatrixShape(65, 200, 513),
+    MatrixShape(5, 700, 1031),
+    MatrixShape(9, 513, 301, (3,)),
     *(MatrixShape(m, 33, 18, (2, 3)) for m in (1, 9, 37)),
     # Rows of a, or those of a packed tile, that are whole pages apart.
     *(MatrixShape(m, 4096, 33) for m in (8, 9, 30)),

@@ -7,6 +7,7 @@
 #include "operators/buffer_layout.h"
 #include "operators/channel_planes.h"
 #include "operators/matrix/matrix_elements.h"
+#include "operators/product_rate.h"
 #include "operators/sizes.h"
 #include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
@@ -30,12 +31,28 @@ bool share_a_cache_set(std::int64_t row_stride, std::int64_t rows) {
   return row_stride != 0 && row_stride % kPage == 0 && rows > kWays;
 }
 
+// Leaves out threads that would have less than 3 us of work each, which does not always make up for handing tasks over.
+// An estimate, for the kernels of a machine with AVX-512: what is done with each output, and products, or reading b
+// where these are few.
+ExecutionTarget with_threads_that_pay(const MatrixGeometry& geometry, ExecutionTarget target) {
+  constexpr double kLeastCyclesOfThread = 9000, kCyclesOfOutput = 0.4, kBytesPerCycle = 16;
+  const auto rows = static_cast<double>(geometry.m), columns = static_cast<double>(geometry.n);
+  const double outputs = static_cast<double>(geometry.products()) * rows * columns;
+  const auto terms = static_cast<double>(geometry.k);
+  const double products = outputs * terms / target.kernels().gemm->products_per_cycle * slowdown_of_products(target);
+  const double reading = static_cast<double>(geometry.matrices()) * terms * columns / kBytesPerCycle;
+  const double most = (outputs * kCyclesOfOutput + std::max(products, reading)) / kLeastCyclesOfThread;
+  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
+  return target;
+}
+
 }  // namespace
 
 MatrixProduct::MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarget& target)
     : desc_(desc),
       geometry_(desc.geometry),
-      target_(target),
+      offered_threads_(target.num_threads),
+      target_(with_threads_that_pay(geometry_, target)),
       gemm_(*target.kernels().gemm),
       pack_(*target.kernels().pack),
       nr_(gemm_.nr),

@@ -118,7 +118,8 @@ class MatrixProduct {
 
   MatrixProductDesc desc_;
   MatrixGeometry geometry_;
-  ExecutionTarget target_;
+  int offered_threads_;
+  ExecutionTarget target_;  // with those of the threads that pay
   const GemmKernels& gemm_;
   const PackKernels& pack_;
   std::size_t nr_, k_padded_, padded_columns_;

@@ -53,7 +53,7 @@ std::string MatrixProduct::describe() const {
   }
   const std::int64_t tasks = streams_ ? geometry_.matrices() * divide_up(geometry_.n, block_columns_)
                                       : geometry_.products() * tiles_of_product_ * splits_;
-  text << "\nthreads: " << participants_ << " of " << target_.num_threads << ", for " << counted(tasks, "task");
+  text << "\nthreads: " << participants_ << " of " << offered_threads_ << ", for " << counted(tasks, "task");
   return text.str();
 }
 
