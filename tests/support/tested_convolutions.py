@@ -248,6 +248,9 @@ def winograd_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(240, 64, (27, 31), **same),
         ConvolutionShape(224, 64, (61, 60), **same),
         ConvolutionShape(240, 128, (13, 15), batch=6, **same),
+        # Threads divide the panels, the last of which is a part of one.
+        ConvolutionShape(128, 201, (14, 15), **same),
+        ConvolutionShape(256, 249, (14, 15), **same),
     ]
     return shapes
 

@@ -63,8 +63,9 @@ struct WinogradPlan {
   std::size_t panel_groups() const { return (panels + panels_at_once - 1) / panels_at_once; }
 };
 
-// Rows whose transforms fit half of the level-2 cache, in equal blocks, of which each thread has as many.
-WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+// Rows whose transforms fit half of the level-2 cache, in equal blocks. Threads divide the rows, of which each has as
+// many blocks, and the panels where rows are fewer; or the panels alone.
+WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target, bool divides_panels) {
   const auto threads = static_cast<std::int64_t>(target.num_threads);
   const std::size_t nr = target.kernels().winograd->nr;
   WinogradPlan plan{};
@@ -75,11 +76,46 @@ WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionT
   plan.part_channels = channels_of_part(as_size(geometry.input_channels), false);
   const std::int64_t fitting =
       std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / plan.row_bytes()));
-  const std::int64_t blocks = divide_up(divide_up(plan.rows, fitting), threads) * threads;
-  plan.rows_at_once = divide_up(plan.rows, blocks);
-  const std::size_t groups = std::min(plan.panels, as_size(divide_up(threads, plan.blocks())));
+  const std::int64_t least_blocks = divide_up(plan.rows, fitting);
+  plan.rows_at_once = divide_up(plan.rows, divides_panels ? least_blocks : divide_up(least_blocks, threads) * threads);
+  const std::int64_t of_panels = divides_panels ? threads : divide_up(threads, plan.blocks());
+  const std::size_t groups = std::min(plan.panels, as_size(of_panels));
   plan.panels_at_once = (plan.panels + groups - 1) / groups;
   return plan;
+}
+
+// Estimates of the longest thread's cycles.
+double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target, const WinogradPlan& plan) {
+  const WinogradKernels& kernels = *target.kernels().winograd;
+  const auto tiles = static_cast<double>(plan.block_tiles());
+  const auto outputs = static_cast<double>(plan.panels_at_once * kernels.nr);
+  const auto inputs = static_cast<double>(geometry.input_channels);
+  const double steps = std::ceil(inputs / static_cast<double>(kernels.channels_of_step));
+  const double parts = std::ceil(inputs / static_cast<double>(plan.part_channels));
+  const double products = kWinogradPlaces * inputs * outputs / kernels.products_per_cycle;
+  const double of_task = tiles * (products * slowdown_of_products(target) +
+                                  steps * static_cast<double>(kernels.channels_of_step) * kernels.cycles_of_input +
+                                  parts * outputs * kernels.cycles_of_output) +
+                         inputs * outputs * kernels.cycles_of_window;
+  const double tasks = static_cast<double>(plan.blocks()) * static_cast<double>(plan.panel_groups());
+  return of_task * std::ceil(tasks / target.num_threads);
+}
+
+double product_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return static_cast<double>(geometry.batch) * static_cast<double>(geometry.output_height) *
+         static_cast<double>(geometry.output_width) * static_cast<double>(geometry.output_channels) *
+         static_cast<double>(geometry.reduction()) * slowdown_of_products(target) /
+         target.kernels().gemm->products_per_cycle / target.num_threads;
+}
+
+// Threads that divide rows transform the filter each, those that divide panels the input: the one of less cycles. A
+// part of the channels is a cache line of each pixel at least, or threads would write to the same ones.
+WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  const WinogradPlan by_rows = plan_winograd(geometry, target, false);
+  const WinogradPlan by_panels = plan_winograd(geometry, target, true);
+  const bool divides_panels = by_panels.panels_at_once * target.kernels().winograd->nr >= kAlignment &&
+                              winograd_cycles(geometry, target, by_panels) < winograd_cycles(geometry, target, by_rows);
+  return divides_panels ? by_panels : by_rows;
 }
 
 class WinogradConvolution final : public ConvolutionAlgorithm {
@@ -308,34 +344,10 @@ std::string WinogradConvolution::describe() const {
   text << "algorithm: Winograd's, F(4x4, 3x3), in integers of 16 bits, requantized in the same pass\n"
        << "kernel: " << kernel_words(target_, "winograd") << ", tiles of " << kernels_.mr << " x " << kernels_.nr
        << "\nwhy: a quarter of the products, by estimate in less time with its transforms\n"
-       << "block: " << counted(plan_.rows_at_once, "row") << " of " << counted(plan_.row_tiles, "tile")
+       << "block: " << counted(plan_.rows_at_once, "row") << " of " << counted(plan_.row_tiles, "tile") << " by "
+       << counted(static_cast<std::int64_t>(plan_.panels_at_once), "panel") << ", of " << plan_.panels
        << ", input channels up to " << plan_.part_channels << " at a time";
   return text.str();
-}
-
-// Estimates of the longest thread's cycles.
-double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  const WinogradKernels& kernels = *target.kernels().winograd;
-  const WinogradPlan plan = plan_winograd(geometry, target);
-  const auto tiles = static_cast<double>(plan.block_tiles());
-  const auto outputs = static_cast<double>(plan.panels_at_once * kernels.nr);
-  const auto inputs = static_cast<double>(geometry.input_channels);
-  const double steps = std::ceil(inputs / static_cast<double>(kernels.channels_of_step));
-  const double parts = std::ceil(inputs / static_cast<double>(plan.part_channels));
-  const double products = kWinogradPlaces * inputs * outputs / kernels.products_per_cycle;
-  const double of_task = tiles * (products * slowdown_of_products(target) +
-                                  steps * static_cast<double>(kernels.channels_of_step) * kernels.cycles_of_input +
-                                  parts * outputs * kernels.cycles_of_output) +
-                         inputs * outputs * kernels.cycles_of_window;
-  const double tasks = static_cast<double>(plan.blocks()) * static_cast<double>(plan.panel_groups());
-  return of_task * std::ceil(tasks / target.num_threads);
-}
-
-double product_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  return static_cast<double>(geometry.batch) * static_cast<double>(geometry.output_height) *
-         static_cast<double>(geometry.output_width) * static_cast<double>(geometry.output_channels) *
-         static_cast<double>(geometry.reduction()) * slowdown_of_products(target) /
-         target.kernels().gemm->products_per_cycle / target.num_threads;
 }
 
 }  // namespace
@@ -348,8 +360,9 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget
     return false;
   }
   // Rows are not cut: what no cache close to the core holds would be read from further away for each panel.
-  if (plan_winograd(geometry, target).row_bytes() > cache_sizes().level_2) return false;
-  return winograd_cycles(geometry, target) <= kGainThatPays * product_cycles(geometry, target);
+  const WinogradPlan plan = plan_winograd(geometry, target);
+  if (plan.row_bytes() > cache_sizes().level_2) return false;
+  return winograd_cycles(geometry, target, plan) <= kGainThatPays * product_cycles(geometry, target);
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry, std::uint8_t,
