@@ -1,16 +1,27 @@
 // How fast products are on this CPU, for choices by estimated cycles.
 #pragma once
 
+#include <algorithm>
+
 #include "operators/operator.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {
 
 // How many times the cycles that follow from the kernels' products_per_cycle products take here. What is beside them,
-// such as the additions of transforms, takes no longer.
+// such as the additions of transforms, takes no longer. It counts in estimates of time and beside Winograd's
+// transforms; how activations are copied is chosen by the kernels' own figures, for which those estimates were fitted.
 inline double slowdown_of_products(const ExecutionTarget& target) {
-  const bool are_wide = target.isa == Isa::avx512_vnni || target.isa == Isa::amx_int8;
-  return are_wide && halves_wide_products() ? 2 : 1;
+  return target.isa == Isa::avx512_vnni && halves_wide_products() ? 2 : 1;
+}
+
+// Cycles of a product of so many outputs of so many terms, fitted to the kernels of a machine with AVX-512: what is
+// done with each output, and products or, where these are few, reading the filter (b, packed).
+inline double estimated_product_cycles(double outputs, double terms, double filter_bytes,
+                                       const ExecutionTarget& target) {
+  constexpr double kCyclesOfOutput = 0.4, kFilterBytesPerCycle = 16;
+  const double products = outputs * terms / target.kernels().gemm->products_per_cycle * slowdown_of_products(target);
+  return outputs * kCyclesOfOutput + std::max(products, filter_bytes / kFilterBytesPerCycle);
 }
 
 }  // namespace dmlcpu

@@ -11,7 +11,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from dmlcpu import _core
-from dmlcpu.coercion import coerce_member
+from dmlcpu.coercion import coerce_integer, coerce_member
 from dmlcpu.compiled_operator import CompiledOperator
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, TensorDataType
@@ -51,7 +51,8 @@ def _choose_isa(isa: str | None) -> str:
 
 def _choose_num_threads(num_threads: int | None) -> int:
     if num_threads is not None:
-        source, count = f"num_threads={shown(num_threads)}", _integer("num_threads", num_threads)
+        count = _integer("num_threads", num_threads)
+        source = f"num_threads={shown(count)}"
     elif text := os.environ.get("DMLCPU_NUM_THREADS"):
         is_number = text.strip().isdecimal() and len(text) < 20  # Python refuses to read thousands of digits
         source, count = f"DMLCPU_NUM_THREADS={text!r}", int(text) if is_number else 0
@@ -103,7 +104,7 @@ class Device:
         except ValueError:
             known = f"a dmlcpu.FeatureLevel, from {min(FeatureLevel).name} to {max(FeatureLevel).name}"
             example = f"such as dmlcpu.FeatureLevel.{max(FeatureLevel).name}"
-            message = f"feature_level={shown(feature_level)}; expected {known}, {example}"
+            message = f"feature_level={shown(coerce_integer(feature_level))}; expected {known}, {example}"
             raise UnsupportedFeatureLevelError(message) from None
         self._isa = _choose_isa(isa)
         self._num_threads = _choose_num_threads(num_threads)
@@ -155,7 +156,9 @@ class Device:
         known = [level for level in FeatureLevel if level in given]
         supported = [level for level in known if level <= self._feature_level]
         if not supported:
-            told = ", ".join(FeatureLevel(level).name if level in known else shown(level) for level in given)
+            told = ", ".join(
+                FeatureLevel(level).name if level in known else shown(coerce_integer(level)) for level in given
+            )
             raise UnsupportedFeatureLevelError(
                 f"none of {told or given} is at most {self._feature_level.name}, the level of this device",
                 required_level=min(known, default=None),
@@ -222,9 +225,10 @@ class Device:
 
 def check_flags(flags: ExecutionFlags) -> None:
     """Raise ValueError for a flag that does not exist."""
-    if _integer("flags", flags) & ~sum(ExecutionFlags):
+    number = _integer("flags", flags)
+    if number & ~sum(ExecutionFlags):
         raise ValueError(
-            f"flags={shown(flags)}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"
+            f"flags={shown(number)}; expected a combination of {', '.join(f.name or '' for f in ExecutionFlags)}"
         )
 
 

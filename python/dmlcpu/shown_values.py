@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 import numpy as np
-
-from dmlcpu.enums import TensorFlags
 
 __all__ = ["shown"]
 
@@ -19,8 +17,9 @@ def shown(value: object) -> str:
     >>> shown((1, 10**5000)), shown("avx9"), shown([1])
     ('(1, an integer of 16610 bits)', "'avx9'", 'an object of type list')
     """
-    if issubclass(type(value), IntEnum | TensorFlags):  # isinstance asks the object too
-        return str(value.name)  # type: ignore[attr-defined]
+    if issubclass(type(value), IntEnum | IntFlag):  # isinstance asks the object too
+        name = value.name  # type: ignore[attr-defined]
+        return str(name) if name is not None else str(int(value))  # type: ignore[call-overload]
     if type(value) is int:
         return str(value) if value.bit_length() <= 64 else f"an integer of {value.bit_length()} bits"
     if type(value) is tuple:

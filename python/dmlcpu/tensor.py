@@ -230,17 +230,17 @@ class TensorDesc:
 
     def __repr__(self) -> str:
         """Show the arguments that differ from their defaults."""
-        shown = [_repr_of_member(self.data_type), _repr_of(self.sizes)]
+        arguments = [_repr_of_member(self.data_type), _repr_of(self.sizes)]
         if self.strides is not None:
-            shown.append(f"strides={_repr_of(self.strides)}")
+            arguments.append(f"strides={_repr_of(self.strides)}")
         if self.flags is not TensorFlags.NONE:
-            shown.append(f"flags={_repr_of_member(self.flags)}")
+            arguments.append(f"flags={_repr_of_member(self.flags)}")
         if self.total_tensor_size_in_bytes is not None:
-            shown.append(f"total_tensor_size_in_bytes={_repr_of(self.total_tensor_size_in_bytes)}")
+            arguments.append(f"total_tensor_size_in_bytes={_repr_of(self.total_tensor_size_in_bytes)}")
         alignment = self.guaranteed_base_offset_alignment
         if type(alignment) is not int or alignment != 0:
-            shown.append(f"guaranteed_base_offset_alignment={_repr_of(alignment)}")
-        return f"TensorDesc({', '.join(shown)})"
+            arguments.append(f"guaranteed_base_offset_alignment={_repr_of(alignment)}")
+        return f"TensorDesc({', '.join(arguments)})"
 
     @property
     def element_strides(self) -> tuple[int, ...]:

@@ -255,8 +255,8 @@ def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads
     gains = isa in ("scalar", "avx2", "avx_vnni") or (isa == "avx512_vnni" and is_zen_4())
     assert is_winograds(convolution(32, 32, 3, size=80)) == gains
     if isa == "avx2":
-        block = lines(device, convolution(256, 256, 3, size=14))["block"]
-        assert f" by {16 // num_threads} panels, of 16," in block  # each thread transforms its own part of the filter
+        block = lines(device, convolution(512, 512, 3, size=7))["block"]
+        assert f" by {32 // num_threads} panels, of 32," in block  # each thread transforms its own part of the filter
     others = [
         convolution(120, 128, 3, size=56),
         convolution(128, 128, 3, size=5700),  # transforms of a row of tiles are 13 MB

@@ -329,7 +329,7 @@ def test_an_axis_that_there_is_not(axis: int, block_size: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
 @pytest.mark.parametrize("form", ["whole", "columns", "blocks"])
-@pytest.mark.parametrize("opset", [17, 21])
+@pytest.mark.parametrize("opset", [17, 21, 23])
 def test_constants_quantized_to_4_bits(random_numbers: np.random.Generator, dtype: str, form: str, opset: int) -> None:
     """As onnxruntime's quantizer adds pairs to weights, in its own domain before ONNX had codes of 4 bits."""
     builder = Builder(opset)
@@ -337,11 +337,17 @@ def test_constants_quantized_to_4_bits(random_numbers: np.random.Generator, dtyp
     shape = {"whole": (), "columns": (40,), "blocks": (4, 40)}[form]
     options = {"axis": 0, "block_size": 16} if form == "blocks" else {"axis": 1}
     scales = random_numbers.uniform(0.1, 0.4, shape).astype(np.float32)
-    points = random_numbers.integers(*((-2, 3) if dtype == "int4" else (5, 10)), shape)
+    points = np.zeros(shape, np.int64)
+    if opset < 23:
+        points = random_numbers.integers(*((-2, 3) if dtype == "int4" else (5, 10)), shape)
     parameters = [scales, points.astype(getattr(ml_dtypes, dtype))]
     domain = "com.microsoft." if opset < 21 else ""
     name = builder.input("float32", x.shape)
-    codes = builder.node(f"{domain}QuantizeLinear", [builder.constant(weights), *parameters], **options)
+    if opset == 23:  # the type alone says what there is
+        named = {"output_dtype": onnx.helper.np_dtype_to_tensor_dtype(parameters[1].dtype)}
+        codes = builder.node("QuantizeLinear", [builder.constant(weights), scales], **options, **named)
+    else:
+        codes = builder.node(f"{domain}QuantizeLinear", [builder.constant(weights), *parameters], **options)
     values = builder.node(f"{domain}DequantizeLinear", [codes, *parameters], **options)
     builder.output(builder.node("MatMul", [name, values]), "float32")
     each = (np.repeat(array, 16, 0) if form == "blocks" else array for array in (scales, points))

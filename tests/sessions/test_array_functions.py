@@ -362,16 +362,13 @@ def change():
 
 other = threading.Thread(target=change)
 other.start()
-refused = 0
 for _ in range(200):
     try:
         _core.roi_align(images, boxes, of_images, 3, 3, samples, 1.0, False, isa, 1)
     except ValueError:
-        refused += 1
         done.wait(0.001)
 done.set()
 other.join()
-print(refused)
 """
 
 
@@ -380,7 +377,6 @@ def test_regions_that_change_during_a_run(isa: str, samples: int) -> None:
     """Another thread writes to arrays that are read without the GIL: any result, but no fault."""
     run = subprocess.run([sys.executable, "-c", CHANGING, str(samples), isa], capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (0, "")
-    assert 0 <= int(run.stdout) <= 200
 
 
 def test_cells_that_are_refused() -> None:

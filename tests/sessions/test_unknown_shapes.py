@@ -134,6 +134,7 @@ def test_free_lengths_before_unknown_shapes(monkeypatch: pytest.MonkeyPatch) -> 
     ("operator", "options"),
     [
         ("LpPool", {"kernel_shape": [2, 2], "strides": [2, 3], "pads": [0, 0, 1, 1], "ceil_mode": 1}),
+        ("LpPool", {"kernel_shape": [2, 2], "strides": [2, 3], "dilations": [2, 2], "auto_pad": "SAME_UPPER"}),
         ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 3], "auto_pad": "VALID", "ceil_mode": 1}),
         ("ConvTranspose", {"strides": [1, 2], "output_shape": [3, 9]}),
     ],

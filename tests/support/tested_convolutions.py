@@ -248,8 +248,8 @@ def winograd_shapes() -> list[ConvolutionShape]:
         ConvolutionShape(240, 64, (27, 31), **same),
         ConvolutionShape(224, 64, (61, 60), **same),
         ConvolutionShape(240, 128, (13, 15), batch=6, **same),
-        # Threads divide the panels, the last of which is a part of one.
-        ConvolutionShape(128, 201, (14, 15), **same),
+        # Two threads divide the panels, the last of which is a part of one; the first also where products are fast.
+        ConvolutionShape(96, 121, (20, 20), **same),
         ConvolutionShape(256, 249, (14, 15), **same),
     ]
     return shapes

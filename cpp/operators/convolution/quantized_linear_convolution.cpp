@@ -31,16 +31,14 @@ constexpr std::size_t kAbsent = kMaxTensors;
 constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
 
-// An estimate, for the kernels of a machine with AVX-512: what is done with each output, and its products, or the
-// groups of four taps; products of few pixels take as long as reading the filter.
+// An estimate: a product's, or the groups of four taps of a depthwise convolution.
 double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  constexpr double kCyclesOfOutput = 0.4, kCyclesOfTapGroup = 0.15, kFilterBytesPerCycle = 16;
+  constexpr double kCyclesOfTapGroup = 0.15;
   const auto terms = static_cast<double>(geometry.reduction()),
              channels = static_cast<double>(geometry.output_channels);
   const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
   if (depthwise_applies(geometry)) return outputs * kCyclesOfTapGroup * terms / 4.0;
-  const double products = outputs * terms / target.kernels().gemm->products_per_cycle * slowdown_of_products(target);
-  return outputs * kCyclesOfOutput + std::max(products, channels * terms / kFilterBytesPerCycle);
+  return estimated_product_cycles(outputs, terms, channels * terms, target);
 }
 
 // Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's

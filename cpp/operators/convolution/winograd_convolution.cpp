@@ -10,7 +10,8 @@
 //         for some tiles at a time: multiply, transform back, add to the sums of the parts before, requantize
 //
 // Threads share nothing but the filter: what one core has transformed would take another long to read. Where there are
-// fewer rows than threads, these divide the panels, too, and each transforms the rows for its own.
+// fewer rows than threads, these divide the panels, too, and each transforms the rows for its own; so they do, dividing
+// the panels alone, where that is less by the estimate than transforming the whole filter each.
 #include <algorithm>
 #include <cmath>
 #include <sstream>

@@ -32,16 +32,13 @@ bool share_a_cache_set(std::int64_t row_stride, std::int64_t rows) {
 }
 
 // Leaves out threads that would have less than 3 us of work each, which does not always make up for handing tasks over.
-// An estimate, for the kernels of a machine with AVX-512: what is done with each output, and products, or reading b
-// where these are few.
 ExecutionTarget with_threads_that_pay(const MatrixGeometry& geometry, ExecutionTarget target) {
-  constexpr double kLeastCyclesOfThread = 9000, kCyclesOfOutput = 0.4, kBytesPerCycle = 16;
+  constexpr double kLeastCyclesOfThread = 9000;
   const auto rows = static_cast<double>(geometry.m), columns = static_cast<double>(geometry.n);
-  const double outputs = static_cast<double>(geometry.products()) * rows * columns;
   const auto terms = static_cast<double>(geometry.k);
-  const double products = outputs * terms / target.kernels().gemm->products_per_cycle * slowdown_of_products(target);
-  const double reading = static_cast<double>(geometry.matrices()) * terms * columns / kBytesPerCycle;
-  const double most = (outputs * kCyclesOfOutput + std::max(products, reading)) / kLeastCyclesOfThread;
+  const double most = estimated_product_cycles(static_cast<double>(geometry.products()) * rows * columns, terms,
+                                               static_cast<double>(geometry.matrices()) * terms * columns, target) /
+                      kLeastCyclesOfThread;
   if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
   return target;
 }

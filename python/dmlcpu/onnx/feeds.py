@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from dmlcpu.errors import BindingError
+from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import ValueInfo
 from dmlcpu.onnx.values import Array
 
-__all__ = ["checked_feeds", "conflicting_lengths", "empty_input", "is_fixed", "output_indices"]
+__all__ = [
+    "check_names",
+    "checked_feeds",
+    "conflicting_lengths",
+    "empty_input",
+    "given_value",
+    "input_arrays",
+    "is_fixed",
+    "output_indices",
+]
 
 # What numpy and other makers of arrays raise where they make none of an object.
 _NO_ARRAY: Final = (TypeError, ValueError, RuntimeError, BufferError)
@@ -181,3 +191,51 @@ def output_indices(names: Sequence[str], output_names: Iterable[str] | None) -> 
         if name not in names:
             raise BindingError(f"got output {name!r}, expected one of {', '.join(names)}", str(name))
     return [names.index(name) for name in given] or range(len(names))
+
+
+def check_names(argument: str, given: Iterable[str], expected: Collection[str]) -> None:
+    """Check that names which an argument gives are those of inputs.
+
+    Raises:
+        BindingError: One is not.
+    """
+    for name in given:
+        if name not in expected:
+            raise BindingError(f"{argument}: got input {name!r}, expected one of {', '.join(expected) or 'none'}", name)
+
+
+def given_value(value: ValueInfo, values: Mapping[str, Any]) -> Array:
+    """Return an input of one element with its value, by default 0.
+
+    Raises:
+        BindingError: It is not one number of the input's type.
+    """
+    given = values.get(value.name, 0)
+    try:
+        number = np.asarray(given).reshape(()).item()
+        if isinstance(number, bool | int):
+            array: Array = np.full([1] * len(value.shape or ()), number, value.dtype)
+            if array.item() == number:
+                return array
+    except (ArithmeticError, TypeError, ValueError):  # not one number, or one that the type has not
+        pass
+    raise BindingError(f"values: got {given!r} for input {value.name!r}, expected one {value.dtype}", value.name)
+
+
+def input_arrays(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> dict[str, ArrayType]:
+    """Return types and shapes of inputs, where the model leaves these free the given ones, or lengths of 1.
+
+    Raises:
+        BindingError: A given shape is another than the model says.
+    """
+    arrays = {}
+    for value in inputs:
+        free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
+        shape = tuple(shapes.get(value.name, free))
+        said = shape if value.shape is None else value.shape
+        if len(shape) != len(said) or any(
+            isinstance(length, int) and length != given for length, given in zip(said, shape, strict=True)
+        ):
+            raise BindingError(f"input {value.name!r}: got shape {shape}, expected {said}", value.name)
+        arrays[value.name] = (value.dtype, shape)
+    return arrays

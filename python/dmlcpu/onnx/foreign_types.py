@@ -132,9 +132,11 @@ def _is_misjudged(node: Node) -> bool:
     pads_itself = node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"")
     if node.operator == "ConvTranspose":
         return pads_itself or "output_shape" in node.attributes
-    return bool(node.attributes.get("ceil_mode", 0)) and (
-        node.operator == "LpPool" or (pads_itself and node.operator in ("AveragePool", "MaxPool"))
-    )
+    if node.operator not in ("AveragePool", "LpPool", "MaxPool"):
+        return False
+    rounds_up = bool(node.attributes.get("ceil_mode", 0))
+    is_dilated = any(dilation != 1 for dilation in node.attributes.get("dilations", ()))
+    return (rounds_up and node.operator == "LpPool") or (pads_itself and (rounds_up or is_dilated))
 
 
 def _is_small(value: Tensor | Array | FreeArray) -> bool:

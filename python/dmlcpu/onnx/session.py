@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fspath
 from threading import Lock
@@ -20,8 +20,17 @@ from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
 from dmlcpu.onnx.execution import ExecutablePlan
 from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.feeds import checked_feeds, conflicting_lengths, empty_input, is_fixed, output_indices
-from dmlcpu.onnx.model import ValueInfo, load_model
+from dmlcpu.onnx.feeds import (
+    check_names,
+    checked_feeds,
+    conflicting_lengths,
+    empty_input,
+    given_value,
+    input_arrays,
+    is_fixed,
+    output_indices,
+)
+from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
@@ -96,7 +105,7 @@ class InferenceSession:
         self._begin_process()
         _sessions.add(self)
         self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not variants.deciding
-        if self._fixed and self._find_or_make_plan(variants.whole, _arrays(self._inputs, {})).rest is None:
+        if self._fixed and self._find_or_make_plan(variants.whole, input_arrays(self._inputs, {})).rest is None:
             self._variants = None  # the one plan has what it needs
 
     def _begin_process(self) -> None:
@@ -243,13 +252,13 @@ class InferenceSession:
 
     def _plan_without_run(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> ExecutablePlan:
         """Return the plan of given lengths and values, as ``partitions`` takes them."""
-        _check_names("shapes", shapes, [value.name for value in self._inputs])
+        check_names("shapes", shapes, [value.name for value in self._inputs])
         deciding = self.deciding_inputs
-        _check_names("values", values, deciding)
-        given = {value.name: _filled(value, values) for value in self._inputs if value.name in deciding}
+        check_names("values", values, deciding)
+        given = {value.name: given_value(value, values) for value in self._inputs if value.name in deciding}
         model = self._model(given, runs=False)
         inputs = self._inputs if model is None else model.model.inputs
-        return self._find_or_make_plan(model, _arrays(inputs, shapes))
+        return self._find_or_make_plan(model, input_arrays(inputs, shapes))
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -343,41 +352,6 @@ def _renew_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_after_fork)
-
-
-def _check_names(argument: str, given: Iterable[str], expected: Collection[str]) -> None:
-    for name in given:
-        if name not in expected:
-            raise BindingError(f"{argument}: got input {name!r}, expected one of {', '.join(expected) or 'none'}", name)
-
-
-def _filled(value: ValueInfo, values: Mapping[str, Any]) -> Array:
-    """Return an input of one element with its value, by default 0."""
-    given = values.get(value.name, 0)
-    try:
-        number = np.asarray(given).reshape(()).item()
-        if isinstance(number, bool | int):
-            array: Array = np.full([1] * len(value.shape or ()), number, value.dtype)
-            if array.item() == number:
-                return array
-    except (ArithmeticError, TypeError, ValueError):  # not one number, or one that the type has not
-        pass
-    raise BindingError(f"values: got {given!r} for input {value.name!r}, expected one {value.dtype}", value.name)
-
-
-def _arrays(inputs: Sequence[ValueInfo], shapes: Mapping[str, Sequence[int]]) -> dict[str, ArrayType]:
-    """Return types and shapes of inputs, where the model leaves these free the given ones, or lengths of 1."""
-    arrays = {}
-    for value in inputs:
-        free = tuple(length if isinstance(length, int) else 1 for length in value.shape or ())
-        shape = tuple(shapes.get(value.name, free))
-        said = shape if value.shape is None else value.shape
-        if len(shape) != len(said) or any(
-            isinstance(length, int) and length != given for length, given in zip(said, shape, strict=True)
-        ):
-            raise BindingError(f"input {value.name!r}: got shape {shape}, expected {said}", value.name)
-        arrays[value.name] = (value.dtype, shape)
-    return arrays
 
 
 def _checked_source(source: Any) -> str | bytes:

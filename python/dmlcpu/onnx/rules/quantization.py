@@ -160,13 +160,14 @@ def _along(lowering: Lowering, value: Value | None, shape: tuple[int, ...], node
 def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """What is a function of codes becomes a table; what an operator computes is computed in codes."""
     value, scale, zero_point = (*inputs, None)[:3]
-    if isinstance(value, Constant) and (nibbles := _constant_nibbles(node, value, scale, zero_point)) is not None:
-        return [Constant(nibbles)]
-    if value is None or _blocked(node):
-        raise NotNative("scales of blocks")
     if node.attributes.get("precision", 0) not in (0, onnx.TensorProto.FLOAT):
         raise NotNative("a division of another precision")
     named = onnx.helper.tensor_dtype_to_np_dtype(node.attributes.get("output_dtype", 0) or onnx.TensorProto.UINT8)
+    nibbles = _constant_nibbles(node, value, scale, zero_point, named)
+    if nibbles is not None:
+        return [Constant(nibbles)]
+    if value is None or _blocked(node):
+        raise NotNative("scales of blocks")
     points: Value = Constant(np.zeros(1, named)) if zero_point is None else zero_point
     dtype = _type_of(points)
     if dtype in WIDE_TYPES:
@@ -210,21 +211,29 @@ def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters
     return not is_signed and lowering.uses.dequantize(node.outputs[0])
 
 
-def _constant_nibbles(node: Node, floats: Constant, scale: Value | None, zero_point: Value | None) -> Array | None:
+def _constant_nibbles(
+    node: Node, floats: Value | None, scale: Value | None, zero_point: Value | None, named: np.dtype[Any]
+) -> Array | None:
     """Return the codes of 4 bits of constant floats, such as weights; None if they are none, or not for sure.
 
     Onnxruntime's tools write such nodes in its own domain as well, of which onnx's evaluator knows nothing.
     """
-    if not isinstance(scale, Constant) or not isinstance(zero_point, Constant) or zero_point.dtype.name not in _NIBBLES:
+    if not isinstance(floats, Constant) or not isinstance(scale, Constant):
         return None
-    values, scales, points = floats.array, scale.array, zero_point.array
+    if zero_point is not None and not isinstance(zero_point, Constant):
+        return None
+    values, scales = floats.array, scale.array
+    points = np.zeros(scales.shape, named) if zero_point is None else zero_point.array
+    dtype = points.dtype
+    if dtype.name not in _NIBBLES:
+        return None
     if values.dtype != np.float32 or scales.dtype != np.float32 or scales.shape != points.shape:
         return None
     scales, points = (_of_elements(node, parameter, values.shape) for parameter in (scales, points.astype(np.float32)))
-    lowest, highest = _NIBBLES[zero_point.dtype.name]
+    lowest, highest = _NIBBLES[dtype.name]
     with np.errstate(all="ignore"):
         codes = np.clip(np.rint(values / scales) + points, lowest, highest)
-    nibbles: Array = np.nan_to_num(codes).astype(np.int8).astype(zero_point.dtype)
+    nibbles: Array = np.nan_to_num(codes).astype(np.int8).astype(dtype)
     return nibbles
 
 
