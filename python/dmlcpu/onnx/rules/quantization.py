@@ -222,11 +222,11 @@ def _constant_nibbles(
         return None
     if zero_point is not None and not isinstance(zero_point, Constant):
         return None
-    values, scales = floats.array, scale.array
-    points = np.zeros(scales.shape, named) if zero_point is None else zero_point.array
-    dtype = points.dtype
-    if dtype.name not in _NIBBLES:
+    dtype = named if zero_point is None else zero_point.dtype
+    if dtype.name not in _NIBBLES:  # before arrays are asked for, which binds the lengths that they follow from
         return None
+    values, scales = floats.array, scale.array
+    points = np.zeros(scales.shape, dtype) if zero_point is None else zero_point.array
     if values.dtype != np.float32 or scales.dtype != np.float32 or scales.shape != points.shape:
         return None
     scales, points = (_of_elements(node, parameter, values.shape) for parameter in (scales, points.astype(np.float32)))
