@@ -15,6 +15,12 @@ inline double slowdown_of_products(const ExecutionTarget& target) {
   return target.isa == Isa::avx512_vnni && halves_wide_products() ? 2 : 1;
 }
 
+// With no more threads than that, and at least one.
+inline ExecutionTarget with_at_most(double threads, ExecutionTarget target) {
+  if (threads < target.num_threads) target.num_threads = std::max(1, static_cast<int>(threads));
+  return target;
+}
+
 // Cycles of a product of so many outputs of so many terms, fitted to the kernels of a machine with AVX-512: what is
 // done with each output, and products or, where these are few, reading the filter (b, packed).
 inline double estimated_product_cycles(double outputs, double terms, double filter_bytes,

@@ -54,13 +54,12 @@ bool shares_planes(const ConvolutionGeometry& geometry, const ExecutionTarget& t
          (depthwise_applies(geometry) || grouped_applies(geometry, target));
 }
 
-ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
+ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   double most = estimated_cycles(geometry, target) / kLeastCyclesOfThread;
   if (shares_planes(geometry, target)) {
     most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
   }
-  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
-  return target;
+  return with_at_most(most, target);
 }
 
 std::string threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {

@@ -32,15 +32,13 @@ bool share_a_cache_set(std::int64_t row_stride, std::int64_t rows) {
 }
 
 // Leaves out threads that would have less than 3 us of work each, which does not always make up for handing tasks over.
-ExecutionTarget with_threads_that_pay(const MatrixGeometry& geometry, ExecutionTarget target) {
+ExecutionTarget with_threads_that_pay(const MatrixGeometry& geometry, const ExecutionTarget& target) {
   constexpr double kLeastCyclesOfThread = 9000;
   const auto rows = static_cast<double>(geometry.m), columns = static_cast<double>(geometry.n);
   const auto terms = static_cast<double>(geometry.k);
-  const double most = estimated_product_cycles(static_cast<double>(geometry.products()) * rows * columns, terms,
-                                               static_cast<double>(geometry.matrices()) * terms * columns, target) /
-                      kLeastCyclesOfThread;
-  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
-  return target;
+  const double cycles = estimated_product_cycles(static_cast<double>(geometry.products()) * rows * columns, terms,
+                                                 static_cast<double>(geometry.matrices()) * terms * columns, target);
+  return with_at_most(cycles / kLeastCyclesOfThread, target);
 }
 
 }  // namespace

@@ -153,11 +153,10 @@ class Arguments:
         data_type = coerce_member(TensorDataType, given)
         if isinstance(data_type, TensorDataType) and data_type in allowed:
             return data_type
-        got = data_type.name if isinstance(data_type, TensorDataType) else shown(given)
         expected = " or ".join(f"TensorDataType.{known.name}" for known in allowed)
         if not isinstance(data_type, int):
             expected += ", no name and no type of numpy's"
-        message = f"{self.function}: output_data_type: got {got}, expected {expected}"
+        message = f"{self.function}: output_data_type: got {shown(data_type)}, expected {expected}"
         raise InvalidDescError(message, self.desc_type.operator_type, "output_tensor")
 
     def typed(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array | None:

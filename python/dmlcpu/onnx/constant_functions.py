@@ -17,7 +17,7 @@ from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array
 
-__all__ = ["LARGEST_ENDS", "by_numpy"]
+__all__ = ["LARGEST_ENDS", "by_numpy", "is_numpys_slice"]
 
 # Ends of slices by which exporters mean all that is left, and onnxruntime takes them so, whichever way a slice goes.
 LARGEST_ENDS: Final = ((1 << 31) - 1, (1 << 63) - 1)
@@ -96,6 +96,11 @@ def _concat(node: Node, arrays: Sequence[Array]) -> Array | None:
     return None if is_large else np.concatenate(arrays, node.attributes["axis"])
 
 
+def is_numpys_slice(start: int, end: int, step: int, length: int) -> bool:
+    """Return whether numpy takes the same from an axis: not backwards from before it, or to all that is left."""
+    return step >= 0 or (start >= -length and end not in LARGEST_ENDS)
+
+
 def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
     """Return a slice.
 
@@ -110,7 +115,7 @@ def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
     steps = given[1].tolist() if len(given) > 1 else [1] * starts.size
     slices = [slice(None)] * array.ndim
     for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
-        if step < 0 and (start < -array.shape[axis] or end in LARGEST_ENDS):
+        if not is_numpys_slice(start, end, step, array.shape[axis]):
             raise NotFolded("a slice backwards from before the first element, or to the largest end")
         slices[axis] = slice(start, end, step)
     return array[tuple(slices)]

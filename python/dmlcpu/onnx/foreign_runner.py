@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.extraction import inferred
 from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.nodes import Node, graphs_within
+from dmlcpu.onnx.tensor_protos import tensors_of
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ForeignRunner"]
@@ -185,16 +186,8 @@ def _precisions(model: onnx.ModelProto) -> Sequence[bool]:
     """
     if _is_blockwise(model.graph):
         return (False,)
-    nodes = [*model.graph.node, *(node for function in model.functions for node in function.node)]
-    return (True, False) if _has_signed_codes(model.graph.initializer, nodes) else (True,)
-
-
-def _has_signed_codes(initializers: Iterable[onnx.TensorProto], nodes: Iterable[onnx.NodeProto]) -> bool:
-    return any(tensor.data_type == onnx.TensorProto.INT8 for tensor in initializers) or any(
-        any(attribute.t.data_type == onnx.TensorProto.INT8 for attribute in node.attribute)
-        or any(_has_signed_codes(graph.initializer, graph.node) for graph in graphs_within(node.attribute))
-        for node in nodes
-    )
+    has_signed = any(tensor.data_type == onnx.TensorProto.INT8 for tensor in tensors_of(model))
+    return (True, False) if has_signed else (True,)
 
 
 def _is_blockwise(graph: onnx.GraphProto) -> bool:

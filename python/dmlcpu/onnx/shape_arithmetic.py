@@ -16,7 +16,7 @@ import onnx
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.constant_functions import LARGEST_ENDS
+from dmlcpu.onnx.constant_functions import is_numpys_slice
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array, Constant, FreeArray, FreeNumbers, Value
 
@@ -118,7 +118,7 @@ def _slice(node: Node, operands: Sequence[Constant]) -> Constant | None:
         return None
     start, end, axis, step = [numbers[0] for numbers in given] + [0, 1][len(given) - 2 :]
     entries = operands[0].entries
-    if step < 0 and (start < -entries.shape[axis] or end in LARGEST_ENDS):
+    if not is_numpys_slice(start, end, step, entries.shape[axis]):
         return None
     index = [slice(None)] * entries.ndim
     index[axis] = slice(start, end, step)

@@ -11,7 +11,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.values import Array
 
-__all__ = ["array_of", "constant_of", "has_external_data"]
+__all__ = ["array_of", "constant_of", "has_external_data", "tensors_of"]
 
 # Types whose elements ``raw_data`` holds as they lie in memory, and the field that may hold them instead, with the type
 # of its numbers.
@@ -63,7 +63,13 @@ def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Ar
 
 def has_external_data(model: onnx.ModelProto) -> bool:
     """Return whether the elements of some tensor are in another file."""
-    return any(_is_external(tensor) for part in (model.graph, *model.functions) for tensor in _tensors_of(part))
+    return any(map(_is_external, tensors_of(model)))
+
+
+def tensors_of(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Yield the initializers, and the tensors that are attributes, those of subgraphs and functions included."""
+    for part in (model.graph, *model.functions):
+        yield from _tensors_of(part)
 
 
 def _is_external(tensor: onnx.TensorProto) -> bool:

@@ -123,16 +123,26 @@ def _of_blocks(node: Node, codes: Value | None, scale: Value | None, zero_point:
     points = np.zeros_like(scales, array.dtype) if zero_point is None else constant(zero_point, "zero point")
     if not ConstantOfBlocks.has_type(array, scales, points):
         raise NotNative(f"codes of type {array.dtype} with blocks of scales of type {scales.dtype}")
+    block, axis = _check_blocks(node, array.shape, scales, points)
+    return ConstantOfBlocks(array, scales, points, block, axis)
+
+
+def _check_blocks(node: Node, shape: Sequence[int], scales: Array, points: Array) -> tuple[int, int]:
+    """Return the elements of a block of a tensor and the axis along which blocks are, from 0 on.
+
+    Raises:
+        InvalidModelError: Scales or zero points are not one for each block.
+    """
     block, axis = int(node.attributes["block_size"]), int(node.attributes.get("axis", 1))
-    _check_axis(node, axis, array.shape)
-    blocks = [*array.shape]
+    _check_axis(node, axis, shape)
+    blocks = [*shape]
     blocks[axis] = -(-blocks[axis] // block)
     if not scales.shape == points.shape == (*blocks,):
         raise InvalidModelError(
             f"node {node}: got scales of shape {scales.shape} and zero points of shape {points.shape}, expected "
             f"{(*blocks,)} for blocks of {block}"
         )
-    return ConstantOfBlocks(array, scales, points, block, axis % array.ndim)
+    return block, axis % len(shape)
 
 
 def _type_of(value: Value | None) -> np.dtype[np.generic]:
@@ -229,7 +239,7 @@ def _constant_nibbles(
     points = np.zeros(scales.shape, dtype) if zero_point is None else zero_point.array
     if values.dtype != np.float32 or scales.dtype != np.float32 or scales.shape != points.shape:
         return None
-    scales, points = (_of_elements(node, parameter, values.shape) for parameter in (scales, points.astype(np.float32)))
+    scales, points = _of_elements(node, scales, points.astype(np.float32), values.shape)
     lowest, highest = _NIBBLES[dtype.name]
     with np.errstate(all="ignore"):
         codes = np.clip(np.rint(values / scales) + points, lowest, highest)
@@ -237,22 +247,21 @@ def _constant_nibbles(
     return nibbles
 
 
-def _of_elements(node: Node, parameters: Array, shape: tuple[int, ...]) -> Array:
-    """Return scales or zero points of the whole, an axis or blocks of it, one for each element."""
-    if parameters.size == 1:
-        return parameters.reshape(())
-    axis, block = int(node.attributes.get("axis", 1)), int(node.attributes.get("block_size", 0))
+def _of_elements(node: Node, scales: Array, points: Array, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return scales and zero points of the whole, an axis or blocks of it so that each meets its elements."""
+    if scales.size == 1:
+        return scales.reshape(()), points.reshape(())
+    if _blocked(node):
+        block, axis = _check_blocks(node, shape, scales, points)
+        of_block = np.arange(shape[axis]) // block
+        return np.take(scales, of_block, axis), np.take(points, of_block, axis)
+    axis = int(node.attributes.get("axis", 1))
     _check_axis(node, axis, shape)
-    if block:
-        expected = [*shape]
-        expected[axis] = -(-shape[axis] // block)
-    else:
-        expected = [length if place == axis % len(shape) else 1 for place, length in enumerate(shape)]
-        parameters = parameters.reshape(-1)
-    if parameters.size != math.prod(expected) or (block and parameters.shape != tuple(expected)):
-        raise InvalidModelError(f"node {node}: got scales of shape {parameters.shape}, expected {tuple(expected)}")
-    parameters = parameters.reshape(expected)
-    return np.take(parameters, np.arange(shape[axis]) // block, axis) if block else parameters
+    if scales.size != shape[axis]:
+        raise InvalidModelError(f"node {node}: got scales of shape {scales.shape} along axis {axis} of {shape}")
+    lengths = [1] * len(shape)
+    lengths[axis] = shape[axis]
+    return scales.reshape(lengths), points.reshape(lengths)
 
 
 def _constant_codes(floats: Array, scales: Array, points: Array, axis: int) -> Array:
