@@ -82,11 +82,16 @@ bool CompiledOperator::packs_as(const CompiledOperator& other, std::size_t tenso
 void CompiledOperator::initialize(const TensorPointers& owned, SharedBuffers* shared, const CompiledOperator* like,
                                   TensorSet same) {
   const DefaultFloatEnvironment environment;
+  const TensorSet passing = prepared_only();
   std::array<std::shared_ptr<const AlignedBuffer>, kMaxTensors> kept;
   TensorPointers pointers{};
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
     const std::optional<TensorLayout>& layout = desc_.tensors[i];
     if (!layout || !layout->owned) continue;
+    if (passing[i]) {
+      pointers[i] = owned[i];
+      continue;
+    }
     if (like != nullptr && same[i] && packs_as(*like, i)) {
       kept[i] = like->owned_[i];
       pointers[i] = like->owned_pointers_[i];
@@ -104,6 +109,9 @@ void CompiledOperator::initialize(const TensorPointers& owned, SharedBuffers* sh
   }
   AlignedBuffer prepared(prepared_size());
   prepare_owned(pointers, prepared.data());
+  for (std::size_t i = 0; i < kMaxTensors; ++i) {
+    if (passing[i]) pointers[i] = nullptr;
+  }
   owned_ = std::move(kept);
   owned_pointers_ = pointers;
   prepared_ = std::move(prepared);
@@ -137,9 +145,10 @@ CodeStage CompiledOperator::make_stage(const TensorPointers&) const {
 }
 
 std::size_t CompiledOperator::persistent_size() const {
+  const TensorSet passing = prepared_only();
   std::size_t size = prepared_size();
   for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
-    if (desc_.tensors[i] && desc_.tensors[i]->owned) size += packed_owned_size(i);
+    if (desc_.tensors[i] && desc_.tensors[i]->owned && !passing[i]) size += packed_owned_size(i);
   }
   return size;
 }

@@ -122,6 +122,9 @@ class CompiledOperator {
   // tensors have been packed. Both see owned tensors alone: for the others the pointers are null.
   virtual std::size_t prepared_size() const { return 0; }
   virtual void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const;
+  // Owned tensors that are read by prepare_owned() alone, as they were given: none of them is kept, and dispatch()
+  // passes null.
+  virtual TensorSet prepared_only() const { return {}; }
   // What was prepared; null where prepared_size() is 0.
   const std::uint8_t* prepared() const { return prepared_.data(); }
   // Whether none of these tensors, which may be absent, is bound at dispatch.

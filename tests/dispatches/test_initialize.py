@@ -61,17 +61,30 @@ def test_all_inputs_may_be_owned(isa: str) -> None:
         assert same_bits(dispatched(operator), dispatched(compiled(dmlcpu.Device(isa=isa), desc), **inputs))
 
 
-def windows(sizes: tuple[int, ...], channels: int, groups: int = 1, padding: int = 1, dilation: int = 1) -> Any:
+def codes(sizes: tuple[int, ...], is_channels_last: bool) -> dmlcpu.TensorDesc:
+    _, channels, height, width = sizes
+    last = (height * width * channels, 1, width * channels, channels)
+    return tensor("UINT8", *sizes, strides=last if is_channels_last else None)
+
+
+def windows(
+    sizes: tuple[int, int, int, int],
+    channels: int,
+    groups: int = 1,
+    padding: int = 1,
+    dilation: int = 1,
+    is_channels_last: bool = False,
+) -> Any:
     """A convolution 3x3 that keeps height and width."""
     of_channels = tensor("FLOAT32", 1, channels, 1, 1)
     return changed(
         CONVOLUTION,
-        input_tensor=tensor("UINT8", *sizes),
+        input_tensor=codes(sizes, is_channels_last),
         filter_tensor=tensor("INT8", channels, sizes[1] // groups, 3, 3),
         filter_scale_tensor=of_channels,
         filter_zero_point_tensor=tensor("INT8", 1, channels, 1, 1),
         bias_tensor=tensor("INT32", 1, channels, 1, 1),
-        output_tensor=tensor("UINT8", sizes[0], channels, *sizes[2:]),
+        output_tensor=codes((sizes[0], channels, *sizes[2:]), is_channels_last),
         strides=(1, 1),
         dilations=(dilation, dilation),
         start_padding=(padding, padding),
@@ -91,8 +104,10 @@ FIXED = (*PARAMETERS, "input_scale_tensor", "input_zero_point_tensor", "output_s
         (windows((1, 64, 9, 11), 36, padding=6, dilation=6), "regions"),
         (windows((1, 64, 9, 9), 64, groups=16), "as lanes"),
         (windows((1, 20, 9, 9), 20, groups=20), "depthwise"),
+        (windows((1, 40, 9, 9), 40, groups=40, is_channels_last=True), "depthwise, channels as lanes, a window of 3x3"),
+        (windows((1, 96, 32, 32), 96), "algorithm: Winograd's"),
     ],
-    ids=["product", "regions", "groups", "depthwise"],
+    ids=["product", "regions", "groups", "depthwise", "windows", "winograd"],
 )
 @pytest.mark.parametrize("bound", [None, *FIXED, "output_zero_point_tensor"])
 def test_parameters_of_channels(
@@ -102,7 +117,7 @@ def test_parameters_of_channels(
     owned = {*FIXED, "output_zero_point_tensor"} - {bound}
     for label, device in devices.items():
         operator, reference = compiled(device, owning(desc, owned)), compiled(device, desc)
-        assert algorithm in operator.describe()
+        assert algorithm in operator.describe() or (device.isa == "amx_int8" and "Winograd" in algorithm)
         at_initialize, at_dispatch = divided(inputs_of(desc), owned)
         operator.initialize(**at_initialize)
         for seed in range(3):
@@ -266,6 +281,25 @@ def test_persistent_size_counts_what_is_kept() -> None:
     # Packed for the kernels: no smaller than it was.
     assert persistent_size("filter_tensor") >= 4 * 3 * 3 * 3
     assert persistent_size("filter_tensor", "bias_tensor") == persistent_size("filter_tensor") + 16
+
+
+@pytest.mark.parametrize("groups", [2, 256], ids=["product", "depthwise"])
+@pytest.mark.parametrize("filter_type", ["INT8", "UINT8"])
+def test_parameters_of_channels_are_kept_once(isa: str, groups: int, filter_type: str) -> None:
+    """As an offset and a multiplier, of filters with zero points a third number, and none of what they are made of."""
+    desc = changed(
+        windows((1, 256, 9, 9), 256, groups=groups, is_channels_last=True),
+        filter_tensor=tensor(filter_type, 256, 256 // groups, 3, 3),
+        filter_zero_point_tensor=None,
+    )
+
+    def persistent_size(*owned: str) -> int:
+        device = dmlcpu.Device(isa=isa)
+        return compiled(device, owning(desc, owned)).binding_properties.persistent_resource_size
+
+    of_parameters = persistent_size(*(set(FIXED) - {"filter_zero_point_tensor"})) - persistent_size("filter_tensor")
+    numbers = 2 if filter_type == "INT8" else 3  # an absent UINT8 zero point is no middle of the codes
+    assert numbers * 4 * 256 <= of_parameters <= numbers * 4 * (256 + 64) + 2 * 64
 
 
 def test_an_output_cannot_be_owned() -> None:

@@ -14,15 +14,16 @@ class ArrangedChannels {
  public:
   // A filter of count parts of so many bytes, the sums of its channels, and parameters of so many lanes. Throws
   // std::bad_alloc where that is beyond the address space.
-  ArrangedChannels(std::size_t parts, std::size_t part_bytes, std::size_t channels, std::size_t lanes) {
+  ArrangedChannels(const ConvolutionGeometry& geometry, std::size_t parts, std::size_t part_bytes, std::size_t lanes)
+      : has_multipliers_(!geometry.ends_in_sums()) {
     BufferLayout filter;
     filter.take(parts, part_bytes);
-    sums_ = filter.take(channels, sizeof(std::int32_t));
+    sums_ = filter.take(static_cast<std::size_t>(geometry.output_channels), sizeof(std::int32_t));
     filter_size_ = filter.size();
     BufferLayout arranged;
     offset_ = arranged.take(lanes, sizeof(std::int32_t));
-    multiplier_ = arranged.take(lanes, sizeof(float));
-    filter_zero_point_ = arranged.take(lanes, sizeof(std::int32_t));
+    multiplier_ = arranged.take(has_multipliers_ ? lanes : 0, sizeof(float));
+    filter_zero_point_ = arranged.take(geometry.has_filter_zero_points ? lanes : 0, sizeof(std::int32_t));
     arranged_size_ = arranged.size();
   }
 
@@ -43,11 +44,12 @@ class ArrangedChannels {
       return of_lanes;
     };
     return {.offset = ordered(channels.offset, offset_),
-            .multiplier = ordered(channels.multiplier, multiplier_),
+            .multiplier = has_multipliers_ ? ordered(channels.multiplier, multiplier_) : nullptr,
             .filter_zero_point = ordered(channels.filter_zero_point, filter_zero_point_)};
   }
 
  private:
+  bool has_multipliers_;
   std::size_t sums_, filter_size_, offset_, multiplier_, filter_zero_point_, arranged_size_;
 };
 

@@ -20,7 +20,7 @@ struct ActivationSource {
   std::uint8_t zero_point;  // flip applied; what taps in the padding read
 };
 
-// Arrays of an element for each output channel.
+// Arrays of an element for each output channel, and zeros for as many more as kernels read behind them.
 struct ChannelParameters {
   const std::int32_t* offset;
   const float* multiplier;                // not read where the output is of sums
@@ -68,6 +68,8 @@ class ConvolutionAlgorithm {
                                     std::int32_t /*input_zero_point*/, std::uint8_t* /*arranged*/) const {
     return channels;
   }
+  // Whether what arrange() returns is all within `arranged`.
+  virtual bool arranges_all() const { return false; }
 
   // Bytes of scratch memory that run() works in, 64-byte aligned.
   virtual std::size_t scratch_size() const = 0;

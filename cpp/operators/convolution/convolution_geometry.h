@@ -22,6 +22,8 @@ struct ConvolutionGeometry {
   std::int64_t groups;
   std::int64_t output_bytes;           // of an element: 1 for codes, 4 for sums
   PlaneStrides input, output, filter;  // of the filter: n is the output channel, c the input channel of its group
+  // Whether a zero point of the filter, as products see it, may be other than 0.
+  bool has_filter_zero_points = true;
 
   std::int64_t group_input_channels() const { return input_channels / groups; }
   std::int64_t group_output_channels() const { return output_channels / groups; }
@@ -29,6 +31,12 @@ struct ConvolutionGeometry {
   std::int64_t image_pixels() const { return output_height * output_width; }
   // Length of the sum behind one output element.
   std::int64_t reduction() const { return group_input_channels() * kernel_height * kernel_width; }
+  // Elements of an array of output channels that kernels read, panels of nr channels at a time: to the end of the last
+  // panel, and the panels of a group begin at its first channel.
+  std::size_t padded_channels(std::size_t nr) const {
+    const auto channels = static_cast<std::size_t>(output_channels);
+    return groups == 1 ? round_up(channels, nr) : channels + nr;
+  }
 
   // Every output pixel reads exactly the input pixel of its own coordinates.
   bool pointwise() const {

@@ -60,12 +60,12 @@ class DepthwiseWindowConvolution final : public ConvolutionAlgorithm {
         stride_(as_size(geometry.stride_width)),
         padding_bytes_(round_up(static_cast<std::size_t>(row_bytes(geometry)), kWindowLanes)),
         blocks_(blocks_of(channels_)),
-        arranged_(blocks_.size(), window_groups(window_) * kWindowLanes * 4, channels_, blocks_.size() * kWindowLanes) {
-  }
+        arranged_(geometry, blocks_.size(), window_groups(window_) * kWindowLanes * 4, blocks_.size() * kWindowLanes) {}
 
   std::size_t packed_filter_size() const override { return arranged_.packed_filter_size(); }
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return arranged_.filter_sums(packed); }
   std::size_t arranged_size() const override { return arranged_.arranged_size(); }
+  bool arranges_all() const override { return true; }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                             std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return padding_bytes_; }
@@ -133,9 +133,7 @@ void DepthwiseWindowConvolution::order_parameters(const Value* of_channels, Valu
 
 ChannelParameters DepthwiseWindowConvolution::arrange(const ChannelParameters& channels, const std::uint8_t*,
                                                       std::int32_t, std::uint8_t* arranged) const {
-  ChannelParameters read = channels;
-  if (geometry_.ends_in_sums()) read.multiplier = nullptr;
-  return arranged_.arrange(read, arranged,
+  return arranged_.arrange(channels, arranged,
                            [&](const auto* of_channels, auto* of_lanes) { order_parameters(of_channels, of_lanes); });
 }
 

@@ -46,7 +46,7 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
         padded_channels_(round_up(channels_, kernels_.lanes * kGroupedLaneChannels)),
         taps_(as_size(geometry.kernel_height * geometry.kernel_width)),
         group_lanes_(as_size(geometry.group_input_channels()) / kGroupedLaneChannels),
-        arranged_(padded_channels_, taps_ * channel_tap_bytes(), channels_, padded_channels_) {
+        arranged_(geometry, padded_channels_, taps_ * channel_tap_bytes(), padded_channels_) {
     BufferLayout own;
     // Kernels read the last pixel's codes up to the end of a block.
     ring_ = own.take(strips_.ring_bytes() + kernels_.lanes * kGroupedLaneChannels);
@@ -60,6 +60,7 @@ class GroupedConvolution final : public ConvolutionAlgorithm {
   std::size_t packed_filter_size() const override { return arranged_.packed_filter_size(); }
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return arranged_.filter_sums(packed); }
   std::size_t arranged_size() const override { return arranged_.arranged_size(); }
+  bool arranges_all() const override { return true; }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t*, std::int32_t,
                             std::uint8_t* arranged) const override;
   std::size_t scratch_size() const override { return scratch_size_; }

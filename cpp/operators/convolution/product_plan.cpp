@@ -223,8 +223,7 @@ bool copies_tiles(const ConvolutionGeometry& geometry, const ProductPlan& plan) 
          kMostCopied * rows * static_cast<double>(of_tile.output_row_bytes());
 }
 
-void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
-                     std::size_t planes_size, ProductPlan& plan) {
+void lay_out_scratch(const ConvolutionGeometry& geometry, int num_threads, std::size_t planes_size, ProductPlan& plan) {
   const std::size_t pixels = as_size(plan.tile_pixels);
   BufferLayout own;
   plan.activations =
@@ -238,7 +237,6 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, const GemmKernels& ker
 
   BufferLayout all;
   all.take(planes_size);
-  plan.region_offsets_stride = as_size(geometry.output_channels) + kernels.nr;
   plan.participants_offset = all.take(as_size(plan.participants), plan.participant_size);
   plan.scratch_size = all.size();
 }
@@ -269,7 +267,8 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
   leave_out_padding(geometry, kernels, flip, num_threads, plan);
   plan.reads_signed = input_flip != 0 && plan.source == ActivationsFrom::input;
   plan.copies_tiles = copies_tiles(geometry, plan);
-  lay_out_scratch(geometry, kernels, num_threads, choose_images(geometry, num_threads, plan), plan);
+  plan.region_offsets_stride = geometry.padded_channels(kernels.nr);
+  lay_out_scratch(geometry, num_threads, choose_images(geometry, num_threads, plan), plan);
   return plan;
 }
 

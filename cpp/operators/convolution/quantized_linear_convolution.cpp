@@ -15,6 +15,7 @@
 #include "operators/operator_table.h"
 #include "operators/product_rate.h"
 #include "operators/staging.h"
+#include "runtime/aligned_buffer.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
@@ -30,6 +31,15 @@ struct TensorNumbers {
 constexpr std::size_t kAbsent = kMaxTensors;
 constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
+
+ConvolutionGeometry geometry_of(const OperatorDesc& desc, const TensorNumbers& numbers) {
+  ConvolutionGeometry geometry =
+      convolution_geometry(desc, desc.tensor(numbers.input), desc.tensor(numbers.filter), desc.tensor(numbers.output));
+  // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.
+  geometry.has_filter_zero_points =
+      desc.tensors[numbers.filter_zero_point].has_value() || desc.tensor(numbers.filter).type != DataType::int8;
+  return geometry;
+}
 
 // An estimate: a product's, or the groups of four taps of a depthwise convolution.
 double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
@@ -107,25 +117,27 @@ class Convolution final : public CompiledOperator {
         input_type_(desc().tensor(numbers.input).type),
         output_type_(desc().tensor(numbers.output).type),
         filter_owned_(desc().tensor(numbers.filter).owned),
-        geometry_(convolution_geometry(desc(), desc().tensor(numbers.input), desc().tensor(numbers.filter),
-                                       desc().tensor(numbers.output))),
+        geometry_(geometry_of(desc(), numbers)),
         algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), with_threads_that_pay(geometry_, target()))) {
     check_parameters();
-    const auto channels = static_cast<std::size_t>(geometry_.output_channels);
+    const std::size_t elements = channel_elements();
+    BufferLayout channels;
+    offset_ = channels.take(elements, sizeof(std::int32_t));
+    multiplier_ = channels.take(requantizes() ? elements : 0, sizeof(float));
+    filter_zero_point_ = channels.take(geometry_.has_filter_zero_points ? elements : 0, sizeof(std::int32_t));
+    channels_size_ = channels.size();
     BufferLayout parameters;
     parameters.take(1, sizeof(ChannelParameters));
-    offset_ = parameters.take(channels + panel(), sizeof(std::int32_t));
-    multiplier_ = parameters.take(requantizes() ? channels + panel() : 0, sizeof(float));
-    filter_zero_point_ = parameters.take(channels + panel(), sizeof(std::int32_t));
     arranged_ = parameters.take(algorithm_->arranged_size());
-    parameters_size_ = parameters.size();
+    arranged_end_ = parameters.size();
+    channels_ = parameters.take(channels_size_);
     prepares_once_ =
         all_owned(std::array{numbers.input_scale, numbers.input_zero_point, numbers.filter, numbers.filter_scale,
                              numbers.filter_zero_point, numbers.bias, numbers.output_scale});
 
     BufferLayout layout;
     packed_filter_ = layout.take(desc().tensor(numbers.filter).owned ? 0 : algorithm_->packed_filter_size());
-    parameters_ = layout.take(prepares_once_ ? 0 : parameters_size_);
+    parameters_ = layout.take(prepares_once_ ? 0 : parameters.size());
     algorithm_scratch_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
   }
@@ -152,9 +164,25 @@ class Convolution final : public CompiledOperator {
     return tensor == numbers_.filter ? algorithm_->packing() : CompiledOperator::packing(tensor);
   }
 
-  std::size_t prepared_size() const override { return prepares_once_ ? parameters_size_ : 0; }
+  std::size_t prepared_size() const override {
+    if (!prepares_once_) return 0;
+    return algorithm_->arranges_all() ? arranged_end_ : channels_ + channels_size_;
+  }
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
-    if (prepares_once_) prepare(owned, static_cast<const std::uint8_t*>(owned[numbers_.filter]), prepared);
+    if (!prepares_once_) return;
+    const auto* filter = static_cast<const std::uint8_t*>(owned[numbers_.filter]);
+    AlignedBuffer passing(algorithm_->arranges_all() ? channels_size_ : 0);
+    prepare(owned, filter, prepared, passing.size() == 0 ? prepared + channels_ : passing.data());
+  }
+  // A dispatch reads the zero points of input and output.
+  TensorSet prepared_only() const override {
+    TensorSet tensors;
+    if (!prepares_once_) return tensors;
+    for (const std::size_t number : {numbers_.input_scale, numbers_.filter_scale, numbers_.filter_zero_point,
+                                     numbers_.bias, numbers_.output_scale}) {
+      if (number != kAbsent) tensors.set(number);
+    }
+    return tensors;
   }
 
   void run(const TensorPointers& tensors) const override { convolve(tensors, nullptr); }
@@ -171,8 +199,9 @@ class Convolution final : public CompiledOperator {
       algorithm_->pack_filter(filter, filter_flip(), scratch + packed_filter_);
       filter = scratch + packed_filter_;
     }
-    const ChannelParameters channels = prepares_once_ ? *reinterpret_cast<const ChannelParameters*>(prepared())
-                                                      : prepare(tensors, filter, scratch + parameters_);
+    const ChannelParameters channels =
+        prepares_once_ ? *reinterpret_cast<const ChannelParameters*>(prepared())
+                       : prepare(tensors, filter, scratch + parameters_, scratch + parameters_ + channels_);
     const std::uint8_t output_flip = offset_flip(output_type_);
     algorithm_->run(
         {.source = {.data = static_cast<const std::uint8_t*>(tensors[numbers_.input]),
@@ -209,15 +238,19 @@ class Convolution final : public CompiledOperator {
     return static_cast<std::int32_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_)) + input_flip();
   }
 
-  // Products read the parameters of channels up to the end of their last panel of columns, whichever kernel multiplies.
-  std::size_t panel() const {
+  // Elements of an array of channels: whichever kernel reads it, it does so by no more channels at a time than these,
+  // which are powers of two.
+  std::size_t channel_elements() const {
     const KernelTable& table = target().kernels();
-    return std::max({table.gemm->nr, kernel_table(table.small_products).gemm->nr, table.winograd->nr});
+    return geometry_.padded_channels(
+        std::max({table.gemm->nr, kernel_table(table.small_products).gemm->nr, table.winograd->nr, kDepthwiseLanes}));
   }
 
   void check_parameters() const;
-  ChannelParameters prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter,
-                            std::uint8_t* memory) const;
+  // Fills the parameters of channels in channels_size_ bytes, and what is made of them in arranged_end_ bytes of
+  // memory, which begin with what is returned.
+  ChannelParameters prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter, std::uint8_t* memory,
+                            std::uint8_t* channels) const;
   bool prepare_offsets(const TensorPointers& tensors, const std::uint8_t* packed_filter, std::int32_t* offset,
                        std::int32_t* filter_zero_point) const;
   void prepare_multipliers(const TensorPointers& tensors, float* multiplier) const;
@@ -228,8 +261,11 @@ class Convolution final : public CompiledOperator {
   ConvolutionGeometry geometry_;
   std::unique_ptr<ConvolutionAlgorithm> algorithm_;
   bool prepares_once_ = false;  // the parameters of channels, at initialize
-  // Offsets into the memory of these, which begins with their ChannelParameters, and into the scratch buffer.
-  std::size_t offset_ = 0, multiplier_ = 0, filter_zero_point_ = 0, arranged_ = 0, parameters_size_ = 0;
+  // Offsets into the memory of these: their ChannelParameters, what is arranged, what it was arranged of, in which the
+  // three arrays lie.
+  std::size_t arranged_ = 0, arranged_end_ = 0, channels_ = 0, channels_size_ = 0;
+  std::size_t offset_ = 0, multiplier_ = 0, filter_zero_point_ = 0;
+  // Into the scratch buffer.
   std::size_t packed_filter_ = 0, parameters_ = 0, algorithm_scratch_ = 0, scratch_size_ = 0;
 };
 
@@ -253,15 +289,16 @@ void Convolution::check_parameters() const {
 }
 
 ChannelParameters Convolution::prepare(const TensorPointers& tensors, const std::uint8_t* packed_filter,
-                                       std::uint8_t* memory) const {
-  auto* offset = reinterpret_cast<std::int32_t*>(memory + offset_);
-  auto* multiplier = reinterpret_cast<float*>(memory + multiplier_);
-  auto* filter_zero_point = reinterpret_cast<std::int32_t*>(memory + filter_zero_point_);
+                                       std::uint8_t* memory, std::uint8_t* channels) const {
+  auto* offset = reinterpret_cast<std::int32_t*>(channels + offset_);
+  auto* multiplier = reinterpret_cast<float*>(channels + multiplier_);
+  auto* filter_zero_point =
+      geometry_.has_filter_zero_points ? reinterpret_cast<std::int32_t*>(channels + filter_zero_point_) : nullptr;
   const bool any_zero_point = prepare_offsets(tensors, packed_filter, offset, filter_zero_point);
   if (requantizes()) prepare_multipliers(tensors, multiplier);
-  const ChannelParameters channels = {offset, multiplier, any_zero_point ? filter_zero_point : nullptr};
+  const ChannelParameters given = {offset, multiplier, any_zero_point ? filter_zero_point : nullptr};
   return *new (memory)
-      ChannelParameters(algorithm_->arrange(channels, packed_filter, input_zero_point(tensors), memory + arranged_));
+      ChannelParameters(algorithm_->arrange(given, packed_filter, input_zero_point(tensors), memory + arranged_));
 }
 
 // Calls function(stride), with 0 and 1 as constants: for loops that the compiler vectorizes.
@@ -272,7 +309,7 @@ void with_constant_stride(std::int64_t stride, const Function& function) {
   function(stride);
 }
 
-// Fills the integers of channels; returns whether any filter zero point is other than 0.
+// Fills the integers of channels, of zero points if they are not null; returns whether any of these is other than 0.
 bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint8_t* packed_filter,
                                   std::int32_t* offset, std::int32_t* filter_zero_point) const {
   const std::int32_t* sums = algorithm_->filter_sums(packed_filter);
@@ -281,7 +318,6 @@ bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint
   const auto zero_point_of_input = static_cast<std::uint32_t>(input_zero_point(tensors));
   const auto terms = static_cast<std::uint32_t>(geometry_.reduction());
   const std::uint8_t flip = filter_flip();
-  // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.
   constexpr std::uint8_t kNoZeroPoint = 0;
   constexpr std::int32_t kNoBias = 0;
   const std::int64_t zero_point_stride =
@@ -291,8 +327,9 @@ bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint
   if (biases == nullptr) biases = &kNoBias;
 
   const std::int64_t channels = geometry_.output_channels;
-  std::fill_n(offset + channels, panel(), 0);
-  std::fill_n(filter_zero_point + channels, panel(), 0);
+  const auto padding = static_cast<std::int64_t>(channel_elements()) - channels;
+  std::fill_n(offset + channels, padding, 0);
+  if (filter_zero_point != nullptr) std::fill_n(filter_zero_point + channels, padding, 0);
   std::int32_t any_zero_point = 0;
   with_constant_stride(zero_point_stride, [&](auto to_zero_point) {
     with_constant_stride(bias_stride, [&](auto to_bias) {
@@ -300,7 +337,7 @@ bool Convolution::prepare_offsets(const TensorPointers& tensors, const std::uint
       for (std::int64_t c = 0; c < channels; ++c) {
         const std::int32_t zero_point = static_cast<std::int8_t>(zero_points[c * to_zero_point] ^ flip);
         any |= zero_point;
-        filter_zero_point[c] = zero_point;
+        if (filter_zero_point != nullptr) filter_zero_point[c] = zero_point;
         offset[c] = static_cast<std::int32_t>(static_cast<std::uint32_t>(biases[c * to_bias]) -
                                               zero_point_of_input * static_cast<std::uint32_t>(sums[c]) +
                                               terms * zero_point_of_input * static_cast<std::uint32_t>(zero_point));
@@ -323,7 +360,7 @@ void Convolution::prepare_multipliers(const TensorPointers& tensors, float* mult
   });
   // Any values would do behind the last channel, but the bits of some are denormal numbers, which take long to
   // multiply.
-  std::fill_n(multiplier + channels, panel(), 0.0F);
+  std::fill_n(multiplier + channels, static_cast<std::int64_t>(channel_elements()) - channels, 0.0F);
 }
 
 }  // namespace

@@ -105,6 +105,15 @@ class MatrixMultiply final : public CompiledOperator {
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
     if (prepares_once_) prepare(owned, prepared);
   }
+  TensorSet prepared_only() const override {
+    TensorSet tensors;
+    if (!prepares_once_) return tensors;
+    for (const std::size_t number : {numbers_.a_scale, numbers_.a_zero_point, numbers_.b_scale, numbers_.b_zero_point,
+                                     numbers_.output_scale, numbers_.output_zero_point}) {
+      if (number != kAbsent) tensors.set(number);
+    }
+    return tensors;
+  }
 
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
