@@ -121,6 +121,10 @@ def test_planes_anywhere(
         assert_matches_reference(devices, placed, owned={"filter_tensor"})
 
 
+def takes_winograd(device: dmlcpu.Device, case: OperatorCase) -> bool:
+    return "\nalgorithm: Winograd's" in device.compile_operator(device.create_operator(operator_desc(case))).describe()
+
+
 @pytest.mark.parametrize("shape", winograd_shapes(), ids=str)
 def test_shapes_at_the_ends_of_winograd_tiles(
     devices: Devices, random_numbers: np.random.Generator, shape: ConvolutionShape
@@ -130,6 +134,7 @@ def test_shapes_at_the_ends_of_winograd_tiles(
     for types, is_channels_last in zip(ALL_TYPES[1::2], itertools.cycle((True, False)), strict=False):
         case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
         assert_matches_reference(devices, case, owned=constants)
+        assert any(takes_winograd(device, case) for device in devices.values())
         if types.filter == "INT8":
             tensors = {**case.tensors, "filter_zero_point_tensor": None}
             without = OperatorCase(case.operator, tensors, case.attributes)
@@ -142,16 +147,17 @@ def test_the_largest_sums_that_winograd_transforms_recover(
     devices: Devices, random_numbers: np.random.Generator, channels: int, fills: tuple[Fill, Fill]
 ) -> None:
     """Every product at an end of its range, in as many channels as a part has, and in more."""
-    shape = ConvolutionShape(channels, 64, (24, 28), (3, 3))
+    shape = ConvolutionShape(channels, 64, (26, 26), (3, 3))
     for types in (ConvolutionTypes("UINT8", "INT8"), ConvolutionTypes("INT8", "UINT8")):
         case = packed_case(shape, types, random_numbers, operand_fill=fills[0])
         filters = filled(random_numbers, types.filter, shape.filter_sizes, fills[1])
         zero_points = filled(random_numbers, types.filter, (1, 64, 1, 1), lowest_integers)
         for of_filter in (zero_points, None):
             tensors = {**case.tensors, "filter_tensor": filters, "filter_zero_point_tensor": of_filter}
-            assert_matches_reference(
-                devices, OperatorCase(case.operator, tensors, case.attributes), owned={"filter_tensor"}
-            )
+            extreme = OperatorCase(case.operator, tensors, case.attributes)
+            assert_matches_reference(devices, extreme, owned={"filter_tensor"})
+            takers = {device.isa for device in devices.values() if takes_winograd(device, extreme)}
+            assert takers | {"amx_int8"} >= set(dmlcpu.available_isas())
 
 
 @pytest.mark.parametrize("types", ALL_TYPES[::3], ids=lambda types: f"{types.input}-{types.filter}-{types.output}")

@@ -12,6 +12,8 @@ __all__ = [
     "depthwise_shapes",
     "edge_shapes",
     "grouped_shapes",
+    "planar_depthwise_shapes",
+    "planar_shapes",
     "random_shapes",
     "window_shapes",
     "winograd_shapes",
@@ -169,11 +171,11 @@ def depthwise_shapes() -> list[ConvolutionShape]:
             shapes.append(ConvolutionShape(1, 1, (16, 17), kernel, groups=3, strides=steps, dilations=(1, 1)))
         shapes.append(ConvolutionShape(1, 1, (20, 26), kernel, groups=17, dilations=(2, 3)))
         shapes.append(ConvolutionShape(1, 1, (20, 27), kernel, groups=17, dilations=(2, 3), strides=(2, 2)))
-    same = square(3)
-    shapes += [ConvolutionShape(1, 1, (35, 130), groups=70, **same)]
-    shapes += [ConvolutionShape(1, 1, (37, 133), groups=65, strides=(2, 2), **same)]
+    same = {"start_padding": (1, 1), "end_padding": (2, 1)}
+    shapes += [ConvolutionShape(1, 1, (35, 130), (3, 4), groups=70, start_padding=(1, 1), end_padding=(1, 2))]
+    shapes += [ConvolutionShape(1, 1, (37, 133), (4, 3), groups=65, strides=(2, 2), **same)]
     # Pairs of rows and columns in groups of four: even and odd kernels, rows beyond the image, strips of a few columns.
-    for kernel in ((5, 5), (6, 6), (7, 4), (5, 2), (8, 3)):
+    for kernel in ((5, 6), (6, 6), (7, 4), (5, 2), (8, 3)):
         pairs: dict[str, Any] = {"kernel": kernel, "strides": (2, 2), "start_padding": (2, 1), "end_padding": (3, 6)}
         shapes += [ConvolutionShape(1, 1, (11, 22), groups=33, batch=2, **pairs)]
         shapes += [
@@ -239,10 +241,11 @@ def winograd_shapes() -> list[ConvolutionShape]:
         for channels in (16, 32, 48, 80, 112, 128, 224, 240, 464)  # 112 and 224: the most whose sums are recovered
     ]
     shapes += [ConvolutionShape(32, channels, (8, 12), **same) for channels in (15, 17, 31, 33, 48, 65)]
-    for rows, columns in ((5, 7), (6, 6), (7, 5), (8, 4), (10, 9), (3, 70)):
-        shapes.append(ConvolutionShape(32, 32, (rows, columns), (3, 3), batch=2))
+    for rows, columns in ((6, 6), (10, 9), (9, 10), (6, 70)):
+        shapes.append(ConvolutionShape(64, 32, (rows, columns), (3, 3), batch=2))
         shapes.append(ConvolutionShape(64, 32, (rows, columns), (3, 3), start_padding=(5, 0), end_padding=(1, 6)))
     # Large enough for AVX-512 to gain, in one part of the channels and in several, and for blocks of rows.
+    shapes += [ConvolutionShape(96, 97, (rows, columns), (3, 3)) for rows, columns in ((27, 29), (28, 31), (29, 30))]
     shapes += [
         ConvolutionShape(128, 96, (29, 30), **same),
         ConvolutionShape(240, 64, (27, 31), **same),
