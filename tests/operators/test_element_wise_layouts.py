@@ -147,6 +147,37 @@ def test_quantize_and_dequantize(
             assert_written(output, expected_values, f"{label}, dequantize {code_type}, {kind}")
 
 
+@pytest.mark.parametrize("shape", [(48, 48), (140, 257), (300, 512), (600, 40), (300, 513)], ids=str)
+@pytest.mark.parametrize("steps", [(0, 2), (0, 3), (1, 1), (2, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize("spacing", [1, 2])
+def test_parameters_apart(
+    devices: Devices, random_numbers: np.random.Generator, shape: tuple[int, int], steps: tuple[int, int], spacing: int
+) -> None:
+    """Some elements from a row's or a column's to the next one's: a column of a table, diagonals of one."""
+    last = (shape[0] - 1) * steps[0] + (shape[1] - 1) * steps[1]
+
+    def spread(values: Array) -> Array:
+        return as_strided(values, shape, [step * values.itemsize for step in steps], writeable=False)
+
+    scale = spread(random_numbers.choice([0.5, 1.5, 0.3, -2.0], last + 1).astype(np.float32))
+    zero_point = spread(random_numbers.integers(0, 256, last + 1).astype(np.uint8))
+    wide = (shape[0], shape[1] * spacing)
+    values = floats(random_numbers, wide, np.float32)[:, ::spacing]
+    codes = random_numbers.integers(0, 256, wide).astype(np.uint8)[:, ::spacing]
+    expected = quantize_linear(values, scale, zero_point, output_data_type=np.dtype(np.uint8))
+    expected_values = dequantize_linear(codes, scale, zero_point, output_data_type=np.dtype(np.float32))
+    for label, device in devices.items():
+        parameters = {"scale_tensor": scale, "zero_point_tensor": zero_point}
+        output = np.full(shape, 77, np.uint8)
+        desc: Any = dmlcpu.ElementWiseQuantizeLinearOperatorDesc
+        run(device, desc, input_tensor=values, **parameters, output_tensor=output)
+        assert_written(output, expected, f"{label}, quantize")
+        written = np.full(shape, 77, np.float32)
+        desc = dmlcpu.ElementWiseDequantizeLinearOperatorDesc
+        run(device, desc, input_tensor=codes, **parameters, output_tensor=written)
+        assert_written(written, expected_values, f"{label}, dequantize")
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("output_order", ORDERS)
 @pytest.mark.parametrize("axes", REPEATS.values(), ids=REPEATS)

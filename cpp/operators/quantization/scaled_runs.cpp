@@ -57,7 +57,10 @@ void ScaledRuns::choose_blocks() {
   const std::size_t length = runs_.length();
   const bool by_column = runs_.stride(kScale) != 0 || runs_.stride(kZeroPoint) != 0;
   if (by_column && row_invariant()) {
-    const bool folds = runs_.rows() > 1 && length <= kChunk / 2 && runs_.dense(kInput) && runs_.dense(kOutput);
+    // Folded rows are whole: tasks have parts of rows where a parameter's elements are apart.
+    const bool has_whole_rows = runs_.piece(0).size == length;
+    const bool folds =
+        runs_.rows() > 1 && length <= kChunk / 2 && runs_.dense(kInput) && runs_.dense(kOutput) && has_whole_rows;
     spread_ = folds ? Spread::folded : Spread::columns;
   } else if (by_column || (!repeats_ && runs_.rows() > 1 && length < kShortRun)) {
     spread_ = Spread::elements;
@@ -114,8 +117,10 @@ void ScaledRuns::load(const Operands& operands, const StridedRuns::Offsets& offs
                             : spread_ == Spread::folded ? columns * fold_
                             : spread_ == Spread::rows   ? rows
                                                         : rows * columns;
-  if (offsets[kScale] == parameters.scale_index && offsets[kZeroPoint] == parameters.zero_point_index &&
-      (count == parameters.count || (count < parameters.count && spread_ == Spread::rows && row_invariant()))) {
+  const bool has_these = count == parameters.count
+                             ? spread_ != Spread::elements || columns == parameters.columns
+                             : count < parameters.count && spread_ == Spread::rows && row_invariant();
+  if (offsets[kScale] == parameters.scale_index && offsets[kZeroPoint] == parameters.zero_point_index && has_these) {
     return;
   }
   const std::size_t parameter_rows = spread_ == Spread::columns ? 1 : spread_ == Spread::folded ? fold_ : rows;
@@ -135,6 +140,7 @@ void ScaledRuns::load(const Operands& operands, const StridedRuns::Offsets& offs
   parameters.scale_index = offsets[kScale];
   parameters.zero_point_index = offsets[kZeroPoint];
   parameters.count = count;
+  parameters.columns = columns;
 }
 
 void ScaledRuns::load_one(const void* data, DataType type, Operand operand, std::size_t rows, std::size_t columns,

@@ -124,7 +124,7 @@ class ScaledRuns {
   // tensor with a scale for each channel does.
   struct Parameters {
     std::int64_t scale_index = -1, zero_point_index = -1;
-    std::size_t count = 0;
+    std::size_t count = 0, columns = 0;
     alignas(64) float scale[kChunk];
     alignas(64) float zero_point[kChunk];
   };
