@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -133,6 +135,17 @@ def test_many_threads_dispatch_one_graph(random_numbers: Rng, weights: dict[str,
         results = list(pool.map(lambda image: graph.dispatch(input_0=image), images * 4))
     for image, result in zip(images * 4, results, strict=True):
         np.testing.assert_array_equal(result, block(image, weights))
+
+
+def test_a_builder_goes_with_its_expressions(device: Device, random_numbers: Rng) -> None:
+    builder = GraphBuilder(device)
+    x = input_tensor(builder, 0, TensorDesc(TensorDataType.UINT8, (1, 8)))
+    y = dmlcpu.matrix_multiply_integer(x, 0, codes(random_numbers, (8, 8), np.int8), 0)
+    graph, gone = builder.build(dmlcpu.ExecutionFlags.NONE, [y]), weakref.ref(builder)
+    del builder, x, y
+    gc.collect()
+    assert gone() is None
+    assert graph.dispatch(input_0=np.ones((1, 8), np.uint8)).shape == (1, 8)
 
 
 def test_what_no_output_needs_is_not_compiled() -> None:

@@ -159,14 +159,13 @@ class Expression:
         desc: Its data type, sizes and strides.
     """
 
-    __slots__ = ("_placeholder", "builder", "desc", "value")
+    __slots__ = ("builder", "desc", "value")
 
     # numpy's operators must not take an expression apart.
     __array_ufunc__ = None
 
     def __init__(self, builder: GraphBuilder, value: int, desc: TensorDesc) -> None:
         self.builder, self.value, self.desc = builder, value, desc
-        self._placeholder: _Array | None = None
 
     def __repr__(self) -> str:
         """Return the desc behind the word."""
@@ -188,13 +187,14 @@ class Expression:
     def placeholder(self) -> _Array:
         """Return an array that lies in memory as the expression will, for shapes to be worked out on. Never read.
 
+        It is made anew each time: arrays take no part in the search for cycles, so that one kept here, which knows the
+        expression, would keep the builder with all of its constants forever.
+
         Raises:
             TypeError: The elements have 4 bits, and ml_dtypes is not installed.
         """
-        if self._placeholder is None:
-            # The interface of arrays cannot name 4-bit types.
-            self._placeholder = np.asarray(_Placeholder(self)).view(dtype_of(self.desc.data_type))
-        return self._placeholder
+        # The interface of arrays cannot name 4-bit types.
+        return np.asarray(_Placeholder(self)).view(dtype_of(self.desc.data_type))
 
 
 class _Placeholder:
