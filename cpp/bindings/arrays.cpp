@@ -216,6 +216,18 @@ bool is_plain_scalar(PyObject* object) {
   return PyObject_TypeCheck(object, numpy_scalar_type) != 0 && !PyType_HasFeature(Py_TYPE(object), Py_TPFLAGS_HEAPTYPE);
 }
 
+py::object item_of(const py::dict& dictionary, const py::handle& name) {
+#if PY_VERSION_HEX >= 0x030d0000
+  PyObject* item = nullptr;
+  if (PyDict_GetItemRef(dictionary.ptr(), name.ptr(), &item) < 0) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(item);
+#else
+  PyObject* item = PyDict_GetItemWithError(dictionary.ptr(), name.ptr());
+  if (item == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return py::reinterpret_borrow<py::object>(item);
+#endif
+}
+
 std::size_t forward_span_bytes(const py::array& array) {
   py::ssize_t bytes = array.itemsize();
   for (py::ssize_t axis = 0; axis < array.ndim(); ++axis) {

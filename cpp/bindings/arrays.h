@@ -67,6 +67,10 @@ TensorLayout tensor_layout(const pybind11::array& array);
 bool is_plain_array(PyObject* object);
 bool is_plain_scalar(PyObject* object);
 
+// What a dictionary has of a name, kept alive, or nothing. The dictionary may be the caller's, from which another
+// thread takes values out meanwhile.
+pybind11::object item_of(const pybind11::dict& dictionary, const pybind11::handle& name);
+
 // The bytes from the first element of an array to the end of its last, 0 if it has none or an axis goes backwards.
 std::size_t forward_span_bytes(const pybind11::array& array);
 

@@ -2,7 +2,7 @@
 #include "bindings/register.h"
 
 // Nothing here relies on the GIL: operators and graphs are dispatched by any number of threads, what is shared is
-// atomic or behind a lock, and the dictionaries of bindings belong to their call.
+// atomic or behind a lock, and the dictionaries of bindings belong to their call, but for feeds (item_of in arrays.h).
 PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
   module.doc() = "The native part of dmlcpu. Private: use the package.";
   dmlcpu::prepare_numpy();

@@ -271,10 +271,8 @@ class BoundGraph {
     Py_ssize_t used = 0;
     for (const Binding& binding : bound_) {
       if (binding.rule.layout.output) continue;
-      PyObject* object = PyDict_GetItemWithError(inputs.ptr(), binding.name.ptr());
-      if (object == nullptr && PyErr_Occurred() != nullptr) throw py::error_already_set();
-      if (object == nullptr || !py::isinstance<py::array>(object)) return false;
-      const auto& array = bound.held.emplace_back(py::reinterpret_borrow<py::object>(object));
+      const auto& array = bound.held.emplace_back(item_of(inputs, binding.name));
+      if (!array || !py::isinstance<py::array>(array)) return false;
       bound.pointers[binding.value] = binding.rule.accept_packed(py::reinterpret_borrow<py::array>(array));
       if (bound.pointers[binding.value] == nullptr) return false;
       ++used;
