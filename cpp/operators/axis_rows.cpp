@@ -17,9 +17,14 @@ StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& inpu
   if (input.rank != output.rank || output.sizes[axis] != (results == AxisRows::Results::one ? 1 : input.sizes[axis])) {
     throw std::invalid_argument(desc.type + ": the sizes of input and output do not fit together");
   }
-  // So that the axis is no longer than the output's memory, and the size of a row in bytes does not overflow.
+  // So that the axis is no longer than the output's memory, and the size of a row in bytes does not overflow; nor where
+  // a row is reduced and its elements are all one.
+  constexpr std::int64_t kMostOfOne = std::int64_t{1} << 48;
   if (output.sizes[axis] > 1 && output.strides[axis] == 0) {
     throw std::invalid_argument(desc.type + ": the output has a stride of 0");
+  }
+  if (input.strides[axis] == 0 && input.sizes[axis] > kMostOfOne) {
+    throw std::invalid_argument(desc.type + ": an axis has more elements than any memory");
   }
   TensorLayout input_positions = input, output_positions = output;
   input_positions.sizes[axis] = output_positions.sizes[axis] = 1;
