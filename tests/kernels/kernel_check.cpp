@@ -1,9 +1,10 @@
 // Runs every kernel of every instruction set that this machine has, between guard pages, against plain arithmetic
 // written once more in this folder. Prints a line for each instruction set and family.
 //
-//   kernel_check [--every-scale] [--seed N]
+//   kernel_check [--isa NAME] [--family NAME] [--every-scale] [--seed N]
 //
-// --every-scale tries the quotients of quantize at every significand of the scale (minutes).
+// Families have the names of their folders in cpp/kernels. --every-scale tries the quotients of quantize at every
+// significand of the scale (minutes).
 #include <cmath>
 #include <csignal>
 #include <cstdarg>
@@ -38,31 +39,31 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"gemm", check_gemm},
     {"depthwise", check_depthwise},
-    {"depthwise window", check_depthwise_window},
-    {"depthwise planes", check_depthwise_planes},
+    {"depthwise_window", check_depthwise_window},
+    {"depthwise_planes", check_depthwise_planes},
     {"pack", check_pack},
     {"nibbles", check_nibbles},
     {"quantize", check_quantize},
     {"dequantize", check_dequantize},
-    {"dequantized product", check_dequantized_product},
-    {"block product", check_block_product},
+    {"dequantized_product", check_dequantized_product},
+    {"block_product", check_block_product},
     {"add", check_add},
     {"multiply", check_multiply},
     {"range", check_range},
     {"max_pool", check_max_pool},
     {"table", check_table},
     {"rescale", check_rescale},
-    {"float product", check_float_product},
-    {"float depthwise", check_float_depthwise},
-    {"float pool", check_float_pool},
+    {"float_product", check_float_product},
+    {"float_depthwise", check_float_depthwise},
+    {"float_pool", check_float_pool},
     {"pool", check_pool},
     {"cast", check_cast},
-    {"float functions", check_float_functions},
+    {"float_functions", check_float_functions},
     {"resample", check_resample},
     {"interpolate", check_interpolate},
     {"overlap", check_overlap},
     {"softmax", check_softmax},
-    {"layer normalization", check_layer_normalization},
+    {"layer_normalization", check_layer_normalization},
     {"grouped", check_grouped},
     {"winograd", check_winograd},
 };
@@ -83,11 +84,16 @@ void install_fault_report() {
   sigaction(SIGSEGV, &action, &fault_action_before);
 }
 
-std::size_t report(const char* isa, const char* family, const Check& check) {
-  std::printf("%-12s %-19s %7zu cases %zu failures\n", isa, family, check.cases, check.failures);
-  std::fflush(stdout);
-  return check.failures;
-}
+struct Totals {
+  std::size_t checks = 0, failures = 0;
+
+  void add(const char* isa, const char* family, const Check& check, const char* note = "") {
+    std::printf("%-12s %-20s %7zu cases %zu failures%s\n", isa, family, check.cases, check.failures, note);
+    std::fflush(stdout);
+    ++checks;
+    failures += check.failures;
+  }
+};
 
 // What to check; empty for all.
 struct Selection {
@@ -98,23 +104,23 @@ struct Selection {
   }
 };
 
-std::size_t check_all(std::uint64_t seed, bool every_scale, const Selection& selection) {
-  std::size_t failures = 0;
+Totals check_all(std::uint64_t seed, bool every_scale, const Selection& selection) {
+  Totals totals;
   for (const Isa isa : available_isas()) {
     for (const Family& family : kFamilies) {
       if (!selection.has(isa_name(isa), family.name)) continue;
       Check check(kernel_table(isa), seed, every_scale);
       family.check(check);
-      failures += report(isa_name(isa).data(), family.name, check);
+      totals.add(isa_name(isa).data(), family.name, check);
     }
   }
   for (const EmulatedKernels& emulated : emulated_kernels()) {
     if (!selection.has(emulated.isa, emulated.family)) continue;
     Check check(emulated.table, seed, every_scale);
     emulated.check(check);
-    failures += report(emulated.isa, emulated.family, check);
+    totals.add(emulated.isa, emulated.family, check, ", emulated");
   }
-  return failures;
+  return totals;
 }
 
 }  // namespace
@@ -252,5 +258,10 @@ int main(int argc, char** argv) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   dmlcpu::test::install_fault_report();
   const dmlcpu::DefaultFloatEnvironment environment;
-  return dmlcpu::test::check_all(seed, every_scale, selection) == 0 ? 0 : 1;
+  const dmlcpu::test::Totals totals = dmlcpu::test::check_all(seed, every_scale, selection);
+  if (totals.checks == 0) {
+    std::fprintf(stderr, "nothing to check has that name\n");
+    return 2;
+  }
+  return totals.failures == 0 ? 0 : 1;
 }
