@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "operators/sizes.h"
 #include "operators/staging.h"
 #include "runtime/thread_pool.h"
 
@@ -41,25 +40,6 @@ std::int64_t offset_of(const ChannelPlanes& tensor, std::int64_t image, std::int
 
 }  // namespace
 
-void spread_sums(const PackKernels& kernels, const std::int32_t* sums, std::int64_t pixels, std::int64_t channels,
-                 std::int32_t* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept {
-  if (pixel_stride == 1) {  // groups of four bytes that change places are what a panel is gathered of
-    kernels.gather_groups({.columns = reinterpret_cast<const std::uint8_t*>(sums),
-                           .column_stride = as_size(channels) * sizeof(std::int32_t),
-                           .count = as_size(pixels),
-                           .k = as_size(channels) * sizeof(std::int32_t),
-                           .flip = 0,
-                           .output = reinterpret_cast<std::uint8_t*>(output),
-                           .group_stride = as_size(channel_stride) * sizeof(std::int32_t)});
-    return;
-  }
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      output[pixel * pixel_stride + c * channel_stride] = sums[pixel * channels + c];
-    }
-  }
-}
-
 void gather_channels_last(const ChannelPlanes& tensor, const PackKernels& kernels, std::int64_t count,
                           const std::uint8_t* planes, std::uint8_t flip, int num_threads, std::uint8_t* packed) {
   for_each_stretch(tensor, count, num_threads, [&](std::int64_t image, std::int64_t pixel, std::int64_t pixels) {
@@ -86,8 +66,8 @@ void scatter_channels_last(const ChannelPlanes& tensor, const PackKernels& kerne
     const std::uint8_t* source = packed + (image * tensor.pixels() + pixel) * tensor.channels * element_bytes;
     std::uint8_t* target = planes + offset_of(tensor, image, pixel) * element_bytes;
     if (element_bytes == 4) {
-      spread_sums(kernels, reinterpret_cast<const std::int32_t*>(source), pixels, tensor.channels,
-                  reinterpret_cast<std::int32_t*>(target), 1, tensor.strides.c);
+      scatter_pixels(kernels, reinterpret_cast<const std::int32_t*>(source), pixels, tensor.channels,
+                     reinterpret_cast<std::int32_t*>(target), 1, tensor.strides.c);
       return;
     }
     if (pixels == 1) {

@@ -194,7 +194,7 @@ void convolve_groups(const DepthwiseRun& run) noexcept {
       return convolve_strips<2, filter_has_zero_point>(run);
     case 3:
       return convolve_strips<3, filter_has_zero_point>(run);
-    case 9:  // a 5x5 filter with stride 2
+    case 9:  // a 6x6 filter with stride 2
       return convolve_strips<9, filter_has_zero_point>(run);
     default:
       return convolve_strips<0, filter_has_zero_point>(run);

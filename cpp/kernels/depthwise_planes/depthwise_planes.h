@@ -36,6 +36,8 @@
 namespace dmlcpu {
 
 inline constexpr std::size_t kPlaneLanes = 16, kPlaneBytes = 64, kPlaneSteps = 16;
+// Channels that kernels take at a time, and as many streams as they read of blocks of one step: what threads divide by.
+inline constexpr std::size_t kPlaneChannels = 4, kPlaneTileChannels = 16;
 
 // Static: what a linker could merge might be code of an instruction set that the CPU lacks.
 static inline constexpr std::size_t plane_groups(std::size_t columns) noexcept { return (columns + 3) / 4; }
@@ -52,7 +54,7 @@ struct PlaneBlock {
   std::size_t inside;    // the first of its masks, which other blocks may have as well
   std::size_t output;    // of lane 0 in the first step
   std::size_t lanes;     // 1 .. kPlaneLanes neighbours
-  std::size_t steps;     // 1 .. kPlaneSteps
+  std::size_t steps;     // 1 .. kPlaneSteps; 1 unless plane_windows_descend
 };
 
 struct DepthwisePlanesRun {

@@ -1,8 +1,6 @@
 // What kernels of planes read of four channels, and how their sums become codes.
 // Included inside the unnamed namespace of a kernel file, behind codes/avx512_vnni.inl.h.
 
-constexpr std::size_t kChannelsAtOnce = 4;
-
 // The bytes of a load that may be read.
 inline __mmask64 readable_mask(const std::uint8_t* from, const DepthwisePlanesRun& run) noexcept {
   const std::ptrdiff_t before = run.readable - from, left = run.readable_end - from;
@@ -21,7 +19,7 @@ inline bool is_plain_run(const DepthwisePlanesRun& run) noexcept {
   return true;
 }
 
-constexpr std::int32_t kNoZeroPoints[kChannelsAtOnce] = {};
+constexpr std::int32_t kNoZeroPoints[kPlaneChannels] = {};
 
 // Four neighbouring channels, or a single one four times, whose step is 0 then.
 struct PlaneChannels {
@@ -53,24 +51,22 @@ struct PlaneChannels {
   }
 };
 
-// Blocks of one step read as many streams at a time.
-constexpr std::size_t kChannelsOfTile = 16;
-
 // The channels of a run from the first one on, four at a time. The last four of a run may have some of those before
 // them once more; a run of fewer has single ones.
 struct PlaneTile {
   std::size_t size = 0;
-  PlaneChannels channels[kChannelsOfTile / kChannelsAtOnce];
+  PlaneChannels channels[kPlaneTileChannels / kPlaneChannels];
 
   PlaneTile(const DepthwisePlanesRun& run, std::size_t first) noexcept {
-    const std::size_t left = run.channels - first, end = first + (left < kChannelsOfTile ? left : kChannelsOfTile);
-    if (run.channels < kChannelsAtOnce) {
+    const std::size_t left = run.channels - first,
+                      end = first + (left < kPlaneTileChannels ? left : kPlaneTileChannels);
+    if (run.channels < kPlaneChannels) {
       for (; first < end; ++first) channels[size++] = PlaneChannels(run, first, 1);
       return;
     }
-    for (; first < end; first += kChannelsAtOnce) {
-      const std::size_t last = run.channels - kChannelsAtOnce;
-      channels[size++] = PlaneChannels(run, first < last ? first : last, kChannelsAtOnce);
+    for (; first < end; first += kPlaneChannels) {
+      const std::size_t last = run.channels - kPlaneChannels;
+      channels[size++] = PlaneChannels(run, first < last ? first : last, kPlaneChannels);
     }
   }
 
@@ -119,7 +115,7 @@ template <bool is_within_range>
 __attribute__((always_inline)) inline __m512i codes_of(const __m512i* sums_i32x16, const float* multiplier,
                                                        std::ptrdiff_t channel_step, __m512i zero_point_i16x32,
                                                        __m512i flip_u8x64) noexcept {
-  __m512i rounded_i32x16[kChannelsAtOnce];
+  __m512i rounded_i32x16[kPlaneChannels];
 #pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     const __m512 multiplier_f32x16 = _mm512_set1_ps(multiplier[i * channel_step]);

@@ -17,7 +17,7 @@ class Descent {
   explicit Descent(const DepthwisePlanesRun& run) noexcept : run_(run), vectors_(run) {}
 
   void convolve() const noexcept {
-    for (std::size_t first = 0; first < run_.channels; first += kChannelsOfTile) {
+    for (std::size_t first = 0; first < run_.channels; first += kPlaneTileChannels) {
       const PlaneTile tile(run_, first);
       for (std::size_t i = 0; i < tile.size; ++i) convolve_blocks(tile.channels[i]);
     }
@@ -28,10 +28,10 @@ class Descent {
 
   // [output][channel]: output 0 is the one whose first row is read, the last one is complete behind a step.
   struct State {
-    __m512i sums_i32x16[kWaiting + 1][kChannelsAtOnce];
-    __m512i codes_i32x16[kWaiting + 1][kChannelsAtOnce];  // the sums of codes
+    __m512i sums_i32x16[kWaiting + 1][kPlaneChannels];
+    __m512i codes_i32x16[kWaiting + 1][kPlaneChannels];  // the sums of codes
     __m512i order_u8x64[kGroups];
-    const std::uint8_t* rows[kChannelsAtOnce];
+    const std::uint8_t* rows[kPlaneChannels];
     const std::uint64_t* inside;
   };
 
@@ -53,11 +53,11 @@ class Descent {
     }
     state.inside = run_.inside + block.inside;
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < kChannelsAtOnce; ++i) {
+    for (std::size_t i = 0; i < kPlaneChannels; ++i) {
       state.rows[i] = channels.input + block.first +
                       static_cast<std::ptrdiff_t>(i) * channel_step<are_readable>(channels) * run_.input_plane_step;
     }
-    __m512i complete_i32x16[kPlaneSteps][kChannelsAtOnce];
+    __m512i complete_i32x16[kPlaneSteps][kPlaneChannels];
     begin_steps<0, are_readable>(state, channels);
     std::size_t step = 0;
     for (; step + kWaiting < block.steps; ++step) {
@@ -69,7 +69,7 @@ class Descent {
   }
 
   // Codes of all steps, which so fill the queue in front of the vector unit less than among what makes sums.
-  void store_steps(const __m512i (*sums_i32x16)[kChannelsAtOnce], const PlaneChannels& channels,
+  void store_steps(const __m512i (*sums_i32x16)[kPlaneChannels], const PlaneChannels& channels,
                    std::ptrdiff_t channel_step, const PlaneBlock& block) const noexcept {
     const __m512i zero_point_i16x32 = vectors_.zero_point_i16x32, flip_u8x64 = vectors_.flip_u8x64;
     const std::ptrdiff_t plane_step = channel_step * run_.output_plane_step, output_step = run_.output_step;
@@ -98,7 +98,7 @@ class Descent {
 
   template <std::size_t number, bool are_readable>
   __attribute__((always_inline)) void end_steps(State& state, const PlaneChannels& channels,
-                                                __m512i (*complete_i32x16)[kChannelsAtOnce], std::size_t first,
+                                                __m512i (*complete_i32x16)[kPlaneChannels], std::size_t first,
                                                 std::size_t step) const noexcept {
     if constexpr (number <= kWaiting) {
       if (first + number - 1 == step) {  // not so where a block has fewer steps than outputs wait
@@ -121,7 +121,7 @@ class Descent {
 #pragma GCC unroll 8
     for (std::size_t j = begun; j > 0; --j) {
 #pragma GCC unroll 4
-      for (std::size_t i = 0; i < kChannelsAtOnce; ++i) {
+      for (std::size_t i = 0; i < kPlaneChannels; ++i) {
         state.sums_i32x16[j][i] = state.sums_i32x16[j - 1][i];
         if constexpr (!is_plain) state.codes_i32x16[j][i] = state.codes_i32x16[j - 1][i];
       }
@@ -133,7 +133,7 @@ class Descent {
   __attribute__((always_inline)) void add_step(State& state, const PlaneChannels& channels) const noexcept {
     if constexpr (begin == 0) {
 #pragma GCC unroll 4
-      for (std::size_t i = 0; i < kChannelsAtOnce; ++i) {
+      for (std::size_t i = 0; i < kPlaneChannels; ++i) {
         const auto number = static_cast<std::ptrdiff_t>(i) * channel_step<are_readable>(channels);
         state.sums_i32x16[0][i] = _mm512_set1_epi32(channels.offset[number]);
         if constexpr (!is_plain) state.codes_i32x16[0][i] = _mm512_setzero_si512();
@@ -151,7 +151,7 @@ class Descent {
     constexpr std::size_t kChannelBytes = window.size * kGroups * 4;
     const std::int8_t* const filters = read_anew(channels.filter);
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < kChannelsAtOnce; ++i) {
+    for (std::size_t i = 0; i < kPlaneChannels; ++i) {
       const __m512i bytes_u8x64 = load_bytes<are_readable, flips>(state.rows[i], run_, vectors_);
       state.rows[i] += run_.row_step;
       const std::int8_t* const filter =
@@ -187,7 +187,7 @@ class Descent {
                                                   __m512i* complete_i32x16) const noexcept {
     const std::ptrdiff_t of_channel = channel_step<are_readable>(channels);
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < kChannelsAtOnce; ++i) {
+    for (std::size_t i = 0; i < kPlaneChannels; ++i) {
       complete_i32x16[i] = state.sums_i32x16[kWaiting][i];
       if constexpr (is_plain) continue;
       const std::int32_t zero_point = channels.filter_zero_point[static_cast<std::ptrdiff_t>(i) * of_channel];

@@ -13,7 +13,7 @@ class Windows {
         vectors_(run) {}
 
   void convolve() const noexcept {
-    for (std::size_t first = 0; first < run_.channels; first += kChannelsOfTile) {
+    for (std::size_t first = 0; first < run_.channels; first += kPlaneTileChannels) {
       const PlaneTile tile(run_, first);
       for (std::size_t number = 0; number < run_.block_count; ++number) convolve_block(run_.blocks[number], tile);
     }
@@ -53,7 +53,7 @@ class Windows {
   }
 
   struct Sums {
-    __m512i i32x16[kChannelsAtOnce];
+    __m512i i32x16[kPlaneChannels];
   };
 
   // step is 1, or 0 where all four are the same channel.
@@ -73,7 +73,7 @@ class Windows {
   __attribute__((always_inline)) Sums add_taps(const PlaneBlock& block, const Taps& taps,
                                                const PlaneChannels& channels) const noexcept {
     Sums sums, codes;
-    const std::uint8_t* rows[kChannelsAtOnce];
+    const std::uint8_t* rows[kPlaneChannels];
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       sums.i32x16[i] = _mm512_set1_epi32(channels.offset[i * step]);
@@ -84,7 +84,7 @@ class Windows {
     const std::int8_t* filter = channels.filter;
 #pragma GCC unroll 5
     for (std::size_t r = 0; r < rows_; ++r) {
-      __m512i bytes_u8x64[kChannelsAtOnce];
+      __m512i bytes_u8x64[kPlaneChannels];
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) {
         bytes_u8x64[i] = load_bytes<are_readable, flips>(rows[i], run_, vectors_);

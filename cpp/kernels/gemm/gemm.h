@@ -103,7 +103,7 @@ struct GemmKernels {
   std::size_t mr;
   std::size_t nr;             // columns of a panel
   std::size_t kr;             // k is a multiple of it
-  double products_per_cycle;  // multiplications and additions at best, for choices of algorithms
+  double products_per_cycle;  // each with its addition, at best; for choices of algorithms
   // Beside products, of 32 rows and of these by 16 columns, for choices of kernels.
   double cycles_of_rows;
   double cycles_of_area;

@@ -56,7 +56,8 @@ class ConvolutionAlgorithm {
   virtual std::size_t packed_filter_size() const = 0;
   // flip is 0x80 for UINT8 filters, which become signed.
   virtual void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const = 0;
-  // See CompiledOperator::packing; of one algorithm alone.
+  // See CompiledOperator::packing, which compares the numbers of any two algorithms: those that pack in another way
+  // than convolution_packing.h begin with a number that no other algorithm does, or return none.
   virtual std::vector<std::size_t> packing() const { return {}; }
   // The sum of each output channel's filter codes, within the packed filter.
   virtual const std::int32_t* filter_sums(const std::uint8_t* packed) const = 0;
@@ -88,8 +89,7 @@ std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const Convolution
 bool planar_product_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 std::unique_ptr<ConvolutionAlgorithm> make_planar_product_convolution(const ConvolutionGeometry& geometry,
                                                                       const ExecutionTarget& target);
-// Whether every channel is a group of its own, the strip of rows that a thread keeps is below 32 MiB, and what it reads
-// is mostly taps: everything else is a product.
+// Whether every channel is a group of its own, and PaddedStrips::applies to the strips of rows that a thread keeps.
 bool depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  std::uint8_t input_flip,
@@ -103,8 +103,8 @@ std::unique_ptr<ConvolutionAlgorithm> make_depthwise_planes_convolution(const Co
 bool depthwise_window_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const ConvolutionGeometry& geometry,
                                                                         const ExecutionTarget& target);
-// Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, are within the same bounds, and
-// sums become codes.
+// Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, PaddedStrips::applies to their
+// strips, and sums become codes.
 bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
 std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
                                                                std::uint8_t input_flip, const ExecutionTarget& target);

@@ -79,7 +79,6 @@ void pack_pixels(const ConvolutionGeometry& geometry, const PackKernels& kernels
   } else {
     for (std::int64_t pixel = 0; pixel < count; ++pixel, rows += k_padded) {
       kernels.copy(data + pixel * pixel_stride, as_size(channels), flip, rows);
-      std::memset(rows + channels, 0, k_padded - as_size(channels));
     }
   }
 }
@@ -90,7 +89,6 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
                           const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
                           std::size_t k_padded, std::uint8_t* rows) {
   const std::int64_t row_bytes = geometry.kernel_width * geometry.group_input_channels();
-  const std::size_t k = as_size(geometry.reduction());
   const std::uint8_t* data = source.data + group * geometry.group_input_channels() * geometry.input.c;
   const auto pixel_stride = uniform_pixel_stride(geometry.input, 1, geometry.input_height, geometry.input_width);
   if (geometry.pointwise() && pixel_stride && (geometry.input.c == 1 || pixel_stride == 1)) {
@@ -108,7 +106,6 @@ void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels
   for_each_pixel_run(geometry, first, count, [&](std::int64_t offset, const PixelRun& run) {
     for (std::int64_t i = 0; i < run.count; ++i) {
       std::uint8_t* target = rows + as_size(offset + i) * k_padded;
-      std::memset(target + k, 0, k_padded - k);
       const std::int64_t column = (run.column + i) * geometry.stride_width - geometry.padding_left;
       for (std::int64_t kernel_row = 0; kernel_row < geometry.kernel_height; ++kernel_row, target += row_bytes) {
         const std::int64_t row =

@@ -4,7 +4,8 @@
 // Rows of the product are pixels, columns are output channels. k is (kernel row, kernel column, channel), so that the
 // channels of one tap are one copy from {N, H, W, C} memory.
 //
-// Activations leave as unsigned codes, filters as signed ones; see gemm.h for the flip. Taps in the padding read the
+// Activations leave flipped as their source says, as unsigned codes for most products, filters as signed ones; see
+// gemm.h for the flip. Taps in the padding read the
 // input's zero point, whose difference from itself is 0.
 #pragma once
 
@@ -23,7 +24,7 @@ void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& ker
                      std::int64_t image, std::int64_t padded_row, std::int64_t first, std::int64_t count,
                      std::uint8_t* target);
 
-// count pixels from first on (in the order n, height, width) as rows of k_padded bytes; bytes from k on are 0.
+// count pixels from first on (in the order n, height, width) as rows of k_padded bytes; bytes from k on have any value.
 void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels& kernels,
                           const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
                           std::size_t k_padded, std::uint8_t* rows);

@@ -17,10 +17,10 @@ namespace dmlcpu {
 namespace {
 
 constexpr std::int64_t kLanes = kPlaneLanes, kBytes = kPlaneBytes;
-constexpr std::int64_t kMostTapsOfWindow = 64;                     // there are masks of each
-constexpr std::int64_t kLeastPixels = 64;                          // of an image that copies do not beat
-constexpr std::int64_t kChannelsOfTask = 16, kChannelsAtOnce = 4;  // which kernels take
-constexpr double kMostPlaneBytes = 1 << 30;                        // from a plane's first code to its last
+constexpr std::int64_t kMostTapsOfWindow = 64;  // there are masks of each
+constexpr std::int64_t kLeastPixels = 64;       // of an image that copies do not beat
+constexpr std::int64_t kChannelsOfTask = kPlaneTileChannels, kChannelsAtOnce = kPlaneChannels;
+constexpr double kMostPlaneBytes = 1 << 30;  // from a plane's first code to its last
 
 class DepthwisePlanesConvolution final : public ConvolutionAlgorithm {
  public:

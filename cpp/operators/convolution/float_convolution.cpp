@@ -18,6 +18,7 @@
 #include "operators/convolution/staged_convolution.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/product_rate.h"
 #include "operators/sizes.h"
 #include "operators/strided_copy.h"
 #include "runtime/cpu_features.h"
@@ -29,13 +30,12 @@ namespace {
 enum Tensor : std::size_t { kInput, kFilter, kBias, kOutput };
 
 // Threads for each of which there are 6 us of work at least, as far as an estimate for AVX-512 tells.
-ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, ExecutionTarget target) {
+ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   constexpr double kStepsPerCycle = 16, kLeastCyclesOfThread = 18000;
   const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) *
                          static_cast<double>(geometry.output_channels);
   const double most = outputs * static_cast<double>(geometry.reduction()) / kStepsPerCycle / kLeastCyclesOfThread;
-  if (most < target.num_threads) target.num_threads = std::max(1, static_cast<int>(most));
-  return target;
+  return with_at_most(most, target);
 }
 
 // Of images whose channels are neighbours, in memory without gaps, or as they lie.
@@ -176,25 +176,6 @@ class FloatConvolution final : public CompiledOperator {
 };
 
 }  // namespace
-
-void spread_floats(const PackKernels& kernels, const float* values, std::int64_t pixels, std::int64_t channels,
-                   float* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept {
-  if (pixel_stride == 1) {  // groups of four bytes that change places
-    kernels.gather_groups({.columns = reinterpret_cast<const std::uint8_t*>(values),
-                           .column_stride = as_size(channels) * sizeof(float),
-                           .count = as_size(pixels),
-                           .k = as_size(channels) * sizeof(float),
-                           .flip = 0,
-                           .output = reinterpret_cast<std::uint8_t*>(output),
-                           .group_stride = as_size(channel_stride) * sizeof(float)});
-    return;
-  }
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      output[pixel * pixel_stride + c * channel_stride] = values[pixel * channels + c];
-    }
-  }
-}
 
 std::unique_ptr<CompiledOperator> compile_float_convolution(OperatorDesc desc, ExecutionTarget target) {
   return std::make_unique<FloatConvolution>(std::move(desc), target);

@@ -56,8 +56,4 @@ bool float_depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<FloatConvolutionAlgorithm> make_float_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                             const ExecutionTarget& target);
 
-// Floats of pixels that follow each other, the channels of each together, to an output of any strides, in elements.
-void spread_floats(const PackKernels& kernels, const float* values, std::int64_t pixels, std::int64_t channels,
-                   float* output, std::int64_t pixel_stride, std::int64_t channel_stride) noexcept;
-
 }  // namespace dmlcpu

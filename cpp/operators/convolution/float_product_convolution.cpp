@@ -93,7 +93,7 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   Tile tile_of(std::int64_t task) const noexcept;
   void begin_sums(const float* bias, const Tile& tile, float* sums, std::int64_t sums_row) const noexcept;
   void run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile, std::uint8_t* own) const noexcept;
-  void spread(const float* sums, const Tile& tile, float* output) const noexcept;
+  void scatter(const float* sums, const Tile& tile, float* output) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
@@ -180,14 +180,14 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
                                                    .begins = k == 0 && dispatch.bias == nullptr});
     }
   }
-  if (!output_pixel_) spread(sums, tile, dispatch.output + channel * geometry_.output.c);
+  if (!output_pixel_) scatter(sums, tile, dispatch.output + channel * geometry_.output.c);
 }
 
-void FloatProductConvolution::spread(const float* sums, const Tile& tile, float* output) const noexcept {
+void FloatProductConvolution::scatter(const float* sums, const Tile& tile, float* output) const noexcept {
   for_each_pixel_run(geometry_, tile.pixel, tile.pixels, [&](std::int64_t offset, const PixelRun& run) {
-    spread_floats(*target_.kernels().pack, sums + offset * tile.columns, run.count, tile.columns,
-                  output + run.n * geometry_.output.n + run.row * geometry_.output.h + run.column * geometry_.output.w,
-                  geometry_.output.w, geometry_.output.c);
+    scatter_pixels(*target_.kernels().pack, sums + offset * tile.columns, run.count, tile.columns,
+                   output + run.n * geometry_.output.n + run.row * geometry_.output.h + run.column * geometry_.output.w,
+                   geometry_.output.w, geometry_.output.c);
   });
 }
 

@@ -33,8 +33,8 @@ class PaddedStrips {
   PaddedStrips(const ConvolutionGeometry& geometry, int num_threads, std::int64_t strip_columns, std::int64_t row_step,
                std::int64_t ring_rows);
 
-  // Whether the window has at most 4096 taps, `rows` padded rows of a strip are below 32 MiB, and what is loaded is
-  // mostly taps. For sizes of absurd descs as well.
+  // Whether the window has at most 4096 taps, `rows` padded rows of a strip are below 32 MiB, and at most 16 codes
+  // are loaded for each tap of the windows. For sizes of absurd descs as well.
   static bool applies(const ConvolutionGeometry& geometry, double strip_columns, double rows);
 
   std::size_t tasks() const { return as_size(geometry_.batch * strips_ * bands_); }

@@ -91,10 +91,10 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   void run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
                 std::uint8_t* own) const noexcept;
   void finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept;
-  void spread(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
-              std::uint8_t* output) const noexcept;
-  void spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
-                  std::uint8_t* output) const noexcept;
+  void scatter(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
+               std::uint8_t* output) const noexcept;
+  void scatter_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
+                   std::uint8_t* output) const noexcept;
 
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
@@ -130,7 +130,7 @@ void ProductConvolution::find_segments() {
   if (plan_.source == ActivationsFrom::pixels) {
     segments_ = {{.activations = {0}, .filter = {0}, .summed = {}}};
   } else if (plan_.regions.empty()) {
-    const std::int64_t segments = static_cast<std::int64_t>(plan_.order.segments);
+    const std::int64_t segments = static_cast<std::int64_t>(plan_.filter.order.segments);
     const std::int64_t rows = divide_up(geometry_.kernel_height, plan_.cells.rows);
     add_segments({0, rows}, {0, segments / rows});
     for (std::int64_t row = 0; plan_.cells.rows > 1 && row < geometry_.kernel_height; ++row) {
@@ -143,7 +143,7 @@ void ProductConvolution::find_segments() {
 
 // Segments of a range of kernel rows and columns; a kernel row may be a single segment.
 void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
-  const TermOrder& order = plan_.order;
+  const TermOrder& order = plan_.filter.order;
   const std::size_t columns_of_row = order.segments / as_size(divide_up(geometry_.kernel_height, plan_.cells.rows));
   Segments segments;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
@@ -210,7 +210,7 @@ ProductConvolution::Copied ProductConvolution::copy_tile(const ConvolutionDispat
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
                                                                         const Copied& copied, const ProductTile& tile,
                                                                         std::uint8_t* own) const noexcept {
-  const TermOrder& order = plan_.order;
+  const TermOrder& order = plan_.filter.order;
   if (plan_.source != ActivationsFrom::pixels) {
     const auto of_row = static_cast<std::int64_t>(output_row_bytes_);
     const auto of_column = static_cast<std::int64_t>(output_column_bytes_);
@@ -308,7 +308,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .a_is_signed = plan_.reads_signed,
                     .padding = plan_.padding,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
-    if (!direct) spread(results, tile, channels, output);
+    if (!direct) scatter(results, tile, channels, output);
   }
 }
 
@@ -329,23 +329,23 @@ void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const 
 }
 
 // Writes the results of a tile's pixels, whose channels follow each other, to an output where they do not.
-void ProductConvolution::spread(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
-                                std::uint8_t* output) const noexcept {
+void ProductConvolution::scatter(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
+                                 std::uint8_t* output) const noexcept {
   if (geometry_.output.h == tile.m * output_pixel_stride_) {  // the runs are one
-    spread_run(results, tile.pixels(), channels, output);
+    scatter_run(results, tile.pixels(), channels, output);
     return;
   }
   for (std::int64_t run = 0; run < tile.runs; ++run) {
-    spread_run(results + run * tile.m * channels * geometry_.output_bytes, tile.m, channels,
-               output + run * geometry_.output.h * geometry_.output_bytes);
+    scatter_run(results + run * tile.m * channels * geometry_.output_bytes, tile.m, channels,
+                output + run * geometry_.output.h * geometry_.output_bytes);
   }
 }
 
-void ProductConvolution::spread_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
-                                    std::uint8_t* output) const noexcept {
+void ProductConvolution::scatter_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
+                                     std::uint8_t* output) const noexcept {
   if (geometry_.ends_in_sums()) {
-    spread_sums(*target_.kernels().pack, reinterpret_cast<const std::int32_t*>(results), pixels, channels,
-                reinterpret_cast<std::int32_t*>(output), output_pixel_stride_, geometry_.output.c);
+    scatter_pixels(*target_.kernels().pack, reinterpret_cast<const std::int32_t*>(results), pixels, channels,
+                   reinterpret_cast<std::int32_t*>(output), output_pixel_stride_, geometry_.output.c);
     return;
   }
   if (output_pixel_stride_ == 1) {

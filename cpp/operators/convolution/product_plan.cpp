@@ -178,10 +178,9 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   const bool in_place = obstacle == nullptr;
   if (!in_place && !(reads_most(geometry) && PaddedPlanes::holds(unpadded(geometry)))) return;
   plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
-  plan.order = cut.order;
   plan.cells = PlaneCells::pixels(geometry.input_channels);
   plan.padding = 0;
-  plan.filter = packed_filter(geometry, kernels.nr, plan.order, 0, true);
+  plan.filter = packed_filter(geometry, kernels.nr, cut.order, 0, true);
   plan.obstacle = obstacle;
   plan.obstacle_to_copy = nullptr;
   plan.regions = std::move(cut.regions);

@@ -32,8 +32,7 @@ struct ProductPlan {
   // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
   const char* obstacle;
   const char* obstacle_to_copy;
-  bool by_rows;  // the input's rows have seams: tiles are bands or parts of a row
-  TermOrder order;
+  bool by_rows;      // the input's rows have seams: tiles are bands or parts of a row
   PlaneCells cells;  // of planes
   PackedFilter filter;
   std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied

@@ -98,8 +98,10 @@ const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKe
   }
   const std::size_t gathered = order_gathered(geometry, kernels).k();
   const double surplus = static_cast<double>(in_place.k()) - static_cast<double>(gathered);
+  // Twice what surplus terms take at the kernel's best rate, which short segments do not reach.
+  constexpr double kWeightOfSurplus = 2.0;
   const double products =
-      2.0 * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
+      kWeightOfSurplus * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
   const double gathering =
       kStretchCycles * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
   return products / kernels.products_per_cycle <= gathering
@@ -174,7 +176,6 @@ void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kerne
     plan.source = ActivationsFrom::pixels;
     order = order_gathered(geometry, kernels);
   }
-  plan.order = order;
   plan.filter = packed_filter(geometry, kernels.nr, order, plan.padding, false);
 }
 

@@ -58,7 +58,8 @@ constexpr double kCyclesPerMicrosecond = 3000;
 // Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
 constexpr std::int64_t kLeastPixelsOfPlane = 256;
 
-// Whether threads write parts of the planes of one image: where these are transposed back.
+// Whether threads write small parts of the planes of one image: where these are transposed back. Winograd's tasks are
+// whole rows of tiles, or channels.
 bool shares_planes(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   return geometry.output.c != 1 && geometry.batch == 1 && !depthwise_planes_applies(geometry, target) &&
          (depthwise_applies(geometry) || grouped_applies(geometry, target));

@@ -102,7 +102,7 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
   return of_task * std::ceil(tasks / target.num_threads);
 }
 
-double product_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+double cycles_of_plain_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   return static_cast<double>(geometry.batch) * static_cast<double>(geometry.output_height) *
          static_cast<double>(geometry.output_width) * static_cast<double>(geometry.output_channels) *
          static_cast<double>(geometry.reduction()) * slowdown_of_products(target) /
@@ -363,7 +363,7 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget
   // Rows are not cut: what no cache close to the core holds would be read from further away for each panel.
   const WinogradPlan plan = plan_winograd(geometry, target);
   if (plan.row_bytes() > cache_sizes().level_2) return false;
-  return winograd_cycles(geometry, target, plan) <= kGainThatPays * product_cycles(geometry, target);
+  return winograd_cycles(geometry, target, plan) <= kGainThatPays * cycles_of_plain_product(geometry, target);
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry, std::uint8_t,

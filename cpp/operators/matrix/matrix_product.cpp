@@ -309,7 +309,7 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
       write_rescaled(dispatch, block, reinterpret_cast<const std::int32_t*>(results),
                      right.column_sum == nullptr ? nullptr : right.column_sum + column, own);
     } else if (!in_place) {
-      spread(results, block, output);
+      scatter(results, block, output);
     }
   }
 }
@@ -358,11 +358,11 @@ void MatrixProduct::write_rescaled(const MatrixDispatch& dispatch, const Region&
                  .bias_row_stride = bias_row_stride,
                  .output = direct_ ? output : own + results_,
                  .output_row_stride = as_size(direct_ ? geometry_.output.row : region.columns)});
-  if (!direct_) spread(own + results_, region, output);
+  if (!direct_) scatter(own + results_, region, output);
 }
 
 // Results whose columns follow each other, to an output where they do not.
-void MatrixProduct::spread(const std::uint8_t* results, const Region& region, std::uint8_t* output) const noexcept {
+void MatrixProduct::scatter(const std::uint8_t* results, const Region& region, std::uint8_t* output) const noexcept {
   const MatrixStrides& strides = geometry_.output;
   if (desc_.output_bytes == 1 && strides.row == 1) {
     pack_.transpose({.input = results,
@@ -375,8 +375,8 @@ void MatrixProduct::spread(const std::uint8_t* results, const Region& region, st
     return;
   }
   if (desc_.output_bytes == 4) {  // the bytes of floats as well
-    spread_sums(pack_, reinterpret_cast<const std::int32_t*>(results), region.rows, region.columns,
-                reinterpret_cast<std::int32_t*>(output), strides.row, strides.column);
+    scatter_pixels(pack_, reinterpret_cast<const std::int32_t*>(results), region.rows, region.columns,
+                   reinterpret_cast<std::int32_t*>(output), strides.row, strides.column);
     return;
   }
   const auto spread_all = desc_.output_bytes == 2 ? spread_elements<std::uint16_t> : spread_elements<std::uint8_t>;

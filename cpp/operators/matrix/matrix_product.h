@@ -114,7 +114,7 @@ class MatrixProduct {
   void write_rescaled(const MatrixDispatch& dispatch, const Region& region, const std::int32_t* sums,
                       const std::int32_t* column_sum, std::uint8_t* own) const noexcept;
   std::uint8_t* output_of(const MatrixDispatch& dispatch, const Region& region) const noexcept;
-  void spread(const std::uint8_t* results, const Region& region, std::uint8_t* output) const noexcept;
+  void scatter(const std::uint8_t* results, const Region& region, std::uint8_t* output) const noexcept;
 
   MatrixProductDesc desc_;
   MatrixGeometry geometry_;
