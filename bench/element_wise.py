@@ -67,7 +67,7 @@ def command(
     cases = [
         ElementWiseCase(cast(Operator, operator), cast(Layout, layout), int(size))
         for operator in wanted
-        for size in sizes.split(",")
+        for size in chosen("--sizes", sizes, {str(size): size for size in SIZES})
         for layout in memories
     ]
     rows = [

@@ -134,6 +134,13 @@ bool is_intel() {
   return vendor.ebx == signature_INTEL_ebx && vendor.edx == signature_INTEL_edx && vendor.ecx == signature_INTEL_ecx;
 }
 
+// The servers called Skylake, Cascade Lake and Cooper Lake: Intel's family 6, model 0x55, whose upper half stands apart.
+bool is_skylake_server() {
+  const unsigned version = cpuid(1, 0).eax, family = (version >> 8) & 0xf;
+  const unsigned model = ((version >> 4) & 0xf) + ((version >> 12) & 0xf0);
+  return is_intel() && family == 6 && model == 0x55;
+}
+
 // AMD's family 0x19 with AVX-512; Zen 3 has the number, too. The base family is 0xf, and the rest stands beside it.
 bool is_zen_4() {
   const CpuidRegisters vendor = cpuid(0, 0);
@@ -205,9 +212,10 @@ CacheSizes find_caches() {
 // microseconds. Not at the first call, as a fork() amid that would leave the child waiting for its end.
 const CacheSizes kCaches = find_caches();
 #if defined(__x86_64__)
-const bool kHasAvx512Vbmi = bit(cpuid(7, 0).ecx, 1), kIsIntel = is_intel(), kIsZen4 = is_zen_4();
+const bool kHasAvx512Vbmi = bit(cpuid(7, 0).ecx, 1), kIsZen4 = is_zen_4();
+const bool kHasFastStreamingStores = is_intel() && !is_skylake_server();
 #else
-const bool kHasAvx512Vbmi = false, kIsIntel = false, kIsZen4 = false;
+const bool kHasAvx512Vbmi = false, kIsZen4 = false, kHasFastStreamingStores = false;
 #endif
 
 }  // namespace
@@ -222,7 +230,7 @@ std::string missing_feature(Isa isa) {
 
 bool has_avx512_vbmi() noexcept { return kHasAvx512Vbmi; }
 
-bool has_fast_streaming_stores() noexcept { return kIsIntel; }
+bool has_fast_streaming_stores() noexcept { return kHasFastStreamingStores; }
 
 bool halves_wide_products() noexcept { return kIsZen4; }
 
