@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,20 @@ def test_feeds_that_are_none(feeds: Any, message: str) -> None:
     for call in (session.run, session.run_async):
         with pytest.raises(dmlcpu.BindingError, match=message):
             call(None, feeds)
+
+
+def test_wrong_names_are_told_without_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(doubled())
+    session = dmlcpu.InferenceSession(path)
+    path.unlink()
+    for feeds, message in (
+        ({}, "got no input 'x', expected uint8"),
+        ({"y": X}, "got no input 'x' but 'y', expected uint8"),
+        ({"x": X, "y": X}, "got input 'y', expected one of x"),
+    ):
+        with pytest.raises(dmlcpu.BindingError, match=message):
+            session.run(None, feeds)
 
 
 def test_lengths_of_one_name_that_differ() -> None:

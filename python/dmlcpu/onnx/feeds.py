@@ -36,6 +36,7 @@ def is_fixed(shape: Sequence[int | str | None] | None) -> bool:
 
 def checked_feeds(
     inputs: Sequence[ValueInfo],
+    constant_names: Collection[str],
     constants: Callable[[], Mapping[str, Array]],
     input_feed: Mapping[str, Any],
     copy: bool = False,
@@ -44,7 +45,8 @@ def checked_feeds(
 
     Args:
         inputs: What is to be fed.
-        constants: Returns what may be fed besides, as it is. Called only if something is.
+        constant_names: What may be fed besides, as it is.
+        constants: Returns these. Called only if one of them is fed.
         input_feed: What is.
         copy: Whether the arrays are to be the session's own.
 
@@ -58,13 +60,13 @@ def checked_feeds(
     feeds = {}
     for value in inputs:
         if value.name not in input_feed:
-            known = {*constants(), *(value.name for value in inputs)}
+            known = {*constant_names, *(value.name for value in inputs)}
             others = ", ".join(repr(name) for name in input_feed if name not in known)
             but = f" but {others}" if others else ""
             raise BindingError(f"got no input {value.name!r}{but}, expected {_expectation(value)}", value.name)
         feeds[value.name] = _checked_feed(value, input_feed[value.name], copy)
     if len(input_feed) != len(feeds):
-        own = constants()
+        own = constants() if any(name in constant_names for name in input_feed) else {}
         for name in input_feed:
             if name in own:
                 _check_constant(name, own[name], input_feed[name])

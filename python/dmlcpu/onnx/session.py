@@ -97,6 +97,7 @@ class InferenceSession:
         model = load_model(self._source, to_run=True, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
         self._names = [output.name for output in model.outputs]
+        self._constant_names = frozenset(model.constants)
         variants = Variants(model, self._device)
         self._variants: Variants | None = variants
         self._plans = PlanCache()
@@ -191,7 +192,7 @@ class InferenceSession:
                 type(output_names) is list and {*map(type, output_names)} == {str} and output_names == self._names
             )
             return outputs if are_all else self._chosen(outputs, output_names)
-        feeds = checked_feeds(self._inputs, self._read_constants, input_feed)
+        feeds = self._checked_feeds(input_feed)
         indices = output_indices(self._names, output_names)
         plans, values = self._run(feeds)
         self._latest = None if self.deciding_inputs else plans[0].graph  # which takes no input that decides
@@ -214,7 +215,7 @@ class InferenceSession:
         Raises:
             BindingError: Of names, types and shapes, at once. Everything else that ``run`` raises is the future's.
         """
-        feeds = checked_feeds(self._inputs, self._read_constants, input_feed, copy=True)
+        feeds = self._checked_feeds(input_feed, copy=True)
         indices = output_indices(self._names, output_names)
         with self._lock:
             if self._executor is None:
@@ -275,7 +276,7 @@ class InferenceSession:
             OSError: The file cannot be written.
         """
         times: list[PartTime] = []
-        self._run(checked_feeds(self._inputs, self._read_constants, input_feed), times)
+        self._run(self._checked_feeds(input_feed), times)
         write_trace(path, times)
         return fspath(path)
 
@@ -333,6 +334,9 @@ class InferenceSession:
                         print_plan(part.graph)
                 self._plans.keep(key, ExecutablePlan(plan, model.rest_of(plan), arrays, self._device))
             return self._plans[key]
+
+    def _checked_feeds(self, input_feed: Mapping[str, Any], copy: bool = False) -> dict[str, Array]:
+        return checked_feeds(self._inputs, self._constant_names, self._read_constants, input_feed, copy)
 
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""
