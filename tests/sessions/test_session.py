@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -116,3 +117,11 @@ def test_another_runtime_reads_several_values_of_a_graph() -> None:
     rest, shifted = dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": np.float32([0, 1, 2, 3])})
     np.testing.assert_array_equal(rest, np.float32([0, 1, 0, 1]))
     np.testing.assert_array_equal(shifted, np.uint8([2, 6, 10, 14]))
+
+
+def test_sessions_of_relative_paths_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLE.parent)
+    session = dmlcpu.InferenceSession(EXAMPLE.name)
+    assert repr(session).startswith(f"<InferenceSession {EXAMPLE.name!r} ")
+    monkeypatch.chdir("/")
+    assert pickle.loads(pickle.dumps(session)).get_inputs() == session.get_inputs()

@@ -93,6 +93,8 @@ class InferenceSession:
         self._providers = checked_providers(providers)
         self._given_device = device
         self._device = _device_of(self._options) if device is None else device
+        # The working directory may be another one when the file is read again.
+        self._location = self._source if isinstance(self._source, bytes) else os.path.abspath(self._source)
         self._lengths = dimension_overrides(self._options)
         model = load_model(self._source, to_run=True, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
@@ -116,9 +118,9 @@ class InferenceSession:
         self._shared = _core.new_shared_memory()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a call: the path (or the bytes) and the options."""
+        """Pickle as a call: the absolute path (or the bytes) and the options."""
         options = picklable_options(self._options, self._lengths)
-        return _reopened, (self._source, options, self._providers, self._given_device)
+        return _reopened, (self._location, options, self._providers, self._given_device)
 
     def __repr__(self) -> str:
         """Return the model and where it runs."""
@@ -341,7 +343,7 @@ class InferenceSession:
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""
         variants = self._variants
-        model = load_model(self._source, to_run=True) if variants is None else variants.whole.model
+        model = load_model(self._location, to_run=True) if variants is None else variants.whole.model
         return model.constants
 
 
