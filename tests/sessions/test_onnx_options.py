@@ -55,6 +55,12 @@ def test_providers_that_are_not_available_are_a_warning() -> None:
     assert session.get_overridable_initializers() == []
 
 
+def test_arguments_of_onnxruntime_that_have_no_effect() -> None:
+    for arguments in ({"disabled_optimizers": ["ConstantFolding"]}, {"enable_fallback": False}):
+        onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"], **arguments)
+        dmlcpu.InferenceSession(MODEL, **arguments)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("providers", [5, [5], [()]])
 def test_providers_are_a_sequence_of_names(providers: Any) -> None:
     with pytest.raises(TypeError, match=r"^providers: got an object of type .*, expected a"):

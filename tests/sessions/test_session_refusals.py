@@ -89,6 +89,12 @@ def test_sources_that_are_none() -> None:
         dmlcpu.InferenceSession(model)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("device", ["cpu", 1, dmlcpu.Device])
+def test_devices_that_are_none(device: Any) -> None:
+    with pytest.raises(TypeError, match=r"^device: got an object of type .*, expected a dmlcpu.Device or None"):
+        dmlcpu.InferenceSession(doubled(), device=device)
+
+
 def test_shapes_of_no_input() -> None:
     session = dmlcpu.InferenceSession(doubled(("N", 3)))
     with pytest.raises(dmlcpu.BindingError, match="shapes: got input 'z', expected one of x"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from os import PathLike, fspath
 from threading import Lock
@@ -60,12 +60,14 @@ class InferenceSession:
     Args:
         path_or_bytes: A file, or the bytes of one.
         sess_options: ``intra_op_num_threads`` counts, and free lengths that they give.
-        providers, provider_options: Accepted for onnxruntime's sake; a provider that is not known is a warning.
+        providers, provider_options, disabled_optimizers, enable_fallback: Accepted for onnxruntime's sake; a provider
+            that is not known is a warning.
         device: Where native graphs run; by default one with the threads that the options ask for.
 
     Raises:
         InvalidModelError: It is no ONNX model, or one whose parts do not fit together.
-        TypeError: The options are neither None nor ``SessionOptions``, or the model is neither a path nor bytes.
+        TypeError: The options are neither None nor ``SessionOptions``, the device is neither None nor a ``Device``, or
+            the model is neither a path nor bytes.
         ValueError: The options ask for more than 1024 threads.
         MissingRuntimeError: A node has no kernel, and onnxruntime is not installed. Raised by the first run if shapes
             are free, or an input decides which branch of an If runs, and so is what is wrong with nodes
@@ -87,14 +89,16 @@ class InferenceSession:
         provider_options: Sequence[Any] | None = None,
         *,
         device: Device | None = None,
+        disabled_optimizers: Collection[str] | None = None,
+        enable_fallback: bool = True,
     ) -> None:
         self._source = _checked_source(path_or_bytes)
+        # The working directory may be another one when the file is read again.
+        self._location = self._source if isinstance(self._source, bytes) else os.path.abspath(self._source)
         self._options = checked_options(sess_options)
         self._providers = checked_providers(providers)
         self._given_device = device
-        self._device = _device_of(self._options) if device is None else device
-        # The working directory may be another one when the file is read again.
-        self._location = self._source if isinstance(self._source, bytes) else os.path.abspath(self._source)
+        self._device = _checked_device(device, self._options)
         self._lengths = dimension_overrides(self._options)
         model = load_model(self._source, to_run=True, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
@@ -368,7 +372,11 @@ def _checked_source(source: Any) -> str | bytes:
     return source if isinstance(source, bytes) else fspath(source)
 
 
-def _device_of(options: SessionOptions) -> Device:
+def _checked_device(device: Any, options: SessionOptions) -> Device:
+    if isinstance(device, Device):
+        return device
+    if device is not None:
+        raise TypeError(f"device: got an object of type {type(device).__name__}, expected a dmlcpu.Device or None")
     count = options.intra_op_num_threads
     try:
         return Device(num_threads=count if count > 0 else None)
