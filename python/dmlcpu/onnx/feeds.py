@@ -130,17 +130,17 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
 
 
 def _converted(array: Array, dtype: np.dtype[Any], are_numbers: bool) -> Array:
-    """Return an array as one of an input's type: of the same elements in another byte order, or of Python's numbers.
+    """Return an array as one of an input's type: of the same elements in another form, or of Python's numbers.
 
     Those of a list count as if they had no type of their own. They become floats, or integers if they are integers that
     the type has. What has another type is returned as it is.
     """
-    if array.dtype.newbyteorder("=") == dtype:
+    kind, given = dtype.kind, array.dtype.kind
+    if array.dtype.newbyteorder("=") == dtype or (kind == "O" and given == "U"):  # strings are objects to onnx
         return array.astype(dtype)
     if not are_numbers:
         return array
-    kind, given = dtype.kind, array.dtype.kind
-    if not array.size or (kind == "O" and given == "U"):  # an empty list is one of FLOAT64 to numpy
+    if not array.size:  # an empty list is one of FLOAT64 to numpy
         return array.astype(dtype)
     if kind == "f" and given in "biuf":
         with np.errstate(over="ignore"):
