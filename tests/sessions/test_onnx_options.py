@@ -81,6 +81,7 @@ def test_what_is_no_option_cannot_be_set(name: str, nearest: str) -> None:
     [
         ("graph_optimization_level", 99, "got 99, .* such as GraphOptimizationLevel.ORT_ENABLE_ALL"),
         ("graph_optimization_level", dmlcpu.ExecutionMode.ORT_PARALLEL, "expected a value of type Graph"),
+        ("graph_optimization_level", onnxruntime.ExecutionMode.ORT_PARALLEL, "expected a value of type Graph"),
         ("execution_mode", "parallel", "got 'parallel', expected a value of type ExecutionMode"),
         ("intra_op_num_threads", "2", "got '2', expected a value of type int"),
         ("intra_op_num_threads", 2.0, "got 2.0, expected a value of type int"),
@@ -102,6 +103,8 @@ def test_options_take_what_equals_a_value_of_their_type(tmp_path: Path) -> None:
     options.enable_profiling, options.enable_mem_pattern = np.bool_(True), False
     options.optimized_model_filepath = tmp_path  # type: ignore[assignment]
     options.graph_optimization_level = dmlcpu.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+    assert options.execution_mode is dmlcpu.ExecutionMode.ORT_PARALLEL
     options.add_session_config_entry("key", "value")
     assert (options.intra_op_num_threads, options.enable_profiling, options.enable_mem_pattern) == (2, True, False)
     assert options.optimized_model_filepath == str(tmp_path)

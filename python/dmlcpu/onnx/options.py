@@ -81,6 +81,11 @@ def _typed(name: str, value: Any, wanted: type[Any]) -> Any:
             return index(value)
         except TypeError:
             pass
+    if issubclass(wanted, IntEnum) and type(value).__name__ == wanted.__name__:  # onnxruntime's are not Python's
+        try:
+            return wanted(int(value))
+        except (TypeError, ValueError):
+            pass
     members = f", such as {wanted.__name__}.{next(reversed(wanted)).name}" if issubclass(wanted, IntEnum) else ""
     got = repr(value) if isinstance(value, int | float | str) else f"an object of type {type(value).__name__}"
     raise TypeError(f"{name}: got {got}, expected a value of type {wanted.__name__}{members}")
@@ -88,7 +93,7 @@ def _typed(name: str, value: Any, wanted: type[Any]) -> Any:
 
 @dataclass
 class SessionOptions(_CheckedOptions):
-    """How a session runs; onnxruntime's names. What is none of them cannot be set.
+    """How a session runs; onnxruntime's names, and members of its enumerations. What is none of them cannot be set.
 
     Attributes:
         intra_op_num_threads: Threads of one operator; 0 or less for the device's default.
