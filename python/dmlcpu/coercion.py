@@ -12,6 +12,8 @@ from itertools import islice
 from operator import index
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 __all__ = ["coerce_integer", "coerce_member", "coerce_sequence"]
 
 # Far above any rank (at most 8), and enough for attribute arrays that are longer than they need to be.
@@ -22,14 +24,15 @@ _Member = TypeVar("_Member", bound=IntEnum | IntFlag)
 
 
 def coerce_integer(value: Any) -> Any:
-    """Return the exact ``int`` behind anything that is an integer (numpy's included), else the value itself.
+    """Return the exact ``int`` behind anything that is an integer or a boolean (numpy's too), else the value itself.
 
-    >>> import numpy
-    >>> coerce_integer(numpy.uint8(3)), coerce_integer(2.0), coerce_integer(None)
-    (3, 2.0, None)
+    >>> coerce_integer(np.uint8(3)), coerce_integer(np.True_), coerce_integer(2.0), coerce_integer(None)
+    (3, 1, 2.0, None)
     """
     if type(value) is int or value is None:
         return value
+    if type(value) is np.bool_:  # which is no integer to Python
+        return int(value)
     try:
         return int(index(value))
     except Exception:  # a foreign __index__ may raise anything

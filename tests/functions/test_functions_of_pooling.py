@@ -51,6 +51,8 @@ def expected_pooling(arguments: dict[str, Any], **windows: Any) -> NDArray[Any]:
         {"window_size": 2, "start_padding": 1, "end_padding": 2},
         {"window_size": range(2, 4), "start_padding": (0, 2), "include_padding": True},
         {"window_size": np.int8(2), "strides": np.int64(3), "include_padding": 1},
+        {"window_size": 2, "end_padding": 1, "include_padding": np.True_},
+        {"window_size": 2, "end_padding": 1, "include_padding": np.False_},
     ],
 )
 def test_attributes_of_pooling(windows: dict[str, Any]) -> None:
