@@ -136,6 +136,8 @@ def _flags_violation(name: str, tensor: TensorDesc, is_output: bool) -> Violatio
     if type(flags) is TensorFlags and not (is_output and flags):
         return None
     expected = "NONE on an output" if is_output else "NONE or OWNED_BY_DML"
+    if type(flags) not in (TensorFlags, int):
+        expected = f"a dmlcpu.TensorFlags: {expected}"
     return Violation(Check.FLAGS, name, f"flags {shown(flags)}", expected)
 
 
@@ -162,7 +164,11 @@ def _tensor_array_violation(name: str, value: Any) -> Violation | None:
 def _member_violation(name: str, value: Any, members: tuple[IntEnum, ...]) -> Violation | None:
     if isinstance(value, IntEnum) and value in members:
         return None
-    return Violation(Check.FORM, name, shown(value), " or ".join(member.name for member in members))
+    expected = " or ".join(member.name for member in members)
+    enumeration = type(members[0])
+    if type(value) not in (enumeration, int):
+        expected = f"a dmlcpu.{enumeration.__name__}: {expected}"
+    return Violation(Check.FORM, name, shown(value), expected)
 
 
 def _number_violation(name: str, value: Any) -> Violation | None:

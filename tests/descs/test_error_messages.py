@@ -193,6 +193,28 @@ def test_descs_name_what_is_no_data_type(data_type: Any, shown: str) -> None:
     assert sorted(allowed.replace(":", " or").split(" or ")) == sorted(expected.replace(":", " or").split(" or "))
 
 
+@pytest.mark.parametrize(
+    ("input_flags", "output_flags", "quantization_type", "message"),
+    [
+        (0, 0, "S", "quantization_type: got 'S', expected a dmlcpu.QuantizationType: SCALE or SCALE_ZERO_POINT"),
+        (0, 0, 0, "quantization_type: got NONE, expected SCALE or SCALE_ZERO_POINT"),
+        ("OWNED", 0, 1, "input_tensor: got flags 'OWNED', expected a dmlcpu.TensorFlags: NONE or OWNED_BY_DML"),
+        (0, "NONE", 1, "output_tensor: got flags 'NONE', expected a dmlcpu.TensorFlags: NONE on an output"),
+        (0, 8, 1, "output_tensor: got flags 8, expected NONE on an output"),
+    ],
+)
+def test_descs_name_enumerations(input_flags: Any, output_flags: Any, quantization_type: Any, message: str) -> None:
+    desc = dmlcpu.QuantizeOperatorDesc(
+        input_tensor=TensorDesc(TensorDataType.FLOAT32, (4,), flags=input_flags),
+        quantization_type=quantization_type,
+        quantization_tensors=(TensorDesc(TensorDataType.FLOAT32, (1,)),),
+        output_tensor=TensorDesc(TensorDataType.UINT8, (4,), flags=output_flags),
+    )
+    with pytest.raises(dmlcpu.InvalidDescError) as raised:
+        dmlcpu.Device().create_operator(desc)
+    assert str(raised.value) == f"QUANTIZE: {message}"
+
+
 def test_products_are_refused_at_the_rank_of_the_matrix() -> None:
     desc = dmlcpu.MatrixMultiplyIntegerOperatorDesc(
         a_tensor=TensorDesc(TensorDataType.UINT8, (7, 2, 3)),
