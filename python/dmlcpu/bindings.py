@@ -19,7 +19,7 @@ from dmlcpu.nibbles import packed, packed_length, unpacked
 from dmlcpu.schema import place_of
 from dmlcpu.tensor import TensorDesc, has_data_type, is_four_bits, span_in_elements
 
-__all__ = ["BindingResolver", "TensorBinding"]
+__all__ = ["BindingResolver", "TensorBinding", "as_array"]
 
 # Steps of the exact overlap test. Two views of usual strides take a few; a pair that takes more is refused.
 _OVERLAP_WORK = 100_000
@@ -118,6 +118,14 @@ class TensorBinding:
             f"{name} of shape {shape}, {layout}, "
             f"or contiguous 1-D with at least {elements} element{'s' if elements != 1 else ''}"
         )
+
+
+def as_array(value: Any) -> np.ndarray[Any, Any]:
+    """Return what ``np.asarray`` makes of a value; of one that has DLPack's protocol alone, a view by that."""
+    kind = type(value)
+    if hasattr(kind, "__dlpack__") and not hasattr(kind, "__array__"):
+        return np.from_dlpack(value)
+    return np.asarray(value)
 
 
 class BindingResolver:

@@ -17,6 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 import dmlcpu
+from argument_forms import OnlyDLPack
 from bound_arrays import (
     Arrays,
     blank_outputs,
@@ -38,19 +39,6 @@ from strided_tensor import FILL_BYTE
 
 each_desc = pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
 IS_SANITIZED = "san.so" in os.environ.get("LD_PRELOAD", "")
-
-
-class OnlyDLPack:
-    """An array of another library."""
-
-    def __init__(self, content: NDArray[Any]) -> None:
-        self.content = content
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.content.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> Any:
-        return self.content.__dlpack_device__()
 
 
 class Subclass(np.ndarray[Any, Any]):

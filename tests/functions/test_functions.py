@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 import reference
-from argument_forms import assert_equal, one_element_forms
+from argument_forms import OnlyDLPack, assert_equal, one_element_forms
 from conftest import SEED
 from dmlcpu import TensorDataType
 
@@ -151,6 +151,13 @@ def test_other_kinds_of_arrays() -> None:
     assert_equal(sample.call(memoryview(sample.input), sample.scale, sample.zero_point), expected)
     flat = array.array("b", sample.input.tobytes())
     assert_equal(sample.call(flat, sample.scale, sample.zero_point), expected.reshape(-1))
+
+
+@each_function
+def test_arrays_that_have_dlpack_alone(function: str) -> None:
+    sample = Sample(function)
+    result = sample.call(*map(OnlyDLPack, (sample.input, sample.scale, sample.zero_point)))
+    assert_equal(result, sample.expected())
 
 
 @each_function

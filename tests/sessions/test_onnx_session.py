@@ -15,6 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from argument_forms import OnlyDLPack
 from onnx_models import Builder, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
@@ -231,14 +232,15 @@ def test_outputs_are_in_memory_of_their_own() -> None:
         assert result.tolist() == wanted.tolist()
 
 
-def test_feeds_at_odd_addresses() -> None:
+def test_feeds_at_odd_addresses_and_of_other_libraries() -> None:
     builder = Builder()
     builder.output(builder.node("Relu", [builder.input("float32", (4,))]), "float32")
     feed = np.zeros(17, np.uint8)[1:].view(np.float32)
     feed[...] = [1, -2, 3, -4]
     assert not feed.flags.aligned
-    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": feed})
-    assert result.tolist() == [1, 0, 3, 0]
+    session = dmlcpu.InferenceSession(builder.build())
+    for given in (feed, OnlyDLPack(feed.copy())):
+        assert session.run(None, {"x": given})[0].tolist() == [1, 0, 3, 0]
 
 
 def test_shapes_fold(random_numbers: np.random.Generator) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dispatching import difference
 
-__all__ = ["Hostile", "anything", "assert_equal", "one_element_forms"]
+__all__ = ["Hostile", "OnlyDLPack", "anything", "assert_equal", "one_element_forms"]
 
 
 def one_element_forms(value: Any) -> Iterator[Any]:
@@ -28,6 +28,19 @@ def assert_equal(result: NDArray[Any], expected: NDArray[Any], explanation: obje
     """Of the same type, shape and bits."""
     found = difference(result, expected)
     assert found is None, f"{explanation}: {found}"
+
+
+class OnlyDLPack:
+    """An array of another library."""
+
+    def __init__(self, content: NDArray[Any]) -> None:
+        self.content = content
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.content.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.content.__dlpack_device__()
 
 
 class Hostile:

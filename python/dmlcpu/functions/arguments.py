@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dmlcpu import _core
+from dmlcpu.bindings import as_array
 from dmlcpu.coercion import coerce_integer, coerce_member
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, TensorDataType
@@ -75,7 +76,7 @@ class Arguments:
         if value is None:
             raise self.error(name, "None", f"an array of {self._dtypes(name)}")
         try:
-            array = np.asarray(value)
+            array = as_array(value)
         except MemoryError:
             raise
         except Exception as error:  # a foreign object may raise anything

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dmlcpu.bindings import as_array
 from dmlcpu.errors import BindingError
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.model import ValueInfo
@@ -111,7 +112,7 @@ def _checked_feed(value: ValueInfo, feed: Any, copy: bool) -> Array:
             feed if feed.flags.c_contiguous and feed.flags.aligned else _packed(feed)
         )  # the most common case is quick
     try:
-        array = np.asarray(feed)
+        array = as_array(feed)
     except _NO_ARRAY as error:
         message = f"input {value.name!r}: got {_kind(feed)} ({error}), expected {_expectation(value)}"
         raise BindingError(message, value.name) from None
@@ -160,7 +161,7 @@ def _packed(array: Array) -> Array:
 
 def _check_constant(name: str, constant: Array, feed: Any) -> None:
     try:
-        array = np.asarray(feed)
+        array = as_array(feed)
     except _NO_ARRAY:
         array = np.empty(0, np.void)
     if array.dtype != constant.dtype or not np.array_equal(array, constant, equal_nan=constant.dtype.kind == "f"):
