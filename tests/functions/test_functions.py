@@ -161,6 +161,23 @@ def test_arrays_that_have_dlpack_alone(function: str) -> None:
 
 
 @each_function
+def test_lists_of_numbers_take_the_type_that_is_wanted(function: str) -> None:
+    output_type = None if function == "dequantize_linear" else TensorDataType.INT8
+    for parameter_shape in ((1,), (1, 3, 1), SHAPE):
+        for _ in range(4):  # a list of integers is remembered
+            for scale_type, offset in (("f4", 0), ("i4", 1), ("i4", 2)):
+                sample = Sample(function, parameter_shape)
+                sample.scale = np.ceil(sample.scale) + np.float32(offset)
+                scale, zero_point = sample.scale.astype(scale_type), sample.zero_point
+                if len(parameter_shape) > 1 and parameter_shape != SHAPE:
+                    scale, zero_point = scale.reshape(-1), zero_point.reshape(-1)
+                result = sample.call(
+                    sample.input, scale.tolist(), tuple(zero_point.tolist()), output_data_type=output_type
+                )
+                assert_equal(result, sample.expected())
+
+
+@each_function
 def test_a_new_output_has_the_memory_order_of_the_input(function: str) -> None:
     sample = Sample(function)
     for given in (*layouts(sample.input), np.broadcast_to(sample.input[:1, :1], SHAPE), sample.input[:, :1].T):

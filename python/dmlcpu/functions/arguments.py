@@ -20,18 +20,20 @@ from dmlcpu.errors import BindingError, InvalidDescError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.layout import Array, Layout, broadcast, can_be_described, new_array
+from dmlcpu.functions.plain_numbers import are_numbers, is_number, numbers_in
 from dmlcpu.graph.builder import Expression
 from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.shown_values import shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["Arguments", "Operand", "Parameter", "argument_of", "code_type", "is_number"]
+__all__ = ["Arguments", "Operand", "Parameter", "argument_of", "code_type"]
 
 Operand: TypeAlias = ArrayLike | Expression
 """An array, or an expression of a graph."""
 
 Parameter: TypeAlias = ArrayLike | Expression | None
-"""A number, any array or sequence of numbers, or an expression; absent where the operator allows it."""
+"""A Python number or a list or tuple of them, which take the type that is wanted, any array, or an expression; absent
+where the operator allows it."""
 
 
 def code_type(array: Array) -> np.dtype[Any]:
@@ -122,7 +124,7 @@ class Arguments:
         Args:
             given: The ``output_data_type``, or None.
             outs: Arrays to write that have the output's type, by name, or None.
-            parameter: The name and value of a parameter that has it; a Python number says nothing.
+            parameter: The name and value of a parameter that has it; Python numbers say nothing.
             otherwise: The type if none of them tells.
 
         Raises:
@@ -144,7 +146,7 @@ class Arguments:
                 expected = " or ".join(sorted(known.name.lower() for known in allowed))
                 raise self.error(name, f"a {arrays[name].dtype} array", expected)
             return data_type
-        if parameter is not None and parameter[1] is not None and not is_number(parameter[1]):
+        if parameter is not None and parameter[1] is not None and not are_numbers(parameter[1]):
             data_type = self.data_type(parameter[0], self.array(*parameter).dtype)
             if data_type in allowed:  # else the parameter is what is wrong
                 return data_type
@@ -161,29 +163,40 @@ class Arguments:
         raise InvalidDescError(message, self.desc_type.operator_type, "output_tensor")
 
     def typed(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array | None:
-        """Return a parameter as an array; a Python number takes the type that the operator wants there.
+        """Return a parameter as an array; Python numbers take the type that the operator wants there.
 
         Raises:
             BindingError: It is no array, or a number that does not fit.
         """
         if value is None:
             return None
-        if not is_number(value):
-            array = self.array(name, value)
-            if isinstance(value, np.generic) and value.dtype != dtype:
-                number = "float" if dtype.kind == "f" else "int"
-                expected = f"{dtype.name}; {number}({name}) takes the type that is wanted"
-                raise self.error(name, f"a {value.dtype} number", expected)
-            return array
-        if dtype.kind in "iu" and not (isinstance(value, int) and np.iinfo(dtype).min <= value <= np.iinfo(dtype).max):
-            raise self.error(name, shown(value), f"an integer that {dtype} holds")
+        if are_numbers(value):
+            return self._typed_numbers(name, value, dtype)
+        array = self.array(name, value)
+        if isinstance(value, np.generic) and value.dtype != dtype:
+            number = "float" if dtype.kind == "f" else "int"
+            expected = f"{dtype.name}; {number}({name}) takes the type that is wanted"
+            raise self.error(name, f"a {value.dtype} number", expected)
+        return array
+
+    def _typed_numbers(self, name: str, value: Any, dtype: np.dtype[Any]) -> Array:
+        """Return a number, or a list of numbers, as an array of a type that holds each of them."""
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            for number in numbers_in(value):
+                if not (isinstance(number, int) and limits.min <= number <= limits.max):
+                    raise self.error(name, shown(number), f"an integer that {dtype} holds")
         try:
             with np.errstate(over="ignore"):
                 typed: Array = _core.call_in_default_float_environment(np.asarray, value, dtype)
-        except (OverflowError, TypeError, ValueError):
-            raise self.error(name, shown(value), f"a number that {dtype} holds") from None
-        if dtype.kind == "f" and math.isfinite(value) and not np.isfinite(typed):
-            raise self.error(name, shown(value), f"a number that {dtype} holds, or an infinity")
+        except (OverflowError, TypeError, ValueError) as error:
+            if is_number(value):
+                raise self.error(name, shown(value), f"a number that {dtype} holds") from None
+            raise self.error(name, f"{shown(value)} ({error})", f"numbers that {dtype} holds") from None
+        if dtype.kind == "f":
+            for number, element in zip(numbers_in(value), typed.flat, strict=True):
+                if math.isfinite(number) and not np.isfinite(element):
+                    raise self.error(name, shown(number), f"a number that {dtype} holds, or an infinity")
         return typed
 
     def axis(self, value: Any, rank: int) -> int:
@@ -341,11 +354,6 @@ class Arguments:
             expected = f"one element, or one for each channel: {(channels,)} or {shapes[-1]}"
             raise self.error(name, f"shape {array.shape}", expected)
         return array.reshape(-1)
-
-
-def is_number(value: Any) -> bool:
-    """Return whether a value is a Python number, which takes whatever type is wanted."""
-    return isinstance(value, bool | int | float) and not isinstance(value, np.generic)
 
 
 def _on_axis(line: Array, shape: tuple[int, ...], axis: int) -> Array:

@@ -14,10 +14,11 @@ from dmlcpu.descs.matrix_multiply import (
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32, INT32
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import Operand, Parameter, code_type, is_number
+from dmlcpu.functions.arguments import Operand, Parameter, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, new_array
 from dmlcpu.functions.operator_function import operator_function
+from dmlcpu.functions.plain_numbers import are_numbers
 
 __all__ = ["matrix_multiply_integer", "matrix_multiply_integer_to_float", "quantized_linear_matrix_multiply"]
 
@@ -175,7 +176,7 @@ def matrix_multiply_integer_to_float(
     a_array, b_array, shape = _matrices(call, a, b)
     rank = len(shape)
     given = [("a_scale", a_scale), ("b_scale", b_scale), ("bias", bias)]
-    arrays_given = [(name, value) for name, value in given if value is not None and not is_number(value)]
+    arrays_given = [(name, value) for name, value in given if value is not None and not are_numbers(value)]
     dtype = call.output_dtype(output_data_type, {"out": out}, arrays_given[0] if arrays_given else None, FLOAT32)
     a_scales, a_zero_points = call.by_line(
         "row", shape[-2], rank, a_scale=(a_scale, dtype), a_zero_point=(a_zero_point, a_array.dtype)

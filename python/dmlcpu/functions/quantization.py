@@ -14,10 +14,11 @@ from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.enums import QuantizationType, TensorDataType
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
-from dmlcpu.functions.arguments import Operand, Parameter, is_number
+from dmlcpu.functions.arguments import Operand, Parameter
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
 from dmlcpu.functions.operator_function import operator_function
+from dmlcpu.functions.plain_numbers import is_number
 from dmlcpu.graph.builder import expression_of
 from dmlcpu.nibbles import packed_length
 from dmlcpu.shown_values import shown
