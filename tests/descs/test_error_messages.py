@@ -76,6 +76,50 @@ LAST = "if its channels come last, pass input.transpose"
         ),
         (
             "quantize_linear",
+            (X, 0.5, np.array(128)),
+            "quantize_linear: zero_point: got data type INT64, expected INT8 or UINT8; nothing is cast, but numbers "
+            "take the type that is wanted, here uint8: np.asarray(zero_point).tolist() "
+            "(ELEMENT_WISE_QUANTIZE_LINEAR: zero_point_tensor)",
+        ),
+        (
+            "convolution_integer",
+            (IMAGE, 0, FILTER, np.array([1, 2, 3])),
+            "convolution_integer: filter_zero_point: got data type INT64, expected INT8 or UINT8; nothing is cast, but "
+            "numbers take the type that is wanted, here int8: np.asarray(filter_zero_point).tolist() "
+            "(CONVOLUTION_INTEGER: filter_zero_point_tensor)",
+        ),
+        (
+            "dequantize",
+            (CODES, np.float64([0.5])),
+            "dequantize: scale: got data type FLOAT64, expected FLOAT32 or FLOAT16; nothing is cast, but numbers take "
+            "the type that is wanted: np.asarray(scale).tolist() (DEQUANTIZE: quantization_tensors[0])",
+        ),
+        (
+            "matrix_multiply_integer",
+            ([[200, 250]], 0, np.ones((2, 1)), 0),
+            "matrix_multiply_integer: a: got data type INT64, expected INT8 or UINT8; nothing is cast: make it "
+            "np.uint8 or np.int8, whichever holds the values (MATRIX_MULTIPLY_INTEGER: a_tensor)",
+        ),
+        (
+            "matrix_multiply_integer",
+            (CODES, 0, np.ones((3, 1)), 0),
+            "matrix_multiply_integer: b: got data type FLOAT64, expected INT8 or UINT8 "
+            "(MATRIX_MULTIPLY_INTEGER: b_tensor)",
+        ),
+        (
+            "convolution_integer",
+            (IMAGE[0], 0, FILTER, 0),
+            "convolution_integer: filter: got dimension count 4, expected 3, as input; the axes of the input are "
+            "N, C, H, W: input[np.newaxis] adds the batch (CONVOLUTION_INTEGER: filter_tensor)",
+        ),
+        (
+            "convolution_integer",
+            (IMAGE[0, 0], 0, FILTER[:, 0], 0),
+            "convolution_integer: input: got dimension count 2, expected 3 to 4; the axes of the input are "
+            "N, C, W: input[np.newaxis] adds the batch (CONVOLUTION_INTEGER: input_tensor)",
+        ),
+        (
+            "quantize_linear",
             (None, 1.0),
             "quantize_linear: input: got None, expected an array of float32 or float16 or int32",
         ),

@@ -7,7 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from dmlcpu.errors import BindingError, InvalidDescError, UnsupportedFeatureLevelError
+from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
 from dmlcpu.functions.arguments import argument_of
 from dmlcpu.functions.layout import Layout
@@ -18,7 +21,8 @@ _Refusal: TypeAlias = BindingError | InvalidDescError | UnsupportedFeatureLevelE
 
 _FIELD = re.compile(rf"{re.escape(SCALE)}|{re.escape(ZERO_POINT)}|\b\w+_tensor\b")
 # What numpy makes of Python's numbers, and no operator but one takes.
-_DEFAULT_TYPE = re.compile(r"got data type (?:FLOAT64|INT64), expected (\w+)")
+_DEFAULT_TYPE = re.compile(r"got data type (FLOAT64|INT64), expected (\w+(?: or \w+)*)")
+_OPERANDS = ("input_tensor", "filter_tensor", "a_tensor", "b_tensor")
 
 
 def told_by_arguments(
@@ -39,23 +43,62 @@ def told_by_arguments(
         return "output" if match[0] == "output_tensor" and not has_out else argument_of(match[0])
 
     told = re.sub(r"\bsizes\b", "shape", _FIELD.sub(argument, message)).replace("a TensorDesc", "an array or a number")
-    told += _hint(error.field or "", told, arrays, attributes)
+    if error.field not in _outputs(error):
+        told += _hint(error.field or "", told, arrays, attributes)
     at_fault = f"{operator}: {error.field}" if error.field else operator
     result = copy.copy(error)
     result.args = (f"{function}: {told} ({at_fault})",)
     return result
 
 
+def _outputs(error: _Refusal) -> frozenset[str]:
+    """Return the fields that an operator writes."""
+    operator = None if isinstance(error, BindingError) else error.operator
+    return frozenset() if operator is None else frozenset(field.name for field in OPERATORS[operator].outputs)
+
+
 def _hint(field: str, message: str, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> str:
     """Return what may have been meant."""
     name = message.partition(":")[0]
     if (match := _DEFAULT_TYPE.search(message)) is not None:
-        return f"; nothing is cast: np.asarray({name}, np.{match[1].lower()}) is of this type"
+        return _hint_of_type(field, name, match[1], match[2].split(" or "), arrays)
+    if "dimension count" in message and _lacks_batch(arrays):
+        axes = "N, C, H, W" if arrays["filter_tensor"].ndim == 4 else "N, C, W"
+        return f"; the axes of the input are {axes}: input[np.newaxis] adds the batch"
     if field in ("filter_tensor", "group_count") and _has_channels_last(arrays, attributes.get("group_count")):
         axes = "N, C, H, W" if arrays["input_tensor"].ndim == 4 else "N, C, W"
         order = (0, arrays["input_tensor"].ndim - 1, *range(1, arrays["input_tensor"].ndim - 1))
         return f"; the axes of the input are {axes}: if its channels come last, pass input.transpose{order}"
     return ""
+
+
+def _hint_of_type(field: str, name: str, got: str, expected: list[str], arrays: Mapping[str, Any]) -> str:
+    """Return how an array that numpy chose the type of becomes one that is taken, with the same values."""
+    if got == "FLOAT64" and "FLOAT32" not in expected:
+        return ""
+    if field not in _OPERANDS:
+        partner = _partner(field, arrays)
+        wanted = "" if partner is None else f", here {partner}"
+        return f"; nothing is cast, but numbers take the type that is wanted{wanted}: np.asarray({name}).tolist()"
+    if got == "INT64":
+        types = [f"np.{known.lower()}" for known in reversed(expected) if not known.endswith("INT4")]
+        return f"; nothing is cast: make it {' or '.join(types)}, whichever holds the values"
+    return f"; nothing is cast: np.asarray({name}, np.float32) is of this type"
+
+
+def _partner(field: str, arrays: Mapping[str, Any]) -> np.dtype[Any] | None:
+    """Return the type of the codes that a zero point is of; None of what is no zero point."""
+    if field not in ("zero_point_tensor", ZERO_POINT):
+        partner = arrays.get(field.replace("zero_point_tensor", "tensor")) if "zero_point" in field else None
+        return None if partner is None else partner.dtype
+    types = [arrays[name].dtype for name in ("output_tensor", "input_tensor")]
+    return next((dtype for dtype in types if dtype.kind in "iu"), None)
+
+
+def _lacks_batch(arrays: Mapping[str, Any]) -> bool:
+    """Return whether the input of a convolution has one axis less than its filter."""
+    input, filter = arrays.get("input_tensor"), arrays.get("filter_tensor")
+    return input is not None and filter is not None and filter.ndim in (3, 4) and filter.ndim == input.ndim + 1
 
 
 def _has_channels_last(arrays: Mapping[str, Any], groups: Any) -> bool:
