@@ -13,11 +13,14 @@ import pytest
 
 import dmlcpu
 from dmlcpu import (
+    ConstantGraphNodeDesc,
     Device,
     ExecutionFlags,
     FeatureLevel,
     GraphBuilder,
+    GraphDesc,
     InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
     TensorDataType,
@@ -121,6 +124,47 @@ def test_constants_of_any_layout(devices: Devices) -> None:
         ):
             graph = device.compile_graph(dequantize_graph(device, data))
             np.testing.assert_array_equal(graph.dispatch(input_0=codes), expected, label)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (np.float64([0.5]), "got float64, expected float32, or bytes"),
+        (np.float16([0.5, 0.5]), "got float16, expected float32, or bytes"),
+        (np.int8([0] * 4), "got int8, expected float32, or bytes"),
+        (np.float32([[0.5, 9]]), "got shape (1, 2), expected (4,), or elements in one dimension"),
+        (np.uint8([0, 0, 0]), "got 3 bytes of data, expected at least 4"),
+    ],
+)
+def test_constants_of_another_type_or_shape(data: Any, message: str) -> None:
+    device = Device()
+    with pytest.raises(dmlcpu.InvalidDescError, match=re.escape(f"intermediate_edges[0]: {message}")) as caught:
+        device.compile_graph(dequantize_graph(device, data))
+    assert caught.value.field == "intermediate_edges[0]"
+
+
+def test_shaped_constants_are_read_by_their_indices(random_numbers: np.random.Generator) -> None:
+    device = Device()
+    a, b = (random_numbers.integers(-128, 128, shape, np.int8) for shape in ((2, 3), (3, 4)))
+    for strides, flat in ((None, b), ((1, 3), b.T), ((5, 1), np.pad(b, ((0, 0), (0, 1))))):
+        operator = device.create_operator(
+            dmlcpu.MatrixMultiplyIntegerOperatorDesc(
+                a_tensor=TensorDesc.from_array(a),
+                b_tensor=TensorDesc(TensorDataType.INT8, b.shape, strides=strides),
+                output_tensor=TensorDesc(TensorDataType.INT32, (2, 4)),
+            )
+        )
+        for data in (b, np.asfortranarray(b), b[:, None], flat.reshape(-1), flat.tobytes(), flat.view(np.uint8)):
+            desc = GraphDesc(
+                input_count=1,
+                output_count=1,
+                nodes=[OperatorGraphNodeDesc(operator), ConstantGraphNodeDesc(data)],
+                input_edges=[InputGraphEdgeDesc(0, 0, 0)],
+                output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
+                intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 2)],
+            )
+            result = device.compile_graph(desc).dispatch(input_0=a)
+            np.testing.assert_array_equal(result, a.astype(np.int32) @ b)
 
 
 def test_counts_are_integers_of_any_kind() -> None:

@@ -13,6 +13,7 @@ from dmlcpu.compiled_operator import operator_attributes, operator_tensors
 from dmlcpu.device import Device, Operator
 from dmlcpu.enums import FeatureLevel, TensorFlags
 from dmlcpu.errors import DmlError, InvalidDescError, UnsupportedFeatureLevelError
+from dmlcpu.graph.constant_data import constant_elements, constant_misfit
 from dmlcpu.graph.descs import (
     ConstantGraphNodeDesc,
     GraphDesc,
@@ -22,8 +23,7 @@ from dmlcpu.graph.descs import (
     OutputGraphEdgeDesc,
 )
 from dmlcpu.graph.native_graph import NativeGraph
-from dmlcpu.nibbles import packed, packed_length
-from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, dtype_of, is_four_bits, span_in_bytes
+from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, span_in_bytes
 
 __all__ = ["check_graph_level", "connect"]
 
@@ -197,9 +197,8 @@ class _Connector:
         if isinstance(node, ConstantGraphNodeDesc):
             if edge.from_node_output_index != 0:
                 raise _error(field, f"output {edge.from_node_output_index} of a constant", "0")
-            size, needed = _size(node.data), span_in_bytes(tensor)
-            if size < needed:
-                raise _error(field, f"{size} bytes of data", f"at least {needed}, which the tensor spans")
+            if (misfit := constant_misfit(node.data, tensor)) is not None:
+                raise _error(field, *misfit)
             return
         source = self._tensor(field, self._outputs, index, edge.from_node_output_index)
         if _buffer_size(source) != _buffer_size(tensor):
@@ -278,21 +277,5 @@ class _Connector:
             return self._graph.reinterpret(self._graph_inputs[edge.graph_input_index], tensor, name)
         source = self._nodes[edge.from_node_index]
         if isinstance(source, ConstantGraphNodeDesc):
-            return self._graph.add_constant(tensor, _elements(source.data, tensor))
+            return self._graph.add_constant(tensor, constant_elements(source.data, tensor))
         return self._graph.reinterpret(self._values[edge.from_node_index, edge.from_node_output_index], tensor, name)
-
-
-def _size(data: np.ndarray[Any, Any] | bytes) -> int:
-    """Return the bytes of a constant's data; 4-bit elements of an array count as packed."""
-    if isinstance(data, bytes):
-        return len(data)
-    return packed_length(data.size) if is_four_bits(data_type_of(data.dtype)) else data.nbytes
-
-
-def _elements(data: np.ndarray[Any, Any] | bytes, desc: TensorDesc) -> np.ndarray[Any, Any]:
-    """Return the elements that a tensor spans of the data, in a copy: a flat array that can be bound."""
-    raw = np.frombuffer(data if isinstance(data, bytes) else data.tobytes(), np.uint8)
-    if isinstance(data, np.ndarray) and is_four_bits(data_type_of(data.dtype)):
-        raw = packed(raw)
-    elements: np.ndarray[Any, Any] = raw[: span_in_bytes(desc)].copy()
-    return elements if is_four_bits(desc.data_type) else elements.view(dtype_of(desc.data_type))

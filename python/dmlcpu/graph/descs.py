@@ -39,9 +39,11 @@ class ConstantGraphNodeDesc:
     """Data known when the graph is compiled (``DML_CONSTANT_DATA_GRAPH_NODE_DESC``), from feature level 6_2 on.
 
     Attributes:
-        data: An array of a tensor's data type, or bytes, of at least the size of the tensors that it is connected to.
-            It is copied when the graph is compiled. 4-bit elements come as packed bytes, two in each, or as an array
-            of ``ml_dtypes``' ``int4`` or ``uint4``, which is packed.
+        data: An array of the data type of the tensors that it is connected to: of their shape, in which axes that they
+            repeat or that have length 1 may be left out, or of one axis, with their elements as they lie in memory. Or
+            bytes, also as a ``uint8`` array. One axis, and bytes, have at least the size of the tensors. It is copied
+            when the graph is compiled. 4-bit elements come as packed bytes, two in each, or as an array of
+            ``ml_dtypes``' ``int4`` or ``uint4``, which is packed.
         name: For messages, descriptions and profiles.
     """
 
