@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "graph/fusion.h"
+#include "runtime/out_of_memory.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -208,8 +209,10 @@ void CompiledGraph::initialize(const Pointers& constants) {
 void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times) const {
   using Clock = std::chrono::steady_clock;
   const BusyThread busy;
-  const BlockLease block(*blocks_, block_bytes_);
-  thread_scratch(scratch_bytes_);  // the steps' own calls allocate nothing now
+  static const std::string kName = "graph";
+  const BlockLease block = with_memory_for(kName, [&] { return BlockLease(*blocks_, block_bytes_); });
+  // The steps' own calls allocate nothing now.
+  with_memory_for(kName, [&] { thread_scratch(scratch_bytes_); });
   const Clock::time_point begin = Clock::now();
   std::array<CodeStage, kMostStages> stages;
   for (const Step& step : steps_) {

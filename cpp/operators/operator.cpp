@@ -8,6 +8,7 @@
 
 #include "operators/operator_table.h"
 #include "runtime/float_environment.h"
+#include "runtime/out_of_memory.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -82,6 +83,11 @@ bool CompiledOperator::packs_as(const CompiledOperator& other, std::size_t tenso
 void CompiledOperator::initialize(const TensorPointers& owned, SharedBuffers* shared, const CompiledOperator* like,
                                   TensorSet same) {
   const DefaultFloatEnvironment environment;
+  with_memory_for(desc_.type, [&] { keep_owned(owned, shared, like, same); });
+}
+
+void CompiledOperator::keep_owned(const TensorPointers& owned, SharedBuffers* shared, const CompiledOperator* like,
+                                  TensorSet same) {
   const TensorSet passing = prepared_only();
   std::array<std::shared_ptr<const AlignedBuffer>, kMaxTensors> kept;
   TensorPointers pointers{};
@@ -128,7 +134,8 @@ TensorPointers CompiledOperator::with_owned(const TensorPointers& bound) const {
 void CompiledOperator::dispatch(const TensorPointers& bound, std::span<const CodeStage> stages) const {
   const DefaultFloatEnvironment environment;
   const BusyThread busy;
-  stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages);
+  with_memory_for(desc_.type,
+                  [&] { stages.empty() ? run(with_owned(bound)) : run_with_stages(with_owned(bound), stages); });
 }
 
 CodeStage CompiledOperator::stage(const TensorPointers& bound) const {
@@ -191,7 +198,7 @@ std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionT
   for (std::size_t i = 0; i < desc.tensors.size(); ++i) {
     if (desc.tensors[i]) check_layout(desc, *desc.tensors[i], row.tensors[i]);
   }
-  return row.compile(std::move(desc), target);
+  return with_memory_for(std::string(row.type), [&] { return row.compile(std::move(desc), target); });
 }
 
 }  // namespace dmlcpu

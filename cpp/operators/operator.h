@@ -83,14 +83,14 @@ class CompiledOperator {
 
   const OperatorDesc& desc() const { return desc_; }
 
-  // Copies (or packs) the owned tensors; what is large is kept in shared buffers, if there are any. If `like` is an
-  // initialized operator, tensors in `same` that both pack alike are shared, not packed again. Not concurrent with
-  // anything else. After an exception nothing has changed.
+  // Copies (or packs) the owned tensors, and throws OutOfMemory with the operator's name if it cannot; what is large is
+  // kept in shared buffers, if there are any. If `like` is an initialized operator, tensors in `same` that both pack
+  // alike are shared, not packed again. Not concurrent with anything else. After an exception nothing has changed.
   void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr, const CompiledOperator* like = nullptr,
                   TensorSet same = {});
 
   // Runs once. bound holds every tensor that is not owned. Convolutions of codes take stages, which are applied to
-  // their output. Throws std::bad_alloc before it writes any output. Throws std::out_of_range for a bound index out of
+  // their output. Throws OutOfMemory before it writes any output. Throws std::out_of_range for a bound index out of
   // range; outputs may then be partly written.
   void dispatch(const TensorPointers& bound, std::span<const CodeStage> stages = {}) const;
 
@@ -135,6 +135,7 @@ class CompiledOperator {
   virtual CodeStage make_stage(const TensorPointers& tensors) const;
 
  private:
+  void keep_owned(const TensorPointers& owned, SharedBuffers* shared, const CompiledOperator* like, TensorSet same);
   TensorPointers with_owned(const TensorPointers& bound) const;
   bool packs_as(const CompiledOperator& other, std::size_t tensor) const;
 
@@ -154,7 +155,8 @@ enum class Arrangement : std::uint8_t {
 // Throws std::invalid_argument if no operator has the name.
 Arrangement operator_arrangement(const std::string& type);
 
-// Plans an operator. Throws std::invalid_argument for a desc that no rule of DirectML allows.
+// Plans an operator. Throws std::invalid_argument for a desc that no rule of DirectML allows, OutOfMemory for sizes
+// beyond any memory.
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target);
 
 }  // namespace dmlcpu

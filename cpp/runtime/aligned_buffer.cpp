@@ -1,5 +1,6 @@
 #include "runtime/aligned_buffer.h"
 
+#include "runtime/out_of_memory.h"
 #include "runtime/recycled_memory.h"
 
 // Sanitizers see the end of what they allocate themselves.
@@ -53,9 +54,13 @@ std::uint8_t* allocate(std::size_t size) {
   try {
     return allocate_once(size);
   } catch (const std::bad_alloc&) {
-    if (!give_up_recycled_memory()) throw;
+    if (!give_up_recycled_memory()) throw OutOfMemory(size);
   }
-  return allocate_once(size);
+  try {
+    return allocate_once(size);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(size);
+  }
 }
 
 }  // namespace

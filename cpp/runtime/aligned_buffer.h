@@ -21,7 +21,7 @@ constexpr std::size_t round_up(std::size_t value, std::size_t multiple) {
 inline constexpr std::size_t kLargePage = std::size_t{2} << 20;
 
 // Uninitialised bytes, 64-byte aligned, owned. From the size of a large page on they are a mapping of their own, on
-// Linux, which is advised to be large pages. Throws std::bad_alloc.
+// Linux, which is advised to be large pages. Throws OutOfMemory.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

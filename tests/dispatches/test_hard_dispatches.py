@@ -234,9 +234,9 @@ def convolution(channels, flags=dmlcpu.TensorFlags.NONE):
 def fails(function, **arguments):
     try:
         function(**arguments)
-    except MemoryError:
-        return True
-    return False
+    except MemoryError as error:
+        return str(error) or "MemoryError"
+    return None
 
 device = dmlcpu.Device(num_threads=2)
 one = np.float32(1)
@@ -253,7 +253,9 @@ huge = device.compile_operator(device.create_operator(convolution(60000)))
 assert huge.binding_properties.temporary_resource_size >= 60000 ** 2
 output = np.full(60000, 0xAA, np.uint8)
 for _ in range(3):
-    assert fails(huge.dispatch, **inputs, filter_tensor=weight, output_tensor=output)
+    message = fails(huge.dispatch, **inputs, filter_tensor=weight, output_tensor=output)
+    assert message.startswith("QUANTIZED_LINEAR_CONVOLUTION: 3")
+    assert message.endswith(" bytes of memory are not available")
     assert (output == 0xAA).all()
     assert fails(huge.dispatch, **inputs, filter_tensor=weight)
     assert small.dispatch(**inputs, filter_tensor=weight).tolist() == [[[[64]]] * 64]
