@@ -86,6 +86,31 @@ def test_almost_norms(random_numbers: np.random.Generator, changed: str) -> None
     assert ("LAYER_NORMALIZATION" in steps_of(builder)) == (changed == "other x")
 
 
+@pytest.mark.parametrize(
+    ("of_distances", "of_squares", "of_variance"),
+    [([1, 2], [1, 2], [2]), ([2], [2], [1, 2]), ([1, 2], [2], [2]), ([2], [1, 2], [1, 2])],
+)
+@pytest.mark.parametrize("is_code", [False, True])
+def test_norms_over_several_axes(
+    random_numbers: np.random.Generator,
+    of_distances: list[int],
+    of_squares: list[int],
+    of_variance: list[int],
+    is_code: bool,
+) -> None:
+    """Distances to a mean over other axes than the variance, or than the mean within it, are no norm."""
+    builder = Builder()
+    x = builder.input("uint8" if is_code else "float32", SHAPE)
+    value = builder.dequantized(x, 0.04, np.uint8(100)) if is_code else x
+    means = [builder.node("ReduceMean", [value], axes=axes) for axes in (of_distances, of_squares)]
+    distances, others = (builder.node("Sub", [value, mean]) for mean in means)
+    variance = builder.node("ReduceMean", [builder.node("Mul", [others, others])], axes=of_variance)
+    deviation = builder.node("Sqrt", [builder.node("Add", [variance, np.float32(1e-5)])])
+    builder.output(builder.node("Div", [distances, deviation]), "float32")
+    feed = codes(random_numbers, "uint8", SHAPE) if is_code else floats(random_numbers, SHAPE, 3)
+    assert_like_onnxruntime(builder.build(), {"x": feed})
+
+
 def spelled_out_root_mean_square(builder: Builder, x: str, weight: Array, square: str, over: str) -> str:
     """A normalization without the mean, as Llama and T5 have it; the last node but one is the quotient."""
     squares = builder.node("Pow", [x, np.float32(2)]) if square == "Pow" else builder.node("Mul", [x, x])

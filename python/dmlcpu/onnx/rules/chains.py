@@ -68,7 +68,7 @@ class Step(Deferred):
         kind: Which step it is.
         x: What the function is of.
         number: The divisor or factor of a quotient, product or power, the epsilon that a variance has got, of a sum of
-            x and its cube the factor of x.
+            x and its cube the factor of x; of distances to a mean, and of their squares, over how many axes that is.
         cubic: The factor of the cube then.
         axes: How many axes a mean is over, the last ones.
     """
@@ -179,7 +179,7 @@ def _number(value: Value | None) -> np.float32 | None:
 def _distances(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     if inputs[1] is not step or not _same(inputs[0], step.x):
         return None
-    return step.next(binary, node, inputs, Kind.DISTANCES)
+    return step.next(binary, node, inputs, Kind.DISTANCES, number=np.float32(step.axes))
 
 
 def _squares(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -193,7 +193,9 @@ def _mean_as(kind: Kind) -> Following:
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         count = _trailing(node, inputs)
-        return None if count is None else step.next(mean, node, inputs, kind, count)
+        if count is None or (step.kind == Kind.SQUARES and count != step.number):
+            return None
+        return step.next(mean, node, inputs, kind, count)
 
     return follow
 
@@ -217,7 +219,7 @@ def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value
     deviation = inputs[1]
     if inputs[0] is not step or not isinstance(deviation, Step) or not step.is_beside(deviation, Kind.DEVIATION):
         return None
-    return step.normalized(deviation)
+    return step.normalized(deviation) if deviation.axes == step.number else None
 
 
 def _and_one_as(kind: Kind) -> Following:
