@@ -260,6 +260,37 @@ def test_bounds_before_codes_of_any_scale(
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 6, 5))})
 
 
+@pytest.mark.parametrize("operator", ["Conv", "ConvTranspose", "Gemm"])
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 0.0])
+@pytest.mark.parametrize("is_quantized", [False, True])
+def test_biases_beyond_the_sums_of_codes(
+    random_numbers: np.random.Generator, operator: str, scale: float, is_quantized: bool
+) -> None:
+    """A channel without weights has a scale next to nothing, and in units of that its bias is no INT32."""
+    builder = Builder()
+    shape, filters = ((5, 3), (3, 2)) if operator == "Gemm" else ((1, 3, 5, 4), (2, 3, 1, 1))
+    axis = 0 if operator == "Conv" else 1
+    if operator == "ConvTranspose":
+        filters = (3, 2, 1, 1)
+    value = builder.dequantized(builder.input("uint8", shape), 0.02, np.uint8(128))
+    scales, weights = np.float32([0.01, scale]), codes(random_numbers, "int8", filters)
+    weights = builder.dequantized(weights, scales, np.zeros(2, np.int8), axis=axis)
+    result = builder.node(operator, [value, weights, np.float32([0.3, -1])])
+    if is_quantized:
+        builder.output(builder.quantized(result, 0.02, np.uint8(100)), "uint8")
+    else:
+        builder.output(result, "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)}, 1)
+
+
+def test_the_bias_of_no_product(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (5, 3)), 0.02, np.uint8(128))
+    weights = builder.dequantized(codes(random_numbers, "int8", (3, 2)), 0.01, np.int8(0))
+    builder.output(builder.node("Gemm", [value, weights, np.float32([0.3, -1])], alpha=0.0), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (5, 3))})
+
+
 def test_axes_that_are_named_twice(random_numbers: np.random.Generator) -> None:
     builder = Builder(18)
     x = builder.input("float32", (3, 4))

@@ -18,12 +18,12 @@ from dmlcpu.onnx.rules.quantized_convolution import (
     convolution_sums,
     filter_of,
     groups_of,
-    integer_bias,
+    with_bias,
 )
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.volumes import convolved_volume, qlinear_conv_of_volume, volume_sums
 from dmlcpu.onnx.rules.windows import window_of
-from dmlcpu.onnx.values import Constant, Dequantized, Operand, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Operand, Table, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
@@ -76,14 +76,17 @@ def convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) 
         return [_float_convolution(lowering, node, inputs)]
     x, weights = lowering.affine(value), filter_of(inputs[1])
     assert x.parameters is not None
-    codes_of_bias = integer_bias(bias, weights.unit(x.parameters), weights.codes.shape[0])
-    if len(x.shape) == VOLUME_RANK:
-        if not isinstance(weights, Filter):
-            raise NotNative("a 3-D convolution with a computed filter")
-        return [convolved_volume(lowering, node, x, weights, codes_of_bias)]
-    groups = groups_of(node, x.shape, weights.codes.shape)
-    window = window_of(node, x.shape[2:], weights.codes.shape[2:])
-    return [QuantizedConvolution(lowering, x, weights, codes_of_bias, window, groups)]
+
+    def convolved(codes_of_bias: Array | None) -> Value:
+        if len(x.shape) == VOLUME_RANK:
+            if not isinstance(weights, Filter):
+                raise NotNative("a 3-D convolution with a computed filter")
+            return convolved_volume(lowering, node, x, weights, codes_of_bias)
+        groups = groups_of(node, x.shape, weights.codes.shape)
+        window = window_of(node, x.shape[2:], weights.codes.shape[2:])
+        return QuantizedConvolution(lowering, x, weights, codes_of_bias, window, groups)
+
+    return [with_bias(lowering, bias, weights.unit(x.parameters), weights.codes.shape[0], convolved)]
 
 
 def qlinear_conv_of_image(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:

@@ -15,7 +15,7 @@ from dmlcpu.onnx.rules.matrix_multiply import float_product
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import constant, on_floats, parameters_of, present
-from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, integer_bias
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
@@ -71,7 +71,7 @@ class Flattened(Deferred):
         return self._dense.computed()
 
 
-def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Deferred:
+def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, transposed: bool) -> Value:
     """Return a matrix product with a bias; b is {columns of x, outputs}, or transposed."""
     if len(x.shape) != 2 or b.codes.ndim != 2:
         raise NotNative("operands that are no matrices")
@@ -88,8 +88,11 @@ def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, tra
         if flat.size != 1 and bias.shape != (1, codes.shape[0]):
             raise NotNative("a bias that has not a value for each column")
         bias = Constant(np.broadcast_to(flat, codes.shape[0]))
-    sums = integer_bias(bias, x.parameters.scale * weights.scale, codes.shape[0])
-    return Flattened(_Dense(lowering, x, weights, sums), (x.shape[0], codes.shape[0]))
+
+    def multiplied(codes_of_bias: Array | None) -> Value:
+        return Flattened(_Dense(lowering, x, weights, codes_of_bias), (x.shape[0], codes.shape[0]))
+
+    return with_bias(lowering, bias, weights.unit(x.parameters), codes.shape[0], multiplied)
 
 
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
@@ -153,7 +156,9 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     result = _dense(lowering, x, matrix, bias, is_transposed)
     if y_scale is None:
         return [result]
-    return [result.quantized(parameters_of(y_scale, y_zero_point, a.dtype))]
+    quantized = lowering.quantized(result, parameters_of(y_scale, y_zero_point, a.dtype))
+    assert isinstance(quantized, Tensor)
+    return [quantized]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

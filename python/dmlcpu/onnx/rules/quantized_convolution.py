@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -21,9 +22,12 @@ __all__ = [
     "convolution_sums",
     "filter_of",
     "groups_of",
-    "integer_bias",
     "scaled_sums",
+    "with_bias",
 ]
+
+# A bias beyond it leaves less than half of INT32 to the sums that it is added to.
+_LARGEST_BIAS: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,19 +82,33 @@ def filter_of(value: Value | None) -> ScaledFilter:
     return ScaledFilter(value.codes, np.array([own.scale]), np.array([own.zero_point], own.dtype))
 
 
-def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | None:
-    """Return a bias as INT32 in units of a scale.
+def with_bias(
+    lowering: Lowering, bias: Value | None, scale: Array, channels: int, convolved: Callable[[Array | None], Value]
+) -> Value:
+    """Return a convolution with a bias, which is added in floats where its codes would be too large.
+
+    So they are where the scale is next to nothing, as that of channels without weights.
 
     Args:
+        lowering: Where operators are added.
         bias: Constant floats, or constant codes with a scale of their own.
         scale: The unit, input scale times filter scale: one, or one for each channel.
         channels: The output channels.
+        convolved: Returns the convolution with a bias in INT32, in units of the scale, or without one.
 
     Raises:
         NotNative: It is computed, or there is not one value for each channel.
     """
-    if bias is None:
-        return None
+    codes = None if bias is None else _integer_bias(bias, scale, channels)
+    result = convolved(codes)
+    if bias is None or codes is not None:
+        return result
+    floats = constant(bias, "a bias").astype(np.float32).reshape(-1, *(1,) * (len(result.shape) - 2))
+    return on_floats(lowering, FloatBinary.ADD, result, Constant(floats))
+
+
+def _integer_bias(bias: Value, scale: Array, channels: int) -> Array | None:
+    """Return a bias as INT32 in units of a scale; None if it is too large."""
     if not isinstance(bias, Constant | Dequantized) or bias.shape != (channels,):
         raise NotNative("a bias that is no constant with a value for each channel")
     if isinstance(bias, Dequantized):
@@ -101,10 +119,10 @@ def integer_bias(bias: Value | None, scale: Array, channels: int) -> Array | Non
         floats = bias.floats().astype(np.float64)
     else:
         floats = bias.array.astype(np.float64)
-    codes = np.rint(floats / scale.astype(np.float64))
-    limits = np.iinfo(np.int32)
-    clipped: Array = np.clip(np.nan_to_num(codes), limits.min, limits.max).astype(np.int32)
-    return clipped
+    codes = np.where(floats == 0, 0, np.rint(floats / scale.astype(np.float64)))  # of a scale of 0 as well
+    if not np.all(np.abs(codes) <= _LARGEST_BIAS):  # nor NaN
+        return None
+    return codes.astype(np.int32)
 
 
 class QuantizedConvolution(Deferred):

@@ -11,7 +11,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, present
-from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, integer_bias, scaled_sums
+from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, scaled_sums, with_bias
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.transposed_blocks import are_blocks, transposed_blocks
 from dmlcpu.onnx.rules.transposed_phases import Phase, PhasedConvolution, phases_of_node, taps_of
@@ -164,8 +164,11 @@ def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Valu
     groups = int(node.attributes.get("group", 1))
     taken = _filter(weights, groups)
     phased = _phased(lowering, node, x.shape, taken.codes.shape, groups)
-    codes_of_bias = integer_bias(bias, taken.unit(x.parameters), phased.channels)
-    return [TransposedConvolution(lowering, x, taken, codes_of_bias, phased)]
+
+    def convolved(codes_of_bias: Array | None) -> Value:
+        return TransposedConvolution(lowering, x, taken, codes_of_bias, phased)
+
+    return [with_bias(lowering, bias, taken.unit(x.parameters), phased.channels, convolved)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "ConvTranspose"): transposed_convolution}
