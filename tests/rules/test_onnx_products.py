@@ -184,6 +184,28 @@ def test_biases_of_integers(random_numbers: np.random.Generator) -> None:
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
 
 
+@pytest.mark.parametrize("function", ["Where", "Relu", "Clip"])
+@pytest.mark.parametrize("reader", ["caller", "Cast", "scaled", "DequantizeLinear"])
+def test_functions_of_integer_sums(random_numbers: np.random.Generator, function: str, reader: str) -> None:
+    """They are INT32 as the sums are."""
+    builder = Builder()
+    sums = builder.node("MatMulInteger", [builder.input("uint8", (2, 3)), codes(random_numbers, "int8", (3, 4))])
+    if function == "Where":
+        result = builder.node("Where", [np.array([[True, False, True, True]]), sums, np.int32(7)])
+    else:
+        result = builder.node(function, [sums, *([np.int32(-500)] if function == "Clip" else [])])
+    if reader == "DequantizeLinear":
+        result = builder.node("DequantizeLinear", [result, np.float32(0.1)])
+    elif reader != "caller":
+        result = builder.node("Cast", [result], to=1)
+    if reader == "scaled":
+        result = builder.node("Mul", [result, np.float32(0.1)])
+    builder.output(result, "int32" if reader == "caller" else "float32")
+    feeds = {"x": codes(random_numbers, "uint8", (2, 3))}
+    is_native = function == "Where" and reader != "DequantizeLinear"
+    assert_like_onnxruntime(builder.build(), feeds, native=is_native, equal=True)
+
+
 QUERIES: Final = 2 * 3 * 8
 KEYS: Final = 2 * 40 * 8
 

@@ -159,7 +159,7 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
     if isinstance(value, Table):
         return [Table(value.codes, evaluated(node, value.floats, inputs[1:]))]
     bounds = _bounds(node, inputs)
-    if isinstance(value, Deferred) and bounds is not None and bounds[0] <= bounds[1]:
+    if isinstance(value, Deferred) and value.dtype == np.float32 and bounds is not None and bounds[0] <= bounds[1]:
         return [Clamped(lowering, value, *bounds)]
     tensor = _computed_float32(lowering, value)
     if bounds is not None and node.operator == "Clip":

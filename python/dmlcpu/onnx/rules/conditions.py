@@ -12,7 +12,18 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.operands import broadcast, compared, computed, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    FreeArray,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+    element_type,
+)
 
 __all__ = ["RULES"]
 
@@ -81,7 +92,7 @@ class Chosen(Deferred):
 
     def __init__(self, lowering: Lowering, condition: Tensor | Array | FreeArray, a: Value, b: Value) -> None:
         self._lowering, self._condition, self._values = lowering, condition, (a, b)
-        self.shape = broadcast_shapes(condition.shape, a.shape, b.shape)
+        self.shape, self.dtype = broadcast_shapes(condition.shape, a.shape, b.shape), element_type(a)
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Choose among codes of the same parameters: quantizing an element depends on no other."""
