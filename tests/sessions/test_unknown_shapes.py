@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -149,6 +152,76 @@ def test_shapes_that_are_inferred_otherwise(operator: str, options: dict[str, An
     [ours], [expected] = dmlcpu.InferenceSession(model).run(None, feeds), results_of_onnxruntime(model, feeds)
     assert ours.shape == expected.shape
     assert np.abs(ours - expected).max() <= 0.051  # a code
+
+
+Node = Callable[[Builder, str], str]
+
+OTHERWISE: Final[Mapping[str, tuple[Sequence[int], Node]]] = {
+    "AveragePool": (
+        (1, 3, 6),
+        lambda builder, x: builder.node("AveragePool", [x], kernel_shape=[2], strides=[3], ceil_mode=1),
+    ),
+    "MaxPool": (
+        (1, 3, 6),
+        lambda builder, x: builder.node("MaxPool", [x], kernel_shape=[2], strides=[3], ceil_mode=1),
+    ),
+    "Einsum": (
+        (1, 2, 2),
+        lambda builder, x: builder.node("Einsum", [x, np.ones((7, 3, 2), np.float32)], equation="bij,bkj->bik"),
+    ),
+    "Slice": (
+        (4, 3),
+        lambda builder, x: builder.node("Slice", [x, *(np.int64([n]) for n in (-1, 2**63 - 1, 0, -1))]),
+    ),
+}
+
+
+@pytest.mark.parametrize("is_free", [False, True])
+@pytest.mark.parametrize("name", OTHERWISE)
+def test_shapes_that_a_run_makes_otherwise(name: str, is_free: bool) -> None:
+    """What follows is planned anew, once a run shows it; a second such value is met in the plan of the rest."""
+    shape, otherwise = OTHERWISE[name]
+    builder = Builder()
+    x = builder.input("float32", [f"axis {axis}" for axis in range(len(shape))] if is_free else shape)
+    result = coded(builder, otherwise(builder, builder.node("Atanh", [x])))
+    builder.output(coded(builder, builder.node("Relu", [result])), "float32")
+    if name != "Einsum":
+        again = otherwise(builder, builder.node("Atanh", [coded(builder, builder.node("Atanh", [x]))]))
+        builder.output(coded(builder, again), "float32")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    lengths = [shape, *((*shape[:-1], shape[-1] + n) for n in (3, 6, 0) if is_free and name != "Einsum")]
+    for each in lengths:
+        feeds = {"x": np.random.default_rng(1).random(each, np.float32) / 2}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            assert ours.shape == expected.shape
+            assert np.abs(ours - expected).max() <= 0.051  # a code
+
+
+def test_shapes_that_outputs_are_declared_with() -> None:
+    """As of a batch of 1, where the batch is free."""
+    builder = Builder()
+    value = builder.node("Atanh", [builder.input("float32", ("batch", 4))])
+    builder.output(value, "float32", (1, 4))
+    builder.output(builder.quantized(value, 0.1, np.uint8(3)), "uint8", (1, 4))
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for batch in (1, 3, 5):
+        feeds = {"x": np.random.default_rng(1).random((batch, 4), np.float32) / 2}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            np.testing.assert_array_equal(ours, expected)
+        assert len(session.partitions()) == 2  # as inference tells
+
+
+def test_a_profile_of_shapes_that_a_run_makes_otherwise(tmp_path: Path) -> None:
+    """Of the plan that is right alone."""
+    shape, otherwise = OTHERWISE["Slice"]
+    builder = Builder()
+    value = builder.node("Atanh", [builder.input("float32", shape)])
+    builder.output(builder.quantized(otherwise(builder, value), 0.1, np.uint8(3)), "uint8")
+    session = dmlcpu.InferenceSession(builder.build())
+    trace = json.loads(Path(session.profile(tmp_path / "trace.json", {"x": np.zeros(shape, np.float32)})).read_text())
+    assert sum(event["cat"] == "Part" for event in trace["traceEvents"]) == len(session.partitions())
 
 
 def test_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from dmlcpu.onnx.planned_model import PlannedModel
 from dmlcpu.onnx.plans import NativePart, Part, Plan
 from dmlcpu.onnx.values import Array
 
-__all__ = ["ExecutablePlan"]
+__all__ = ["ExecutablePlan", "MisjudgedShapesError"]
 
 # What a step is compiled to, about: 650 to 900 bytes in decoders' graphs.
 _BYTES_OF_A_STEP = 800
@@ -66,6 +66,14 @@ class _NativeRunner:
         return steps
 
 
+class MisjudgedShapesError(Exception):
+    """Another runtime has made values of other shapes than those that a plan is for."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(*names)
+        self.names = names
+
+
 class ExecutablePlan:
     """A plan with everything compiled.
 
@@ -105,6 +113,9 @@ class ExecutablePlan:
         Args:
             feeds: The model's inputs.
             profile: If given, gets an entry for each part that runs, behind those that have run.
+
+        Raises:
+            MisjudgedShapesError: The model is to be planned without the shapes of some values.
         """
         values = dict(feeds)
         begin = perf_counter_ns() - (profile[-1].begin + profile[-1].duration if profile else 0)
@@ -113,9 +124,17 @@ class ExecutablePlan:
                 continue
             started = perf_counter_ns()
             steps = runner.run(values, profile is not None)
+            if not isinstance(part, NativePart):
+                self._check_shapes(part.outputs, values)
             if profile is not None:
                 profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps))
         return values
+
+    def _check_shapes(self, names: Sequence[str], values: Mapping[str, Array]) -> None:
+        told = self.plan.told
+        misjudged = [name for name in names if name in told and values[name].shape != told[name][1]]
+        if misjudged:
+            raise MisjudgedShapesError(misjudged)
 
     def outputs(self, values: Mapping[str, Array], feeds: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
         """Return outputs of the model by their indices, copied where they are feeds, constants or other outputs."""

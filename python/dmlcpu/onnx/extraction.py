@@ -36,7 +36,7 @@ def extracted(
     Constants that :func:`is_supplied` tells are declared alone: who opens the model supplies their elements.
     """
     helper = onnx.helper
-    declared = {value.name: value for value in model.graph.output}
+    declared = {value.name: _without_shape(value) for value in model.graph.output}
     graph = helper.make_graph(
         [_named(node) for node in nodes],
         "part",
@@ -57,6 +57,15 @@ def extracted(
     part = helper.make_model(graph, opset_imports=imports, ir_version=max(ir_version, 4))
     part.functions.extend(model.functions)
     return part
+
+
+def _without_shape(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """Return what is declared of an output but for its shape, which runtimes do not keep to."""
+    declared = onnx.ValueInfoProto()
+    declared.CopyFrom(value)
+    if declared.type.WhichOneof("value") == "tensor_type":
+        declared.type.tensor_type.ClearField("shape")
+    return declared
 
 
 def is_supplied(array: Array) -> bool:

@@ -121,10 +121,15 @@ class ForeignPart:
 
 
 class ForeignModels:
-    """The models of parts, each for all lengths of the inputs: plans share them."""
+    """The models of parts, each for all lengths of the inputs: plans share them.
+
+    Attributes:
+        misjudged: Names of values that runs have made of other shapes than inference tells.
+    """
 
     def __init__(self) -> None:
         self._models: dict[tuple[Any, ...], ForeignModel] = {}
+        self.misjudged: set[str] = set()
 
     def part(
         self,

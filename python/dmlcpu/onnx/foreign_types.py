@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ __all__ = ["told_types"]
 
 
 def told_types(
-    model: onnx.ModelProto, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]
+    model: onnx.ModelProto, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str], misjudged: Collection[str]
 ) -> Mapping[str, ArrayType | None]:
     """Return the types and shapes of what nodes write; None of what only a run tells.
 
@@ -31,8 +31,9 @@ def told_types(
         nodes: In order.
         reads: What they read of others.
         outputs: What is asked for.
+        misjudged: Names of values of which inference has told other shapes than runs made.
     """
-    types = _Types(model, nodes, reads, outputs)
+    types = _Types(model, nodes, reads, outputs, misjudged)
     told = derived(types, *types.arguments)
     if not isinstance(told, Derived):
         return dict(zip(outputs, told, strict=True))
@@ -67,8 +68,16 @@ class _Types:
         arguments: What it is to be called with: the lengths of what is read and, of small constants, the elements.
     """
 
-    def __init__(self, model: onnx.ModelProto, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        nodes: Sequence[Node],
+        reads: Reads,
+        outputs: Sequence[str],
+        misjudged: Collection[str],
+    ) -> None:
         self._model, self._nodes, self._reads, self._outputs = model, nodes, reads, outputs
+        self._misjudged = _misjudged(nodes).union(misjudged)
         self._constants = {name for name, value in reads.items() if _is_small(value)}
         self.arguments: list[Any] = []
         for name, value in reads.items():
@@ -87,8 +96,7 @@ class _Types:
             else:
                 inputs[name] = value.dtype, tuple(next(given) for _ in value.shape)
         known = propagated(extracted(self._model, self._nodes, inputs, constants, self._outputs), self._nodes)
-        misjudged = _misjudged(self._nodes)
-        told = ((None, None) if name in misjudged else known.get(name, (None, None)) for name in self._outputs)
+        told = ((None, None) if name in self._misjudged else known.get(name, (None, None)) for name in self._outputs)
         return tuple(None if dtype is None or shape is None else (dtype, shape) for dtype, shape in told)
 
     def fixed_lengths(self) -> Mapping[str, tuple[int | None, ...]]:
@@ -117,6 +125,8 @@ class _Types:
 
 def _misjudged(nodes: Sequence[Node]) -> set[str]:
     """Return the values of which onnx's inference may tell other shapes than onnxruntime makes, and what follows them.
+
+    Of others it is a run that shows it, if what follows them is valid for the wrong shapes, too.
 
     Args:
         nodes: In order.

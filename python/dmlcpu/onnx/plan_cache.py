@@ -50,12 +50,16 @@ class PlanCache(Mapping[PlanKey, ExecutablePlan]):
 
     def keep(self, key: PlanKey, plan: ExecutablePlan) -> None:
         """Add a plan, in place of one with the same key; those whose last use is longest ago make room for it."""
-        if key in self._plans:
-            self._remove(key)
+        self.forget(key)
         self._size += plan.size
         while len(self) >= _MIN_PLANS and (len(self) >= _MAX_PLANS or self._size > _MAX_BYTES):
             self._remove(min(self._plans, key=lambda key: self._plans[key].last_use))
         self._plans[key] = plan
+
+    def forget(self, key: PlanKey) -> None:
+        """Leave a plan out, if it is there."""
+        if key in self._plans:
+            self._remove(key)
 
     def _remove(self, key: PlanKey) -> None:
         self._size -= self._plans.pop(key).size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -80,6 +80,11 @@ class PlannedModel:
         if self._is_rest and self._count == _PLANS_TO_DECIDE and self._gain() < cost:
             self._is_left = self._plan_elsewhere(arrays) is not None
         return plan
+
+    def correct(self, misjudged: Iterable[str]) -> None:
+        """Plan without the shapes that inference tells of values, from now on: runs have made other ones."""
+        self._foreign_models.misjudged.update(misjudged)
+        self.templates = Templates(self.model, self._device, self._foreign_models)
 
     def rest_of(self, plan: Plan) -> PlannedModel | None:
         """Return what is left of the model after a plan, the same for all plans that share it; None if nothing is."""

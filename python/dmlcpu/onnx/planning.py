@@ -114,6 +114,7 @@ class _Planner:
         self._values, self._lowering = self._nodes.values, self._nodes.lowering
         self._native_nodes: list[list[Node]] = [[]]
         self._foreign: list[tuple[ForeignPart | ArrayPart, ...]] = []  # after each native graph
+        self._told: dict[str, ArrayType] = {}
         self._graphs: list[NativeGraph] = [self._lowering.graph]
         self._imports: list[Mapping[str, Tensor]] = [self._lowering.imported]
 
@@ -122,7 +123,7 @@ class _Planner:
         rest = self._lower_parts()
         outputs = self._outputs() if rest is None else ()
         parts = (self._compiled(part) if isinstance(part, LoweredGraph) else part for part in self._parts())
-        return Plan(tuple(parts), outputs, rest)
+        return Plan(tuple(parts), outputs, rest, self._told)
 
     def lowered(self) -> LoweredModel | None:
         """Lower the model, and compile nothing; None if a part is of its lengths alone."""
@@ -131,7 +132,7 @@ class _Planner:
             return None
         outputs = self._outputs() if rest is None else ()
         self._nodes.folding.decide()
-        return LoweredModel(tuple(self._parts()), outputs, rest)
+        return LoweredModel(tuple(self._parts()), outputs, rest, self._told)
 
     def _lower_parts(self) -> Rest | None:
         """Lower the model, part by part; return what follows shapes that only a run tells, where that ends."""
@@ -268,8 +269,10 @@ class _Planner:
 
     def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> Sequence[str]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        known = told_types(self._model.proto, nodes, reads, outputs)
-        self._values.update((name, outer_value(name, *array)) for name, array in known.items() if array is not None)
+        known = told_types(self._model.proto, nodes, reads, outputs, self._foreign_models.misjudged)
+        told = {name: array for name, array in known.items() if array is not None}
+        self._told.update(told)
+        self._values.update((name, outer_value(name, *array)) for name, array in told.items())
         return [name for name, array in known.items() if array is None]
 
     def _compiled(self, part: LoweredGraph) -> NativePart:

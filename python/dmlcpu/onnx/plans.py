@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dmlcpu.graph.compiled_graph import CompiledGraph
@@ -60,11 +60,13 @@ class Plan:
         parts: To be run one after the other.
         outputs: Of the model, each the name of a value or a constant; none if there is a rest.
         rest: What runs after the parts, and makes the outputs; None if they do.
+        told: The types and shapes that the plan takes other runtimes' values to have.
     """
 
     parts: tuple[Part, ...]
     outputs: tuple[str | Array, ...]
     rest: Rest | None = None
+    told: Mapping[str, ArrayType] = field(default_factory=dict)
 
 
 PlanKey: TypeAlias = tuple[Any, ...]
@@ -94,9 +96,10 @@ class LoweredModel:
 
     Attributes:
         parts: As of a ``Plan``.
-        outputs, rest: The same.
+        outputs, rest, told: The same.
     """
 
     parts: tuple[LoweredGraph | ForeignPart | ArrayPart, ...]
     outputs: tuple[str | Array, ...]
-    rest: Rest | None = None
+    rest: Rest | None
+    told: Mapping[str, ArrayType]

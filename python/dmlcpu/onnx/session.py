@@ -18,7 +18,7 @@ from dmlcpu.errors import BindingError, DmlError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
-from dmlcpu.onnx.execution import ExecutablePlan
+from dmlcpu.onnx.execution import ExecutablePlan, MisjudgedShapesError
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import (
     check_names,
@@ -293,17 +293,13 @@ class InferenceSession:
         model = self._model(feeds)
         inputs = self._inputs if model is None else model.model.inputs
         try:
-            plan = self._find_or_make_plan(
-                model, {value.name: (value.dtype, feeds[value.name].shape) for value in inputs}
-            )
-            values = self._plans.used(plan).run(feeds, profile)
+            types = {value.name: (value.dtype, feeds[value.name].shape) for value in inputs}
+            plan, values = self._run_plan(model, types, feeds, profile)
             plans = [plan]
             while (rest := plan.plan.rest) is not None:
                 given = {name: values[source] for name, source in rest.inputs.items()}
-                plan = self._find_or_make_plan(
-                    plan.rest, {name: (array.dtype, array.shape) for name, array in given.items()}
-                )
-                values = self._plans.used(plan).run(given, profile)
+                types = {name: (array.dtype, array.shape) for name, array in given.items()}
+                plan, values = self._run_plan(plan.rest, types, given, profile)
                 plans.append(plan)
         except InvalidModelError as error:
             shapes = {name: feed.shape for name, feed in feeds.items()}
@@ -313,6 +309,33 @@ class InferenceSession:
             raise BindingError(f"{conflict}: {error}") from None
         self._last = plans
         return plans, values
+
+    def _run_plan(
+        self,
+        model: PlannedModel | None,
+        arrays: Mapping[str, ArrayType],
+        feeds: Mapping[str, Array],
+        profile: list[PartTime] | None,
+    ) -> tuple[ExecutablePlan, dict[str, Array]]:
+        """Run the plan of inputs of these types and shapes; another one, where what it was told has misled it."""
+        begun = list(profile or ())
+        while True:
+            plan = self._find_or_make_plan(model, arrays)
+            try:
+                return plan, self._plans.used(plan).run(feeds, profile)
+            except MisjudgedShapesError as error:
+                with self._lock:
+                    model = model or self._whole()
+                    model.correct(error.names)
+                    self._plans.forget(model.key_of(arrays))
+                if profile is not None:
+                    profile[:] = begun
+
+    def _whole(self) -> PlannedModel:
+        """Return the model, read again if it has not been kept."""
+        if self._variants is None:
+            self._variants = Variants(load_model(self._source, to_run=True, lengths=self._lengths), self._device)
+        return self._variants.whole
 
     def _model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel | None:
         """Return the model where inputs that decide are as they are fed; None of a model that has its one plan."""

@@ -115,6 +115,7 @@ class PlanTemplate:
             else:
                 constants = part.constants.values()
                 yield from (constant.derived for constant in constants if isinstance(constant, FreeArray))
+        yield from chain.from_iterable(derived_among(shape) for _, shape in self.lowered.told.values())
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
         """Compute lengths again for other shapes of the inputs; None if the rules would decide otherwise."""
@@ -147,7 +148,8 @@ class PlanTemplate:
             types = tuple((tensor.dtype, replay.lengths(tensor.shape)) for tensor in part.exports)
             parts.append(NativePart(part.nodes, graph, part.inputs, names, types))
         self.uses += 1
-        return Plan(tuple(parts), self.lowered.outputs, self.lowered.rest)
+        told = {name: (dtype, replay.lengths(shape)) for name, (dtype, shape) in self.lowered.told.items()}
+        return Plan(tuple(parts), self.lowered.outputs, self.lowered.rest, told)
 
 
 class Templates:
