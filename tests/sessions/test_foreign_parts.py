@@ -366,3 +366,30 @@ def test_weights_beside_floats_are_floats(random_numbers: np.random.Generator) -
     builder.output(builder.node("Conv", [builder.input("float32", (1, 4, 6, 7)), filters]), "float32")
     part = only_part(builder.build(), np.zeros((1, 4, 6, 7), np.float32))
     assert [node.op_type for node in part.model.proto.graph.node] == ["Conv"]
+
+
+@pytest.mark.parametrize("rows", [2, "rows"])
+@pytest.mark.parametrize("maker", ["SequenceConstruct", "Identity", "If"])
+def test_sequences_that_are_read_behind_codes(random_numbers: np.random.Generator, maker: str, rows: int | str) -> None:
+    """Only tensors pass from part to part: who reads a sequence goes with who makes it."""
+    builder = Builder()
+    x = builder.input("float32", (rows, 3))
+    made = builder.node("SequenceConstruct", [x, builder.node("Neg", [x])])
+    if maker == "Identity":
+        made = builder.node("Identity", [made])
+    elif maker == "If":
+        branches = [Builder(prefix=prefix) for prefix in ("then", "else")]
+        kind = onnx.helper.make_sequence_type_proto(onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None))
+        for branch in branches:
+            own = branch.node("SequenceConstruct", [x, branch.node("Abs", [x])])
+            branch.outputs.append(onnx.helper.make_value_info(own, kind))
+        condition = builder.node("Greater", [builder.node("ReduceMax", [x], keepdims=0), np.float32(0)])
+        made = builder.node("If", [condition], then_branch=branches[0].graph(), else_branch=branches[1].graph())
+    value = coded(builder, builder.node("SequenceAt", [made, np.int64(1)]))
+    result = builder.node("SequenceAt", [builder.node("SequenceInsert", [made, value]), np.int64(2)])
+    builder.output(builder.quantized(result, 0.5, np.uint8(99)), "uint8")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for count in (2,) if rows == 2 else (2, 5, 3):
+        feeds = {"x": random_numbers.normal(0, 1, (count, 3)).astype(np.float32)}
+        np.testing.assert_array_equal(session.run(None, feeds), results_of_onnxruntime(model, feeds))

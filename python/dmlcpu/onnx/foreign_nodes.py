@@ -11,7 +11,7 @@ import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.nodes import Node, graphs_within, reaching
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Constant, Dequantized, Tensor, Value
 
@@ -40,6 +40,8 @@ def taken_together(
     nodes: Sequence[Node], reasons: Mapping[str, str], values: Mapping[str, Value]
 ) -> tuple[list[Node], list[Node], bool]:
     """Choose nodes that another runtime runs as one part: those without a kernel, and what follows in floating point.
+
+    Of sequences that these make the later readers go with them, and all that leads to those.
 
     Args:
         nodes: That are not native, in order.
@@ -70,7 +72,34 @@ def taken_together(
             rest.append(node)
     if not taken:
         raise InvalidModelError(f"node {nodes[0]}: it cannot be planned")
+    while readers := [node for node in rest if not _sequences(taken).isdisjoint(node.reads)]:
+        lead = reaching(rest, {name for node in readers for name in node.outputs})
+        taken = [node for node in nodes if node in taken or node in lead]
+        rest = [node for node in rest if node not in lead]
     return taken, rest, by_reference
+
+
+# Operators that make sequences, or what may hold one.
+_OF_SEQUENCES: Final = frozenset(
+    {
+        "Optional", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceMap",
+        "SplitToSequence",
+    }
+)  # fmt: skip
+
+
+def _sequences(nodes: Sequence[Node]) -> set[str]:
+    """Return what nodes write that is no tensor: no part hands it on, so that who reads it has to be of the same."""
+    names: set[str] = set()
+    for node in nodes:
+        within = (output.type for graph in graphs_within(node.proto.attribute) for output in graph.output)
+        if (
+            node.operator in _OF_SEQUENCES
+            or (node.operator in ("Identity", "OptionalGetElement") and not names.isdisjoint(node.reads))
+            or any(made.WhichOneof("value") in ("sequence_type", "optional_type") for made in within)
+        ):
+            names.update(filter(None, node.outputs))
+    return names
 
 
 def _is_anchor(node: Node, values: Mapping[str, Value]) -> bool:

@@ -134,8 +134,9 @@ class ForeignRunner:
                 results = self._session.run(self._outputs, feeds)
         except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
             raise InvalidModelError(f"nodes {self._nodes}: {error}") from None
-        if not all(isinstance(result, np.ndarray | np.generic) for result in results):
-            raise InvalidModelError(f"nodes {self._nodes}: a result is no tensor")
+        for name, result in zip(self._outputs, results, strict=True):
+            if not isinstance(result, np.ndarray | np.generic):
+                raise InvalidModelError(f"nodes {self._nodes}: their result {name} is no tensor")
         values.update(zip(self._outputs, map(np.asarray, results), strict=True))
         return ()
 
