@@ -179,3 +179,11 @@ def test_a_length_that_the_evaluator_takes_for_an_unknown_one() -> None:
     arrays = [INTEGERS, np.array([-5])]
     with pytest.raises(NotNative, match="a shape of"):
         by_numpy(load_model(model_of("Reshape", arrays, {}).SerializeToString()).nodes[0], arrays)
+
+
+def test_a_squeeze_of_no_axes() -> None:
+    """It is one of all axes of length 1 to onnxruntime; the evaluator squeezes none."""
+    arrays = [FACTORS[None], np.zeros(0, np.int64)]
+    ours = by_numpy(load_model(model_of("Squeeze", arrays, {}).SerializeToString()).nodes[0], arrays)
+    assert ours is not None
+    np.testing.assert_array_equal(ours, FACTORS[:, 0], strict=True)

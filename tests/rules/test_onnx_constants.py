@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu import InvalidModelError
 from dmlcpu.onnx.model import load_model
-from onnx_models import Builder
+from onnx_models import Builder, results_of_onnxruntime
 
 Array = NDArray[Any]
 
@@ -258,3 +258,19 @@ def test_a_product_of_constants_without_axes() -> None:
     builder.output(builder.node("Add", [builder.input("float32", (2,)), product]), "float32")
     with pytest.raises(dmlcpu.InvalidModelError, match="MatMul"):
         dmlcpu.InferenceSession(builder.build())
+
+
+def test_a_shape_that_is_squeezed_along_no_axes(random_numbers: np.random.Generator) -> None:
+    """Along all of length 1, then: of lengths that are known only later, too."""
+    builder = Builder()
+    x = builder.input("float32", ("rows", 3))
+    length = builder.node("Slice", [builder.node("Shape", [x]), *(np.int64([n]) for n in (0, 1))])
+    number = builder.node("Squeeze", [length, np.zeros(0, np.int64)])
+    builder.output(builder.node("Add", [x, builder.node("Cast", [number], to=1)]), "float32")
+    builder.output(number, "int64")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for rows in (2, 5, 4):
+        feeds = {"x": random_numbers.normal(0, 1, (rows, 3)).astype(np.float32)}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            np.testing.assert_array_equal(ours, expected, strict=True)

@@ -62,6 +62,7 @@ UNARY: Final = (
     Case("Reshape", IMAGE, [ints(0, -1, 6)]),
     Case("Flatten", IMAGE, axis=2),
     Case("Squeeze", (1, 5, 1, 3), [ints(0, 2)]),
+    Case("Squeeze", (1, 5, 1, 3), [ints()]),
     Case("Unsqueeze", IMAGE, [ints(-1)]),
     Case("Transpose", IMAGE, perm=[0, 2, 3, 1]),
     Case("Slice", IMAGE, [ints(1, -5), ints(9, 99), ints(1, 2), ints(1, 2)]),

@@ -84,7 +84,7 @@ def _unsqueeze(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 
 def _squeeze(node: Node, arrays: Sequence[Array]) -> Array:
-    return np.squeeze(arrays[0], _axes(node, arrays))
+    return np.squeeze(arrays[0], _axes(node, arrays) or None)  # of no axes all of length 1, as in runtimes
 
 
 def _transpose(node: Node, arrays: Sequence[Array]) -> Array:

@@ -92,7 +92,7 @@ def _unsqueeze(node: Node, operands: Sequence[Constant]) -> Constant | None:
 
 
 def _squeeze(node: Node, operands: Sequence[Constant]) -> Constant:
-    return _of(np.squeeze(operands[0].entries, _axes(node, operands)), operands[0].dtype)
+    return _of(np.squeeze(operands[0].entries, _axes(node, operands) or None), operands[0].dtype)
 
 
 def _reshape(node: Node, operands: Sequence[Constant]) -> Constant | None:

@@ -174,8 +174,8 @@ def axes_of(node: Node, inputs: Sequence[Value | None], rank: int) -> tuple[int,
 def squeeze(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Squeeze."""
     value = present(inputs[0])
-    axes = axes_of(node, inputs, len(value.shape)) if node.attributes.get("axes") != () else None
-    kept = [length for axis, length in enumerate(value.shape) if not (length == 1 if axes is None else axis in axes)]
+    axes = axes_of(node, inputs, len(value.shape))  # none are all of length 1
+    kept = [length for axis, length in enumerate(value.shape) if not (axis in axes if axes else length == 1)]
     return [reshaped(lowering, value, kept)]
 
 
