@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.onnx.constant_functions import by_numpy
-from dmlcpu.onnx.lowering import NotNative
+from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.model import load_model
 
 Array = NDArray[Any]
@@ -187,3 +187,17 @@ def test_a_squeeze_of_no_axes() -> None:
     ours = by_numpy(load_model(model_of("Squeeze", arrays, {}).SerializeToString()).nodes[0], arrays)
     assert ours is not None
     np.testing.assert_array_equal(ours, FACTORS[:, 0], strict=True)
+
+
+@pytest.mark.parametrize("start", [2, -4])
+def test_a_slice_with_steps_but_no_axes(start: int) -> None:
+    """Backwards from before the first element the evaluator takes nothing, onnxruntime the first."""
+    arrays = [OTHERS, np.array([start]), np.array([-4]), np.array([-2])]
+    proto = model_of("Slice", arrays, {})
+    proto.graph.node[0].input.insert(3, "")
+    node = load_model(proto.SerializeToString()).nodes[0]
+    if start == 2:
+        np.testing.assert_array_equal(by_numpy(node, arrays), OTHERS[::-2], strict=True)
+    else:
+        with pytest.raises(NotFolded, match="backwards"):
+            by_numpy(node, arrays)

@@ -274,3 +274,12 @@ def test_a_shape_that_is_squeezed_along_no_axes(random_numbers: np.random.Genera
         feeds = {"x": random_numbers.normal(0, 1, (rows, 3)).astype(np.float32)}
         for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
             np.testing.assert_array_equal(ours, expected, strict=True)
+
+
+def test_sums_of_constants_of_32_bits() -> None:
+    """They have as many bits: numpy's have 64."""
+    builder = Builder()
+    total = builder.node("ReduceSumSquare", [np.int32([[1, -2], [3, 4]])])
+    builder.output(builder.node("Add", [builder.input("int32", (1, 1)), total]), "int32")
+    [ours] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.int32([[5]])})
+    np.testing.assert_array_equal(ours, np.int32([[35]]), strict=True)

@@ -108,13 +108,19 @@ def _slice(node: Node, arrays: Sequence[Array]) -> Array | None:
         NotFolded: It goes backwards from before the first element, or as far as it goes, which the evaluator takes for
             nothing.
     """
-    if node.version < 10 or not 3 <= len(arrays) == len(node.inputs):
+    if node.version < 10 or "" in node.inputs[:3]:
         return None
-    array, starts, ends, *given = arrays
-    axes = given[0].tolist() if given else range(starts.size)
-    steps = given[1].tolist() if len(given) > 1 else [1] * starts.size
+    array, starts, ends, *others = arrays
+    named = dict(zip(filter(None, node.inputs[3:]), others, strict=True))
+    axes, steps = (named.get(name) for name in (*node.inputs[3:], "", "")[:2])
     slices = [slice(None)] * array.ndim
-    for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
+    for axis, start, end, step in zip(
+        range(starts.size) if axes is None else axes.tolist(),
+        starts.tolist(),
+        ends.tolist(),
+        [1] * starts.size if steps is None else steps.tolist(),
+        strict=True,
+    ):
         if not is_numpys_slice(start, end, step, array.shape[axis]):
             raise NotFolded("a slice backwards from before the first element, or to the largest end")
         slices[axis] = slice(start, end, step)

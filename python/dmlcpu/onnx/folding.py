@@ -166,11 +166,13 @@ class _Task:
         nbytes: What it takes.
         model: Of this node alone.
         fed: To the model.
+        types: Of its results, None where there is no telling.
     """
 
     nbytes: int
     model: onnx.ModelProto
     fed: Mapping[str, Array]
+    types: Sequence[np.dtype[Any] | None]
 
 
 def _task(node: Node, *arrays: Array) -> _Task:
@@ -185,7 +187,8 @@ def _task(node: Node, *arrays: Array) -> _Task:
     factor = _ELEMENT_COST if node.operator in _ELEMENTS else 1
     cost = factor * sum(array.nbytes for array in named.values())
     model, fed = _model_of(node, named)
-    sizes = [_bytes(dtype, shape) for dtype, shape in described(model).values()]
+    results = described(model)
+    sizes = [_bytes(dtype, shape) for dtype, shape in results.values()]
     if node.operator in _GROWING and None in sizes:
         raise NotFolded("there is no telling the size of its result")
     if node.operator == "MatMul":
@@ -195,7 +198,8 @@ def _task(node: Node, *arrays: Array) -> _Task:
     size = sum(size or 0 for size in sizes)
     if size > _MAX_BYTES:
         raise NotFolded("its result is too large to be computed beforehand")
-    return _Task(cost + factor * size, model, fed)
+    types = [results.get(value.name, (None, None))[0] for value in model.graph.output]
+    return _Task(cost + factor * size, model, fed, types)
 
 
 def _results(task: _Task) -> Sequence[Array]:
@@ -203,6 +207,7 @@ def _results(task: _Task) -> Sequence[Array]:
 
     Raises:
         NotNative: It cannot, or it is no tensor.
+        NotFolded: It makes another type than the operator has, as numpy does of sums of INT32.
     """
     try:
         with np.errstate(all="ignore"):
@@ -211,7 +216,11 @@ def _results(task: _Task) -> Sequence[Array]:
         raise NotNative(f"it cannot be computed beforehand ({error})") from None
     if not all(isinstance(result, np.ndarray | np.generic) for result in results):
         raise NotNative("its result is no tensor")
-    return [np.asarray(result) for result in results]
+    arrays = [np.asarray(result) for result in results]
+    for array, dtype in zip(arrays, task.types, strict=True):
+        if dtype is not None and dtype.kind in "biuf" and array.dtype != dtype:
+            raise NotFolded(f"its result is computed beforehand as {array.dtype}, not as {dtype}")
+    return arrays
 
 
 def _model_of(node: Node, arrays: Mapping[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array]]:
