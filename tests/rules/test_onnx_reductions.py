@@ -111,7 +111,7 @@ def test_minima_of_codes_are_taken_of_the_codes(random_numbers: np.random.Genera
     assert [step.type for step in part.steps] == ["CODE_TABLE", "MAX_POOLING", "CODE_TABLE"]
 
 
-@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceLogSum"])
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceLogSum", "ReduceMean"])
 @pytest.mark.parametrize("of_codes", [False, True])
 @pytest.mark.parametrize("rows", [0, "rows"])
 def test_sums_of_nothing(operator: str, of_codes: bool, rows: int | str) -> None:

@@ -110,6 +110,7 @@ def computed_mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     """ReduceMean: of codes a pooling, of floats over neighbouring axes an operator that these are one axis to."""
     value = present(inputs[0])
     axes = mean_axes(node, inputs, len(value.shape))
+    _check_windows(value, axes)
     of_codes = isinstance(value, Table) or (isinstance(value, StackedSum) and axes == (2, 3))
     if of_codes or axes != tuple(range(axes[0], axes[-1] + 1)):
         return _pooled_mean(lowering, node, inputs)
