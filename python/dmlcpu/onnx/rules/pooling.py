@@ -292,8 +292,9 @@ def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
     window, include_padding = window_of_pooling(node, value.shape[2:]), False
     if not node.operator.endswith("GlobalAveragePool"):
         include_padding = bool(node.attributes.get("count_include_pad", 0))
-        if include_padding and node.attributes.get("ceil_mode", 0):
-            # What ceil_mode adds behind the padding never counts: the padding becomes part of the image.
+        if include_padding and node.attributes.get("ceil_mode", 0) and not node.domain:
+            # What ceil_mode adds behind the padding counts with QLinearAveragePool alone, of onnxruntime's own domain.
+            # Of AveragePool the padding becomes part of the image.
             plain = Margins(*_given_padding(node, len(window.kernel)))
             if any((*plain.start, *plain.end)):
                 value = padded(lowering, value, Margins((0, 0, *plain.start), (0, 0, *plain.end)), np.float32(0))
