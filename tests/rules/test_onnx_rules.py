@@ -30,6 +30,9 @@ def resizes() -> list[Case]:
             cases.append(Case("Resize", IMAGE, ["", *last], 1, mode="linear", **options))
             for nearest in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
                 cases.append(Case("Resize", IMAGE, ["", *last], mode="nearest", nearest_mode=nearest, **options))
+    # Where places are integers, the last bit decides.
+    options = {"coordinate_transformation_mode": "half_pixel_symmetric", "nearest_mode": "floor", "opset": 19}
+    cases.append(Case("Resize", (2, 3, 3, 5), ["", "", ints(2, 3, 11, 3)], mode="nearest", **options))
     return cases
 
 

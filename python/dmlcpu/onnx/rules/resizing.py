@@ -45,7 +45,8 @@ def _half_pixel(index: _Floats, axis: Axis) -> _Floats:
 def _half_pixel_symmetric(index: _Floats, axis: Axis) -> _Floats:
     adjustment = np.float32(axis.resized) / (axis.known_scale * np.float32(axis.size))
     offset = np.float32(axis.size) / np.float32(2) * (np.float32(1) - adjustment)
-    return np.asarray(offset + (index + np.float32(0.5)) / axis.known_scale - np.float32(0.5))
+    # Summed in double precision, as onnxruntime does of this alone.
+    return np.asarray(offset + (index.astype(np.float64) + 0.5) / np.float64(axis.known_scale) - 0.5, np.float32)
 
 
 def _pytorch_half_pixel(index: _Floats, axis: Axis) -> _Floats:
