@@ -152,7 +152,7 @@ def test_images_that_no_memory_has_are_not_staged(kernel: int) -> None:
         "output": ("FLOAT32", (1, 1, length - kernel + 1, steps)),
     }
     strides = {"input": (0, 0, 0, 0), "filter": (0, 0, 0, 0)}
-    with pytest.raises(MemoryError, match="^FLOAT_CONVOLUTION: .* beyond any memory$"):
+    with pytest.raises(MemoryError, match=r"^FLOAT_CONVOLUTION: .* beyond any memory$"):
         bind("FLOAT_CONVOLUTION", convolution, {**WINDOW, "strides": (1, 4), "group_count": (1,)}, strides)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
-from dmlcpu.errors import BindingError, DmlError, InvalidModelError
+from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
@@ -42,6 +42,7 @@ from dmlcpu.onnx.options import (
 from dmlcpu.onnx.plan_cache import PlanCache
 from dmlcpu.onnx.planned_model import PlannedModel
 from dmlcpu.onnx.plans import NativePart, PlanKey
+from dmlcpu.onnx.session_arguments import checked_device, checked_source
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.variants import Variants
 
@@ -92,13 +93,13 @@ class InferenceSession:
         disabled_optimizers: Collection[str] | None = None,
         enable_fallback: bool = True,
     ) -> None:
-        self._source = _checked_source(path_or_bytes)
+        self._source = checked_source(path_or_bytes)
         # The working directory may be another one when the file is read again.
         self._location = self._source if isinstance(self._source, bytes) else os.path.abspath(self._source)
         self._options = checked_options(sess_options)
         self._providers = checked_providers(providers)
         self._given_device = device
-        self._device = _checked_device(device, self._options)
+        self._device = checked_device(device, self._options)
         self._lengths = dimension_overrides(self._options)
         model = load_model(self._source, to_run=True, lengths=self._lengths)
         self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
@@ -334,7 +335,7 @@ class InferenceSession:
     def _whole(self) -> PlannedModel:
         """Return the model, read again if it has not been kept."""
         if self._variants is None:
-            self._variants = Variants(load_model(self._source, to_run=True, lengths=self._lengths), self._device)
+            self._variants = Variants(load_model(self._location, to_run=True, lengths=self._lengths), self._device)
         return self._variants.whole
 
     def _model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel | None:
@@ -385,28 +386,6 @@ def _renew_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_after_fork)
-
-
-def _checked_source(source: Any) -> str | bytes:
-    if hasattr(source, "SerializeToString"):
-        raise TypeError(
-            f"path_or_bytes: got a {type(source).__name__}, expected a path or bytes, such as its SerializeToString()"
-        )
-    return source if isinstance(source, bytes) else fspath(source)
-
-
-def _checked_device(device: Any, options: SessionOptions) -> Device:
-    if isinstance(device, Device):
-        return device
-    if device is not None:
-        raise TypeError(f"device: got an object of type {type(device).__name__}, expected a dmlcpu.Device or None")
-    count = options.intra_op_num_threads
-    try:
-        return Device(num_threads=count if count > 0 else None)
-    except DmlError:
-        raise
-    except ValueError as error:
-        raise ValueError(f"{error}, or 0 for all processors" if count > 0 else str(error)) from None
 
 
 def _reopened(source: Any, options: Any, providers: Any, device: Any) -> InferenceSession:

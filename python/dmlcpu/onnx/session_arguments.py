@@ -1,0 +1,46 @@
+"""What a session is opened with, checked: the model, and where it runs. Options are checked in ``options``."""
+
+from __future__ import annotations
+
+from os import fspath
+from typing import Any
+
+from dmlcpu.device import Device
+from dmlcpu.errors import DmlError
+from dmlcpu.onnx.options import SessionOptions
+
+__all__ = ["checked_device", "checked_source"]
+
+
+def checked_source(source: Any) -> str | bytes:
+    """Return a path, or the bytes of a model.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if hasattr(source, "SerializeToString"):
+        raise TypeError(
+            f"path_or_bytes: got a {type(source).__name__}, expected a path or bytes, such as its SerializeToString()"
+        )
+    return source if isinstance(source, bytes) else fspath(source)
+
+
+def checked_device(device: Any, options: SessionOptions) -> Device:
+    """Return the device that is given, or one with the threads that the options ask for.
+
+    Raises:
+        DmlError: The machine cannot run what the environment asks for.
+        TypeError: It is no device.
+        ValueError: There are not as many threads.
+    """
+    if isinstance(device, Device):
+        return device
+    if device is not None:
+        raise TypeError(f"device: got an object of type {type(device).__name__}, expected a dmlcpu.Device or None")
+    count = options.intra_op_num_threads
+    try:
+        return Device(num_threads=count if count > 0 else None)
+    except DmlError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{error}, or 0 for all processors" if count > 0 else str(error)) from None
