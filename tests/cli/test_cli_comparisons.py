@@ -23,6 +23,7 @@ from command_line import (
     run,
     succeeded,
 )
+from conftest import SEED
 from dmlcpu.cli import bench
 from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.groups import find_groups
@@ -77,9 +78,8 @@ def test_check_names_the_operator_that_differs(tmp_path: Path, monkeypatch: pyte
 @needs_exact_sums
 def test_check_reads_models_as_files_have_them(tmp_path: Path) -> None:
     """Also where others run in the place of what a file has: weights of floats become codes, FLOAT16 FLOAT32."""
-    seed = 3
     for dtype in (np.float32, np.float16):
-        builder, rng = Builder(21), np.random.default_rng(seed)
+        builder, rng = Builder(21), np.random.default_rng(SEED)
         coded = [builder.input(dtype, (1, 4, 8, 8)), dtype(0.0625), np.uint8(128)]
         floats = builder.node("DequantizeLinear", [builder.node("QuantizeLinear", coded), *coded[1:]])
         weights = rng.normal(0, 1, (6, 4, 3, 3)).astype(dtype)
@@ -88,7 +88,7 @@ def test_check_reads_models_as_files_have_them(tmp_path: Path) -> None:
         builder.output(builder.node("DequantizeLinear", codes), dtype)
         path = tmp_path / f"{np.dtype(dtype).name}.onnx"
         path.write_bytes(builder.build())
-        assert "0 by more than 1 code" in succeeded("check", path, "--seed", seed)
+        assert "0 by more than 1 code" in succeeded("check", path, "--seed", SEED)
 
 
 def test_groups_are_dequantize_operate_quantize(tmp_path: Path) -> None:

@@ -121,11 +121,10 @@ def elements_meet(size: int, strides: tuple[int, ...]) -> bool:
     return bool((addresses[1:] == addresses[:-1]).any())
 
 
-def test_outputs_of_strides_that_are_hard_to_tell_apart() -> None:
-    numbers = np.random.default_rng(7)
+def test_outputs_of_strides_that_are_hard_to_tell_apart(random_numbers: np.random.Generator) -> None:
     outcomes = []
     for _ in range(100):
-        strides = tuple(int(stride) for stride in numbers.integers(1, 2**25, 8))
+        strides = tuple(int(stride) for stride in random_numbers.integers(1, 2**25, 8))
         refusal = None
         with at_once():
             try:

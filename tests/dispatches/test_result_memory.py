@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import dmlcpu
+from conftest import SEED
 
 
 def codes(elements: int, seed: int = 0) -> Any:
-    return np.random.default_rng(seed).integers(0, 256, elements, np.uint8)
+    return np.random.default_rng((SEED, seed)).integers(0, 256, elements, np.uint8)
 
 
 @pytest.mark.parametrize("elements", [8 << 10, 50_001, 1 << 20, 5 << 20])

@@ -178,13 +178,13 @@ def test_threads_that_end_leave_no_memory_behind() -> None:
 
 # --- other processes --------------------------------------------------------------------------------------------
 
-PREAMBLE = """
+PREAMBLE = f"""
 import multiprocessing, os, threading, time
 import numpy as np
 import dmlcpu
 
 device = dmlcpu.Device(num_threads=2)
-x = np.random.default_rng(1).normal(0, 3, 700_000).astype(np.float32)
+x = np.random.default_rng({SEED}).normal(0, 3, 700_000).astype(np.float32)
 expected = dmlcpu.quantize_linear(x, 0.1, 128, device=dmlcpu.Device(num_threads=1))
 
 def is_right(_=None):

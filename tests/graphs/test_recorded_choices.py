@@ -21,22 +21,21 @@ def places_of(builder: Builder, value: str, axis: int) -> str:
 
 
 @pytest.mark.parametrize("quantized", [False, True])
-def test_the_row_of_a_token(quantized: bool) -> None:
+def test_the_row_of_a_token(random_numbers: np.random.Generator, quantized: bool) -> None:
     """As of its position, which is added to a row of codes: for a single one it is a number for each channel."""
-    random = np.random.default_rng(3)
     builder = Builder()
     past = builder.input("float32", ("past", 8), "past")
     token = builder.dequantized(builder.input("uint8", (1, 1, 8), "token"), 0.02, POINT)
     first = builder.node("Add", [builder.node("Range", [np.array(0), np.array(1), np.array(1)]), np.int64(2)])
     place = builder.node("Add", [first, length_of(builder, past, 0)])
-    rows = builder.dequantized(random.integers(0, 256, (64, 8), np.uint8), 0.01, np.uint8(100))
+    rows = builder.dequantized(random_numbers.integers(0, 256, (64, 8), np.uint8), 0.01, np.uint8(100))
     total = builder.node("Add", [token, builder.node("Gather", [rows, place])])
     builder.output(coded(builder, total) if quantized else builder.node("Exp", [total]), "float32")
     builder.output(builder.node("Exp", [past]), "float32")
     model = builder.build()
     shapes = [{"past": (past, 8), "token": (1, 1, 8)} for past in (2, 3, 9, 40)]
     assert_templates_follow_the_rules(model, shapes, 1)
-    feeds = {"past": np.ones((7, 8), np.float32), "token": random.integers(0, 256, (1, 1, 8), np.uint8)}
+    feeds = {"past": np.ones((7, 8), np.float32), "token": random_numbers.integers(0, 256, (1, 1, 8), np.uint8)}
     assert_like_onnxruntime(model, feeds)
 
 
@@ -91,7 +90,7 @@ CHOICES: Final[dict[Callable[[Builder, str], str], int]] = {
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_choices(choice: Callable[[Builder, str], str]) -> None:
+def test_choices(random_numbers: np.random.Generator, choice: Callable[[Builder, str], str]) -> None:
     builder = Builder()
     x = builder.node("Exp", [builder.input("float32", (1, "rows", 4))])
     builder.output(builder.node("Neg", [choice(builder, x)]), "float32")
@@ -99,5 +98,5 @@ def test_choices(choice: Callable[[Builder, str], str]) -> None:
     shapes = [{"x": (1, rows, 4)} for rows in (5, 7, 10, 22, 40, 41)]
     assert_templates_follow_the_rules(model, shapes, CHOICES[choice])
     for rows in (5, 22):
-        feeds = {"x": np.random.default_rng(rows).normal(size=(1, rows, 4)).astype(np.float32)}
+        feeds = {"x": random_numbers.normal(size=(1, rows, 4)).astype(np.float32)}
         assert_like_onnxruntime(model, feeds)

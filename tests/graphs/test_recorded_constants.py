@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import dmlcpu
+from conftest import SEED
 from dmlcpu.onnx.foreign_parts import ForeignModels
 from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.planning import lowered_model
@@ -58,7 +59,7 @@ def counted_bias(builder: Builder, tokens: str) -> str:
 
 def dequantized_bias(builder: Builder, tokens: str) -> str:
     """Rows of a constant's codes, and these quantized anew."""
-    codes = np.random.default_rng(5).integers(0, 256, (64, 1), np.uint8)
+    codes = np.random.default_rng((SEED, 1)).integers(0, 256, (64, 1), np.uint8)
     places = builder.node("Range", [np.array(0), tokens, np.array(1)])
     rows = builder.node("Gather", [builder.dequantized(codes, 0.02, POINT), places])
     bias: str = builder.dequantized(builder.quantized(rows, 0.05, POINT), 0.05, POINT)
@@ -71,7 +72,9 @@ SCORES: Final = [{"x": (count, tokens, tokens)} for count in (2, 3) for tokens i
 
 @pytest.mark.parametrize("quantized", [False, True])
 @pytest.mark.parametrize("bias", BIASES)
-def test_constants_as_long_as_an_input(bias: Callable[[Builder, str], str], quantized: bool) -> None:
+def test_constants_as_long_as_an_input(
+    random_numbers: np.random.Generator, bias: Callable[[Builder, str], str], quantized: bool
+) -> None:
     """One template for all lengths: the constants follow from them."""
     builder = Builder()
     x = coded(builder, builder.input("float32", ("batch", "tokens", "tokens")))
@@ -80,7 +83,7 @@ def test_constants_as_long_as_an_input(bias: Callable[[Builder, str], str], quan
     builder.output(coded(builder, total) if quantized else builder.node("Softmax", [total], axis=-1), "float32")
     model = builder.build()
     assert_templates_follow_the_rules(model, SCORES, 1)
-    feeds = {"x": np.random.default_rng(6).normal(size=(2, 5, 5)).astype(np.float32)}
+    feeds = {"x": random_numbers.normal(size=(2, 5, 5)).astype(np.float32)}
     assert_like_onnxruntime(model, feeds)
 
 
@@ -94,7 +97,7 @@ def test_a_row_as_long_as_an_input() -> None:
     assert_templates_follow_the_rules(builder.build(), [{"x": (2, tokens)} for tokens in (2, 5, 9, 33)], 1)
 
 
-def test_places_in_an_image() -> None:
+def test_places_in_an_image(random_numbers: np.random.Generator) -> None:
     """As detectors add them to boxes: a column and a row for each place, joined to what is computed."""
     builder = Builder()
     x = coded(builder, builder.input("float32", ("batch", 2, "height", "width")))
@@ -114,7 +117,7 @@ def test_places_in_an_image() -> None:
     model = builder.build()
     shapes = [{"x": (count, 2, height, width)} for count in (2, 3) for height, width in ((2, 3), (5, 5), (16, 9))]
     assert_templates_follow_the_rules(model, shapes, 1)
-    assert_like_onnxruntime(model, {"x": np.random.default_rng(7).normal(size=(2, 2, 4, 6)).astype(np.float32)})
+    assert_like_onnxruntime(model, {"x": random_numbers.normal(size=(2, 2, 4, 6)).astype(np.float32)})
 
 
 def test_places_in_an_image_as_codes() -> None:
@@ -147,7 +150,7 @@ def test_places_in_an_image_as_codes() -> None:
 def decoder() -> bytes:
     """Attention of new tokens to those before and to themselves, whose keys it returns with the others."""
     builder = Builder()
-    random = np.random.default_rng(8)
+    random = np.random.default_rng((SEED, 1))
     tokens = builder.input("float32", ("batch", "tokens", 16), "tokens")
     past = builder.input("float32", ("batch", "past", 16), "past")
 
@@ -172,17 +175,16 @@ def decoder() -> bytes:
     return builder.build()
 
 
-def test_a_decoder() -> None:
+def test_a_decoder(random_numbers: np.random.Generator) -> None:
     """Token by token, each with one more before it, from none on; then the same for another text."""
     model = decoder()
     shapes = [{"tokens": (1, 1, 16), "past": (1, past, 16)} for past in (2, 3, 9, 40)]
     assert_templates_follow_the_rules(model, shapes, 1)
     session = dmlcpu.InferenceSession(model)
-    random = np.random.default_rng(9)
     for prompt in (5, 3):
         past = np.zeros((1, 0, 16), np.float32)
         for count in (prompt, *(1,) * 12):
-            feeds = {"tokens": random.normal(size=(1, count, 16)).astype(np.float32), "past": past}
+            feeds = {"tokens": random_numbers.normal(size=(1, count, 16)).astype(np.float32), "past": past}
             ours = session.run(None, feeds)
             for result, expected in zip(ours, dmlcpu.InferenceSession(model).run(None, feeds), strict=True):
                 np.testing.assert_array_equal(result, expected)
@@ -322,21 +324,20 @@ def test_constants_too_large_to_be_computed_beforehand() -> None:
 
 
 @pytest.mark.parametrize("projected", [False, True])
-def test_products_with_relative_places(projected: bool) -> None:
+def test_products_with_relative_places(random_numbers: np.random.Generator, projected: bool) -> None:
     """As in encoders of speech: as many rows of a table as there are distances, as codes, times those of tokens."""
-    rng = np.random.default_rng(7)
     builder = Builder()
     x = coded(builder, builder.input("float32", (1, "tokens", 16)))
     tokens = builder.node("Slice", [builder.node("Shape", [x]), np.array([1]), np.array([2])])
     first = builder.node("Sub", [np.int64([40]), tokens])
     last = builder.node("Sub", [builder.node("Add", [np.int64([40]), tokens]), np.int64([1])])
-    table = rng.normal(0, 1, (1, 79, 16)).astype(np.float32)
+    table = random_numbers.normal(0, 1, (1, 79, 16)).astype(np.float32)
     rows = coded(builder, builder.node("Slice", [table, first, last, np.array([1])]))
     if projected:
-        weights = builder.dequantized(rng.integers(-90, 90, (16, 16), np.int8), 0.0123, np.int8(0))
+        weights = builder.dequantized(random_numbers.integers(-90, 90, (16, 16), np.int8), 0.0123, np.int8(0))
         rows = coded(builder, builder.node("MatMul", [rows, weights]))
     scores = builder.node("MatMul", [x, builder.node("Transpose", [rows], perm=[0, 2, 1])])
     builder.output(scores, "float32")
     model = builder.build()
     assert_templates_follow_the_rules(model, [{"x": (1, tokens, 16)} for tokens in (3, 8, 9, 33)], 1)
-    assert_like_onnxruntime(model, {"x": rng.normal(0, 0.3, (1, 9, 16)).astype(np.float32)})
+    assert_like_onnxruntime(model, {"x": random_numbers.normal(0, 0.3, (1, 9, 16)).astype(np.float32)})

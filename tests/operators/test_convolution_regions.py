@@ -84,21 +84,23 @@ def test_zero_points(devices: Devices, random_numbers: np.random.Generator, fill
             assert_matches_reference(devices, OperatorCase(case.operator, tensors, case.attributes))
 
 
-def test_same_padding_of_small_filters_multiplies_all_taps(devices: Devices) -> None:
+def test_same_padding_of_small_filters_multiplies_all_taps(
+    devices: Devices, random_numbers: np.random.Generator
+) -> None:
     for size in (7, 14, 56):
-        case = packed_case(dilated((64, 64), size, 1), TYPES[0], np.random.default_rng(0), is_channels_last=True)
+        case = packed_case(dilated((64, 64), size, 1), TYPES[0], random_numbers, is_channels_last=True)
         for label, device in devices.items():
             assert not leaves_padding_out(device, case), label
 
 
-def test_windows_inside_the_image_multiply_all_taps(devices: Devices) -> None:
+def test_windows_inside_the_image_multiply_all_taps(devices: Devices, random_numbers: np.random.Generator) -> None:
     shapes = [
         ConvolutionShape(256, 64, (56, 56), (1, 1)),
         ConvolutionShape(256, 64, (28, 28), (1, 1), strides=(2, 2)),
         ConvolutionShape(64, 64, (14, 14), (3, 3), dilations=(3, 3)),
     ]
     for shape, types, is_channels_last in itertools.product(shapes, TYPES, (False, True)):
-        case = packed_case(shape, types, np.random.default_rng(0), is_channels_last=is_channels_last)
+        case = packed_case(shape, types, random_numbers, is_channels_last=is_channels_last)
         for label, device in devices.items():
             assert not leaves_padding_out(device, case), (label, shape)
 

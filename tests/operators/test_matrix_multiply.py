@@ -200,25 +200,23 @@ def test_rounding_ties_with_odd_zero_points(devices: Devices) -> None:
             assert result.tolist() == np.clip(halves + zero_point, 0, 255).astype(np.uint8).tolist(), label
 
 
-def test_the_scales_group_as_directml_groups_them(devices: Devices) -> None:
+def test_the_scales_group_as_directml_groups_them(devices: Devices, random_numbers: np.random.Generator) -> None:
     """bs * (as / os) and (bs * as) / os differ in the last bit, and here in a code."""
-    rng = np.random.default_rng(7)
-    a = rng.integers(0, 256, (64, 1), np.uint8)
-    found = False
-    for _ in range(2000):
-        scales = rng.uniform(0.1, 1, 3).astype(np.float32)
-        products = a.astype(np.float32) * np.float32(127)
-        ours = np.rint(products * (scales[1] * (scales[0] / (scales[2] * 99))))
-        other = np.rint(products * ((scales[1] * scales[0]) / (scales[2] * 99)))
-        if (ours != other).any():
-            found = True
-            expected = np.clip(ours, 0, 255).astype(np.uint8)
-            for label, device in devices.items():
-                result = dmlcpu.quantized_linear_matrix_multiply(
-                    a, scales[0], None, np.int8([[127]]), scales[1], None, scales[2] * 99, None, device=device
-                )
-                assert result.tolist() == expected.tolist(), label
-    assert found
+    a = np.arange(256, dtype=np.uint8)[:, None]
+    products = a.astype(np.float32) * np.float32(127)
+    found = 0
+    while found < 3:
+        a_scale, b_scale, scale = random_numbers.uniform(0.1, 1, 3).astype(np.float32) * np.float32([1, 1, 99])
+        multipliers = (b_scale * (a_scale / scale), (b_scale * a_scale) / scale)
+        expected, other = (np.clip(np.rint(products * factor), 0, 255).astype(np.uint8) for factor in multipliers)
+        if (expected == other).all():
+            continue
+        found += 1
+        for label, device in devices.items():
+            result = dmlcpu.quantized_linear_matrix_multiply(
+                a, a_scale, None, np.int8([[127]]), b_scale, None, scale, None, device=device
+            )
+            assert result.tolist() == expected.tolist(), label
 
 
 def test_outputs_that_are_given() -> None:

@@ -160,8 +160,8 @@ def test_an_input_that_is_queries_keys_and_values(random_numbers: np.random.Gene
     case.check()
 
 
-def test_the_projection_of_codes_is_one_product_that_scales() -> None:
-    case = node(np.random.default_rng(1), "QAttention")
+def test_the_projection_of_codes_is_one_product_that_scales(random_numbers: np.random.Generator) -> None:
+    case = node(random_numbers, "QAttention")
     assert case.check() == ["MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "FLOAT_PRODUCT", "SOFTMAX", "FLOAT_PRODUCT", "COPY"]
 
 
@@ -325,8 +325,10 @@ def test_any_sizes(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_same_bits_on_every_device(devices: dict[str, dmlcpu.Device], form: str) -> None:
-    case = node(np.random.default_rng(4), form, tokens=19)
+def test_the_same_bits_on_every_device(
+    devices: dict[str, dmlcpu.Device], random_numbers: np.random.Generator, form: str
+) -> None:
+    case = node(random_numbers, form, tokens=19)
     case.masked(masks(BATCH, 19)["keys"])
     case.builder.output(case.builder.node(f"com.microsoft.{form}", case.inputs, num_heads=HEADS), "float32")
     model = case.builder.build()

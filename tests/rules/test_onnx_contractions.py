@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
+from conftest import SEED
 from onnx_cases import POINTS, SCALE
 from onnx_models import Builder, assert_like_onnxruntime, codes
 
@@ -50,7 +51,7 @@ def products(operator: str, shapes: Any, options: dict[str, Any], operands: str,
         elif kind == "c":
             values.append(builder.dequantized(builder.input("uint8", shape, name), SCALE, POINTS["uint8"]))
         else:
-            array = np.random.default_rng(3).integers(-128, 128, shape, np.int8)
+            array = np.random.default_rng((SEED, 1)).integers(-128, 128, shape, np.int8)
             columns = shape[-1]
             scales = np.linspace(0.004, 0.02, columns, dtype=np.float32)
             per_column = columns > 1 and operator == "MatMul" and len(shape) > 1

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import dmlcpu
+from conftest import SEED
 from dmlcpu.onnx.model import load_model
 from onnx_models import Array, Builder, codes, results_of_onnxruntime
 from template_checks import assert_traced_like_lowered
@@ -71,11 +72,10 @@ def run_natively(model: bytes, **feeds: Array) -> list[Array]:
 
 
 @pytest.mark.parametrize("with_casts", [False, True])
-def test_results_are_those_in_float32(with_casts: bool) -> None:
-    seed = 11
-    half = Network(np.random.default_rng(seed), np.float16, with_casts).builder.build()
-    single = Network(np.random.default_rng(seed), np.float32).builder.build()
-    x = images(np.random.default_rng(5), np.float16)
+def test_results_are_those_in_float32(random_numbers: np.random.Generator, with_casts: bool) -> None:
+    half = Network(np.random.default_rng((SEED, 1)), np.float16, with_casts).builder.build()
+    single = Network(np.random.default_rng((SEED, 1)), np.float32).builder.build()
+    x = images(random_numbers, np.float16)
     [result], [expected] = run_natively(half, x=x), run_natively(single, x=x.astype(np.float32))
     assert result.dtype == np.float16
     assert np.array_equal(result, expected.astype(np.float16))

@@ -28,7 +28,7 @@ encoders = pytest.mark.parametrize(("style", "form"), [(style, form) for style i
 def test_like_onnxruntime(style: str, form: str) -> None:
     """But for codes that are rounded otherwise: of 256, one is 0.4 % of the range."""
     model = quantized_encoder(style, form)
-    assert_like_onnxruntime(model, 0.02, some_of=("GATHER", "ELEMENT_WISE_LOGICAL"))
+    assert_like_onnxruntime(model, 0.05, some_of=("GATHER", "ELEMENT_WISE_LOGICAL"))
 
 
 @encoders

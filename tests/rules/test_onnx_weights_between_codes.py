@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 
 import dmlcpu
+from conftest import SEED
 from dmlcpu.onnx.model import load_model
 from onnx_cases import ints
 from onnx_models import Array, Builder, results_of_onnxruntime
@@ -20,9 +21,9 @@ from template_checks import assert_traced_like_lowered
 
 SHAPE: Final = (2, 4, 9, 8)
 POINT: Final = np.uint8(117)
-_WEIGHTS: Final = np.random.default_rng(5).normal(0.2, 1, (256, 6)).astype(np.float32)
+_WEIGHTS: Final = np.random.default_rng((SEED, 1)).normal(0.2, 1, (256, 6)).astype(np.float32)
 FILTER: Final = _WEIGHTS.reshape(-1)[: 6 * 4 * 9].reshape(6, 4, 3, 3)
-BIAS: Final = np.random.default_rng(6).normal(0, 1, 6).astype(np.float32)
+BIAS: Final = np.random.default_rng((SEED, 2)).normal(0, 1, 6).astype(np.float32)
 
 
 def coded(builder: Builder, value: str, scale: float = 0.05, point: Any = POINT) -> str:

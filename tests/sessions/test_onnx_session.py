@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from argument_forms import OnlyDLPack
+from conftest import SEED
 from onnx_models import Builder, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
 POINT: Final = np.uint8(121)
-W: Final = np.random.default_rng(5).integers(-128, 128, (4, 3, 3, 3), np.int8)
+W: Final = np.random.default_rng((SEED, 1)).integers(-128, 128, (4, 3, 3, 3), np.int8)
 
 
 def network(shape: tuple[int | str | None, ...], opset: int = 17) -> Builder:

@@ -19,6 +19,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from conftest import SEED
 from doubling_model import X, doubled, expected
 from onnx_models import Builder, codes
 
@@ -300,11 +301,11 @@ def in_child(work):
             os._exit(0 if ok else 1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
-native, foreign = sys.argv[1:]
+native, foreign, seed = sys.argv[1:]
 options = dmlcpu.SessionOptions()
 options.intra_op_num_threads = 2
 session = dmlcpu.InferenceSession(native, options)
-x = np.random.default_rng(1).integers(0, 256, (300, 3), np.uint8)
+x = np.random.default_rng(int(seed)).integers(0, 256, (300, 3), np.uint8)
 expected = session.run_async(None, {"x": x}).result(timeout=20)[0]
 
 def run_async():
@@ -341,7 +342,7 @@ thread.join()
         """
 # The threads of another runtime's session are not in the child either.
 other = dmlcpu.InferenceSession(foreign, options)
-floats = np.random.default_rng(1).normal(size=(300, 300)).astype(np.float32)
+floats = np.random.default_rng(int(seed)).normal(size=(300, 300)).astype(np.float32)
 [sums] = other.run(None, {"x": floats})
 
 def run_other():
@@ -361,7 +362,7 @@ def test_children_have_threads_and_locks_of_their_own(body: str, tmp_path: Path)
     paths = [tmp_path / "native.onnx", tmp_path / "foreign.onnx"]
     paths[0].write_bytes(doubled(("N", 3)))
     paths[1].write_bytes(builder.build())
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING + body, *map(str, paths)]
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING + body, *map(str, [*paths, SEED])]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
     assert completed.returncode == 0, completed.stderr

@@ -24,6 +24,8 @@ __all__ = [
 ]
 
 SHAPES = ((1, 5), (3, 12), (2, 22))
+LAST_BITS = 1e-5
+DRAWS = 5
 
 
 def results(session: Any, feeds: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
@@ -34,19 +36,29 @@ def results(session: Any, feeds: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
 def assert_like_onnxruntime(
     model: bytes, most: float, shapes: Iterable[tuple[int, int]] = SHAPES, some_of: Iterable[str] = ()
 ) -> None:
-    """One native graph whose results differ by a part of the largest at most; it has some of these steps."""
+    """One native graph whose results are onnxruntime's but for last bits; it has some of these steps.
+
+    A code that is rounded otherwise moves those of the layers behind it. The results then differ by a part of the
+    largest at most, and those of other tokens do not.
+    """
     session = dmlcpu.InferenceSession(model)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     other = onnxruntime.InferenceSession(exact_for_onnxruntime(model), options)
     steps = set(some_of)
-    for seed, (batch, tokens) in enumerate(shapes):
-        feeds = token_feeds(seed, batch, tokens)
-        [partition] = session.partitions({name: feed.shape for name, feed in feeds.items()})
-        assert partition.provider == "dmlcpu"
-        assert not steps or steps & {step.type for step in partition.steps}
-        expected = results(other, feeds)
-        np.testing.assert_allclose(results(session, feeds), expected, rtol=0, atol=most * np.abs(expected).max())
+    for batch, tokens in shapes:
+        for draw in range(DRAWS):
+            feeds = token_feeds(draw, batch, tokens)
+            [partition] = session.partitions({name: feed.shape for name, feed in feeds.items()})
+            assert partition.provider == "dmlcpu"
+            assert not steps or steps & {step.type for step in partition.steps}
+            ours, expected = results(session, feeds), results(other, feeds)
+            largest = np.abs(expected).max()
+            np.testing.assert_allclose(ours, expected, rtol=0, atol=most * largest)
+            if np.abs(ours - expected).max() <= LAST_BITS * largest:
+                break
+        else:
+            pytest.fail(f"{batch} x {tokens} tokens: none of {DRAWS} draws has onnxruntime's results")
 
 
 def assert_same_bits_on_every_device(devices: Mapping[str, dmlcpu.Device], model: bytes) -> None:

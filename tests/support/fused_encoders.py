@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import onnx
 
+from conftest import SEED
 from onnx_models import Builder
 from text_encoders import FLOAT, INT32, POSITIONS, TOKENS
 
@@ -28,7 +29,7 @@ class FusedEncoder(Builder):
     def __init__(self, style: str) -> None:
         super().__init__(14)
         self.style = style
-        self.random = np.random.default_rng(11)
+        self.random = np.random.default_rng((SEED, 1))
         ids, mask = (self.input("int64", ["batch", "tokens"], name) for name in ("input_ids", "attention_mask"))
         self.ids, self.mask = (self.node("Cast", [value], to=INT32) for value in (ids, mask))
 

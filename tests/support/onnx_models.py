@@ -74,9 +74,9 @@ class Builder:
 POINT: Final = np.uint8(128)
 
 
-def coded(builder: Builder, value: str) -> str:
+def coded(builder: Builder, value: str, scale: float = 0.05) -> str:
     """Floats as codes with this zero point stand for them."""
-    return builder.dequantized(builder.quantized(value, 0.05, POINT), 0.05, POINT)
+    return builder.dequantized(builder.quantized(value, scale, POINT), scale, POINT)
 
 
 def codes(rng: np.random.Generator, dtype: DTypeLike, shape: Sequence[int]) -> Array:
