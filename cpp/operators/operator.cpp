@@ -73,7 +73,7 @@ std::vector<std::size_t> CompiledOperator::packing(std::size_t) const { return {
 
 bool CompiledOperator::packs_as(const CompiledOperator& other, std::size_t tensor) const {
   if (desc_.type != other.desc_.type || target_ != other.target_ || tensor >= other.desc_.tensors.size() ||
-      desc_.tensors[tensor] != other.desc_.tensors[tensor]) {
+      desc_.tensors[tensor] != other.desc_.tensors[tensor] || other.owned_[tensor] == nullptr) {
     return false;
   }
   const std::vector<std::size_t> numbers = packing(tensor);

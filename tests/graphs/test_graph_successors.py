@@ -224,6 +224,36 @@ def test_operators_whose_constants_have_not_changed_are_not_initialized_again() 
     np.testing.assert_array_equal(result(longer, ENTRIES), TIMES[PLUS])
 
 
+def matrix_that_is_a_view_of_some_lengths(record: Record) -> NativeGraph:
+    """A product by columns of a constant with half as many rows: where they are all of it, they are where they lie."""
+    columns, graph, codes = record.free(8), NativeGraph(), TensorDataType.UINT8
+    scale, point = graph.add_array(np.float32([1])), graph.add_array(np.uint8([0]))
+    whole = graph.add_array(np.arange(64, dtype=np.uint8).reshape(1, 1, 8, 8))
+    attributes = {"starts": (0, 0, 0, 0), "steps": (1, 1, 1, 1)}
+    [part] = graph.add_node("SLICE", [whole], [FreeDesc(codes, (1, 1, 8, columns))], attributes, "slice")
+    [matrix] = graph.add_node("RESHAPE", [part], [FreeDesc(codes, (1, 1, 4, columns * 2))], {}, "reshape")
+    x, small = graph.add_input("x", TensorDesc(codes, (1, 1, 3, 4))), graph.add_array(np.float32([0.01]))
+    operands = [x, scale, point, matrix, small, point, scale, point]
+    output = FreeDesc(codes, (1, 1, 3, columns * 2))
+    [product] = graph.add_node("QUANTIZED_LINEAR_MATRIX_MULTIPLY", operands, [output], {}, "product")
+    graph.mark_output(product, "output_0", output)
+    return graph
+
+
+def test_parameters_that_a_predecessor_has_prepared_once(devices: Devices) -> None:
+    """It keeps none of what they are made of; a successor whose matrix is no constant needs them at each dispatch."""
+    x = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
+    for label, device in devices.items():
+        record = Record()
+        graph = FreeGraph(matrix_that_is_a_view_of_some_lengths(record))
+        for columns in (8, 5, 6, 8):
+            replay = record.again([columns])
+            assert replay is not None
+            latest = graph.compiled(replay, device)
+            alone = CompiledGraph(device, graph.at(replay))
+            np.testing.assert_array_equal(latest.dispatch(x=x), alone.dispatch(x=x), label)
+
+
 def test_what_cannot_be_a_predecessor_is_none() -> None:
     """Another graph, one that is not initialized, and one for another instruction set."""
     first = tables()
