@@ -83,7 +83,10 @@ class PlannedModel:
 
     def correct(self, misjudged: Iterable[str]) -> None:
         """Plan without the shapes that inference tells of values, from now on: runs have made other ones."""
-        self._foreign_models.misjudged.update(misjudged)
+        new = set(misjudged) - self._foreign_models.misjudged
+        if not new:
+            return
+        self._foreign_models.misjudged.update(new)
         self.templates = Templates(self.model, self._device, self._foreign_models)
 
     def rest_of(self, plan: Plan) -> PlannedModel | None:

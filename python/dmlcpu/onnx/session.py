@@ -113,8 +113,10 @@ class InferenceSession:
         self._begin_process()
         _sessions.add(self)
         self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not variants.deciding
-        if self._fixed and self._find_or_make_plan(variants.whole, input_arrays(self._inputs, {})).rest is None:
-            self._variants = None  # the one plan has what it needs
+        if self._fixed:
+            plan = self._find_or_make_plan(variants.whole, input_arrays(self._inputs, {}))
+            if plan.rest is None and not plan.plan.told:
+                self._variants = None  # the one plan has what it needs, and is right whatever other runtimes make
 
     def _begin_process(self) -> None:
         """Take locks and threads of this process's own."""
@@ -325,18 +327,14 @@ class InferenceSession:
             try:
                 return plan, self._plans.used(plan).run(feeds, profile)
             except MisjudgedShapesError as error:
+                assert model is not None  # it is kept where a plan is told anything
                 with self._lock:
-                    model = model or self._whole()
                     model.correct(error.names)
-                    self._plans.forget(model.key_of(arrays))
+                    key = model.key_of(arrays)
+                    if self._plans.find(key) is plan:  # no other thread has planned anew
+                        self._plans.forget(key)
                 if profile is not None:
                     profile[:] = begun
-
-    def _whole(self) -> PlannedModel:
-        """Return the model, read again if it has not been kept."""
-        if self._variants is None:
-            self._variants = Variants(load_model(self._location, to_run=True, lengths=self._lengths), self._device)
-        return self._variants.whole
 
     def _model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel | None:
         """Return the model where inputs that decide are as they are fed; None of a model that has its one plan."""
