@@ -167,6 +167,36 @@ def test_shaped_constants_are_read_by_their_indices(random_numbers: np.random.Ge
             np.testing.assert_array_equal(result, a.astype(np.int32) @ b)
 
 
+def test_constants_of_tensors_that_repeat(random_numbers: np.random.Generator) -> None:
+    """Of their shape, if they repeat as well, or of one row."""
+    device = Device()
+    a, row = (random_numbers.integers(-100, 100, shape, np.int8) for shape in ((2, 3), (1, 4)))
+    whole = np.repeat(row, 3, axis=0)
+    operator = device.create_operator(
+        dmlcpu.MatrixMultiplyIntegerOperatorDesc(
+            a_tensor=TensorDesc.from_array(a),
+            b_tensor=TensorDesc(TensorDataType.INT8, whole.shape, strides=(0, 1)),
+            output_tensor=TensorDesc(TensorDataType.INT32, (2, 4)),
+        )
+    )
+
+    def graph_with(data: np.ndarray[Any, Any]) -> GraphDesc:
+        return GraphDesc(
+            input_count=1,
+            output_count=1,
+            nodes=[OperatorGraphNodeDesc(operator), ConstantGraphNodeDesc(data)],
+            input_edges=[InputGraphEdgeDesc(0, 0, 0)],
+            output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
+            intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 2)],
+        )
+
+    for data in (whole, row, row[0]):
+        result = device.compile_graph(graph_with(data)).dispatch(input_0=a)
+        np.testing.assert_array_equal(result, a.astype(np.int32) @ whole)
+    with pytest.raises(dmlcpu.InvalidDescError, match="got other elements where the tensor repeats some"):
+        device.compile_graph(graph_with(whole + np.int8([[0], [1], [0]])))
+
+
 def test_counts_are_integers_of_any_kind() -> None:
     device = Device()
     desc = dequantize_graph(device, input_count=np.int64(1), output_count=np.uint8(1))

@@ -32,8 +32,8 @@ Operand: TypeAlias = ArrayLike | Expression
 """An array, or an expression of a graph."""
 
 Parameter: TypeAlias = ArrayLike | Expression | None
-"""A Python number or a list or tuple of them, which take the type that is wanted, any array, or an expression; absent
-where the operator allows it."""
+"""A Python number or a list or tuple of them (but for zero points of 4 bits), which take the type that is wanted, any
+array, or an expression; absent where the operator allows it."""
 
 
 def code_type(array: Array) -> np.dtype[Any]:

@@ -36,7 +36,10 @@ def constant_misfit(data: _Array | bytes, desc: TensorDesc) -> tuple[str, str] |
     if _is_shaped(data, desc):
         assert isinstance(data, np.ndarray)
         sizes = tuple(desc.sizes)
-        if data.shape == sizes or _long_axes(data.shape) == _long_axes(_core_sizes(desc)):
+        core = _core_sizes(desc)
+        if data.shape == sizes and core != sizes and not _repeats(data, core):
+            return "other elements where the tensor repeats some", "the same again, or those alone that it has"
+        if data.shape == sizes or _long_axes(data.shape) == _long_axes(core):
             return None
         return f"shape {data.shape}", f"{sizes}, or elements in one dimension as they lie in memory"
     size, needed = _size(data), span_in_bytes(desc)
@@ -61,6 +64,13 @@ def constant_elements(data: _Array | bytes, desc: TensorDesc) -> _Array:
 def _is_shaped(data: _Array | bytes, desc: TensorDesc) -> bool:
     """Return whether data is an array of a tensor's type whose axes say which element is which."""
     return isinstance(data, np.ndarray) and data.ndim > 1 and has_data_type(data.dtype, desc.data_type)
+
+
+def _repeats(data: _Array, core: tuple[int, ...]) -> bool:
+    """Return whether an array has the elements of its first indices along the axes that are longer than a core."""
+    bits = np.ascontiguousarray(data)[..., np.newaxis].view(np.uint8)  # NaN is equal to itself by these
+    first = bits[tuple(slice(size) for size in core)]
+    return bool((bits == np.broadcast_to(first, bits.shape)).all())
 
 
 def _core_sizes(desc: TensorDesc) -> tuple[int, ...]:
