@@ -15,6 +15,9 @@
 namespace dmlcpu {
 namespace {
 
+// Whose memory it is, in messages.
+const std::string kName = "graph";
+
 // The steps that touch each buffer that the graph allocates; bound ones take no bytes.
 std::vector<BufferUse> buffer_uses(const PlacedGraph& placed) {
   std::vector<BufferUse> uses;
@@ -128,7 +131,7 @@ CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::sh
 
 void CompiledGraph::compile_steps(const PlacedGraph& placed, Reuse& reuse) {
   const std::vector<BufferUse> uses = buffer_uses(placed);
-  const MemoryPlan memory = plan_memory(uses);
+  const MemoryPlan memory = with_memory_for(kName, [&] { return plan_memory(uses); });
   std::vector<std::size_t> cleared;  // buffers
   for (std::size_t i = 0; i < uses.size(); ++i) {
     if (placed.buffers[i].is_cleared) cleared.push_back(i);
@@ -209,7 +212,6 @@ void CompiledGraph::initialize(const Pointers& constants) {
 void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times) const {
   using Clock = std::chrono::steady_clock;
   const BusyThread busy;
-  static const std::string kName = "graph";
   const BlockLease block = with_memory_for(kName, [&] { return BlockLease(*blocks_, block_bytes_); });
   // The steps' own calls allocate nothing now.
   with_memory_for(kName, [&] { thread_scratch(scratch_bytes_); });

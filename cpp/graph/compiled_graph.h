@@ -35,7 +35,7 @@ struct Predecessor {
 class CompiledGraph {
  public:
   // What is packed of constants, and the memory between the steps, may be shared with other graphs. Throws
-  // std::invalid_argument for a graph that cannot be computed.
+  // std::invalid_argument for a graph that cannot be computed, OutOfMemory for one that is beyond any memory.
   CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SharedMemory> shared = nullptr,
                 const std::optional<Predecessor>& predecessor = std::nullopt);
 
@@ -46,7 +46,7 @@ class CompiledGraph {
   // with anything else.
   void initialize(const Pointers& constants);
 
-  // Runs once. bound holds the inputs and outputs. Throws std::bad_alloc before any output is written, and
+  // Runs once. bound holds the inputs and outputs. Throws OutOfMemory before any output is written, and
   // std::out_of_range, which names the node, where an index that is computed or bound is none.
   // If times is not null it receives an entry for each step.
   void dispatch(const Pointers& bound, std::vector<StepTime>* times = nullptr) const;

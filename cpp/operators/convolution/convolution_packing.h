@@ -5,8 +5,7 @@
 // channels of one tap are one copy from {N, H, W, C} memory.
 //
 // Activations leave flipped as their source says, as unsigned codes for most products, filters as signed ones; see
-// gemm.h for the flip. Taps in the padding read the
-// input's zero point, whose difference from itself is 0.
+// gemm.h for the flip. Taps in the padding read the input's zero point, whose difference from itself is 0.
 #pragma once
 
 #include <cstddef>

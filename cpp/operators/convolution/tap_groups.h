@@ -9,9 +9,9 @@
 //
 // With one kernel row the four taps are four columns of it.
 //
-// With stride 2 both ways, windows of more than four rows take two rows of two columns, from 32 channels on. They begin
-// at even rows and columns of the padded image, so that every code stands in one group alone, and each pair of rows is
-// interleaved once for all output rows:
+// With stride 2 both ways, undilated windows of more than four rows and one column take two rows of two columns, from
+// 32 channels on. They begin at even rows and columns of the padded image, so that every code stands in one group
+// alone, and each pair of rows is interleaved once for all output rows:
 //
 //   rows r0 r1, columns c0 c1 ...    buffer  [r0c0 r0c1 r1c0 r1c1] [r0c2 r0c3 r1c2 r1c3] ...
 //                                    output column 0^              1^          6x6: 3 groups of each of 3 buffers

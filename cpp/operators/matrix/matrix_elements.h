@@ -11,8 +11,8 @@ namespace dmlcpu {
 
 // Rows of neighbours, to elements of any strides.
 template <class Element>
-void spread_elements(const std::uint8_t* from, std::int64_t rows, std::int64_t columns, std::uint8_t* to,
-                     std::int64_t row_stride, std::int64_t column_stride) noexcept {
+void scatter_elements(const std::uint8_t* from, std::int64_t rows, std::int64_t columns, std::uint8_t* to,
+                      std::int64_t row_stride, std::int64_t column_stride) noexcept {
   constexpr std::int64_t kRows = 16;  // a cache line or less of each output column where rows are neighbours
   for (std::int64_t first = 0; first < rows; first += kRows) {
     const std::int64_t end = std::min(first + kRows, rows);

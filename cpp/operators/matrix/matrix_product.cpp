@@ -379,8 +379,8 @@ void MatrixProduct::scatter(const std::uint8_t* results, const Region& region, s
                    reinterpret_cast<std::int32_t*>(output), strides.row, strides.column);
     return;
   }
-  const auto spread_all = desc_.output_bytes == 2 ? spread_elements<std::uint16_t> : spread_elements<std::uint8_t>;
-  spread_all(results, region.rows, region.columns, output, strides.row, strides.column);
+  const auto scatter_all = desc_.output_bytes == 2 ? scatter_elements<std::uint16_t> : scatter_elements<std::uint8_t>;
+  scatter_all(results, region.rows, region.columns, output, strides.row, strides.column);
 }
 
 }  // namespace dmlcpu

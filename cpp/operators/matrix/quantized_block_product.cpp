@@ -139,8 +139,8 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
             .sums = sums,
             .sums_row_stride = as_size(sums_row)});
   if (stages_output()) {
-    spread_elements<float>(own + staged_, rows, columns, reinterpret_cast<std::uint8_t*>(output), strides.row,
-                           strides.column);
+    scatter_elements<float>(own + staged_, rows, columns, reinterpret_cast<std::uint8_t*>(output), strides.row,
+                            strides.column);
   }
 }
 

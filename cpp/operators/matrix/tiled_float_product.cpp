@@ -84,8 +84,8 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
     accumulate(tensors, {product, k, column}, block, own);
   }
   if (stages_sums()) {
-    spread_elements<float>(own + sums_, rows, columns, reinterpret_cast<std::uint8_t*>(output), geometry_.output.row,
-                           geometry_.output.column);
+    scatter_elements<float>(own + sums_, rows, columns, reinterpret_cast<std::uint8_t*>(output), geometry_.output.row,
+                            geometry_.output.column);
   }
 }
 
