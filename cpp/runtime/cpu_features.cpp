@@ -134,7 +134,8 @@ bool is_intel() {
   return vendor.ebx == signature_INTEL_ebx && vendor.edx == signature_INTEL_edx && vendor.ecx == signature_INTEL_ecx;
 }
 
-// The servers called Skylake, Cascade Lake and Cooper Lake: Intel's family 6, model 0x55, whose upper half stands apart.
+// The servers called Skylake, Cascade Lake and Cooper Lake: Intel's family 6, model 0x55, whose upper half stands
+// apart.
 bool is_skylake_server() {
   const unsigned version = cpuid(1, 0).eax, family = (version >> 8) & 0xf;
   const unsigned model = ((version >> 4) & 0xf) + ((version >> 12) & 0xf0);

@@ -17,8 +17,8 @@ std::string missing_feature(Isa isa);
 bool has_avx512_vbmi() noexcept;
 
 // Whether stores past the caches are faster than others for data that no cache holds: on Intel's CPUs, but for the
-// servers before Ice Lake. A core of Cascade Lake takes 28 to 36 % more time by them, one of AMD's Zen 4 12 to 18 %, and
-// both twice the time and more where their level-3 cache would have held the data.
+// servers before Ice Lake. A core of Cascade Lake takes 28 to 36 % more time by them, one of AMD's Zen 4 12 to 18 %,
+// and both twice the time and more where their level-3 cache would have held the data.
 bool has_fast_streaming_stores() noexcept;
 
 // Whether products of 512-bit vectors take twice the cycles that they take elsewhere: Zen 4 makes them in two halves,
