@@ -143,27 +143,34 @@ def test_constants_of_another_type_or_shape(data: Any, message: str) -> None:
     assert caught.value.field == "intermediate_edges[0]"
 
 
+def product_by_constant(
+    device: Device, a: np.ndarray[Any, Any], b_tensor: TensorDesc, data: np.ndarray[Any, Any] | bytes
+) -> GraphDesc:
+    """A matrix product of an input by a constant of three rows and four columns."""
+    operator = device.create_operator(
+        dmlcpu.MatrixMultiplyIntegerOperatorDesc(
+            a_tensor=TensorDesc.from_array(a),
+            b_tensor=b_tensor,
+            output_tensor=TensorDesc(TensorDataType.INT32, (2, 4)),
+        )
+    )
+    return GraphDesc(
+        input_count=1,
+        output_count=1,
+        nodes=[OperatorGraphNodeDesc(operator), ConstantGraphNodeDesc(data)],
+        input_edges=[InputGraphEdgeDesc(0, 0, 0)],
+        output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
+        intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 2)],
+    )
+
+
 def test_shaped_constants_are_read_by_their_indices(random_numbers: np.random.Generator) -> None:
     device = Device()
     a, b = (random_numbers.integers(-128, 128, shape, np.int8) for shape in ((2, 3), (3, 4)))
     for strides, flat in ((None, b), ((1, 3), b.T), ((5, 1), np.pad(b, ((0, 0), (0, 1))))):
-        operator = device.create_operator(
-            dmlcpu.MatrixMultiplyIntegerOperatorDesc(
-                a_tensor=TensorDesc.from_array(a),
-                b_tensor=TensorDesc(TensorDataType.INT8, b.shape, strides=strides),
-                output_tensor=TensorDesc(TensorDataType.INT32, (2, 4)),
-            )
-        )
+        b_tensor = TensorDesc(TensorDataType.INT8, b.shape, strides=strides)
         for data in (b, np.asfortranarray(b), b[:, None], flat.reshape(-1), flat.tobytes(), flat.view(np.uint8)):
-            desc = GraphDesc(
-                input_count=1,
-                output_count=1,
-                nodes=[OperatorGraphNodeDesc(operator), ConstantGraphNodeDesc(data)],
-                input_edges=[InputGraphEdgeDesc(0, 0, 0)],
-                output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
-                intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 2)],
-            )
-            result = device.compile_graph(desc).dispatch(input_0=a)
+            result = device.compile_graph(product_by_constant(device, a, b_tensor, data)).dispatch(input_0=a)
             np.testing.assert_array_equal(result, a.astype(np.int32) @ b)
 
 
@@ -172,29 +179,12 @@ def test_constants_of_tensors_that_repeat(random_numbers: np.random.Generator) -
     device = Device()
     a, row = (random_numbers.integers(-100, 100, shape, np.int8) for shape in ((2, 3), (1, 4)))
     whole = np.repeat(row, 3, axis=0)
-    operator = device.create_operator(
-        dmlcpu.MatrixMultiplyIntegerOperatorDesc(
-            a_tensor=TensorDesc.from_array(a),
-            b_tensor=TensorDesc(TensorDataType.INT8, whole.shape, strides=(0, 1)),
-            output_tensor=TensorDesc(TensorDataType.INT32, (2, 4)),
-        )
-    )
-
-    def graph_with(data: np.ndarray[Any, Any]) -> GraphDesc:
-        return GraphDesc(
-            input_count=1,
-            output_count=1,
-            nodes=[OperatorGraphNodeDesc(operator), ConstantGraphNodeDesc(data)],
-            input_edges=[InputGraphEdgeDesc(0, 0, 0)],
-            output_edges=[OutputGraphEdgeDesc(0, 0, 0)],
-            intermediate_edges=[IntermediateGraphEdgeDesc(1, 0, 0, 2)],
-        )
-
+    repeated = TensorDesc(TensorDataType.INT8, whole.shape, strides=(0, 1))
     for data in (whole, row, row[0]):
-        result = device.compile_graph(graph_with(data)).dispatch(input_0=a)
+        result = device.compile_graph(product_by_constant(device, a, repeated, data)).dispatch(input_0=a)
         np.testing.assert_array_equal(result, a.astype(np.int32) @ whole)
     with pytest.raises(dmlcpu.InvalidDescError, match="got other elements where the tensor repeats some"):
-        device.compile_graph(graph_with(whole + np.int8([[0], [1], [0]])))
+        device.compile_graph(product_by_constant(device, a, repeated, whole + np.int8([[0], [1], [0]])))
 
 
 def test_counts_are_integers_of_any_kind() -> None:
