@@ -63,10 +63,19 @@ std::size_t CompiledOperator::packed_owned_size(std::size_t tensor) const {
 
 void CompiledOperator::prepare_owned(const TensorPointers&, std::uint8_t*) const {}
 
-bool CompiledOperator::all_owned(std::span<const std::size_t> tensors) const {
-  return std::ranges::all_of(tensors, [&](std::size_t tensor) {
-    return tensor >= desc_.tensors.size() || !desc_.tensors[tensor] || desc_.tensors[tensor]->owned;
-  });
+TensorSet CompiledOperator::present(std::initializer_list<std::size_t> numbers) const {
+  TensorSet tensors;
+  for (const std::size_t number : numbers) {
+    if (number < desc_.tensors.size() && desc_.tensors[number]) tensors.set(number);
+  }
+  return tensors;
+}
+
+bool CompiledOperator::all_owned(TensorSet tensors) const {
+  for (std::size_t i = 0; i < desc_.tensors.size(); ++i) {
+    if (tensors[i] && !desc_.tensors[i]->owned) return false;
+  }
+  return true;
 }
 
 std::vector<std::size_t> CompiledOperator::packing(std::size_t) const { return {0}; }

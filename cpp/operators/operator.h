@@ -10,6 +10,7 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -127,8 +128,10 @@ class CompiledOperator {
   virtual TensorSet prepared_only() const { return {}; }
   // What was prepared; null where prepared_size() is 0.
   const std::uint8_t* prepared() const { return prepared_.data(); }
-  // Whether none of these tensors, which may be absent, is bound at dispatch.
-  bool all_owned(std::span<const std::size_t> tensors) const;
+  // Those of these tensors that the desc has: numbers from its number of tensors on stand for none.
+  TensorSet present(std::initializer_list<std::size_t> numbers) const;
+  // Whether none of these tensors is bound at dispatch.
+  bool all_owned(TensorSet tensors) const;
 
   virtual void run(const TensorPointers& tensors) const = 0;
   virtual void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const;

@@ -1,7 +1,6 @@
 // QUANTIZED_LINEAR_CONVOLUTION, and CONVOLUTION_INTEGER, which ends in the sums: the parameters of a dispatch, for
 // whichever algorithm was chosen.
 #include <algorithm>
-#include <array>
 #include <iomanip>
 #include <new>
 #include <sstream>
@@ -132,9 +131,7 @@ class Convolution final : public CompiledOperator {
     arranged_ = parameters.take(algorithm_->arranged_size());
     arranged_end_ = parameters.size();
     channels_ = parameters.take(channels_size_);
-    prepares_once_ =
-        all_owned(std::array{numbers.input_scale, numbers.input_zero_point, numbers.filter, numbers.filter_scale,
-                             numbers.filter_zero_point, numbers.bias, numbers.output_scale});
+    prepares_once_ = all_owned(prepared_tensors() | present({numbers.input_zero_point, numbers.filter}));
 
     BufferLayout layout;
     packed_filter_ = layout.take(desc().tensor(numbers.filter).owned ? 0 : algorithm_->packed_filter_size());
@@ -175,16 +172,7 @@ class Convolution final : public CompiledOperator {
     AlignedBuffer passing(algorithm_->arranges_all() ? channels_size_ : 0);
     prepare(owned, filter, prepared, passing.size() == 0 ? prepared + channels_ : passing.data());
   }
-  // A dispatch reads the zero points of input and output.
-  TensorSet prepared_only() const override {
-    TensorSet tensors;
-    if (!prepares_once_) return tensors;
-    for (const std::size_t number : {numbers_.input_scale, numbers_.filter_scale, numbers_.filter_zero_point,
-                                     numbers_.bias, numbers_.output_scale}) {
-      if (number != kAbsent) tensors.set(number);
-    }
-    return tensors;
-  }
+  TensorSet prepared_only() const override { return prepares_once_ ? prepared_tensors() : TensorSet{}; }
 
   void run(const TensorPointers& tensors) const override { convolve(tensors, nullptr); }
   void run_with_stages(const TensorPointers& tensors, std::span<const CodeStage> stages) const override {
@@ -193,6 +181,12 @@ class Convolution final : public CompiledOperator {
   }
 
  private:
+  // What ends in parameters of channels; the input's zero point does as well, but each dispatch reads it.
+  TensorSet prepared_tensors() const {
+    return present({numbers_.input_scale, numbers_.filter_scale, numbers_.filter_zero_point, numbers_.bias,
+                    numbers_.output_scale});
+  }
+
   void convolve(const TensorPointers& tensors, const CodesEpilogue* epilogue) const {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
     const auto* filter = static_cast<const std::uint8_t*>(tensors[numbers_.filter]);

@@ -1,7 +1,6 @@
 // MATRIX_MULTIPLY_INTEGER, QUANTIZED_LINEAR_MATRIX_MULTIPLY, and MATRIX_MULTIPLY_INTEGER_TO_FLOAT of 8-bit tensors: the
 // parameters of a dispatch, and how the product's sums leave.
 #include <algorithm>
-#include <array>
 #include <new>
 
 #include "operators/buffer_layout.h"
@@ -74,9 +73,7 @@ class MatrixMultiply final : public CompiledOperator {
     column_multipliers_ = parameters.take(has_scales() ? columns : 0, sizeof(float));
     parameters_size_ = parameters.size();
     // Without any parameter there may be nothing owned, and no initialize.
-    prepares_once_ = desc().tensor(numbers.b).owned &&
-                     all_owned(std::array{numbers.a_scale, numbers.a_zero_point, numbers.b_scale, numbers.b_zero_point,
-                                          numbers.output_scale, numbers.output_zero_point});
+    prepares_once_ = desc().tensor(numbers.b).owned && all_owned(prepared_tensors());
     BufferLayout layout;
     parameters_ = layout.take(prepares_once_ ? 0 : parameters_size_);
     product_scratch_ = layout.take(product_.scratch_size());
@@ -105,15 +102,7 @@ class MatrixMultiply final : public CompiledOperator {
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
     if (prepares_once_) prepare(owned, prepared);
   }
-  TensorSet prepared_only() const override {
-    TensorSet tensors;
-    if (!prepares_once_) return tensors;
-    for (const std::size_t number : {numbers_.a_scale, numbers_.a_zero_point, numbers_.b_scale, numbers_.b_zero_point,
-                                     numbers_.output_scale, numbers_.output_zero_point}) {
-      if (number != kAbsent) tensors.set(number);
-    }
-    return tensors;
-  }
+  TensorSet prepared_only() const override { return prepares_once_ ? prepared_tensors() : TensorSet{}; }
 
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
@@ -128,6 +117,11 @@ class MatrixMultiply final : public CompiledOperator {
   }
 
  private:
+  TensorSet prepared_tensors() const {
+    return present({numbers_.a_scale, numbers_.a_zero_point, numbers_.b_scale, numbers_.b_zero_point,
+                    numbers_.output_scale, numbers_.output_zero_point});
+  }
+
   bool has_scales() const { return numbers_.a_scale != kAbsent; }
   bool ends_in_codes() const { return numbers_.output_scale != kAbsent; }
   const std::optional<TensorLayout>& layout_of(std::size_t number) const {

@@ -85,9 +85,7 @@ class QuantizedSoftmax final : public CompiledOperator {
   std::size_t temporary_size() const override { return rows_.temporary_size(); }
 
  protected:
-  std::size_t prepared_size() const override {
-    return all_owned(std::array{std::size_t{kInputScale}}) ? sizeof(Exponentials) : 0;
-  }
+  std::size_t prepared_size() const override { return all_owned(present({kInputScale})) ? sizeof(Exponentials) : 0; }
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
     if (prepared != nullptr)
       new (prepared) Exponentials(exponentials_of(*static_cast<const float*>(owned[kInputScale])));

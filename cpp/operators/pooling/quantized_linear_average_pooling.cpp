@@ -2,7 +2,6 @@
 // output. Channels are the lanes of the kernels. A task walks down output rows of one strip of channels; where input
 // rows are staged (see pooling_plan.h), those that the next band of rows reads as well are kept.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <stdexcept>
 
@@ -77,6 +76,7 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
   void prepare_owned(const TensorPointers& owned, std::uint8_t* prepared) const override {
     if (prepares_once()) prepare(owned, reinterpret_cast<float*>(prepared));
   }
+  TensorSet prepared_only() const override { return prepares_once() ? prepared_tensors() : TensorSet{}; }
 
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
@@ -97,9 +97,8 @@ class QuantizedLinearAveragePooling final : public CompiledOperator {
   static constexpr std::size_t kParameterBytes = 4 * sizeof(float);  // of a lane
 
   void check_parameters() const;
-  bool prepares_once() const {
-    return all_owned(std::array<std::size_t, 4>{kInputScale, kInputZeroPoint, kOutputScale, kOutputZeroPoint});
-  }
+  TensorSet prepared_tensors() const { return present({kInputScale, kInputZeroPoint, kOutputScale, kOutputZeroPoint}); }
+  bool prepares_once() const { return all_owned(prepared_tensors()); }
   PoolParameters prepare(const TensorPointers& tensors, float* values) const;
   PoolParameters parameters_at(const float* values) const {
     const std::size_t lanes = as_size(plan_.lanes);
