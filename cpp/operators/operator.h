@@ -75,6 +75,8 @@ using TensorPointers = std::array<void*, kMaxTensors>;
 
 // Tensors by their numbers.
 using TensorSet = std::bitset<kMaxTensors>;
+// The number of a tensor that an operator does not have.
+inline constexpr std::size_t kAbsent = kMaxTensors;
 
 class CompiledOperator {
  public:
@@ -128,7 +130,7 @@ class CompiledOperator {
   virtual TensorSet prepared_only() const { return {}; }
   // What was prepared; null where prepared_size() is 0.
   const std::uint8_t* prepared() const { return prepared_.data(); }
-  // Those of these tensors that the desc has: numbers from its number of tensors on stand for none.
+  // Those of these tensors that the desc has.
   TensorSet present(std::initializer_list<std::size_t> numbers) const;
   // Whether none of these tensors is bound at dispatch.
   bool all_owned(TensorSet tensors) const;

@@ -83,34 +83,31 @@ class ConvolutionAlgorithm {
   ConvolutionAlgorithm() = default;
 };
 
-std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
-                                                               std::uint8_t input_flip, const ExecutionTarget& target);
-// Whether a pointwise convolution reads planes and writes planes, a kernel multiplies these, and pixels fill it.
-bool planar_product_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
-std::unique_ptr<ConvolutionAlgorithm> make_planar_product_convolution(const ConvolutionGeometry& geometry,
-                                                                      const ExecutionTarget& target);
-// Whether every channel is a group of its own, and PaddedStrips::applies to the strips of rows that a thread keeps.
-bool depthwise_applies(const ConvolutionGeometry& geometry);
-std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
-                                                                 std::uint8_t input_flip,
-                                                                 const ExecutionTarget& target);
-// Whether a depthwise convolution reads planes and writes planes, a kernel does, and copies would not be faster.
-bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
-std::unique_ptr<ConvolutionAlgorithm> make_depthwise_planes_convolution(const ConvolutionGeometry& geometry,
-                                                                        const ExecutionTarget& target);
-// Whether a kernel reads the windows of a depthwise convolution where they stand, which is what
-// make_depthwise_convolution() takes then.
-bool depthwise_window_applies(const ConvolutionGeometry& geometry);
-std::unique_ptr<ConvolutionAlgorithm> make_depthwise_window_convolution(const ConvolutionGeometry& geometry,
-                                                                        const ExecutionTarget& target);
-// Whether groups have 4, 8 or 16 channels, as many in as out, fill most of a vector, PaddedStrips::applies to their
-// strips, and sums become codes.
-bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
-std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
-                                                               std::uint8_t input_flip, const ExecutionTarget& target);
-// Whether the transforms of kernels/winograd apply, to windows of 3 x 3, and pay by estimate.
-bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
-std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry,
-                                                                std::uint8_t input_flip, const ExecutionTarget& target);
+// The algorithms, of which convolution_choice.h chooses: whether one applies to a convolution, and what makes it.
+using AppliesTo = bool(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+using MakeAlgorithm = std::unique_ptr<ConvolutionAlgorithm>(const ConvolutionGeometry& geometry,
+                                                            const ExecutionTarget& target);
+
+// A depthwise convolution that reads planes and writes planes, if a kernel does, and copies would not be faster.
+AppliesTo depthwise_planes_applies;
+MakeAlgorithm make_depthwise_planes_convolution;
+// Every channel is a group of its own, and PaddedStrips::applies to the strips of rows that a thread keeps.
+AppliesTo depthwise_applies;
+MakeAlgorithm make_depthwise_convolution;
+// Of these, what a kernel reads where its windows stand, which is what make_depthwise_convolution() takes then.
+AppliesTo depthwise_window_applies;
+MakeAlgorithm make_depthwise_window_convolution;
+// Groups of 4, 8 or 16 channels, as many in as out, more than three to a block of the kernel's lanes, whose sums become
+// codes, and PaddedStrips::applies to their strips.
+AppliesTo grouped_applies;
+MakeAlgorithm make_grouped_convolution;
+// The transforms of kernels/winograd, for windows of 3 x 3, where they pay by estimate.
+AppliesTo winograd_applies;
+MakeAlgorithm make_winograd_convolution;
+// A pointwise convolution that reads planes and writes planes, if a kernel multiplies these, and pixels fill it.
+AppliesTo planar_product_applies;
+MakeAlgorithm make_planar_product_convolution;
+// A matrix product: of all others.
+MakeAlgorithm make_product_convolution;
 
 }  // namespace dmlcpu

@@ -24,6 +24,7 @@ struct ConvolutionGeometry {
   PlaneStrides input, output, filter;  // of the filter: n is the output channel, c the input channel of its group
   // Whether a zero point of the filter, as products see it, may be other than 0.
   bool has_filter_zero_points = true;
+  std::uint8_t input_flip = 0;  // 0x80 for INT8 input, which becomes unsigned unless an algorithm reads it signed
 
   std::int64_t group_input_channels() const { return input_channels / groups; }
   std::int64_t group_output_channels() const { return output_channels / groups; }

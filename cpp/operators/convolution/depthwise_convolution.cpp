@@ -258,7 +258,7 @@ std::string DepthwiseConvolution::describe() const {
 
 }  // namespace
 
-bool depthwise_applies(const ConvolutionGeometry& geometry) {
+bool depthwise_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&) {
   if (geometry.group_input_channels() != 1 || geometry.group_output_channels() != 1) return false;
   // In floating point: sizes of absurd descs overflow integers.
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
@@ -273,9 +273,9 @@ bool depthwise_applies(const ConvolutionGeometry& geometry) {
   return PaddedStrips::applies(geometry, strip, rows);
 }
 
-std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry, std::uint8_t,
+std::unique_ptr<ConvolutionAlgorithm> make_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                  const ExecutionTarget& target) {
-  if (depthwise_window_applies(geometry)) return make_depthwise_window_convolution(geometry, target);
+  if (depthwise_window_applies(geometry, target)) return make_depthwise_window_convolution(geometry, target);
   return std::make_unique<DepthwiseConvolution>(geometry, target);
 }
 

@@ -153,11 +153,11 @@ bool has_kernel(const ExecutionTarget& target) {
 
 // Copies, with channels as lanes, have a kernel for windows of 3 x 3 and 5 x 5 (kernels/depthwise_window), which makes
 // up for transpositions where images are small, or where taps are many and as much is written as read.
-bool beats_copies(const ConvolutionGeometry& geometry) {
+bool beats_copies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   ConvolutionGeometry copied = geometry;
   copied.input = ChannelPlanes{geometry.input_channels, geometry.input_height, geometry.input_width, geometry.input}
                      .channels_last();
-  if (!depthwise_window_applies(copied) || geometry.stride_height * geometry.stride_width > 1) return true;
+  if (!depthwise_window_applies(copied, target) || geometry.stride_height * geometry.stride_width > 1) return true;
   return geometry.kernel_width == 3 && geometry.image_pixels() >= kLeastPixels;
 }
 
@@ -165,7 +165,8 @@ bool beats_copies(const ConvolutionGeometry& geometry) {
 
 bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   constexpr std::int64_t kMostSide = 16;
-  if (!has_kernel(target) || !depthwise_applies(geometry) || geometry.ends_in_sums() || !beats_copies(geometry)) {
+  if (!has_kernel(target) || !depthwise_applies(geometry, target) || geometry.ends_in_sums() ||
+      !beats_copies(geometry, target)) {
     return false;
   }
   if (geometry.kernel_height > kMostSide || geometry.kernel_width > kMostSide ||

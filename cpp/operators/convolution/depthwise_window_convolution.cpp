@@ -206,8 +206,8 @@ std::string DepthwiseWindowConvolution::describe() const {
 
 }  // namespace
 
-bool depthwise_window_applies(const ConvolutionGeometry& geometry) {
-  return depthwise_applies(geometry) && geometry.input.c == 1 &&
+bool depthwise_window_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return depthwise_applies(geometry, target) && geometry.input.c == 1 &&
          geometry.output_channels >= static_cast<std::int64_t>(kLeastWindowChannels) &&
          row_bytes(geometry) <= kMostPaddingBytes && geometry.kernel_height == geometry.kernel_width &&
          (geometry.kernel_width == 3 || geometry.kernel_width == 5) &&

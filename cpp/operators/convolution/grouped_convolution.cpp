@@ -1,6 +1,7 @@
-// Convolution of {N, H, W, C} memory whose groups have 4, 8 or 16 channels: groups side by side are the lanes of a
-// vector (kernels/grouped), where the matrix product of one group would leave most of them empty. A task walks down a
-// strip of output columns (operators/convolution/padded_strips.h), all channels of a row at a time.
+// Convolution of {N, H, W, C} memory whose groups have 4, 8 or 16 channels, as far as the vectors of the instruction
+// set have room for more than three: groups side by side are the lanes of a vector (kernels/grouped), where the matrix
+// product of one group would leave most of them empty. A task walks down a strip of output columns
+// (operators/convolution/padded_strips.h), all channels of a row at a time.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -207,7 +208,7 @@ bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&
   return PaddedStrips::applies(geometry, strip_columns(geometry), ring_rows(geometry));
 }
 
-std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry, std::uint8_t,
+std::unique_ptr<ConvolutionAlgorithm> make_grouped_convolution(const ConvolutionGeometry& geometry,
                                                                const ExecutionTarget& target) {
   return std::make_unique<GroupedConvolution>(geometry, target);
 }

@@ -26,11 +26,11 @@ namespace {
 
 class ProductConvolution final : public ConvolutionAlgorithm {
  public:
-  ProductConvolution(const ConvolutionGeometry& geometry, std::uint8_t input_flip, const ExecutionTarget& target)
+  ProductConvolution(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
       : geometry_(geometry),
         target_(target_of_products(geometry, target)),
         gemm_(*target_.kernels().gemm),
-        plan_(plan_product(geometry, gemm_, input_flip, target)) {
+        plan_(plan_product(geometry, gemm_, target)) {
     if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_, target.num_threads);
     find_strides();
     find_segments();
@@ -368,8 +368,8 @@ void ProductConvolution::scatter_run(const std::uint8_t* results, std::int64_t p
 }  // namespace
 
 std::unique_ptr<ConvolutionAlgorithm> make_product_convolution(const ConvolutionGeometry& geometry,
-                                                               std::uint8_t input_flip, const ExecutionTarget& target) {
-  return std::make_unique<ProductConvolution>(geometry, input_flip, target);
+                                                               const ExecutionTarget& target) {
+  return std::make_unique<ProductConvolution>(geometry, target);
 }
 
 }  // namespace dmlcpu

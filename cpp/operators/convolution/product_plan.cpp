@@ -255,16 +255,16 @@ bool divides_channels(const ConvolutionGeometry& geometry) {
   return number(geometry.output_channels) * number(geometry.reduction()) >= activations;
 }
 
-ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
+ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
                          const ExecutionTarget& target) {
   ProductPlan plan{};
   const int num_threads = target.num_threads;
-  const std::uint8_t flip = kernels.multiplies_signed ? std::uint8_t{0} : input_flip;
+  const std::uint8_t flip = kernels.multiplies_signed ? std::uint8_t{0} : geometry.input_flip;
   choose_source(geometry, kernels, flip, target.aligns_tensors, plan);
   choose_units(geometry, num_threads, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, flip, num_threads, plan);
-  plan.reads_signed = input_flip != 0 && plan.source == ActivationsFrom::input;
+  plan.reads_signed = geometry.input_flip != 0 && plan.source == ActivationsFrom::input;
   plan.copies_tiles = copies_tiles(geometry, plan);
   plan.region_offsets_stride = geometry.padded_channels(kernels.nr);
   lay_out_scratch(geometry, num_threads, choose_images(geometry, num_threads, plan), plan);

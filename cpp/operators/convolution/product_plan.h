@@ -68,9 +68,9 @@ PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& p
 // activations and its channels' share of the filter, so the larger of the two is divided.
 bool divides_channels(const ConvolutionGeometry& geometry);
 
-// For the kernels, which are not those of the target where a row has others for small products. input_flip is 0x80 for
-// INT8 input. Throws std::bad_alloc if a size is beyond the address space.
-ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t input_flip,
+// For the kernels, which are not those of the target where a row has others for small products. Throws std::bad_alloc
+// if a size is beyond the address space.
+ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
                          const ExecutionTarget& target);
 
 // What was chosen and why, one property a line.

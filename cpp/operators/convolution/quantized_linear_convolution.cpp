@@ -1,18 +1,13 @@
 // QUANTIZED_LINEAR_CONVOLUTION, and CONVOLUTION_INTEGER, which ends in the sums: the parameters of a dispatch, for
 // whichever algorithm was chosen.
 #include <algorithm>
-#include <iomanip>
 #include <new>
-#include <sstream>
 #include <stdexcept>
 #include <type_traits>
 
 #include "operators/buffer_layout.h"
-#include "operators/convolution/convolution_algorithm.h"
-#include "operators/convolution/product_plan.h"
-#include "operators/convolution/staged_convolution.h"
+#include "operators/convolution/convolution_choice.h"
 #include "operators/operator_table.h"
-#include "operators/product_rate.h"
 #include "operators/staging.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/scratch.h"
@@ -27,7 +22,6 @@ struct TensorNumbers {
   std::size_t bias, output_scale, output_zero_point, output;
 };
 
-constexpr std::size_t kAbsent = kMaxTensors;
 constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
 
@@ -37,76 +31,8 @@ ConvolutionGeometry geometry_of(const OperatorDesc& desc, const TensorNumbers& n
   // An absent zero point is 0 in the filter's own type, which is -128 once UINT8 codes have become signed.
   geometry.has_filter_zero_points =
       desc.tensors[numbers.filter_zero_point].has_value() || desc.tensor(numbers.filter).type != DataType::int8;
+  geometry.input_flip = offset_flip(desc.tensor(numbers.input).type);
   return geometry;
-}
-
-// An estimate: a product's, or the groups of four taps of a depthwise convolution.
-double estimated_cycles(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  constexpr double kCyclesOfTapGroup = 0.15;
-  const auto terms = static_cast<double>(geometry.reduction()),
-             channels = static_cast<double>(geometry.output_channels);
-  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
-  if (depthwise_applies(geometry)) return outputs * kCyclesOfTapGroup * terms / 4.0;
-  return estimated_product_cycles(outputs, terms, channels * terms, target);
-}
-
-// Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's
-// cache.
-constexpr double kLeastCyclesOfThread = 18000;
-constexpr double kCyclesPerMicrosecond = 3000;
-// Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
-constexpr std::int64_t kLeastPixelsOfPlane = 256;
-
-// Whether threads write small parts of the planes of one image: where these are transposed back. Winograd's tasks are
-// whole rows of tiles, or channels.
-bool shares_planes(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  return geometry.output.c != 1 && geometry.batch == 1 && !depthwise_planes_applies(geometry, target) &&
-         (depthwise_applies(geometry) || grouped_applies(geometry, target));
-}
-
-ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  double most = estimated_cycles(geometry, target) / kLeastCyclesOfThread;
-  if (shares_planes(geometry, target)) {
-    most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
-  }
-  return with_at_most(most, target);
-}
-
-std::string threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  std::ostringstream text;
-  text << "at most " << with_threads_that_pay(geometry, target).num_threads << " of " << target.num_threads
-       << " because the work is estimated at " << std::setprecision(2)
-       << estimated_cycles(geometry, target) / kCyclesPerMicrosecond << " us, and less than "
-       << kLeastCyclesOfThread / kCyclesPerMicrosecond << " us a thread do not pay";
-  if (shares_planes(geometry, target))
-    text << ", nor parts of less than " << kLeastPixelsOfPlane << " pixels of a plane";
-  return text.str();
-}
-
-// A channel of its own for each output channel shares nothing between channels: a matrix product would be one column,
-// and a few columns in groups of a few channels. Planes are read as they lie where a kernel does and that is faster.
-// A pointwise convolution of planes to planes transposes neither, if the kernel multiplies planes. Other products read
-// the input of a pointwise convolution, and write any output, in whichever memory they are in; but where threads divide
-// the channels of the output, each would transpose the same input.
-std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry, std::uint8_t input_flip,
-                                                       const ExecutionTarget& target) {
-  if (depthwise_planes_applies(geometry, target)) return make_depthwise_planes_convolution(geometry, target);
-  if (depthwise_applies(geometry)) {
-    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
-                                   make_depthwise_convolution);
-  }
-  if (grouped_applies(geometry, target)) {
-    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
-                                   make_grouped_convolution);
-  }
-  if (winograd_applies(geometry, target)) {
-    return make_staged_convolution(geometry, {.input = reads_most(geometry), .output = true}, input_flip, target,
-                                   make_winograd_convolution);
-  }
-  if (planar_product_applies(geometry, target)) return make_planar_product_convolution(geometry, target);
-  const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
-  const Staging staging = {.input = transposes_once && reads_most(geometry), .output = false};
-  return make_staged_convolution(geometry, staging, input_flip, target, make_product_convolution);
 }
 
 class Convolution final : public CompiledOperator {
@@ -118,7 +44,7 @@ class Convolution final : public CompiledOperator {
         output_type_(desc().tensor(numbers.output).type),
         filter_owned_(desc().tensor(numbers.filter).owned),
         geometry_(geometry_of(desc(), numbers)),
-        algorithm_(choose_algorithm(geometry_, offset_flip(input_type_), with_threads_that_pay(geometry_, target()))) {
+        algorithm_(choose_algorithm(geometry_, target())) {
     check_parameters();
     const std::size_t elements = channel_elements();
     BufferLayout channels;
@@ -227,7 +153,7 @@ class Convolution final : public CompiledOperator {
     return number == kAbsent ? nullptr : static_cast<const Element*>(tensors[number]);
   }
 
-  std::uint8_t input_flip() const { return algorithm_->reads_signed() ? std::uint8_t{0} : offset_flip(input_type_); }
+  std::uint8_t input_flip() const { return algorithm_->reads_signed() ? std::uint8_t{0} : geometry_.input_flip; }
   // As the products see it.
   std::int32_t input_zero_point(const TensorPointers& tensors) const {
     return static_cast<std::int32_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_)) + input_flip();

@@ -14,8 +14,8 @@ namespace {
 
 class StagedConvolution final : public ConvolutionAlgorithm {
  public:
-  StagedConvolution(const ConvolutionGeometry& geometry, Staging staging, std::uint8_t input_flip,
-                    const ExecutionTarget& target, MakeAlgorithm make_algorithm)
+  StagedConvolution(const ConvolutionGeometry& geometry, Staging staging, const ExecutionTarget& target,
+                    MakeAlgorithm* make_algorithm)
       : geometry_(geometry),
         target_(target),
         input_{geometry.input_channels, geometry.input_height, geometry.input_width, geometry.input},
@@ -24,9 +24,12 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     choose_images();
     ConvolutionGeometry inner = geometry;
     inner.batch = images_;
-    if (staging_.input) inner.input = input_.channels_last();
+    if (staging_.input) {
+      inner.input = input_.channels_last();
+      inner.input_flip = 0;
+    }
     if (staging_.output) inner.output = output_.channels_last();
-    algorithm_ = make_algorithm(inner, staging_.input ? std::uint8_t{0} : input_flip, target);
+    algorithm_ = make_algorithm(inner, target);
 
     BufferLayout layout;
     staged_input_ = layout.take(as_size(images_), staged_bytes(staging_.input, input_, 1));
@@ -115,12 +118,12 @@ bool reads_most(const ConvolutionGeometry& geometry) {
 }
 
 std::unique_ptr<ConvolutionAlgorithm> make_staged_convolution(const ConvolutionGeometry& geometry, Staging staging,
-                                                              std::uint8_t input_flip, const ExecutionTarget& target,
-                                                              MakeAlgorithm make_algorithm) {
+                                                              const ExecutionTarget& target,
+                                                              MakeAlgorithm* make_algorithm) {
   staging.input &= geometry.input.c != 1;
   staging.output &= geometry.output.c != 1;
-  if (!staging.input && !staging.output) return make_algorithm(geometry, input_flip, target);
-  return std::make_unique<StagedConvolution>(geometry, staging, input_flip, target, make_algorithm);
+  if (!staging.input && !staging.output) return make_algorithm(geometry, target);
+  return std::make_unique<StagedConvolution>(geometry, staging, target, make_algorithm);
 }
 
 }  // namespace dmlcpu

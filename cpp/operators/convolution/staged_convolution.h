@@ -3,7 +3,7 @@
 //   input {N, C, H, W} -> transpose -> {n, H, W, C} -> algorithm -> {n, H, W, C} -> transpose -> output {N, C, H, W}
 //
 // Either copy is left out where the tensor's channels are neighbours already. Copies hold as many images as fit half of
-// the level-2 cache, at least one. Input codes become unsigned on the way.
+// the level-2 cache and divide the batch, at least one. Input codes become unsigned on the way.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,6 @@
 
 namespace dmlcpu {
 
-using MakeAlgorithm = std::unique_ptr<ConvolutionAlgorithm> (*)(const ConvolutionGeometry& geometry,
-                                                                std::uint8_t input_flip, const ExecutionTarget& target);
-
 // Which tensors an algorithm wants as copies.
 struct Staging {
   bool input, output;
@@ -24,8 +21,8 @@ struct Staging {
 // What make_algorithm makes, on copies where the channels of a tensor that should be one are not neighbours; without
 // any, what it makes of the geometry itself.
 std::unique_ptr<ConvolutionAlgorithm> make_staged_convolution(const ConvolutionGeometry& geometry, Staging staging,
-                                                              std::uint8_t input_flip, const ExecutionTarget& target,
-                                                              MakeAlgorithm make_algorithm);
+                                                              const ExecutionTarget& target,
+                                                              MakeAlgorithm* make_algorithm);
 
 // Whether the windows read most of the input: repeated elements and strides beyond the window make inputs whose copies
 // would be larger than all that is computed of them.

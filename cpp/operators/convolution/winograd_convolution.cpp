@@ -366,7 +366,7 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const ExecutionTarget
   return winograd_cycles(geometry, target, plan) <= kGainThatPays * cycles_of_plain_product(geometry, target);
 }
 
-std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry, std::uint8_t,
+std::unique_ptr<ConvolutionAlgorithm> make_winograd_convolution(const ConvolutionGeometry& geometry,
                                                                 const ExecutionTarget& target) {
   return std::make_unique<WinogradConvolution>(geometry, target);
 }

@@ -21,7 +21,6 @@ struct TensorNumbers {
   std::size_t output_scale, output_zero_point, bias, output;
 };
 
-constexpr std::size_t kAbsent = kMaxTensors;
 constexpr TensorNumbers kInteger = {0, kAbsent, 1, 2, kAbsent, 3, kAbsent, kAbsent, kAbsent, 4};
 constexpr TensorNumbers kQuantizedLinear = {0, 1, 2, 3, 4, 5, 6, 7, kAbsent, 8};
 constexpr TensorNumbers kToFloat = {0, 1, 2, 3, 4, 5, kAbsent, kAbsent, 6, 7};

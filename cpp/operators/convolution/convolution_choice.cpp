@@ -1,0 +1,102 @@
+#include "operators/convolution/convolution_choice.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <sstream>
+
+#include "operators/convolution/product_plan.h"
+#include "operators/convolution/staged_convolution.h"
+#include "operators/product_rate.h"
+
+namespace dmlcpu {
+namespace {
+
+bool always(const ConvolutionGeometry&, const ExecutionTarget&) { return true; }
+
+// Which tensors are brought into channels that are neighbours, where they are not.
+Staging neither(const ConvolutionGeometry&, const ExecutionTarget&) { return {.input = false, .output = false}; }
+Staging both(const ConvolutionGeometry& geometry, const ExecutionTarget&) {
+  return {.input = reads_most(geometry), .output = true};
+}
+// Products read the input of a pointwise convolution, and write any output, in whichever memory they are in; but where
+// threads divide the channels of the output, each would transpose the same input.
+Staging input_of_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  const bool transposes_once = !geometry.pointwise() || (target.num_threads > 1 && divides_channels(geometry));
+  return {.input = transposes_once && reads_most(geometry), .output = false};
+}
+
+// What the work is estimated by: groups of four taps, or products.
+enum class Work : std::uint8_t { taps, products };
+
+struct AlgorithmRow {
+  AppliesTo* applies;
+  MakeAlgorithm* make;
+  Staging (*staging)(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+  Work work;
+  // Threads write small parts of the planes that a staged output is transposed back to. Winograd's tasks are whole rows
+  // of tiles, or channels.
+  bool shares_planes;
+};
+
+// The first that applies is taken. A channel of its own for each output channel shares nothing between channels: a
+// matrix product would be one column, and a few columns in groups of a few channels.
+constexpr AlgorithmRow kAlgorithms[] = {
+    {depthwise_planes_applies, make_depthwise_planes_convolution, neither, Work::taps, false},
+    {depthwise_applies, make_depthwise_convolution, both, Work::taps, true},
+    {grouped_applies, make_grouped_convolution, both, Work::products, true},
+    {winograd_applies, make_winograd_convolution, both, Work::products, false},
+    {planar_product_applies, make_planar_product_convolution, neither, Work::products, false},
+    {always, make_product_convolution, input_of_product, Work::products, false},
+};
+
+const AlgorithmRow& row_of(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  return *std::ranges::find_if(kAlgorithms, [&](const AlgorithmRow& row) { return row.applies(geometry, target); });
+}
+
+// Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's
+// cache.
+constexpr double kLeastCyclesOfThread = 18000;
+constexpr double kCyclesPerMicrosecond = 3000;
+// Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
+constexpr std::int64_t kLeastPixelsOfPlane = 256;
+
+struct ThreadChoice {
+  double cycles;
+  bool shares_planes;
+  ExecutionTarget target;
+};
+
+ThreadChoice choose_threads(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  constexpr double kCyclesOfTapGroup = 0.15;
+  const AlgorithmRow& row = row_of(geometry, target);
+  const auto terms = static_cast<double>(geometry.reduction()),
+             channels = static_cast<double>(geometry.output_channels);
+  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
+  const double cycles = row.work == Work::taps ? outputs * kCyclesOfTapGroup * terms / 4.0
+                                               : estimated_product_cycles(outputs, terms, channels * terms, target);
+  const bool shares_planes = row.shares_planes && geometry.output.c != 1 && geometry.batch == 1;
+  double most = cycles / kLeastCyclesOfThread;
+  if (shares_planes) most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
+  return {cycles, shares_planes, with_at_most(most, target)};
+}
+
+}  // namespace
+
+std::unique_ptr<ConvolutionAlgorithm> choose_algorithm(const ConvolutionGeometry& geometry,
+                                                       const ExecutionTarget& target) {
+  const ExecutionTarget chosen = choose_threads(geometry, target).target;
+  const AlgorithmRow& row = row_of(geometry, chosen);
+  return make_staged_convolution(geometry, row.staging(geometry, chosen), chosen, row.make);
+}
+
+std::string threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
+  const ThreadChoice choice = choose_threads(geometry, target);
+  std::ostringstream text;
+  text << "at most " << choice.target.num_threads << " of " << target.num_threads
+       << " because the work is estimated at " << std::setprecision(2) << choice.cycles / kCyclesPerMicrosecond
+       << " us, and less than " << kLeastCyclesOfThread / kCyclesPerMicrosecond << " us a thread do not pay";
+  if (choice.shares_planes) text << ", nor parts of less than " << kLeastPixelsOfPlane << " pixels of a plane";
+  return text.str();
+}
+
+}  // namespace dmlcpu
