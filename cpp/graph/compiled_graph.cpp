@@ -54,6 +54,15 @@ void mark_tensors(const Graph& graph, PlacedGraph& placed) {
   }
 }
 
+// Elements that a stride of 0 repeats count once.
+std::size_t bytes_in_memory(const TensorLayout& layout) {
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
+    if (layout.strides[axis] != 0) count *= layout.sizes[axis];
+  }
+  return storage_size(layout.type, count);
+}
+
 }  // namespace
 
 TensorPointers CompiledGraph::addresses(const std::vector<Address>& of_tensors, const Pointers& values,
@@ -150,8 +159,7 @@ void CompiledGraph::compile_steps(const PlacedGraph& placed, Reuse& reuse) {
     for (std::size_t i = 0; i < from.tensors.size(); ++i) {
       // What a stage finds and leaves in the output has been counted.
       if (!from.tensors[i] || (from.stage_operand && (i == *from.stage_operand || i >= from.inputs))) continue;
-      const TensorLayout& layout = from.tensors[i]->layout;
-      step.bytes += storage_size(layout.type, layout.element_count());
+      step.bytes += bytes_in_memory(from.tensors[i]->layout);
     }
     if (from.stage_operand) {
       // Its null pointer stands for the codes at hand.

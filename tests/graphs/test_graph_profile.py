@@ -42,6 +42,13 @@ def test_a_profile_has_each_step(graph: CompiledGraph, x: Any) -> None:
     assert all(later.begin >= time.begin + time.duration for time, later in itertools.pairwise(times))
 
 
+def test_a_step_moves_repeated_elements_once(graph: CompiledGraph) -> None:
+    """Scales and zero points of the operators are one element, which strides of 0 repeat."""
+    told = re.findall(r"^step \d+: \w+ \([^)]*\), (\d+) bytes;", graph.describe(), re.MULTILINE)
+    floats, codes, scale, zero_point = 4 * 150, 150, 4, 1
+    assert [int(size) for size in told] == [floats + codes + scale + zero_point] * 2
+
+
 def test_describe_tells_the_times_of_the_last_profile(graph: CompiledGraph, x: Any) -> None:
     before = graph.describe()
     assert " us" not in before
