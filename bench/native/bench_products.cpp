@@ -9,28 +9,19 @@ namespace dmlcpu {
 namespace {
 
 void bench_gemm(const KernelBench& bench, std::size_t k) {
-  static constexpr std::size_t kZero = 0, m = 96, n = 64;
+  static constexpr std::size_t m = 96, n = 64;
   const GemmBlock block = {.a = bench.a.data(),
                            .a_row_stride = k,
-                           .a_run_stride = 0,
-                           .a_offsets = &kZero,
-                           .segments = 1,
                            .b = bench.b.data(),
-                           .b_offsets = &kZero,
                            .b_panel_stride = bench.table.gemm->nr * k,
-                           .runs = 1,
                            .m = m,
                            .n = n,
                            .k = k,
                            .offset = integers(bench.a),
                            .multiplier = floats(bench.parameters),
-                           .filter_zero_point = nullptr,
-                           .activation_sum = nullptr,
                            .output_zero_point = 100.0F,
-                           .flip = 0,
                            .output = bench.c.data(),
-                           .output_row_stride = n,
-                           .output_run_stride = 0};
+                           .output_row_stride = n};
   bench.report("gemm 96x64x" + std::to_string(k), 2 * m * n * k, "operations",
                [&] { bench.table.gemm->multiply(block); });
 }

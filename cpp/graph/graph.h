@@ -75,8 +75,8 @@ struct Graph {
 };
 
 // Checks everything that memory safety rests on: indices, that each value is written once and before it is read, and
-// that the sizes and types of views fit together. (Operators check their own tensors.) Throws std::invalid_argument
-// that names the node.
+// that the sizes and types of views fit together. (Operators check their own tensors.) Throws std::invalid_argument,
+// which names the node where it is one.
 void check_graph(const Graph& graph);
 
 }  // namespace dmlcpu

@@ -1,9 +1,9 @@
 // Where the values of a graph lie in memory, and the steps that compute them: views are resolved into strides and
 // offsets, or into copies where strides cannot say them.
 //
-// Layouts. Values around convolutions and poolings are laid out with their channels innermost, {N, H, W, C}, the others
-// with the last axis innermost; bound values are as they were declared. A value that is joined is written straight into
-// its place in the whole, so a concatenation of values that nodes have computed costs nothing.
+// Layouts. Values around convolutions, poolings and resamplings are laid out with their channels innermost, {N, H, W,
+// C}, the others with the last axis innermost; bound values are as they were declared. A value that is joined is
+// written straight into its place in the whole, so a concatenation of values that nodes have computed costs nothing.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// How fast products are on this CPU, for choices by estimated cycles.
+// How fast products are on this CPU, for choices by estimated cycles, those of threads among them.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,8 @@ namespace dmlcpu {
 
 // How many times the cycles that follow from the kernels' products_per_cycle products take here. What is beside them,
 // such as the additions of transforms, takes no longer. It counts in estimates of time and beside Winograd's
-// transforms; how activations are copied is chosen by the kernels' own figures, for which those estimates were fitted.
+// transforms; what a product's plan chooses (how activations are copied, tiles, whether padding is left out) is chosen
+// by the kernels' own figures, for which those estimates were fitted.
 inline double slowdown_of_products(const ExecutionTarget& target) {
   return target.isa == Isa::avx512_vnni && halves_wide_products() ? 2 : 1;
 }

@@ -10,7 +10,7 @@ namespace dmlcpu {
 
 // The first feature that the instruction set needs and this process lacks (CPU bit, register state enabled by the
 // operating system, or permission for AMX tiles), in words for a person; empty if nothing is missing. Asking for
-// amx_int8 requests the permission from the kernel, once per process.
+// amx_int8 requests the permission from the kernel, each time.
 std::string missing_feature(Isa isa);
 
 // Whether the CPU has AVX512_VBMI. Says nothing of the registers: it counts only where avx512_vnni lacks nothing.

@@ -23,7 +23,8 @@ struct RecycleBlock {
 };
 using RecycledMemory = std::unique_ptr<RecycledBlock, RecycleBlock>;
 
-// Frees the blocks that nobody uses; whether there were any. For who is short of memory.
+// Frees the blocks that nobody uses, unless another thread is at them just then; whether any were freed. For who is
+// short of memory.
 bool give_up_recycled_memory() noexcept;
 
 // At least size bytes, which is not 0, uninitialised; any thread may ask for them and free them. Throws std::bad_alloc.

@@ -1,4 +1,4 @@
-// The 8-bit matrix product under every convolution, with its results requantized while they are at hand:
+// The 8-bit matrix product of convolutions and matrix operators, with its results requantized while they are at hand:
 //
 //   sum[row][column]    = sum over k of a[row][k] * b[k][column] + offset[column]
 //                         - filter_zero_point[column] * activation_sum[row]                        modulo 2^32
@@ -66,28 +66,31 @@
 
 namespace dmlcpu {
 
+// Offset of the only segment.
+inline constexpr std::size_t kOnlySegment = 0;
+
 struct GemmBlock {
   const std::uint8_t* a;
   std::size_t a_row_stride;
-  std::size_t a_run_stride;
-  const std::size_t* a_offsets;  // bytes, one for each segment
-  std::size_t segments;
+  std::size_t a_run_stride = 0;
+  const std::size_t* a_offsets = &kOnlySegment;  // bytes, one for each segment
+  std::size_t segments = 1;
   const std::uint8_t* b;
-  const std::size_t* b_offsets;  // bytes, one for each segment
-  std::size_t b_panel_stride;    // bytes
-  std::size_t runs;
+  const std::size_t* b_offsets = &kOnlySegment;  // bytes, one for each segment
+  std::size_t b_panel_stride;                    // bytes
+  std::size_t runs = 1;
   std::size_t m;  // rows of one run
   std::size_t n;
   std::size_t k;  // of one segment
   const std::int32_t* offset;
-  const float* multiplier;
-  const std::int32_t* filter_zero_point;
-  const std::int32_t* activation_sum;
-  float output_zero_point;
-  std::uint8_t flip;
-  std::uint8_t* output;
-  std::size_t output_row_stride;
-  std::size_t output_run_stride;
+  const float* multiplier = nullptr;
+  const std::int32_t* filter_zero_point = nullptr;
+  const std::int32_t* activation_sum = nullptr;
+  float output_zero_point = 0.0F;
+  std::uint8_t flip = 0;
+  std::uint8_t* output = nullptr;
+  std::size_t output_row_stride = 0;
+  std::size_t output_run_stride = 0;
   std::int32_t* sums = nullptr;
   bool accumulates = false;
   bool a_is_signed = false;   // only where the kernel multiplies signed codes

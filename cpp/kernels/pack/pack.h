@@ -23,11 +23,14 @@
 //
 // Sums are exact: 255 * k fits int32 for every k below 2^23, and wrap beyond, as all accumulation here does.
 //
-// Contract: reads and writes what the formulas name, nothing else; operands do not overlap; no alignment is assumed.
+// Contract: reads and writes what the formulas name, and of the cells that it spreads to all; operands do not overlap;
+// no alignment is assumed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/gemm/gemm.h"
 
 namespace dmlcpu {
 
@@ -79,8 +82,8 @@ struct TransposeBlock {
 struct SummedRows {
   const std::uint8_t* a;
   std::size_t a_row_stride;
-  const std::size_t* a_offsets;  // bytes, one for each segment
-  std::size_t segments;
+  const std::size_t* a_offsets = &kOnlySegment;  // bytes, one for each segment
+  std::size_t segments = 1;
   std::size_t m;
   std::size_t k;  // of one segment
   bool a_is_signed = false;

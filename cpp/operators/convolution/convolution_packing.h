@@ -1,5 +1,5 @@
 // Implicit im2col: the operands of gemm/gemm.h, packed for one tile of output pixels at a time, and the filter, packed
-// once.
+// once. Rows of a padded input, which is read in place of packed tiles, are made here as well.
 //
 // Rows of the product are pixels, columns are output channels. k is (kernel row, kernel column, channel), so that the
 // channels of one tap are one copy from {N, H, W, C} memory.

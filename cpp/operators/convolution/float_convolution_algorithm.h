@@ -51,7 +51,8 @@ class FloatConvolutionAlgorithm {
 std::unique_ptr<FloatConvolutionAlgorithm> make_float_product_convolution(const ConvolutionGeometry& geometry,
                                                                           const ExecutionTarget& target);
 
-// Whether every channel is a group of its own, of few enough taps. The channels of the input have to be neighbours.
+// Whether there are several channels, each a group of its own, of few enough taps. The channels of the input have to be
+// neighbours.
 bool float_depthwise_applies(const ConvolutionGeometry& geometry);
 std::unique_ptr<FloatConvolutionAlgorithm> make_float_depthwise_convolution(const ConvolutionGeometry& geometry,
                                                                             const ExecutionTarget& target);

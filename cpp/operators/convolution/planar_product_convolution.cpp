@@ -27,7 +27,6 @@
 namespace dmlcpu {
 namespace {
 
-constexpr std::size_t kOffset = 0;                 // of the only segment
 constexpr std::int64_t kLeastTilePixels = 64;      // a cache line of each plane
 constexpr std::int64_t kLeastPixels = 32;          // of an image: the columns of two panels
 constexpr std::int64_t kFewPixels = 64;            // which leave a good part of the columns empty
@@ -129,13 +128,7 @@ void PlanarProductConvolution::pack_filter(const std::uint8_t* filter, std::uint
   }
   std::fill_n(packed + ones_, terms, std::uint8_t{1});
   std::fill(packed + ones_ + terms, packed + ones_ + k_, std::uint8_t{0});
-  pack.sum_rows({.a = packed,
-                 .a_row_stride = row_bytes_,
-                 .a_offsets = &kOffset,
-                 .segments = 1,
-                 .m = channels,
-                 .k = k_,
-                 .a_is_signed = true},
+  pack.sum_rows({.a = packed, .a_row_stride = row_bytes_, .m = channels, .k = k_, .a_is_signed = true},
                 reinterpret_cast<std::int32_t*>(packed + sums_));
 }
 
@@ -181,13 +174,8 @@ void PlanarProductConvolution::run_tile(const ConvolutionDispatch& dispatch, con
   GemmBlock block = {
       .a = dispatch.filter + as_size(channel) * row_bytes_,
       .a_row_stride = row_bytes_,
-      .a_run_stride = 0,
-      .a_offsets = &kOffset,
-      .segments = 1,
       .b = own,
-      .b_offsets = &kOffset,
       .b_panel_stride = panel_bytes_,
-      .runs = 1,
       .m = as_size(tile.channels),
       .n = as_size(tile.pixels),
       .k = k_,
@@ -199,7 +187,6 @@ void PlanarProductConvolution::run_tile(const ConvolutionDispatch& dispatch, con
       .flip = dispatch.output_flip,
       .output = dispatch.output + tile.image * geometry_.output.n + channel * geometry_.output.c + tile.first_pixel,
       .output_row_stride = as_size(geometry_.output.c),
-      .output_run_stride = 0,
       .is_of_planes = true};
   if (zero_point != nullptr) {  // a filter of ones makes the sums of activations
     constexpr std::int32_t kNoOffset = 0;

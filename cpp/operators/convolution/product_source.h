@@ -29,7 +29,8 @@ const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrd
 // An estimate of an image's cycles, for windows of k terms that are gathered tap by tap.
 double cycles_of_gathering(const ConvolutionGeometry& geometry, const GemmKernels& kernels, double k);
 
-// Sets the source of a plan, the order of its terms and its filter.
+// Sets what a plan says of its activations: their source, with the cells or the padding of segments that it has, what
+// keeps products from reading the input or a copy, and the order of terms, with the filter in it.
 void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                    bool input_is_aligned, ProductPlan& plan);
 

@@ -58,7 +58,7 @@ class MatrixProduct {
  public:
   MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarget& target);
 
-  // Whether sums take the second way, by rows and columns; else multipliers are of columns alone.
+  // Whether sums leave through rescale.h, by parameters of rows and columns; else multipliers are of columns alone.
   bool rescales() const { return rescales_; }
   // Whether INT8 a is read as it is, by products of signed codes.
   bool a_is_signed() const { return a_in_place_ && desc_.a_flip != 0; }
@@ -79,8 +79,6 @@ class MatrixProduct {
   std::string describe() const;
 
  private:
-  static constexpr std::size_t kNoOffset = 0;  // of the product's only segment
-
   // A part of one product's output.
   struct Region {
     std::array<std::int64_t, kBatchAxes> index;

@@ -80,12 +80,7 @@ void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matri
     pack_left(pack_, a, {0, geometry_.m, k, terms}, padded, own + left_);
     std::memset(own + left_ + as_size(geometry_.m) * padded, 1, padded);
     if (zero_point != nullptr) {
-      pack_.sum_rows({.a = own + left_,
-                      .a_row_stride = padded,
-                      .a_offsets = &kNoOffset,
-                      .segments = 1,
-                      .m = as_size(geometry_.m),
-                      .k = as_size(terms)},
+      pack_.sum_rows({.a = own + left_, .a_row_stride = padded, .m = as_size(geometry_.m), .k = as_size(terms)},
                      activation_sums);
       activation_sums[geometry_.m] = 0;  // sums of columns are of the codes alone
     }
@@ -94,25 +89,15 @@ void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matri
       pack_right(pack_, b, {k, terms, strip.first_column + column, columns}, nr_, padded, own + right_);
       gemm_.multiply({.a = own + left_,
                       .a_row_stride = padded,
-                      .a_run_stride = 0,
-                      .a_offsets = &kNoOffset,
-                      .segments = 1,
                       .b = own + right_,
-                      .b_offsets = &kNoOffset,
                       .b_panel_stride = nr_ * padded,
-                      .runs = 1,
                       .m = as_size(rows),
                       .n = as_size(columns),
                       .k = padded,
                       .offset = zeros,
-                      .multiplier = nullptr,
                       .filter_zero_point = zero_point == nullptr ? nullptr : zero_point + column,
                       .activation_sum = activation_sums,
-                      .output_zero_point = 0.0F,
-                      .flip = 0,
-                      .output = nullptr,
                       .output_row_stride = as_size(strip.columns),
-                      .output_run_stride = 0,
                       .sums = sums + column,
                       .accumulates = k != 0});
     }
