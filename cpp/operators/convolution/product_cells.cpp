@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "operators/convolution/product_estimates.h"
 #include "runtime/cache_line.h"
 
 namespace dmlcpu {
 namespace {
 
-constexpr double kRows = 32.0;
+constexpr double kRows = 32.0;  // of which cycles are estimated
 
 std::size_t lines_of(std::int64_t bytes) { return round_up(as_size(bytes), kCacheLine) / kCacheLine; }
 
@@ -104,14 +105,6 @@ ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& ker
 }
 
 }  // namespace
-
-double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines) {
-  constexpr std::int64_t kColumns = 16;
-  constexpr double kLineCycles = 3.5;
-  const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
-  return kernels.cycles_of_rows + kRows * kLineCycles * static_cast<double>(copied_lines) +
-         static_cast<double>(divide_up(columns, kColumns)) * (kernels.cycles_of_area + products);
-}
 
 bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   return kernels.kr % kCacheLine == 0 && geometry.groups == 1 && as_size(geometry.input_channels) % kernels.kr != 0;

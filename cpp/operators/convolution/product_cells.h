@@ -29,10 +29,6 @@ struct ProductCells {
   double cycles;        // estimated, of 32 pixels of the output
 };
 
-// An estimate for choices between kernels and cells, of products of k terms; so many cache lines are copied for each of
-// 32 rows of the product while it is made.
-double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines);
-
 // Whether pixels that follow each other without gaps are no whole steps of the kernel, of whole lines.
 bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels);
 

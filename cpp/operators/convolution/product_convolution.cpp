@@ -31,7 +31,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         target_(target_of_products(geometry, target)),
         gemm_(*target_.kernels().gemm),
         plan_(plan_product(geometry, gemm_, target)) {
-    if (plan_.source == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_, target.num_threads);
+    if (plan_.source.from == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_, target.num_threads);
     find_strides();
     find_segments();
   }
@@ -115,27 +115,27 @@ void ProductConvolution::find_strides() {
     return uniform_pixel_stride(strides, 1, geometry_.output_height, geometry_.output_width).value_or(strides.w);
   };
   output_pixel_stride_ = plan_.by_rows ? geometry_.output.w : flat_stride(geometry_.output);
-  if (plan_.source == ActivationsFrom::pixels) return;
+  if (plan_.source.from == ActivationsFrom::pixels) return;
   image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
   row_bytes_ = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
   pixel_bytes_ =
       planes_ ? planes_->cell_bytes() : as_size(plan_.by_rows ? geometry_.input.w : flat_stride(geometry_.input));
-  const bool has_windows = plan_.cells.are_windows;
+  const bool has_windows = plan_.source.cells.are_windows;
   output_row_bytes_ = has_windows ? planes_->output_row_bytes() : as_size(geometry_.stride_height) * row_bytes_;
   segment_bytes_ = has_windows ? planes_->segment_bytes() : as_size(geometry_.dilation_height) * row_bytes_;
   output_column_bytes_ = has_windows ? pixel_bytes_ : as_size(geometry_.stride_width) * pixel_bytes_;
 }
 
 void ProductConvolution::find_segments() {
-  if (plan_.source == ActivationsFrom::pixels) {
+  if (plan_.source.from == ActivationsFrom::pixels) {
     segments_ = {{.activations = {0}, .filter = {0}, .summed = {}}};
   } else if (plan_.regions.empty()) {
     const std::int64_t segments = static_cast<std::int64_t>(plan_.filter.order.segments);
-    const std::int64_t rows = divide_up(geometry_.kernel_height, plan_.cells.rows);
+    const std::int64_t rows = divide_up(geometry_.kernel_height, plan_.source.cells.rows);
     add_segments({0, rows}, {0, segments / rows});
-    for (std::int64_t row = 0; plan_.cells.rows > 1 && row < geometry_.kernel_height; ++row) {
-      segments_.back().summed.push_back(as_size(row / plan_.cells.rows) * segment_bytes_ +
-                                        as_size(row % plan_.cells.rows) * terms_of_row());
+    for (std::int64_t row = 0; plan_.source.cells.rows > 1 && row < geometry_.kernel_height; ++row) {
+      segments_.back().summed.push_back(as_size(row / plan_.source.cells.rows) * segment_bytes_ +
+                                        as_size(row % plan_.source.cells.rows) * terms_of_row());
     }
   }
   for (const ProductRegion& region : plan_.regions) add_segments(region.rows.taps, region.columns.taps);
@@ -144,7 +144,8 @@ void ProductConvolution::find_segments() {
 // Segments of a range of kernel rows and columns; a kernel row may be a single segment.
 void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
   const TermOrder& order = plan_.filter.order;
-  const std::size_t columns_of_row = order.segments / as_size(divide_up(geometry_.kernel_height, plan_.cells.rows));
+  const std::size_t columns_of_row =
+      order.segments / as_size(divide_up(geometry_.kernel_height, plan_.source.cells.rows));
   Segments segments;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     for (std::int64_t column = columns.begin; column < columns.end; ++column) {
@@ -211,7 +212,7 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
                                                                         const Copied& copied, const ProductTile& tile,
                                                                         std::uint8_t* own) const noexcept {
   const TermOrder& order = plan_.filter.order;
-  if (plan_.source != ActivationsFrom::pixels) {
+  if (plan_.source.from != ActivationsFrom::pixels) {
     const auto of_row = static_cast<std::int64_t>(output_row_bytes_);
     const auto of_column = static_cast<std::int64_t>(output_column_bytes_);
     std::int64_t place = (tile.image - copied.first_image) * static_cast<std::int64_t>(image_bytes_) +
@@ -227,7 +228,7 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
       down = region.down_columns;
     }
     const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
-    if (!plan_.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
+    if (!plan_.source.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
       const std::size_t of_m = as_size(down ? of_row : of_column), of_run = as_size(down ? of_column : of_row);
       const std::uint8_t* data = planes_ ? copied.planes : dispatch.source.data;
       return {data + place, of_m, of_run, order.segment_terms, order.segment_padded};
@@ -259,7 +260,7 @@ void ProductConvolution::sum_activations(const Activations& activations, const P
 
 // How many pixels of the next tile follow those of this one, where they are read as they stand, one tap each.
 std::size_t ProductConvolution::next_rows(const ProductTile& tile) const noexcept {
-  if (plan_.source != ActivationsFrom::input || !geometry_.pointwise()) return 0;
+  if (plan_.source.from != ActivationsFrom::input || !geometry_.pointwise()) return 0;
   const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
   return as_size(std::min(behind, tile.pixels()));
 }
@@ -306,7 +307,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
                     .a_is_signed = plan_.reads_signed,
-                    .padding = plan_.padding,
+                    .padding = plan_.source.padding,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (!direct) scatter(results, tile, channels, output);
   }

@@ -5,6 +5,7 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/padded_planes.h"
+#include "operators/convolution/product_estimates.h"
 #include "operators/convolution/product_source.h"
 #include "operators/convolution/staged_convolution.h"
 #include "runtime/cache_line.h"
@@ -20,9 +21,9 @@ constexpr double kMostCopied = 1.5;
 // The pixels of the lowest bands of rows that copy no more than that, or 0 where these would not stay in the level-2
 // cache, with their results where these are transposed.
 std::int64_t least_band_pixels(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
-  if (plan.source != ActivationsFrom::planes) return 0;
+  if (plan.source.from != ActivationsFrom::planes) return 0;
   constexpr double kMostTransposed = 128.0;  // channels at a time
-  const PaddedPlanes of_row(geometry, plan.cells, 1, 1, 1);
+  const PaddedPlanes of_row(geometry, plan.source.cells, 1, 1, 1);
   const double row_bytes = static_cast<double>(of_row.output_row_bytes());
   const double common = static_cast<double>(of_row.image_bytes()) - row_bytes;
   const auto height = static_cast<double>(geometry.output_height), width = static_cast<double>(geometry.output_width);
@@ -34,8 +35,8 @@ std::int64_t least_band_pixels(const ConvolutionGeometry& geometry, const Produc
 }
 
 void choose_units(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
-  plan.by_rows =
-      plan.source == ActivationsFrom::planes || (plan.source == ActivationsFrom::input && !geometry.pointwise());
+  plan.by_rows = plan.source.from == ActivationsFrom::planes ||
+                 (plan.source.from == ActivationsFrom::input && !geometry.pointwise());
   const std::int64_t image = geometry.image_pixels();
   if (plan.by_rows) {
     // Rows that are longer than tiles are divided, unless each thread has a band of them.
@@ -43,10 +44,10 @@ void choose_units(const ConvolutionGeometry& geometry, int num_threads, ProductP
     const bool has_bands = geometry.output_width <= kMostTilePixels ||
                            (band != 0 && band <= divide_up(image * geometry.batch, num_threads));
     plan.unit_pixels = has_bands ? image : geometry.output_width;
-  } else if (is_uniform(geometry, plan.source, geometry.batch)) {
+  } else if (is_uniform(geometry, plan.source.from, geometry.batch)) {
     plan.unit_pixels = image * geometry.batch;
   } else {
-    plan.unit_pixels = is_uniform(geometry, plan.source, 1) ? image : geometry.output_width;
+    plan.unit_pixels = is_uniform(geometry, plan.source.from, 1) ? image : geometry.output_width;
   }
   plan.units = image * geometry.batch / plan.unit_pixels;
 }
@@ -73,7 +74,7 @@ Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const bool fetches_rows = kernels.least_columns > kernels.nr;
   const std::int64_t least_pixels = static_cast<std::int64_t>(fetches_rows ? kernels.mr * 3 / 2 : kernels.mr);
   const bool suffice =
-      (plan.source == ActivationsFrom::pixels || fetches_rows) && !is_large && pixels >= tasks * least_pixels;
+      (plan.source.from == ActivationsFrom::pixels || fetches_rows) && !is_large && pixels >= tasks * least_pixels;
   const std::int64_t channels = suffice || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
   // Threads would write to the same lines of planes that are cut into parts of less than some lines: one for each part,
   // four for each thread where it has a single one.
@@ -104,11 +105,12 @@ void choose_blocks(const ConvolutionGeometry& geometry, const GemmKernels& kerne
 std::int64_t tile_pixels(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
   constexpr double kFewCycles = 65536.0;
   // Larger where neighbouring tiles would copy what their windows have in common.
-  const std::int64_t most_in_place = plan.source == ActivationsFrom::planes ? 2048 : 1024;
+  const std::int64_t most_in_place = plan.source.from == ActivationsFrom::planes ? 2048 : 1024;
   const auto k = static_cast<std::int64_t>(plan.filter.order.k());
   const auto budget = static_cast<std::int64_t>(cache_sizes().level_2 / 2);
-  const bool in_place = geometry.output.c == 1 && (plan.source == ActivationsFrom::planes ||
-                                                   (plan.source == ActivationsFrom::input && geometry.input.c == 1));
+  const bool in_place =
+      geometry.output.c == 1 && (plan.source.from == ActivationsFrom::planes ||
+                                 (plan.source.from == ActivationsFrom::input && geometry.input.c == 1));
   const double products_of_pixel = static_cast<double>(k * geometry.group_output_channels());
   const double pixels = in_place ? kFewCycles * kernels.products_per_cycle / products_of_pixel : 0.0;
   const std::int64_t most = pixels >= static_cast<double>(most_in_place)
@@ -156,18 +158,20 @@ void choose_blocking(const ConvolutionGeometry& geometry, const GemmKernels& ker
 // The estimate of an image's cycles where all taps are multiplied, for comparison with that of regions.
 double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const ProductPlan& plan) {
   const auto k = static_cast<double>(plan.filter.order.k());
-  const double gathering = plan.source == ActivationsFrom::pixels ? cycles_of_gathering(geometry, kernels, k) : 0.0;
+  const double stretches = kCyclesOfStretch * static_cast<double>(order_in_place(geometry, kernels).segments);
+  const double gathering =
+      plan.source.from == ActivationsFrom::pixels ? cycles_of_gathering(geometry, stretches, k) : 0.0;
   const std::int64_t run = plan.by_rows ? geometry.output_width : plan.tile_pixels;
   const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / static_cast<double>(geometry.batch);
-  return gathering + std::max(product_cycles(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k),
-                              tiles * fetch_cycles(geometry, kernels, k, k));
+  return gathering + std::max(cycles_of_runs(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k),
+                              tiles * cycles_of_fetching(geometry, kernels, k, k));
 }
 
 // Leaves the taps in the padding out where that saves a fifth of the time at least: what the estimate does not know
 // costs more with the smaller tiles of regions.
 void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                        int num_threads, ProductPlan& plan) {
-  if (plan.source == ActivationsFrom::input || windows_inside(geometry)) return;
+  if (plan.source.from == ActivationsFrom::input || windows_inside(geometry)) return;
   const std::int64_t parts = num_threads == 1 ? 1 : std::int64_t{num_threads} * kTasksPerThread;
   ProductRegions cut = cut_into_regions(
       geometry, kernels, std::min(kMostTilePixels, divide_up(geometry.image_pixels() * geometry.batch, parts)));
@@ -177,12 +181,14 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   const char* obstacle = obstacle_in_codes(geometry, cut.order, flip);
   const bool in_place = obstacle == nullptr;
   if (!in_place && !(reads_most(geometry) && PaddedPlanes::holds(unpadded(geometry)))) return;
-  plan.source = in_place ? ActivationsFrom::input : ActivationsFrom::planes;
-  plan.cells = PlaneCells::pixels(geometry.input_channels);
-  plan.padding = 0;
+  plan.source = {.from = in_place ? ActivationsFrom::input : ActivationsFrom::planes,
+                 .cells = PlaneCells::pixels(geometry.input_channels),
+                 .order = cut.order,
+                 .padding = 0,
+                 .gathers_end = false,
+                 .obstacle = obstacle,
+                 .obstacle_to_copy = nullptr};
   plan.filter = packed_filter(geometry, kernels.nr, cut.order, 0, true);
-  plan.obstacle = obstacle;
-  plan.obstacle_to_copy = nullptr;
   plan.regions = std::move(cut.regions);
   plan.saved_by_regions = 1.0 - cut.cycles / all_taps;
   plan.by_rows = true;
@@ -197,8 +203,8 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
 // all threads busy: what is read soon after it was copied. Returns the size of the planes.
 std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, ProductPlan& plan) {
   plan.images_at_once = geometry.batch;
-  if (plan.source != ActivationsFrom::planes || plan.copies_tiles) return 0;
-  const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), plan.cells, 1, num_threads);
+  if (plan.source.from != ActivationsFrom::planes || plan.copies_tiles) return 0;
+  const PaddedPlanes image(plan.regions.empty() ? geometry : unpadded(geometry), plan.source.cells, 1, num_threads);
   const std::int64_t threads = num_threads, tasks = static_cast<std::int64_t>(plan.tasks()) / geometry.batch;
   const auto share = static_cast<std::int64_t>(cache_sizes().level_2 / 4);
   const auto image_bytes = static_cast<std::int64_t>(image.image_bytes());
@@ -211,12 +217,12 @@ std::size_t choose_images(const ConvolutionGeometry& geometry, int num_threads, 
 // Whether what a tile reads is copied for it alone: threads do not wait for all of the copy, and read what is in their
 // own caches. Rows that windows of two tiles have in common are copied for both, so tiles have to be high enough.
 bool copies_tiles(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
-  if (plan.source != ActivationsFrom::planes || !plan.regions.empty() || !plan.bands(geometry) ||
+  if (plan.source.from != ActivationsFrom::planes || !plan.regions.empty() || !plan.bands(geometry) ||
       plan.block_splits > 1) {
     return false;
   }
   if (plan.tiles_of_unit == 1) return true;
-  const PaddedPlanes of_tile(geometry, plan.cells, 1, plan.tile_pixels / geometry.output_width, 1);
+  const PaddedPlanes of_tile(geometry, plan.source.cells, 1, plan.tile_pixels / geometry.output_width, 1);
   const double rows = static_cast<double>(plan.tile_pixels / geometry.output_width);
   return static_cast<double>(of_tile.image_bytes()) <=
          kMostCopied * rows * static_cast<double>(of_tile.output_row_bytes());
@@ -225,8 +231,8 @@ bool copies_tiles(const ConvolutionGeometry& geometry, const ProductPlan& plan) 
 void lay_out_scratch(const ConvolutionGeometry& geometry, int num_threads, std::size_t planes_size, ProductPlan& plan) {
   const std::size_t pixels = as_size(plan.tile_pixels);
   BufferLayout own;
-  plan.activations =
-      own.take(plan.source == ActivationsFrom::pixels || plan.gathers_end ? pixels : 0, plan.filter.order.k());
+  plan.activations = own.take(plan.source.from == ActivationsFrom::pixels || plan.source.gathers_end ? pixels : 0,
+                              plan.filter.order.k());
   plan.activation_sums = own.take(pixels, sizeof(std::int32_t));
   plan.results =
       own.take(geometry.output.c != 1 ? as_size(std::min(plan.block_channels, geometry.group_output_channels())) : 0,
@@ -243,9 +249,9 @@ void lay_out_scratch(const ConvolutionGeometry& geometry, int num_threads, std::
 }  // namespace
 
 PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads) {
-  if (plan.copies_tiles) return {geometry, plan.cells, 1, plan.tile_pixels / geometry.output_width, 1};
-  if (!plan.regions.empty()) return {unpadded(geometry), plan.cells, plan.images_at_once, num_threads};
-  return {geometry, plan.cells, plan.images_at_once, num_threads};
+  if (plan.copies_tiles) return {geometry, plan.source.cells, 1, plan.tile_pixels / geometry.output_width, 1};
+  if (!plan.regions.empty()) return {unpadded(geometry), plan.source.cells, plan.images_at_once, num_threads};
+  return {geometry, plan.source.cells, plan.images_at_once, num_threads};
 }
 
 bool divides_channels(const ConvolutionGeometry& geometry) {
@@ -260,11 +266,12 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
   ProductPlan plan{};
   const int num_threads = target.num_threads;
   const std::uint8_t flip = kernels.multiplies_signed ? std::uint8_t{0} : geometry.input_flip;
-  choose_source(geometry, kernels, flip, target.aligns_tensors, plan);
+  plan.source = choose_source(geometry, kernels, flip, target.aligns_tensors);
+  plan.filter = packed_filter(geometry, kernels.nr, plan.source.order, plan.source.padding, false);
   choose_units(geometry, num_threads, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, flip, num_threads, plan);
-  plan.reads_signed = geometry.input_flip != 0 && plan.source == ActivationsFrom::input;
+  plan.reads_signed = geometry.input_flip != 0 && plan.source.from == ActivationsFrom::input;
   plan.copies_tiles = copies_tiles(geometry, plan);
   plan.region_offsets_stride = geometry.padded_channels(kernels.nr);
   lay_out_scratch(geometry, num_threads, choose_images(geometry, num_threads, plan), plan);

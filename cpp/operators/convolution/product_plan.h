@@ -10,30 +10,18 @@
 #include "operators/convolution/convolution_packing.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_regions.h"
+#include "operators/convolution/product_source.h"
 #include "operators/sizes.h"
 
 namespace dmlcpu {
-
-// Where a tile's activations come from.
-enum class ActivationsFrom : std::uint8_t {
-  input,   // the input itself, whose windows are read where they stand
-  planes,  // the same of a padded copy, or of a plain one where taps in the padding are left out
-  pixels,  // each pixel's window, gathered tap by tap: what fits neither
-};
 
 // Output pixels are rows of the product. A tile is a band of whole output rows (runs of the product), a part of one
 // row, or a flat stretch of pixels whose rows follow each other without a seam, in the output and where the input is
 // read in place; or, where taps in the padding are left out, a part of a region.
 struct ProductPlan {
-  ActivationsFrom source;
-  bool reads_signed;    // INT8 codes of the input, as they are
-  std::size_t padding;  // of segments, as gemm.h has it
-  bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
-  // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
-  const char* obstacle;
-  const char* obstacle_to_copy;
-  bool by_rows;      // the input's rows have seams: tiles are bands or parts of a row
-  PlaneCells cells;  // of planes
+  ProductSource source;
+  bool reads_signed;  // INT8 codes of the input, as they are
+  bool by_rows;       // the input's rows have seams: tiles are bands or parts of a row
   PackedFilter filter;
   std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
   double saved_by_regions;             // the part of the estimated time

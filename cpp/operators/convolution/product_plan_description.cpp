@@ -9,12 +9,12 @@ namespace dmlcpu {
 namespace {
 
 const char* activations(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
-  if (plan.source == ActivationsFrom::input) return "read in place from the input";
-  if (plan.source == ActivationsFrom::pixels) return "gathered from the input, packed a tile at a time";
-  if (plan.cells.are_windows) {
+  if (plan.source.from == ActivationsFrom::input) return "read in place from the input";
+  if (plan.source.from == ActivationsFrom::pixels) return "gathered from the input, packed a tile at a time";
+  if (plan.source.cells.are_windows) {
     return "read in place from a padded copy of the input, in which each window has its own rows";
   }
-  if (plan.cells.bytes != geometry.input_channels) {
+  if (plan.source.cells.bytes != geometry.input_channels) {
     return "read in place from a padded copy of the input, its pixels whole steps of the kernel apart";
   }
   return plan.regions.empty() ? "read in place from a padded copy of the input"
@@ -31,16 +31,17 @@ std::int64_t percent_of_taps(const ConvolutionGeometry& geometry, const ProductP
 
 std::string reasons(const ProductPlan& plan, bool leaves_taps_out) {
   std::string text;
-  if (plan.source == ActivationsFrom::input && plan.obstacle != nullptr) {
+  if (plan.source.from == ActivationsFrom::input && plan.source.obstacle != nullptr) {
     text = "in place because what is read behind a pixel is the next one and meets zeros in the filter";
-    if (plan.gathers_end) text += ", the last gathered";
-  } else if (plan.source == ActivationsFrom::input) {
+    if (plan.source.gathers_end) text += ", the last gathered";
+  } else if (plan.source.from == ActivationsFrom::input) {
     text = std::string("in place because every window's codes are ") + (plan.reads_signed ? "signed" : "unsigned") +
            " neighbours in whole steps of the kernel";
-  } else if (plan.source == ActivationsFrom::planes) {
-    text = std::string("copied because ") + plan.obstacle;
+  } else if (plan.source.from == ActivationsFrom::planes) {
+    text = std::string("copied because ") + plan.source.obstacle;
   } else {
-    text = std::string("gathered because ") + plan.obstacle + ", and not copied because " + plan.obstacle_to_copy;
+    text = std::string("gathered because ") + plan.source.obstacle + ", and not copied because " +
+           plan.source.obstacle_to_copy;
   }
   if (!plan.regions.empty()) {
     text += std::string("; ") + (leaves_taps_out ? "taps left out" : "not gathered") + " because that saves " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "operators/convolution/product_estimates.h"
 #include "operators/sizes.h"
 #include "runtime/aligned_buffer.h"
 #include "runtime/cpu_features.h"
@@ -29,18 +30,6 @@ std::vector<OutputInterval> intervals(const Axis& axis) {
                       indices_inside(ends[i] * axis.stride - axis.padding, axis.dilation, axis.size, axis.kernel)});
   }
   return result;
-}
-
-// A product takes rows of a run in equal parts of at most mr; a part of less than half of mr takes as long as a half,
-// since the filter's codes are loaded for it all the same.
-double rows_in_time(const GemmKernels& kernels, std::int64_t m) {
-  const auto mr = static_cast<std::int64_t>(kernels.mr);
-  return std::max(static_cast<double>(m), static_cast<double>(divide_up(m, mr)) * static_cast<double>(mr) / 2.0);
-}
-
-double output_columns(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  return static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr)) *
-         static_cast<double>(geometry.groups);
 }
 
 // Distinct rows (or columns) of the input that the windows of neighbouring outputs read.
@@ -89,18 +78,6 @@ constexpr std::size_t kMostTapsOfRegions = 1 << 12;
 
 }  // namespace
 
-double product_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t runs,
-                      std::int64_t m, double k) {
-  return static_cast<double>(runs) * rows_in_time(kernels, m) * k * output_columns(geometry, kernels) /
-         kernels.products_per_cycle;
-}
-
-double fetch_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, double filter_k, double k) {
-  constexpr double kBytesPerCycle = 8.0;  // of a level-3 cache
-  const double columns = output_columns(geometry, kernels);
-  return filter_k * columns > static_cast<double>(cache_sizes().level_2) / 2.0 ? k * columns / kBytesPerCycle : 0.0;
-}
-
 ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
                                 std::int64_t most_tile_pixels) {
   ProductRegions result{};
@@ -130,8 +107,9 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
       const double k = static_cast<double>(region.taps()) * static_cast<double>(padded);
       const std::int64_t runs = region.down_columns ? of_columns.count() : of_rows.count();
       const std::int64_t m = region.down_columns ? of_rows.count() : of_columns.count();
-      result.cycles += std::max(product_cycles(geometry, kernels, runs, m, k),
-                                static_cast<double>(region.tiles()) * fetch_cycles(geometry, kernels, filter_k, k));
+      result.cycles +=
+          std::max(cycles_of_runs(geometry, kernels, runs, m, k),
+                   static_cast<double>(region.tiles()) * cycles_of_fetching(geometry, kernels, filter_k, k));
       result.regions.push_back(region);
     }
   }

@@ -66,11 +66,4 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
 void take_out_taps(const ConvolutionGeometry& geometry, const ProductRegion& region, const std::int32_t* tap_sums,
                    const std::int32_t* filter_zero_point, std::int32_t input_zero_point, std::int32_t* offsets);
 
-// An estimate of the cycles of runs of m rows in products of k terms, for all channels of the output.
-double product_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t runs,
-                      std::int64_t m, double k);
-// Estimated cycles to fetch k terms of the filter for one tile if its filter_k terms exceed half of the level-2 cache,
-// otherwise 0. Fetching overlaps multiplying, so a tile takes the larger of this and product_cycles.
-double fetch_cycles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, double filter_k, double k);
-
 }  // namespace dmlcpu

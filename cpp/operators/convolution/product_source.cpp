@@ -1,6 +1,7 @@
 #include "operators/convolution/product_source.h"
 
 #include "operators/convolution/product_cells.h"
+#include "operators/convolution/product_estimates.h"
 #include "runtime/cache_line.h"
 
 namespace dmlcpu {
@@ -82,9 +83,6 @@ const char* obstacle_in_place(const ConvolutionGeometry& geometry, const TermOrd
   return order.segments > kMostSegments ? kTooManySegments : nullptr;
 }
 
-// The estimate of cycles to gather a stretch of neighbouring codes of a window, which may lie in the padding.
-constexpr double kStretchCycles = 40.0;
-
 // Why gathering windows beats reading them from padded planes; null if it does not. Planes pad each segment to whole
 // steps of k, which costs products.
 const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKernels& kernels,
@@ -103,30 +101,25 @@ const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKe
   const double products =
       kWeightOfSurplus * surplus * static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr));
   const double gathering =
-      kStretchCycles * static_cast<double>(in_place.segments) + static_cast<double>(gathered) / 16.0;
+      cycles_of_gathering(kCyclesOfStretch * static_cast<double>(in_place.segments), static_cast<double>(gathered));
   return products / kernels.products_per_cycle <= gathering
              ? nullptr
              : "a copy's rows would be padded to whole steps of the kernel, which takes longer";
 }
 
-// The same of the windows of an image, whose stretches take some cycles each; and one cycle takes 16 codes.
-double gathering_cycles(const ConvolutionGeometry& geometry, double of_stretches, double k) {
-  return static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
-         (of_stretches + k / 16.0);
-}
-
 // Pads the rows of the filter for a kernel that reads pixels exactly. With another step it may read them from the
 // beginning of a cache line on, wherever they stand, in place of a copy: while that is little beside the other steps,
 // or by few channels, for which a copy would take longest.
-void pad_rows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, TermOrder& order, ProductPlan& plan) {
+void pad_rows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, ProductSource& source) {
   if (!reads_exactly(geometry, kernels)) return;
   constexpr std::int64_t kFewChannels = 128;
   constexpr std::size_t kUsualAlignment = 16;  // of what is allocated; pixels of fewer channels are copied
+  TermOrder& order = source.order;
   const bool is_whole = order.segment_terms == order.segment_padded;
   const bool pays =
       is_whole ? 2 * geometry.output_channels <= geometry.input_channels : geometry.output_channels <= kFewChannels;
   if (pays) order.segment_padded = round_up(order.segment_terms + kCacheLine - kUsualAlignment, kernels.kr);
-  plan.padding = order.segment_padded - order.segment_terms;
+  source.padding = order.segment_padded - order.segment_terms;
 }
 
 // Whether gathered windows of a single tap, whose rows follow each other through the image, beat reading them in place,
@@ -135,48 +128,44 @@ bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kern
   const bool is_single_tap = geometry.kernel_height == 1 && geometry.kernel_width == 1;
   if (!is_single_tap || geometry.pointwise() || !is_uniform(geometry, ActivationsFrom::pixels, 1)) return false;
   const auto k = static_cast<double>(in_place.k());
-  const double apart = product_cycles(geometry, kernels, geometry.output_height, geometry.output_width, k);
-  const double together = product_cycles(geometry, kernels, 1, geometry.image_pixels(), k);
-  constexpr double kPixelCycles = 8.0;  // nothing lies in the padding
-  return together + gathering_cycles(geometry, kPixelCycles, k) < apart;
+  const double apart = cycles_of_runs(geometry, kernels, geometry.output_height, geometry.output_width, k);
+  const double together = cycles_of_runs(geometry, kernels, 1, geometry.image_pixels(), k);
+  return together + cycles_of_gathering(geometry, kCyclesOfPixel, k) < apart;
 }
 
 }  // namespace
 
-double cycles_of_gathering(const ConvolutionGeometry& geometry, const GemmKernels& kernels, double k) {
-  const auto stretches = static_cast<double>(order_in_place(geometry, kernels).segments);
-  return gathering_cycles(geometry, kStretchCycles * stretches, k);
-}
-
-void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
-                   bool input_is_aligned, ProductPlan& plan) {
-  TermOrder order = order_in_place(geometry, kernels);
-  plan.cells = PlaneCells::pixels(geometry.input_channels);
-  plan.obstacle = obstacle_in_place(geometry, order, flip);
-  if (plan.obstacle == nullptr && gathering_pays(geometry, kernels, order)) {
-    plan.obstacle = "the rows of the output are short runs of the product";
+ProductSource choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
+                            bool input_is_aligned) {
+  const TermOrder order = order_in_place(geometry, kernels);
+  ProductSource source = {.from = ActivationsFrom::input,
+                          .cells = PlaneCells::pixels(geometry.input_channels),
+                          .order = order,
+                          .padding = 0,
+                          .gathers_end = false,
+                          .obstacle = obstacle_in_place(geometry, order, flip),
+                          .obstacle_to_copy = obstacle_to_planes(geometry, kernels, order)};
+  if (source.obstacle == nullptr && gathering_pays(geometry, kernels, order)) {
+    source.obstacle = "the rows of the output are short runs of the product";
   }
-  plan.obstacle_to_copy = obstacle_to_planes(geometry, kernels, order);
-  if (plan.obstacle == nullptr) {
-    plan.source = ActivationsFrom::input;
-    if (!input_is_aligned) pad_rows(geometry, kernels, order, plan);  // whole lines begin at lines otherwise
+  if (source.obstacle == nullptr) {
+    if (!input_is_aligned) pad_rows(geometry, kernels, source);  // whole lines begin at lines otherwise
   } else if (readable_with_next_pixels(geometry, kernels, order, flip)) {
-    plan.source = ActivationsFrom::input;
-    pad_rows(geometry, kernels, order, plan);
-    plan.gathers_end = plan.padding == 0;
-  } else if (plan.obstacle_to_copy == nullptr) {
-    plan.source = ActivationsFrom::planes;
+    pad_rows(geometry, kernels, source);
+    source.gathers_end = source.padding == 0;
+  } else if (source.obstacle_to_copy == nullptr) {
+    source.from = ActivationsFrom::planes;
     if (needs_cells(geometry, kernels)) {
       const ProductCells chosen = choose_cells(geometry, kernels);
-      plan.cells = chosen.cells;
-      order = chosen.order;
-      plan.padding = chosen.padding;
+      source.cells = chosen.cells;
+      source.order = chosen.order;
+      source.padding = chosen.padding;
     }
   } else {
-    plan.source = ActivationsFrom::pixels;
-    order = order_gathered(geometry, kernels);
+    source.from = ActivationsFrom::pixels;
+    source.order = order_gathered(geometry, kernels);
   }
-  plan.filter = packed_filter(geometry, kernels.nr, order, plan.padding, false);
+  return source;
 }
 
 ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target) {

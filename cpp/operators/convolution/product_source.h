@@ -5,9 +5,29 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "operators/convolution/product_plan.h"
+#include "kernels/gemm/gemm.h"
+#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/padded_planes.h"
 
 namespace dmlcpu {
+
+// Where a tile's activations come from.
+enum class ActivationsFrom : std::uint8_t {
+  input,   // the input itself, whose windows are read where they stand
+  planes,  // the same of a padded copy, or of a plain one where taps in the padding are left out
+  pixels,  // each pixel's window, gathered tap by tap: what fits neither
+};
+
+struct ProductSource {
+  ActivationsFrom from;
+  PlaneCells cells;  // of planes
+  TermOrder order;
+  std::size_t padding;  // of segments, as gemm.h has it
+  bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
+  // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
+  const char* obstacle;
+  const char* obstacle_to_copy;
+};
 
 // Pixels of a tile, unless more are read and written in place.
 inline constexpr std::int64_t kMostTilePixels = 256;
@@ -26,13 +46,9 @@ TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels&
 // read as they are: flip is 0 for these. Null if it has.
 const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip);
 
-// An estimate of an image's cycles, for windows of k terms that are gathered tap by tap.
-double cycles_of_gathering(const ConvolutionGeometry& geometry, const GemmKernels& kernels, double k);
-
-// Sets what a plan says of its activations: their source, with the cells or the padding of segments that it has, what
-// keeps products from reading the input or a copy, and the order of terms, with the filter in it.
-void choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
-                   bool input_is_aligned, ProductPlan& plan);
+// flip is 0 where codes are read as they are. Whole lines of an input that is not aligned begin anywhere.
+ProductSource choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
+                            bool input_is_aligned);
 
 // The target, with the row of kernels whose product is faster by estimate.
 ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target);
