@@ -81,6 +81,22 @@ CASES: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "Clip between limits that cross": ("Clip", [OTHERS, np.array(4), np.array(-1)], {}),
     "Clip from below": ("Clip", [FLOATS, np.array(0.25, np.float32)], {}),
     "Clip": ("Clip", [FLOATS], {}),
+    **{
+        f"{name} {axes}": (name, [MIXED["int32"]], {} if axes is None else {"axes": axes, "keepdims": 0})
+        for name in ("ReduceMax", "ReduceMin", "ReduceProd")
+        for axes in (None, [0], [-1, 0])
+    },
+    "ReduceSum": ("ReduceSum", [INTEGERS.astype(np.int32) << 24], {}),
+    "ReduceSum of nothing to do": ("ReduceSum", [INTEGERS, np.array([1])], {"noop_with_empty_axes": 1}),
+    "ReduceSum by axes": ("ReduceSum", [np.uint8([[200, 100], [3, 4]]), np.array([1])], {"keepdims": 0}),
+    "ReduceMax of one": ("ReduceMax", [np.array(3)], {}),
+    "CumSum": ("CumSum", [np.int8([[100, 100], [1, -3]]), np.array(1)], {}),
+    "CumSum of columns": ("CumSum", [INTEGERS, np.array(-2)], {}),
+    "Mod": ("Mod", [INTEGERS, np.array([3, -4, 7])], {}),
+    "Mod uint8": ("Mod", [np.uint8([[255, 9, 0]]), np.uint8([2, 10, 1])], {}),
+    "Tile": ("Tile", [INTEGERS, np.array([2, 3])], {}),
+    "Tile of nothing": ("Tile", [OTHERS, np.array([0])], {}),
+    **{name: (name, [FLOATS], {}) for name in ("Floor", "Ceil")},
     "Trilu below": ("Trilu", [np.arange(12).reshape(3, 4), np.array(-1)], {"upper": 0}),
 }
 
@@ -154,6 +170,14 @@ NOT_COMPUTED: Final[dict[str, tuple[str, list[Array], dict[str, Any]]]] = {
     "limits of another type": ("Clip", [INTEGERS, np.array(1.5)], {}),
     "several limits": ("Clip", [INTEGERS, OTHERS], {}),
     "a limit that is no number": ("Clip", [FLOATS, np.array(np.nan, np.float32)], {}),
+    "an extreme of nothing": ("ReduceMax", [INTEGERS[:0]], {}),
+    "an extreme of floats": ("ReduceMax", [FLOATS], {}),
+    "sums backwards": ("CumSum", [INTEGERS, np.array(0)], {"reverse": 1}),
+    "sums without the last": ("CumSum", [INTEGERS, np.array(0)], {"exclusive": 1}),
+    "a remainder by 0": ("Mod", [INTEGERS, OTHERS], {}),
+    "a remainder of the dividend's sign": ("Mod", [INTEGERS, np.array([3])], {"fmod": 1}),
+    "tiles too large": ("Tile", [OTHERS, np.array([1 << 30])], {}),
+    "tiles of more axes": ("Tile", [OTHERS, np.array([2, 2])], {}),
     "another number of elements": ("Reshape", [INTEGERS, np.array([5])], {}),
 }
 

@@ -243,6 +243,45 @@ def _quotients(node: Node, arrays: Sequence[Array]) -> Array | None:
     return _of_two(np.divide, "f")(node, arrays)
 
 
+def _remainders(node: Node, arrays: Sequence[Array]) -> Array | None:
+    """Return remainders of integers, which have the divisors' sign."""
+    if node.attributes.get("fmod", 0) or not arrays[1].all():
+        return None
+    return _of_two(np.remainder, "iu")(node, arrays)
+
+
+def _tile(node: Node, arrays: Sequence[Array]) -> Array | None:
+    array, repeats = arrays
+    counts = repeats.tolist()
+    is_small = array.ndim == len(counts) and _is_small(
+        [length * n for length, n in zip(array.shape, counts, strict=True)]
+    )
+    return np.tile(array, counts) if is_small else None
+
+
+def _cumulative_sums(node: Node, arrays: Sequence[Array]) -> Array | None:
+    array, axis = arrays
+    is_plain = not node.attributes.get("exclusive", 0) and not node.attributes.get("reverse", 0)
+    if not is_plain or axis.ndim or array.dtype.kind not in "iu" or array.size > _MOST_ELEMENTS:
+        return None
+    return np.cumsum(array, axis.item(), array.dtype)
+
+
+def _reduced(function: np.ufunc) -> _Function:
+    """Return a function that reduces integers along axes; an extreme of nothing is left to the evaluator."""
+
+    def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
+        array, axes = arrays[0], _axes(node, arrays)
+        is_taken = array.dtype.kind in "iu" and 0 < array.size <= _MOST_ELEMENTS
+        if not is_taken or (axes in (None, ()) and node.attributes.get("noop_with_empty_axes", 0)):
+            return None
+        keeps = bool(node.attributes.get("keepdims", 1))
+        result: Array = function.reduce(array, axis=axes or None, dtype=array.dtype, keepdims=keeps)
+        return result
+
+    return compute
+
+
 def _of_two(function: Callable[..., Array], kinds: str) -> _Function:
     """Return a function of two arrays of one type, of one of these kinds, broadcast to each other."""
 
@@ -283,12 +322,19 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "Expand": _expand,
     "Cast": _cast,
     "Trilu": _trilu,
+    "Tile": _tile,
+    "CumSum": _cumulative_sums,
+    "ReduceMax": _reduced(np.maximum),
+    "ReduceMin": _reduced(np.minimum),
+    "ReduceSum": _reduced(np.add),
+    "ReduceProd": _reduced(np.multiply),
     "Clip": _clip,
     "Where": _where,
     "Add": _of_two(np.add, "iuf"),
     "Sub": _of_two(np.subtract, "iuf"),
     "Mul": _of_two(np.multiply, "iuf"),
     "Div": _quotients,
+    "Mod": _remainders,
     "Max": _of_two(np.maximum, "iuf"),
     "Min": _of_two(np.minimum, "iuf"),
     "Equal": _of_two(np.equal, "biuf"),
@@ -305,6 +351,8 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "Sqrt": _of_one(np.sqrt),
     "Exp": _of_one(np.exp),
     "Log": _of_one(np.log),
+    "Floor": _of_one(np.floor),
+    "Ceil": _of_one(np.ceil),
     "Sin": _of_one(np.sin),
     "Cos": _of_one(np.cos),
 }
