@@ -10,6 +10,7 @@ from sys import modules as _modules
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from dmlcpu import main_interpreter as _main_interpreter  # noqa: F401  # refuses others, ahead of the native module
 from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
 from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (

@@ -49,6 +49,31 @@ def test_the_import_leaves_out_what_only_errors_and_versions_need() -> None:
     assert (result.stdout, result.stderr) == ("[]\nTrue True\n", "")
 
 
+def test_a_subinterpreter_is_refused_and_the_main_one_goes_on() -> None:
+    """It used to wait for ever."""
+    result = in_new_process(
+        "try:\n"
+        "    import _interpreters as interpreters\n"
+        "except ModuleNotFoundError:\n"
+        "    import _xxsubinterpreters as interpreters\n"
+        "code = '''try:\n"
+        "    import dmlcpu\n"
+        "except ImportError as error:\n"
+        "    print(error, '|', error.name, flush=True)'''\n"
+        "for _ in range(2):\n"
+        "    interpreter = interpreters.create()\n"
+        "    interpreters.run_string(interpreter, code)\n"
+        "    interpreters.destroy(interpreter)\n"
+        "    import dmlcpu, numpy\n"
+        "    print(dmlcpu.quantize_linear(numpy.float32([7]), 1.0), flush=True)\n"
+    )
+    refused = (
+        "dmlcpu cannot be imported in a subinterpreter: import it in the main one, or in a process of its own "
+        "(mod_wsgi: WSGIApplicationGroup %{GLOBAL}) | dmlcpu\n"
+    )
+    assert (result.stdout, result.stderr) == (f"{refused}[7]\n" * 2, "")
+
+
 def test_an_unknown_name_is_an_attribute_error_that_proposes_another() -> None:
     name = "quantise_linear"
     with pytest.raises(AttributeError, match=f"module 'dmlcpu' has no attribute '{name}'") as raised:
