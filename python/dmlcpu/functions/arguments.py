@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,12 +26,15 @@ from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.shown_values import shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["Arguments", "Operand", "Parameter", "argument_of", "code_type"]
+__all__ = ["Arguments", "Operand", "Parameter", "Result", "argument_of", "code_type"]
 
-Operand: TypeAlias = ArrayLike | Expression
+Result = TypeVar("Result", Array, Expression)
+"""What a function returns: an expression if one of its operands and parameters is one, else an array."""
+
+Operand: TypeAlias = ArrayLike | Result
 """An array, or an expression of a graph."""
 
-Parameter: TypeAlias = ArrayLike | Expression | None
+Parameter: TypeAlias = ArrayLike | Result | None
 """A Python number or a list or tuple of them (but for zero points of 4 bits), which take the type that is wanted, any
 array, or an expression; absent where the operator allows it."""
 

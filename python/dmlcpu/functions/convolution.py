@@ -8,7 +8,7 @@ from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLi
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32, INT32
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import Operand, Parameter, code_type
+from dmlcpu.functions.arguments import Operand, Parameter, Result, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
 from dmlcpu.functions.operator_function import operator_function
@@ -20,15 +20,15 @@ __all__ = ["convolution_integer", "quantized_linear_convolution"]
 @operator_function(QuantizedLinearConvolutionOperatorDesc)
 def quantized_linear_convolution(
     call: FunctionCall,
-    input: Operand,
-    input_scale: Parameter,
-    input_zero_point: Parameter,
-    filter: Operand,
-    filter_scale: Parameter,
-    filter_zero_point: Parameter,
-    bias: Parameter,
-    output_scale: Parameter,
-    output_zero_point: Parameter,
+    input: Operand[Result],
+    input_scale: Parameter[Result],
+    input_zero_point: Parameter[Result],
+    filter: Operand[Result],
+    filter_scale: Parameter[Result],
+    filter_zero_point: Parameter[Result],
+    bias: Parameter[Result],
+    output_scale: Parameter[Result],
+    output_zero_point: Parameter[Result],
     *,
     strides: int | Sequence[int] = 1,
     dilations: int | Sequence[int] = 1,
@@ -38,7 +38,7 @@ def quantized_linear_convolution(
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return the quantized convolution of quantized tensors (QUANTIZED_LINEAR_CONVOLUTION, from level 2_1).
 
     Args:
@@ -70,7 +70,7 @@ def quantized_linear_convolution(
              [10, 12]]]], dtype=uint8)
     """
     x, w = call.array("input", input), call.array("filter", filter)
-    rank, channels = x.ndim, (*w.shape, 1)[0]
+    rank, channels = x.ndim, w.shape[0] if w.ndim else 1
     windows = window_attributes(
         call, rank, strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
     )
@@ -91,17 +91,17 @@ def quantized_linear_convolution(
         "output_zero_point_tensor": call.single("output_zero_point", output_zero_point, dtype, rank),
         "output_tensor": windowed_output(x, channels, w.shape[2:], windows, dtype) if out is None else out,
     }
-    result: Array = call.run(arrays, group_count=group_count, **windows)
+    result: Result = call.run(arrays, group_count=group_count, **windows)
     return result
 
 
 @operator_function(ConvolutionIntegerOperatorDesc)
 def convolution_integer(
     call: FunctionCall,
-    input: Operand,
-    input_zero_point: Parameter,
-    filter: Operand,
-    filter_zero_point: Parameter,
+    input: Operand[Result],
+    input_zero_point: Parameter[Result],
+    filter: Operand[Result],
+    filter_zero_point: Parameter[Result],
     *,
     strides: int | Sequence[int] = 1,
     dilations: int | Sequence[int] = 1,
@@ -110,7 +110,7 @@ def convolution_integer(
     group_count: int = 1,
     out: Array | None = None,
     device: Device | None = None,
-) -> Array:
+) -> Result:
     """Return the convolution of quantized tensors as 32-bit sums, which wrap (CONVOLUTION_INTEGER, from level 2_1).
 
     Args:
@@ -137,7 +137,7 @@ def convolution_integer(
              [ 4,  8]]]], dtype=int32)
     """
     x, w = call.array("input", input), call.array("filter", filter)
-    rank, channels = x.ndim, (*w.shape, 1)[0]
+    rank, channels = x.ndim, w.shape[0] if w.ndim else 1
     windows = window_attributes(
         call, rank, strides=strides, dilations=dilations, start_padding=start_padding, end_padding=end_padding
     )
@@ -149,5 +149,5 @@ def convolution_integer(
         "filter_zero_point_tensor": filter_zero_points,
         "output_tensor": windowed_output(x, channels, w.shape[2:], windows, INT32) if out is None else out,
     }
-    result: Array = call.run(arrays, group_count=group_count, **windows)
+    result: Result = call.run(arrays, group_count=group_count, **windows)
     return result

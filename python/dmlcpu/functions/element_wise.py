@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
@@ -15,10 +16,11 @@ from dmlcpu.descs.element_wise import (
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import Operand, Parameter, code_type
+from dmlcpu.functions.arguments import Operand, Parameter, Result, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, broadcast, new_like
 from dmlcpu.functions.operator_function import operator_function
+from dmlcpu.graph.builder import Expression
 
 __all__ = ["dequantize_linear", "dynamic_quantize_linear", "quantize_linear", "quantized_linear_add"]
 
@@ -26,15 +28,15 @@ __all__ = ["dequantize_linear", "dynamic_quantize_linear", "quantize_linear", "q
 @operator_function(ElementWiseQuantizeLinearOperatorDesc)
 def quantize_linear(
     call: FunctionCall,
-    input: Operand,
-    scale: Parameter,
-    zero_point: Parameter = None,
+    input: Operand[Result],
+    scale: Parameter[Result],
+    zero_point: Parameter[Result] = None,
     *,
     axis: int = 1,
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return ``clamp(round(input / scale) + zero_point)`` (ELEMENT_WISE_QUANTIZE_LINEAR, from level 1_0).
 
     Args:
@@ -65,22 +67,23 @@ def quantize_linear(
         "zero_point_tensor": call.along_axis("zero_point", zero_point, dtype, x.shape, axis),
         "output_tensor": new_like(dtype, x) if out is None else out,
     }
-    output: Array = call.run(arrays)
-    return output.reshape(x.shape) if out is None else out
+    output: Any = call.run(arrays)
+    result: Result = output.reshape(x.shape) if out is None else output
+    return result
 
 
 @operator_function(ElementWiseDequantizeLinearOperatorDesc)
 def dequantize_linear(
     call: FunctionCall,
-    input: Operand,
-    scale: Parameter,
-    zero_point: Parameter = None,
+    input: Operand[Result],
+    scale: Parameter[Result],
+    zero_point: Parameter[Result] = None,
     *,
     axis: int = 1,
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return ``(input - zero_point) * scale`` (ELEMENT_WISE_DEQUANTIZE_LINEAR, from level 1_0).
 
     Args:
@@ -110,8 +113,9 @@ def dequantize_linear(
         "zero_point_tensor": call.along_axis("zero_point", zero_point, x.dtype, x.shape, axis),
         "output_tensor": new_like(dtype, x) if out is None else out,
     }
-    output: Array = call.run(arrays)
-    return output.reshape(x.shape) if out is None else out
+    output: Any = call.run(arrays)
+    result: Result = output.reshape(x.shape) if out is None else output
+    return result
 
 
 class DynamicQuantizeLinearOutputs(NamedTuple):
@@ -122,15 +126,43 @@ class DynamicQuantizeLinearOutputs(NamedTuple):
     output_zero_point_tensor: Array
 
 
-@operator_function(DynamicQuantizeLinearOperatorDesc)
+class DynamicQuantizeLinearExpressions(NamedTuple):
+    """The outputs of DYNAMIC_QUANTIZE_LINEAR in a graph."""
+
+    output_tensor: Expression
+    output_scale_tensor: Expression
+    output_zero_point_tensor: Expression
+
+
+@overload
 def dynamic_quantize_linear(
-    call: FunctionCall,
-    input: Operand,
+    input: Expression,
+    *,
+    out: None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | int | None = None,
+) -> DynamicQuantizeLinearExpressions: ...
+
+
+@overload
+def dynamic_quantize_linear(
+    input: ArrayLike,
     *,
     out: tuple[Array | None, Array | None, Array | None] | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> DynamicQuantizeLinearOutputs:
+) -> DynamicQuantizeLinearOutputs: ...
+
+
+@operator_function(DynamicQuantizeLinearOperatorDesc)
+def dynamic_quantize_linear(
+    call: FunctionCall,
+    input: ArrayLike | Expression,
+    *,
+    out: tuple[Array | None, Array | None, Array | None] | None = None,
+    device: Device | None = None,
+    output_data_type: TensorDataType | int | None = None,
+) -> DynamicQuantizeLinearOutputs | DynamicQuantizeLinearExpressions:
     """Return codes, scale and zero point that span the range of the input (DYNAMIC_QUANTIZE_LINEAR, from level 4_0).
 
     Args:
@@ -169,29 +201,31 @@ def dynamic_quantize_linear(
         "output_zero_point_tensor": call.single_output("out[2]", given_zero_point, dtype, rank),
     }
     codes, scale, zero_point = call.run(arrays)
-    return DynamicQuantizeLinearOutputs(
+    results: tuple[Any, Any, Any] = (
         codes.reshape(x.shape) if given_codes is None else given_codes,
         scale.reshape(()) if given_scale is None else given_scale,
         zero_point.reshape(()) if given_zero_point is None else given_zero_point,
     )
+    is_graph = isinstance(codes, Expression)
+    return DynamicQuantizeLinearExpressions(*results) if is_graph else DynamicQuantizeLinearOutputs(*results)
 
 
 @operator_function(ElementWiseQuantizedLinearAddOperatorDesc)
 def quantized_linear_add(
     call: FunctionCall,
-    a: Operand,
-    a_scale: Parameter,
-    a_zero_point: Parameter,
-    b: Operand,
-    b_scale: Parameter,
-    b_zero_point: Parameter,
-    output_scale: Parameter,
-    output_zero_point: Parameter,
+    a: Operand[Result],
+    a_scale: Parameter[Result],
+    a_zero_point: Parameter[Result],
+    b: Operand[Result],
+    b_scale: Parameter[Result],
+    b_zero_point: Parameter[Result],
+    output_scale: Parameter[Result],
+    output_zero_point: Parameter[Result],
     *,
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return the quantized sum of two quantized tensors (ELEMENT_WISE_QUANTIZED_LINEAR_ADD, from level 4_0).
 
     Args:
@@ -230,5 +264,6 @@ def quantized_linear_add(
         "output_zero_point_tensor": call.single("output_zero_point", output_zero_point, dtype, rank),
         "output_tensor": new_like(dtype, a_array, b_array) if out is None else out,
     }
-    output: Array = call.run(arrays)
-    return output.reshape(shape) if out is None else out
+    output: Any = call.run(arrays)
+    result: Result = output.reshape(shape) if out is None else output
+    return result

@@ -14,7 +14,7 @@ from dmlcpu.descs.matrix_multiply import (
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32, INT32
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import Operand, Parameter, code_type
+from dmlcpu.functions.arguments import Operand, Parameter, Result, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, new_array
 from dmlcpu.functions.operator_function import operator_function
@@ -26,14 +26,14 @@ __all__ = ["matrix_multiply_integer", "matrix_multiply_integer_to_float", "quant
 @operator_function(MatrixMultiplyIntegerOperatorDesc)
 def matrix_multiply_integer(
     call: FunctionCall,
-    a: Operand,
-    a_zero_point: Parameter,
-    b: Operand,
-    b_zero_point: Parameter,
+    a: Operand[Result],
+    a_zero_point: Parameter[Result],
+    b: Operand[Result],
+    b_zero_point: Parameter[Result],
     *,
     out: Array | None = None,
     device: Device | None = None,
-) -> Array:
+) -> Result:
     """Return the product of quantized matrices as 32-bit sums, which wrap (MATRIX_MULTIPLY_INTEGER, from level 2_1).
 
     Args:
@@ -63,26 +63,26 @@ def matrix_multiply_integer(
         "b_zero_point_tensor": b_zero_points,
         "output_tensor": new_array(shape, INT32, range(len(shape))) if out is None else out,
     }
-    result: Array = call.run(arrays)
+    result: Result = call.run(arrays)
     return result
 
 
 @operator_function(QuantizedLinearMatrixMultiplyOperatorDesc)
 def quantized_linear_matrix_multiply(
     call: FunctionCall,
-    a: Operand,
-    a_scale: Parameter,
-    a_zero_point: Parameter,
-    b: Operand,
-    b_scale: Parameter,
-    b_zero_point: Parameter,
-    output_scale: Parameter,
-    output_zero_point: Parameter,
+    a: Operand[Result],
+    a_scale: Parameter[Result],
+    a_zero_point: Parameter[Result],
+    b: Operand[Result],
+    b_scale: Parameter[Result],
+    b_zero_point: Parameter[Result],
+    output_scale: Parameter[Result],
+    output_zero_point: Parameter[Result],
     *,
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return the quantized product of quantized matrices (QUANTIZED_LINEAR_MATRIX_MULTIPLY, from level 2_1).
 
     Args:
@@ -130,25 +130,25 @@ def quantized_linear_matrix_multiply(
         "output_zero_point_tensor": output_zero_points,
         "output_tensor": new_array(shape, dtype, range(rank)) if out is None else out,
     }
-    result: Array = call.run(arrays)
+    result: Result = call.run(arrays)
     return result
 
 
 @operator_function(MatrixMultiplyIntegerToFloatOperatorDesc)
 def matrix_multiply_integer_to_float(
     call: FunctionCall,
-    a: Operand,
-    a_scale: Parameter,
-    a_zero_point: Parameter,
-    b: Operand,
-    b_scale: Parameter,
-    b_zero_point: Parameter,
-    bias: Parameter = None,
+    a: Operand[Result],
+    a_scale: Parameter[Result],
+    a_zero_point: Parameter[Result],
+    b: Operand[Result],
+    b_scale: Parameter[Result],
+    b_zero_point: Parameter[Result],
+    bias: Parameter[Result] = None,
     *,
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return the floating product of quantized matrices (MATRIX_MULTIPLY_INTEGER_TO_FLOAT, from level 6_2).
 
     Args:
@@ -194,7 +194,7 @@ def matrix_multiply_integer_to_float(
         "bias_tensor": call.broadcast("bias", bias, dtype, shape),
         "output_tensor": new_array(shape, dtype, range(rank)) if out is None else out,
     }
-    result: Array = call.run(arrays)
+    result: Result = call.run(arrays)
     return result
 
 

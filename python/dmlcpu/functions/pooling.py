@@ -8,7 +8,7 @@ from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.enums import TensorDataType
-from dmlcpu.functions.arguments import Operand, Parameter, code_type
+from dmlcpu.functions.arguments import Operand, Parameter, Result, code_type
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array
 from dmlcpu.functions.operator_function import operator_function
@@ -20,11 +20,11 @@ __all__ = ["quantized_linear_average_pooling"]
 @operator_function(QuantizedLinearAveragePoolingOperatorDesc)
 def quantized_linear_average_pooling(
     call: FunctionCall,
-    input: Operand,
-    input_scale: Parameter,
-    input_zero_point: Parameter,
-    output_scale: Parameter,
-    output_zero_point: Parameter,
+    input: Operand[Result],
+    input_scale: Parameter[Result],
+    input_zero_point: Parameter[Result],
+    output_scale: Parameter[Result],
+    output_zero_point: Parameter[Result],
     *,
     window_size: int | Sequence[int],
     strides: int | Sequence[int] = 1,
@@ -35,7 +35,7 @@ def quantized_linear_average_pooling(
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return the quantized averages of a sliding window (QUANTIZED_LINEAR_AVERAGE_POOLING, from level 6_2).
 
     Args:
@@ -64,7 +64,8 @@ def quantized_linear_average_pooling(
              [121, 125]]]], dtype=uint8)
     """
     x = call.array("input", input)
-    rank, channels = x.ndim, (*x.shape, 1, 1)[1]
+    rank = x.ndim
+    channels = x.shape[1] if rank > 1 else 1
     windows = window_attributes(
         call,
         rank,
@@ -90,5 +91,5 @@ def quantized_linear_average_pooling(
         "output_zero_point_tensor": output_zero_points,
         "output_tensor": windowed_output(x, channels, windows["window_size"], windows, dtype) if out is None else out,
     }
-    result: Array = call.run(arrays, include_padding=include_padding, **windows)
+    result: Result = call.run(arrays, include_padding=include_padding, **windows)
     return result

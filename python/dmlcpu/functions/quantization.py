@@ -14,7 +14,7 @@ from dmlcpu.device import Device
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.enums import QuantizationType, TensorDataType
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
-from dmlcpu.functions.arguments import Operand, Parameter
+from dmlcpu.functions.arguments import Operand, Parameter, Result
 from dmlcpu.functions.call import FunctionCall
 from dmlcpu.functions.layout import Array, PackedArray, new_array, new_like
 from dmlcpu.functions.operator_function import operator_function
@@ -32,14 +32,14 @@ _Tensor: TypeAlias = Array | PackedArray | None
 @operator_function(QuantizeOperatorDesc)
 def quantize(
     call: FunctionCall,
-    input: Operand,
-    scale: Parameter,
-    zero_point: Parameter = None,
+    input: Operand[Result],
+    scale: Parameter[Result],
+    zero_point: Parameter[Result] = None,
     *,
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
-) -> Array:
+) -> Result:
     """Return ``clamp(round(input / scale) + zero_point)`` with a scale a block (QUANTIZE, from level 6_3).
 
     Args:
@@ -76,25 +76,25 @@ def quantize(
     elif out is None:
         output = new_like(dtype_of(data_type), x)
     scale_dtype = x.dtype if x.dtype.kind == "f" else FLOAT32  # else the input is what is wrong
-    result: Array = _run(call, x, scale, scale_dtype, zero_point, data_type, output)
-    if out is not None:
-        return out
-    return result if is_packed else result.reshape(x.shape)
+    written = _run(call, x, scale, scale_dtype, zero_point, data_type, output)
+    output = out if out is not None else written if is_packed else written.reshape(x.shape)
+    result: Result = output
+    return result
 
 
 @operator_function(DequantizeOperatorDesc)
 def dequantize(
     call: FunctionCall,
-    input: Operand,
-    scale: Parameter,
-    zero_point: Parameter = None,
+    input: Operand[Result],
+    scale: Parameter[Result],
+    zero_point: Parameter[Result] = None,
     *,
     out: Array | None = None,
     device: Device | None = None,
     output_data_type: TensorDataType | int | None = None,
     input_data_type: TensorDataType | int | None = None,
     sizes: Sequence[int] | None = None,
-) -> Array:
+) -> Result:
     """Return ``(input - zero_point) * scale`` with a scale a block (DEQUANTIZE, from level 6_3).
 
     Args:
@@ -134,16 +134,17 @@ def dequantize(
         raise call.error("sizes", "sizes", "None: only packed bytes of an input_data_type of 4 bits need them")
     else:
         output = new_like(dtype, x)
-    result: Array = _run(call, codes, scale, dtype, zero_point, data_type, output if out is None else out)
-    return result.reshape(codes.shape) if out is None else out
+    written = _run(call, codes, scale, dtype, zero_point, data_type, output if out is None else out)
+    result: Result = written.reshape(codes.shape) if out is None else written
+    return result
 
 
 def _run(
     call: FunctionCall,
     input: Array | PackedArray,
-    scale: Parameter,
+    scale: Any,
     dtype: np.dtype[Any],
-    zero_point: Parameter,
+    zero_point: Any,
     data_type: TensorDataType,
     output: Any,
 ) -> Any:

@@ -55,7 +55,7 @@ class GraphBuilder:
         """Where the graph will run."""
         return self._device
 
-    def build(self, flags: ExecutionFlags, outputs: Sequence[Any]) -> CompiledGraph:
+    def build(self, flags: ExecutionFlags, outputs: Sequence[Expression]) -> CompiledGraph:
         """Compile the graph of these outputs; the builder may go on afterwards.
 
         Operators that no output needs are left out. Inputs are not: all of the builder are to be bound.

@@ -1,0 +1,78 @@
+"""What a program of graphs and arrays may declare: mypy checks this file as strictly as the package, pytest runs it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+import dmlcpu
+from dmlcpu import CompiledOperator, ExecutionFlags, Expression, GraphBuilder, TensorDataType, TensorDesc
+
+Array = np.ndarray[Any, Any]
+
+BYTES = TensorDesc(TensorDataType.UINT8, (1, 2, 4, 4))
+FLOATS = TensorDesc(TensorDataType.FLOAT32, (1, 2, 4, 4))
+
+
+def test_functions_on_expressions_return_expressions() -> None:
+    builder = GraphBuilder()
+    codes: Expression = dmlcpu.input_tensor(builder, 0, BYTES)
+    floats: Expression = dmlcpu.dequantize_linear(codes, 0.5)
+    coded: Expression = dmlcpu.quantize_linear(floats, np.array([0.5, 1], np.float32), zero_point=None)
+    total: Expression = dmlcpu.quantized_linear_add(coded, 0.5, 0, codes, 0.5, None, 1.0, 0)
+    weights = np.ones((2, 2, 3, 3), np.int8)
+    sums: Expression = dmlcpu.convolution_integer(total, None, weights, None)
+    edges: Expression = dmlcpu.quantized_linear_convolution(total, 1.0, 0, weights, 1.0, None, None, 1.0, 0)
+    means: Expression = dmlcpu.quantized_linear_average_pooling(edges, 1.0, 0, 1.0, 0, window_size=2)
+    blocks: Expression = dmlcpu.dequantize(dmlcpu.quantize(floats, 0.5), scale=0.5)
+    integers: Expression = dmlcpu.matrix_multiply_integer(codes, None, codes, None)
+    product: Expression = dmlcpu.quantized_linear_matrix_multiply(codes, 1.0, 0, codes, 1.0, 0, 1.0, 0)
+    scaled: Expression = dmlcpu.matrix_multiply_integer_to_float(integers, 1.0, None, product, 1.0, None)
+    dynamic = dmlcpu.dynamic_quantize_linear(scaled)
+    rounded, scale, zero_point = dynamic
+    outputs: list[Expression] = [sums, means, blocks, rounded, scale, dynamic.output_zero_point_tensor]
+    assert zero_point is dynamic.output_zero_point_tensor
+    graph: CompiledOperator = builder.build(ExecutionFlags.NONE, outputs)
+    results = graph.dispatch(input_0=np.ones((1, 2, 4, 4), np.uint8))
+    assert [result.dtype.name for result in results] == ["int32", "uint8", "float32", "uint8", "float32", "uint8"]
+    assert results.output_2.tolist() == np.full((1, 2, 4, 4), 0.5).tolist()
+
+
+def test_an_expression_anywhere_among_the_tensors_makes_an_expression() -> None:
+    builder = GraphBuilder()
+    codes = dmlcpu.input_tensor(builder, 0, BYTES)
+    scale = dmlcpu.input_tensor(builder, 1, TensorDesc(TensorDataType.FLOAT32, (1, 1, 1, 1)))
+    array = np.ones((1, 2, 4, 4), np.uint8)
+    second: Expression = dmlcpu.quantized_linear_add(array, 0.5, 0, codes, 0.5, None, 0.5, 0)
+    scaled: Expression = dmlcpu.dequantize_linear(array, scale)
+    graph = builder.build(ExecutionFlags.NONE, (second, scaled))
+    results = graph.dispatch(input_0=array, input_1=np.ones((1, 1, 1, 1), np.float32))
+    assert (results.output_0.max(), results.output_1.max()) == (2, 1)
+
+
+def test_functions_on_arrays_return_arrays() -> None:
+    x = np.array([[1, 2, 3, 4]], np.float32)
+    codes: Array = dmlcpu.quantize_linear(x, 0.5)
+    floats: Array = dmlcpu.dequantize_linear(codes.data, [0.5])
+    single: Array = dmlcpu.quantize_linear(np.float32(2), np.float32(0.5))
+    blocks: Array = dmlcpu.quantize(x, np.array([[1, 2]], np.float32), out=np.empty((1, 4), np.int8))
+    dynamic = dmlcpu.dynamic_quantize_linear(x, out=(None, np.empty((), np.float32), None))
+    scale: Array = dynamic.output_scale_tensor
+    assert floats.tolist() == x.tolist()
+    assert single.tolist() == 4
+    assert blocks.tolist() == [[1, 2, 2, 2]]
+    assert scale.shape == ()
+
+
+def test_what_is_no_tensor_is_refused_by_the_types_too() -> None:
+    """A comment that no error needs is an error."""
+    builder = GraphBuilder()
+    codes = dmlcpu.input_tensor(builder, 0, BYTES)
+    with suppress(dmlcpu.BindingError):
+        dmlcpu.dequantize_linear(object(), 0.5)  # type: ignore[type-var]
+    array: Array = dmlcpu.dequantize_linear(codes, 0.5)  # type: ignore[arg-type]
+    assert type(array).__name__ == "Expression"
+    with suppress(TypeError):
+        builder.build(ExecutionFlags.NONE, [np.zeros(3)])  # type: ignore[list-item]
