@@ -234,7 +234,8 @@ def check_flags(flags: ExecutionFlags) -> None:
 
 def print_plan(compiled: CompiledOperator) -> None:
     """Print what was chosen on stderr if ``DMLCPU_VERBOSE`` asks for it: a line for an operator or a graph's step."""
-    if os.environ.get("DMLCPU_VERBOSE", "0") not in ("", "0"):
+    # A process may have no stderr; to print, None means stdout.
+    if os.environ.get("DMLCPU_VERBOSE", "0") not in ("", "0") and sys.stderr is not None:
         lines = compiled.describe().splitlines()
         steps = [line for line in lines if line.startswith("step ")]
         for line in ("; ".join(lines[: len(lines) - len(steps)]), *steps):

@@ -294,3 +294,13 @@ def test_binding_properties() -> None:
     # At least the filter, packed anew at every dispatch.
     assert properties.temporary_resource_size >= np.prod(tensors_of(CONVOLUTION)["filter_tensor"].sizes)
     assert compiled(device, QUANTIZE).binding_properties.temporary_resource_size == 0
+
+
+def test_nothing_is_printed_where_there_is_no_stderr(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It used to go to stdout."""
+    monkeypatch.setenv("DMLCPU_VERBOSE", "1")
+    monkeypatch.setattr("sys.stderr", None)  # as in a process that is started with it closed
+    compiled(dmlcpu.Device(), QUANTIZE)
+    assert capfd.readouterr() == ("", "")
