@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import weakref
 from dataclasses import replace
 from typing import Any
@@ -30,6 +31,8 @@ from sample_graphs import (
     operator_node,
     quantize_then_dequantize,
 )
+
+SEQUENCES = ("nodes", "input_edges", "output_edges", "intermediate_edges")
 
 
 def test_a_compiled_graph_keeps_nothing_that_it_was_made_of(device: Device) -> None:
@@ -235,3 +238,50 @@ def test_levels_of_graphs_and_constant_nodes() -> None:
         with pytest.raises(dmlcpu.UnsupportedFeatureLevelError) as caught:
             device.compile_graph(desc)
         assert caught.value.required_level is required
+
+
+def test_descs_of_graphs_are_frozen_and_equal_by_value(device: Device) -> None:
+    desc, other = quantize_then_dequantize(device), quantize_then_dequantize(device)
+    assert desc == other == pickle.loads(pickle.dumps(desc))
+    assert hash(desc) == hash(other)
+    assert len({desc, other}) == 1
+    assert all(type(getattr(desc, name)) is tuple for name in SEQUENCES)
+    assert desc == replace(desc, **{name: list(getattr(desc, name)) for name in SEQUENCES})
+    changed = [replace(desc, **{name: getattr(desc, name)[1:]}) for name in SEQUENCES]
+    assert len({desc, replace(desc, input_count=3), *changed}) == 6
+    nodes = [*desc.nodes]
+    given = replace(desc, nodes=nodes)
+    nodes.clear()
+    assert given == desc
+
+
+@pytest.mark.parametrize("value", [None, 5, "nodes", b"nodes", range(2**40), np.zeros(3)], ids=repr)
+def test_what_is_no_sequence_of_nodes_or_edges_stays_as_it_is(value: Any) -> None:
+    for name in SEQUENCES:
+        desc = GraphDesc(**{"input_count": 0, "output_count": 1, "nodes": (), name: value})
+        assert getattr(desc, name) is value
+
+
+def test_constants_are_equal_by_type_shape_and_bits() -> None:
+    x = np.float32([[0, 1, 2], [3, np.nan, 5]])
+    node = ConstantGraphNodeDesc(x, "x")
+    equal = [
+        ConstantGraphNodeDesc(x.copy(), "x"),
+        ConstantGraphNodeDesc(np.asfortranarray(x), "x"),
+        ConstantGraphNodeDesc(np.repeat(x, 2, axis=1)[:, ::2], "x"),
+    ]
+    assert all(other == node and hash(other) == hash(node) for other in equal)
+    others = [
+        ConstantGraphNodeDesc(x),
+        ConstantGraphNodeDesc(x.ravel(), "x"),
+        ConstantGraphNodeDesc(x.astype(np.float64), "x"),
+        ConstantGraphNodeDesc(x.view(np.int32), "x"),
+        ConstantGraphNodeDesc(x * np.float32(-1), "x"),
+        ConstantGraphNodeDesc(x.tobytes(), "x"),
+        ConstantGraphNodeDesc(np.float32([[-0.0, 1, 2], [3, np.nan, 5]]), "x"),
+    ]
+    assert len({node, *others}) == 8
+    assert node != "x"
+    assert ConstantGraphNodeDesc(b"12") == ConstantGraphNodeDesc(bytes([49, 50]))
+    # Two names of one type, whose hashes numpy makes of the names.
+    assert len({ConstantGraphNodeDesc(np.zeros(2, name)) for name in ("q", "l", "int64")}) == 1

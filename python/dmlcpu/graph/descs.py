@@ -45,10 +45,33 @@ class ConstantGraphNodeDesc:
             when the graph is compiled. 4-bit elements come as packed bytes, two in each, or as an array of
             ``ml_dtypes``' ``int4`` or ``uint4``, which is packed.
         name: For messages, descriptions and profiles.
+
+    Arrays are equal if their types, shapes and bits are.
     """
 
     data: np.ndarray[Any, Any] | bytes
     name: str | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether name and data are equal, NaN and the sign of 0 by their bits."""
+        if not isinstance(other, ConstantGraphNodeDesc):
+            return NotImplemented
+        return self.name == other.name and _are_equal(self.data, other.data)
+
+    def __hash__(self) -> int:
+        """Return equal values for equal nodes, without a look at the elements of an array."""
+        data: Any = self.data
+        # Of equal dtypes numpy's hashes may differ.
+        return hash((self.name, (data.dtype.str, data.shape) if isinstance(data, np.ndarray) else data))
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        # The bytes are those of the elements in row-major order, however they lie.
+        return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+    return type(one) is type(other) and bool(one == other)
 
 
 class _Edge:
@@ -99,9 +122,11 @@ class IntermediateGraphEdgeDesc(_Edge):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphDesc:
     """Operators and constants, and what flows between them (``DML_GRAPH_DESC``); ``Device.compile_graph`` checks it.
+
+    The constructor takes any sequences, and keeps tuples of them.
 
     Attributes:
         input_count: How many inputs the graph has; they are bound as ``input_0``, ``input_1``, ...
@@ -131,6 +156,21 @@ class GraphDesc:
     intermediate_edges: Sequence[IntermediateGraphEdgeDesc] = ()
 
     def __post_init__(self) -> None:
-        """Bring the counts to plain integers."""
+        """Bring the counts to plain integers, nodes and edges to tuples, so that equal descs compare and hash equal."""
         for field in ("input_count", "output_count"):
             object.__setattr__(self, field, coerce_integer(getattr(self, field)))
+        for field in ("nodes", "input_edges", "output_edges", "intermediate_edges"):
+            object.__setattr__(self, field, _tuple_of(getattr(self, field)))
+
+
+def _tuple_of(value: Any) -> Any:
+    """Return the members of a sequence as a tuple, else the value itself, for ``Device.compile_graph`` to refuse.
+
+    Text and ranges hold no nodes or edges, and a range may be too long for a tuple.
+    """
+    if type(value) is tuple or not isinstance(value, Sequence) or isinstance(value, str | bytes | range):
+        return value
+    try:
+        return tuple(value)
+    except Exception:  # a foreign sequence may raise anything
+        return value
