@@ -1,4 +1,4 @@
-"""How errors tell what came."""
+"""How errors tell what came, and how descs print."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum, IntFlag
 
 import numpy as np
 
-__all__ = ["shown"]
+__all__ = ["repr_of", "shown"]
 
 
 def shown(value: object) -> str:
@@ -34,3 +34,18 @@ def shown(value: object) -> str:
     if issubclass(type(value), np.dtype):
         return f"numpy's dtype {str(value)[:40]}"
     return f"an object of type {type(value).__name__}"
+
+
+def repr_of(value: object) -> str:
+    """Return the expression that evaluates to a value, of members of enumerations too, if there is one.
+
+    >>> from dmlcpu.enums import TensorFlags
+    >>> repr_of(TensorFlags.OWNED_BY_DML), repr_of((1, "x"))
+    ('TensorFlags.OWNED_BY_DML', "(1, 'x')")
+    """
+    if isinstance(value, IntEnum | IntFlag):
+        return f"{type(value).__name__}.{value.name}"
+    try:
+        return repr(value)
+    except ValueError:  # integers of more digits than Python prints
+        return shown(value)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlcpu.coercion import coerce_integer, coerce_member, coerce_sequence
 from dmlcpu.enums import TensorDataType, TensorFlags
-from dmlcpu.shown_values import shown
+from dmlcpu.shown_values import repr_of
 
 __all__ = [
     "ELEMENT_BITS",
@@ -230,16 +230,16 @@ class TensorDesc:
 
     def __repr__(self) -> str:
         """Show the arguments that differ from their defaults."""
-        arguments = [_repr_of_member(self.data_type), _repr_of(self.sizes)]
+        arguments = [repr_of(self.data_type), repr_of(self.sizes)]
         if self.strides is not None:
-            arguments.append(f"strides={_repr_of(self.strides)}")
+            arguments.append(f"strides={repr_of(self.strides)}")
         if self.flags is not TensorFlags.NONE:
-            arguments.append(f"flags={_repr_of_member(self.flags)}")
+            arguments.append(f"flags={repr_of(self.flags)}")
         if self.total_tensor_size_in_bytes is not None:
-            arguments.append(f"total_tensor_size_in_bytes={_repr_of(self.total_tensor_size_in_bytes)}")
+            arguments.append(f"total_tensor_size_in_bytes={repr_of(self.total_tensor_size_in_bytes)}")
         alignment = self.guaranteed_base_offset_alignment
         if type(alignment) is not int or alignment != 0:
-            arguments.append(f"guaranteed_base_offset_alignment={_repr_of(alignment)}")
+            arguments.append(f"guaranteed_base_offset_alignment={repr_of(alignment)}")
         return f"TensorDesc({', '.join(arguments)})"
 
     @property
@@ -281,17 +281,3 @@ class TensorDesc:
             # The stride of an axis of length 1 is never applied; numpy may hold anything there.
             strides = [s // a.itemsize if exact else 0 for s, exact in zip(a.strides, whole, strict=True)]
         return cls(data_type, a.shape or (1,), strides=strides, flags=flags)
-
-
-def _repr_of_member(value: object) -> str:
-    """Return the spelling that evaluates to a value, of members without their number."""
-    if isinstance(value, TensorDataType | TensorFlags):
-        return f"{type(value).__name__}.{value.name}"
-    return _repr_of(value)
-
-
-def _repr_of(value: object) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # integers of more digits than Python prints
-        return shown(value)

@@ -14,7 +14,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dmlcpu import QuantizedLinearConvolutionOperatorDesc, errors
+import dmlcpu
+from dmlcpu import Device, QuantizedLinearConvolutionOperatorDesc, errors
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import (
     ExecutionFlags,
@@ -194,6 +195,20 @@ def test_repr_of_a_tensor_desc_evaluates_to_it() -> None:
     assert eval(repr(desc)) == desc
     assert repr(TensorDesc(99, "x")) == "TensorDesc(99, 'x')"  # type: ignore[arg-type]
     assert repr(TensorDesc(5, (10**5000,))) == "TensorDesc(TensorDataType.UINT8, (an integer of 16610 bits))"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("desc", VALID_DESCS.values(), ids=lambda desc: desc.operator_type.name)
+def test_repr_of_an_operators_desc_evaluates_to_it(desc: OperatorDesc) -> None:
+    assert eval(repr(desc), dict(vars(dmlcpu))) == desc
+    assert eval(repr(Device().create_operator(desc)), dict(vars(dmlcpu))).desc == desc
+
+
+def test_repr_of_what_is_no_valid_desc() -> None:
+    desc = dmlcpu.QuantizeOperatorDesc(input_tensor=None, quantization_type=9, output_tensor=None)  # type: ignore[arg-type]
+    assert repr(desc) == (
+        "QuantizeOperatorDesc(input_tensor=None, quantization_type=9, quantization_tensors=None, output_tensor=None)"
+    )
+    assert eval(repr(desc), dict(vars(dmlcpu))) == desc
 
 
 @pytest.mark.parametrize(

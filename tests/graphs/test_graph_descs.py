@@ -253,6 +253,7 @@ def test_descs_of_graphs_are_frozen_and_equal_by_value(device: Device) -> None:
     given = replace(desc, nodes=nodes)
     nodes.clear()
     assert given == desc
+    assert eval(repr(desc), {**vars(dmlcpu), "array": np.array, "float32": np.float32}) == desc
 
 
 @pytest.mark.parametrize("value", [None, 5, "nodes", b"nodes", range(2**40), np.zeros(3)], ids=repr)

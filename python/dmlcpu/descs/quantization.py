@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from dmlcpu.coercion import coerce_member
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType, QuantizationType
+from dmlcpu.shown_values import repr_of
 from dmlcpu.tensor import TensorDesc
 
 __all__ = ["DequantizeOperatorDesc", "QuantizeOperatorDesc"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class _BlockwiseOperatorDesc(OperatorDesc):
     """The fields that both directions have."""
 
@@ -28,8 +29,13 @@ class _BlockwiseOperatorDesc(OperatorDesc):
         OperatorDesc.__post_init__(self)
         object.__setattr__(self, "quantization_type", coerce_member(QuantizationType, self.quantization_type))
 
+    def __repr__(self) -> str:
+        """Return the call that makes an equal desc; a dataclass prints enumerations otherwise."""
+        arguments = [f"{field.name}={repr_of(getattr(self, field.name))}" for field in fields(self)]
+        return f"{type(self).__name__}({', '.join(arguments)})"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class QuantizeOperatorDesc(_BlockwiseOperatorDesc):
     """``output = clamp(round(input / scale) + zero_point)``, block-wise (``DML_QUANTIZE_OPERATOR_DESC``).
 
@@ -72,7 +78,7 @@ class QuantizeOperatorDesc(_BlockwiseOperatorDesc):
     operator_type: ClassVar[OperatorType] = OperatorType.QUANTIZE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DequantizeOperatorDesc(_BlockwiseOperatorDesc):
     """``output = (input - zero_point) * scale``, block-wise (``DML_DEQUANTIZE_OPERATOR_DESC``).
 
