@@ -37,6 +37,9 @@ class BindingProperties:
     Attributes:
         temporary_resource_size: Workspace of one dispatch, shared by all operators that a thread runs.
         persistent_resource_size: The owned tensors, as kept after ``initialize``.
+
+    >>> BindingProperties(temporary_resource_size=64, persistent_resource_size=0).temporary_resource_size
+    64
     """
 
     temporary_resource_size: int
@@ -44,7 +47,31 @@ class BindingProperties:
 
 
 class CompiledOperator:
-    """An operator ready to run (``IDMLCompiledOperator``). Made by ``Device.compile_operator``."""
+    """An operator ready to run (``IDMLCompiledOperator``). Made by ``Device.compile_operator``.
+
+    Kernels, blocking and threads are chosen, and the workspace is sized; ``describe`` tells them. ``initialize`` binds
+    the inputs flagged OWNED_BY_DML, once; where there are none it may be left out. ``dispatch`` binds all others, as
+    often as you like, from any number of threads at once. Graphs are compiled operators as well.
+
+    >>> import numpy as np
+    >>> from dmlcpu import Device, ElementWiseDequantizeLinearOperatorDesc, TensorDataType, TensorDesc
+    >>> device = Device(num_threads=1)
+    >>> operator = device.create_operator(ElementWiseDequantizeLinearOperatorDesc(
+    ...     input_tensor=TensorDesc(TensorDataType.UINT8, (3,)),
+    ...     scale_tensor=TensorDesc(TensorDataType.FLOAT32, (3,), strides=(0,), flags=TensorFlags.OWNED_BY_DML),
+    ...     output_tensor=TensorDesc(TensorDataType.FLOAT32, (3,))))
+    >>> compiled = device.compile_operator(operator)
+    >>> compiled.initialize(scale_tensor=np.float32([0.5]))
+    >>> compiled.dispatch(input_tensor=np.uint8([1, 2, 255]))
+    array([  0.5,   1. , 127.5], dtype=float32)
+    >>> memory = np.zeros((2, 3), np.float32)
+    >>> row = memory[1]
+    >>> compiled.dispatch(input_tensor=np.uint8([4, 5, 6]), output_tensor=row) is row
+    True
+    >>> memory
+    array([[0. , 0. , 0. ],
+           [2. , 2.5, 3. ]], dtype=float32)
+    """
 
     def __init__(self, operator: Operator) -> None:
         """Plan the operator; use ``Device.compile_operator``."""

@@ -29,6 +29,9 @@ __all__ = ["Device", "Operator", "available_isas", "check_flags", "default_devic
 def available_isas() -> tuple[str, ...]:
     """Return the instruction sets that this process can run, worst to best.
 
+    Raises:
+        Nothing: ``scalar`` runs on every CPU, and no environment variable counts.
+
     >>> available_isas()[0]
     'scalar'
     """
@@ -244,7 +247,23 @@ def print_plan(compiled: CompiledOperator) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A desc that a device has accepted (``IDMLOperator``). Made by ``Device.create_operator``."""
+    """A desc that a device has accepted (``IDMLOperator``). Made by ``Device.create_operator``.
+
+    Attributes:
+        device: What accepted it, and compiles it.
+        desc: The desc.
+
+    Raises:
+        InvalidDescError, UnsupportedFeatureLevelError, TypeError: As ``Device.create_operator``.
+
+    >>> from dmlcpu import ElementWiseDequantizeLinearOperatorDesc, TensorDesc
+    >>> operator = Device().create_operator(ElementWiseDequantizeLinearOperatorDesc(
+    ...     input_tensor=TensorDesc(TensorDataType.UINT8, (3,)),
+    ...     scale_tensor=TensorDesc(TensorDataType.FLOAT32, (3,), strides=(0,)),
+    ...     output_tensor=TensorDesc(TensorDataType.FLOAT32, (3,))))
+    >>> operator.type
+    <OperatorType.ELEMENT_WISE_DEQUANTIZE_LINEAR: 34>
+    """
 
     device: Device
     desc: OperatorDesc
@@ -261,5 +280,15 @@ class Operator:
 
 @cache
 def default_device() -> Device:
-    """Return the device of functions that are not given one: the highest level, made at the first use."""
+    """Return the device of functions and graphs that are not given one: of the highest level, made at the first use.
+
+    Raises:
+        UnsupportedIsaError: ``DMLCPU_ISA`` is no instruction set that this machine can run.
+        ValueError: ``DMLCPU_NUM_THREADS`` is no number from 1 to 1024.
+
+    >>> default_device() is default_device()
+    True
+    >>> default_device().feature_level is max(FeatureLevel)
+    True
+    """
     return Device()

@@ -31,6 +31,9 @@ class Info:
         unavailable_isas: The other instruction sets, each with the reason why it cannot run here.
         kernels: For each kernel family, the instruction set whose kernel runs.
         cache_sizes: Bytes of a core's data caches, levels 1 to 3.
+
+    >>> info().isa not in info().unavailable_isas
+    True
     """
 
     version: str

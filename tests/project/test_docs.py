@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from enum import Enum
 from pathlib import Path
 
 import dmlcpu
@@ -47,6 +49,16 @@ def test_folders_of_the_native_sources_are_told_of() -> None:
 def test_no_figure_is_still_to_come() -> None:
     for text in (*ROOT.glob("*.md"), *DOCS.glob("*.md")):
         assert re.findall(r"\b[A-Z]+_(?:MS|US|NS)\b", text.read_text(encoding="utf-8")) == [], text.name
+
+
+def test_docstrings_of_public_names_have_an_example() -> None:
+    """But for enumerations, whose members tell all, and errors. The tests run the examples."""
+    others = Enum, BaseException
+    names = [name for name in dmlcpu.__all__ if name != "__version__"]
+    public = {name: getattr(dmlcpu, name) for name in names}
+    told = [name for name, value in public.items() if not (isinstance(value, type) and issubclass(value, others))]
+    assert len(told) > 40
+    assert [name for name in told if ">>> " not in (inspect.getdoc(public[name]) or "")] == []
 
 
 PATH = re.compile(r"(?:`|\(|\s|(?<!tests)/)((?:operators|graph|runtime)/\w[\w/]*)")

@@ -18,6 +18,10 @@ class OperatorDesc:
 
     Attributes:
         operator_type: The operator that the desc is for.
+
+    >>> from dmlcpu import QuantizeOperatorDesc
+    >>> issubclass(QuantizeOperatorDesc, OperatorDesc), QuantizeOperatorDesc.operator_type.name
+    (True, 'QUANTIZE')
     """
 
     operator_type: ClassVar[OperatorType]

@@ -157,6 +157,13 @@ class Expression:
         builder: The graph that it belongs to.
         value: Its number there.
         desc: Its data type, sizes and strides.
+
+    >>> from dmlcpu import TensorDataType, dequantize_linear
+    >>> codes = input_tensor(GraphBuilder(), 0, TensorDesc(TensorDataType.UINT8, (2, 3)))
+    >>> dequantize_linear(codes, 0.5)
+    Expression(TensorDesc(TensorDataType.FLOAT32, (2, 3)))
+    >>> dequantize_linear(codes, 0.5).reshape((6,)).desc.sizes
+    (6,)
     """
 
     __slots__ = ("builder", "desc", "value")
@@ -223,6 +230,15 @@ def input_tensor(builder: GraphBuilder, index: int, desc: TensorDesc) -> Express
         ValueError: The index is negative or taken.
         InvalidDescError: The desc is none of a tensor.
         TypeError: An argument is of another type.
+
+    >>> from dmlcpu import TensorDataType, dequantize_linear
+    >>> builder = GraphBuilder()
+    >>> codes = input_tensor(builder, 0, TensorDesc(TensorDataType.UINT8, (2,)))
+    >>> scale = input_tensor(builder, 1, TensorDesc(TensorDataType.FLOAT32, (1,), flags=TensorFlags.OWNED_BY_DML))
+    >>> graph = builder.build(ExecutionFlags.NONE, [dequantize_linear(codes, scale)])
+    >>> graph.initialize(input_1=np.float32([0.5]))
+    >>> graph.dispatch(input_0=np.uint8([1, 2]))
+    array([0.5, 1. ], dtype=float32)
     """
     if not isinstance(builder, GraphBuilder):
         raise TypeError(f"builder: got an object of type {type(builder).__name__}, expected a GraphBuilder")

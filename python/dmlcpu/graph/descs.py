@@ -28,6 +28,15 @@ class OperatorGraphNodeDesc:
     Attributes:
         operator: Made by ``create_operator`` of the device that compiles the graph.
         name: For messages, descriptions and profiles.
+
+    >>> from dmlcpu import Device, DynamicQuantizeLinearOperatorDesc, TensorDataType, TensorDesc
+    >>> operator = Device().create_operator(DynamicQuantizeLinearOperatorDesc(
+    ...     input_tensor=TensorDesc(TensorDataType.FLOAT32, (4,)),
+    ...     output_tensor=TensorDesc(TensorDataType.UINT8, (4,)),
+    ...     output_scale_tensor=TensorDesc(TensorDataType.FLOAT32, (1,)),
+    ...     output_zero_point_tensor=TensorDesc(TensorDataType.UINT8, (1,))))
+    >>> OperatorGraphNodeDesc(operator, "first").operator.type.name
+    'DYNAMIC_QUANTIZE_LINEAR'
     """
 
     operator: Operator
@@ -47,6 +56,9 @@ class ConstantGraphNodeDesc:
         name: For messages, descriptions and profiles.
 
     Arrays are equal if their types, shapes and bits are.
+
+    >>> ConstantGraphNodeDesc(np.float32([0.5, 1]), "scales") == ConstantGraphNodeDesc(np.float32([0.5, 1]), "scales")
+    True
     """
 
     data: np.ndarray[Any, Any] | bytes
@@ -90,6 +102,9 @@ class InputGraphEdgeDesc(_Edge):
     """From an input of the graph to one of a node (``DML_INPUT_GRAPH_EDGE_DESC``).
 
     Node inputs are numbered as in the operator's desc, optional ones and the entries of arrays of tensors included.
+
+    >>> InputGraphEdgeDesc(graph_input_index=0, to_node_index=2, to_node_input_index=1)
+    InputGraphEdgeDesc(graph_input_index=0, to_node_index=2, to_node_input_index=1, name=None)
     """
 
     graph_input_index: int
@@ -100,7 +115,11 @@ class InputGraphEdgeDesc(_Edge):
 
 @dataclass(frozen=True, slots=True)
 class OutputGraphEdgeDesc(_Edge):
-    """From an output of a node to one of the graph (``DML_OUTPUT_GRAPH_EDGE_DESC``)."""
+    """From an output of a node to one of the graph (``DML_OUTPUT_GRAPH_EDGE_DESC``).
+
+    >>> OutputGraphEdgeDesc(from_node_index=2, from_node_output_index=0, graph_output_index=0)
+    OutputGraphEdgeDesc(from_node_index=2, from_node_output_index=0, graph_output_index=0, name=None)
+    """
 
     from_node_index: int
     from_node_output_index: int
@@ -113,6 +132,10 @@ class IntermediateGraphEdgeDesc(_Edge):
     """From an output of a node to an input of another (``DML_INTERMEDIATE_GRAPH_EDGE_DESC``).
 
     The two tensors may differ in data type, sizes and strides; their buffers are equally large.
+
+    >>> edge = IntermediateGraphEdgeDesc(0, 0, 1, 2, "codes")
+    >>> edge.from_node_index, edge.from_node_output_index, edge.to_node_index, edge.to_node_input_index
+    (0, 0, 1, 2)
     """
 
     from_node_index: int

@@ -231,6 +231,10 @@ class RunOptions(_CheckedOptions):
     Raises:
         AttributeError: What is set is no option.
         TypeError: It is set to a value of another type.
+
+    >>> options = RunOptions()
+    >>> options.log_severity_level = 3
+    >>> options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     """
 
     log_severity_level: int = -1
@@ -310,4 +314,7 @@ def get_device() -> str:
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Accept a level for onnxruntime's sake: nothing is logged."""
+    """Accept a level for onnxruntime's sake: nothing is logged.
+
+    >>> set_default_logger_severity(3)
+    """
