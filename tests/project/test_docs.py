@@ -51,6 +51,21 @@ def test_no_figure_is_still_to_come() -> None:
         assert re.findall(r"\b[A-Z]+_(?:MS|US|NS)\b", text.read_text(encoding="utf-8")) == [], text.name
 
 
+def test_every_public_name_is_in_the_readme_or_the_guide() -> None:
+    """In code, where a word is a name."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", GUIDE)]
+    code = re.findall(r"```.*?```|`[^`]+`", "\n".join(texts), re.DOTALL)
+    named = {name for piece in code for name in re.findall(r"\w+", piece)}
+    methods = {
+        name
+        for kind in (dmlcpu.Device, dmlcpu.GraphBuilder, dmlcpu.CompiledOperator)
+        for name in vars(kind)
+        if not name.startswith("_")
+    }
+    assert methods >= {"create_operator", "add_reshape", "dispatch"}
+    assert sorted((methods | set(dmlcpu.__all__)) - named) == []
+
+
 def test_docstrings_of_public_names_have_an_example() -> None:
     """But for enumerations, whose members tell all, and errors. The tests run the examples."""
     others = Enum, BaseException
