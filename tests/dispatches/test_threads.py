@@ -358,3 +358,33 @@ threading.Thread(target=lambda: [is_right() for _ in range(20)], daemon=True).st
 assert is_right()
 print("done")
 """)
+
+
+CALLS_ON_A_SMALL_STACK = """
+def call():
+    generator = np.random.default_rng({seed})
+    for isa in dmlcpu.available_isas():
+        for threads in (1, 2):
+            device = dmlcpu.Device(isa=isa, num_threads=threads)
+            for desc in (*VALID_DESCS.values(), *LARGE_DESCS.values()):
+                dispatched(compiled(device, desc), **random_inputs(desc, generator))
+    print("done")
+
+threading.stack_size(128 << 10)
+thread = threading.Thread(target=call)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(IS_SANITIZED, reason="sanitizers make frames larger")
+def test_a_caller_needs_no_more_stack_than_the_guide_says() -> None:
+    script = (
+        f"import sys; sys.path[:] = {sys.path}\n"
+        "import threading, numpy as np, dmlcpu\n"
+        "from bound_arrays import compiled, dispatched, random_inputs\n"
+        "from operator_samples import LARGE_DESCS, VALID_DESCS\n"
+    )
+    script += CALLS_ON_A_SMALL_STACK.format(seed=SEED)
+    completed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert (completed.returncode, completed.stdout) == (0, "done\n"), completed.stderr
