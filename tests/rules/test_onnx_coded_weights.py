@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
 
 Array = NDArray[Any]
 
@@ -371,3 +371,29 @@ def test_gemm(random_numbers: np.random.Generator, block_size: int, transposed: 
     assert steps_of(builder.build()) == ["DEQUANTIZED_PRODUCT"]
     [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
     assert np.array_equal(result, product_with(values.T if transposed else values, x))
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int16", "uint16"])
+@pytest.mark.parametrize("form", ["MatMul", "Gemm", "Conv", "ConvTranspose", "blocks"])
+def test_weights_beside_codes_of_8_bits(random_numbers: np.random.Generator, dtype: str, form: str) -> None:
+    """Products that have no kernel of codes are those of floats, by one scale or several, with a bias."""
+    x_shape, w_shape = {
+        "MatMul": ((3, 24), (24, 9)), "Gemm": ((3, 24), (9, 24)), "Conv": ((2, 5, 6, 7), (9, 5, 3, 3)),
+        "ConvTranspose": ((2, 5, 6, 7), (5, 9, 3, 3)), "blocks": ((2, 5, 6, 7), (5, 9, 2, 2)),
+    }[form]  # fmt: skip
+    operator = "ConvTranspose" if form == "blocks" else form
+    options = {"Gemm": {"transB": 1}, "ConvTranspose": {"strides": [2, 2]}, "blocks": {"strides": [2, 2]}}.get(form, {})
+    axis = 0 if operator in ("Gemm", "Conv") else 1
+    bits, is_signed = int(dtype.strip("uint")), not dtype.startswith("u")
+    array = (random_numbers.integers(0, 1 << bits, w_shape) - (is_signed << (bits - 1))).astype(dtype)
+    for count in ((), w_shape[axis]):
+        builder = Builder(21)
+        scale = random_numbers.uniform(1, 2, count).astype(np.float32) / np.float32(4 if bits == 4 else 1e4)
+        points = np.full(count, 3).astype(dtype)
+        weights = builder.dequantized(array, scale, points, **({"axis": axis} if count else {}))
+        value = builder.dequantized(builder.input("uint8", x_shape), 0.02, POINT)
+        bias = [] if operator == "MatMul" else [floats(random_numbers, (w_shape[axis],))]
+        result = builder.node(operator, [value, weights, *bias], **options)
+        builder.output(builder.quantized(result, 0.3, POINT), "uint8")
+        builder.output(builder.node("Neg", [result]), "float32")
+        assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", x_shape)}, 1)

@@ -14,7 +14,7 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import float_product
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import constant, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
@@ -96,9 +96,9 @@ def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, tra
 
 
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Gemm: of codes with a constant matrix, or of floats."""
+    """Gemm: of codes with a constant matrix of 8 bits, or of floats."""
     value, b, bias = (*inputs, None)[:3]
-    if not isinstance(value, Table) or not isinstance(b, Dequantized):
+    if not isinstance(value, Table) or not isinstance(b, Dequantized) or b.codes.dtype not in CODE_TYPES:
         return [_float_gemm(lowering, node, present(value), present(b), bias)]
     if node.attributes.get("transA", 0):
         value = transposed(lowering, present(value), (1, 0))

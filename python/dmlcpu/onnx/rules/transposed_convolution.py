@@ -154,7 +154,8 @@ def _filter(value: Value | None, groups: int) -> Filter:
 def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ConvTranspose; of volumes only where windows do not overlap."""
     value, weights = present(inputs[0]), present(inputs[1])
-    of_codes = isinstance(weights, Dequantized) and isinstance(value, Table)
+    is_coded = isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES
+    of_codes = is_coded and isinstance(value, Table)
     if len(value.shape) == VOLUME_RANK or (not of_codes and are_blocks(node, tuple(weights.shape[2:]))):
         return transposed_blocks(lowering, node, inputs)
     if not of_codes:
