@@ -6,7 +6,7 @@ of one element is. Then the nodes of that branch are nodes of the model like any
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -14,7 +14,7 @@ from typing import Final
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.nodes import Node, graphs_within, node_of, ordered
+from dmlcpu.onnx.nodes import Node, graphs_within, names_in, node_of, ordered
 from dmlcpu.onnx.tensor_protos import constant_of
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.weights_between_codes import with_coded_weights
@@ -64,7 +64,7 @@ class Branches:
         names = set(values)
         for node in nodes:
             names.update(node.reads, node.outputs)
-            names.update(name for graph in graphs_within(node.proto.attribute) for name in _names_in(graph))
+            names.update(name for graph in graphs_within(node.proto.attribute) for name in names_in(graph))
         return names
 
     def of(self, node: Node, condition: bool) -> Branch:
@@ -122,21 +122,12 @@ class Branches:
 
 def _names_of_results(graph: onnx.GraphProto, outputs: Sequence[str], written: set[str]) -> dict[str, str]:
     """Return the names of an If's outputs for what nodes of its branch write, but for those that graphs within use."""
-    used = {name for node in graph.node for inner in graphs_within(node.attribute) for name in _names_in(inner)}
+    used = {name for node in graph.node for inner in graphs_within(node.attribute) for name in names_in(inner)}
     results: dict[str, str] = {}
     for output, name in zip(graph.output, outputs, strict=True):
         if name and output.name in written and name not in used:
             results.setdefault(output.name, name)
     return results
-
-
-def _names_in(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of values in a graph, and in those within it."""
-    yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
-    for node in graph.node:
-        yield from (*node.input, *node.output)
-        for inner in graphs_within(node.attribute):
-            yield from _names_in(inner)
 
 
 def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:

@@ -16,6 +16,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.branches import Branches
 from dmlcpu.onnx.dimension_overrides import DimensionOverrides
 from dmlcpu.onnx.float16_between_codes import with_float32
+from dmlcpu.onnx.local_functions import without_calls
 from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data
@@ -99,6 +100,10 @@ def load_model(
             raise InvalidModelError(f"{source}: its external data cannot be read: {error}") from None
     if lengths is not None:
         lengths.fix(proto.graph)
+    try:
+        without_calls(proto)
+    except UnicodeError as error:
+        raise InvalidModelError(f"{source}: a name in its functions is not UTF-8: {error}") from None
     return _checked(proto, large, to_run)
 
 

@@ -11,7 +11,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.tensor_protos import array_of
 
-__all__ = ["Node", "graphs_within", "has_quantized_nodes", "is_quantized", "node_of", "ordered", "reaching"]
+__all__ = ["Node", "graphs_within", "has_quantized_nodes", "is_quantized", "names_in", "node_of", "ordered", "reaching"]
 
 # Looking them up in the class takes longer than comparing with them.
 _INT: Final = onnx.AttributeProto.INT
@@ -205,6 +205,15 @@ def graphs_within(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.Gr
             yield attribute.g
         elif kind == _GRAPHS:
             yield from attribute.graphs
+
+
+def names_in(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the names of values in a graph, and in those within it."""
+    yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
+    for node in graph.node:
+        yield from (*node.input, *node.output)
+        for inner in graphs_within(node.attribute):
+            yield from names_in(inner)
 
 
 def _captured(graph: onnx.GraphProto) -> Iterator[str]:
