@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.failures import one_line
-from dmlcpu.cli.inputs import chosen_values, fixed_shapes, opened_session, random_feeds
+from dmlcpu.cli.inputs import chosen_values, fixed_shapes, opened_session, random_feeds, require_tensors
 from dmlcpu.cli.options import Isa, Model, Seed, Shapes, Threads, Values
 from dmlcpu.cli.peers import PEERS, Runtime
 from dmlcpu.cli.progress import progress_bar
@@ -63,6 +63,7 @@ def command(
     """Time runs of a model on random inputs. Runtimes take turns; results are compared first, and medians count."""
     chosen = _chosen(peers)
     session = opened_session(model, isa, threads)
+    require_tensors(session.get_outputs())
     generator = np.random.default_rng(seed)
     feeds = random_feeds(session.get_inputs(), fixed_shapes(session.get_inputs(), shapes, batch), generator)
     for name, value in chosen_values(session, values).items():

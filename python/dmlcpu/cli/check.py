@@ -16,7 +16,7 @@ from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.failures import needed_module
 from dmlcpu.cli.groups import Group, find_groups
 from dmlcpu.cli.images import PixelScaling
-from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_array, random_feeds, read_feeds
+from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_array, random_feeds, read_feeds, require_tensors
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.tables import Column, print_table
@@ -71,6 +71,7 @@ def command(
     if not has_quantized_nodes(loaded.nodes):
         raise DmlError(f"{model}: nothing to check, since no node of the model is quantized")
     session = opened_session(model, isa, threads)
+    require_tensors(session.get_outputs())
     values, generator = session.get_inputs(), np.random.default_rng(seed)
     given = read_feeds(values, inputs, files, PixelScaling.parsed(scale, mean, std))
     feeds = {**random_feeds(values, fixed_shapes(values, shapes), generator), **given}

@@ -26,6 +26,7 @@ __all__ = [
     "random_feeds",
     "read_feeds",
     "require_all",
+    "require_tensors",
 ]
 
 _DTYPES = {"float": "float32", "double": "float64"}
@@ -152,6 +153,19 @@ def require_all(inputs: Sequence[NodeArg], feeds: Mapping[str, NDArray[Any]]) ->
             expected = f"{_dtype(value)} of shape ({', '.join('?' if n is None else str(n) for n in value.shape)})"
             message = f"got no input {value.name!r}, expected {expected}: --input {value.name}=FILE"
             raise BindingError(f"{message}, a .npy file or an image", value.name)
+
+
+def require_tensors(outputs: Sequence[NodeArg]) -> None:
+    """Check that outputs are arrays, which can be written and compared.
+
+    Raises:
+        DmlError: One is a sequence or a map.
+    """
+    for value in outputs:
+        if not value.type.startswith("tensor("):
+            raise DmlError(
+                f"output {value.name!r}: got {value.type}, expected a tensor; a session in Python returns it"
+            )
 
 
 def _read_array(path: Path) -> NDArray[Any]:

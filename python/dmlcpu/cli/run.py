@@ -12,7 +12,7 @@ import typer
 from numpy.typing import NDArray
 
 from dmlcpu.cli.images import PixelScaling
-from dmlcpu.cli.inputs import opened_session, read_feeds, require_all
+from dmlcpu.cli.inputs import opened_session, read_feeds, require_all, require_tensors
 from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Std, Threads
 from dmlcpu.cli.tables import Column, print_table, shape_text
 
@@ -37,6 +37,7 @@ def command(
     inputs (pixel * scale - mean) / std.
     """
     session = opened_session(model, isa, threads)
+    require_tensors(session.get_outputs())
     feeds = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
     require_all(session.get_inputs(), feeds)
     names = [value.name for value in session.get_outputs()]

@@ -12,11 +12,11 @@ from dmlcpu.onnx.array_parts import ArrayPart
 from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.model import Model, ValueInfo
 from dmlcpu.onnx.plans import NativePart
+from dmlcpu.onnx.type_names import tensor_name
 
 __all__ = ["ModelMetadata", "NodeArg", "Partition", "metadata_of", "node_arg", "partition_of"]
 
 _NO_VERSION: Final = 2**63 - 1
-_TYPE_NAMES = {"float32": "float", "float64": "double", "bool": "bool", "object": "string", "str": "string"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class NodeArg:
     Attributes:
         name: Its name.
         shape: Lengths, names of free lengths, or None.
-        type: Such as ``"tensor(uint8)"``.
+        type: Such as ``"tensor(uint8)"``; of outputs also what holds tensors, such as ``"seq(tensor(float))"``.
     """
 
     name: str
@@ -88,8 +88,7 @@ def metadata_of(model: Model) -> ModelMetadata:
 
 def node_arg(value: ValueInfo) -> NodeArg:
     """Return a value of a model as onnxruntime describes it."""
-    name = value.dtype.name
-    return NodeArg(value.name, list(value.shape or ()), f"tensor({_TYPE_NAMES.get(name, name)})")
+    return NodeArg(value.name, list(value.shape or ()), value.container or tensor_name(value.dtype))
 
 
 def partition_of(provider: str, part: NativePart | ForeignPart | ArrayPart) -> Partition:

@@ -83,7 +83,7 @@ def taken_together(
 _OF_SEQUENCES: Final = frozenset(
     {
         "Optional", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceMap",
-        "SplitToSequence",
+        "SplitToSequence", "ZipMap",
     }
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from dmlcpu.onnx.extraction import inferred
 from dmlcpu.onnx.foreign_parts import ForeignPart
 from dmlcpu.onnx.nodes import Node, graphs_within
 from dmlcpu.onnx.tensor_protos import tensors_of
+from dmlcpu.onnx.type_names import CONTAINERS
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ForeignRunner"]
@@ -49,6 +50,8 @@ class ForeignRunner:
         self._inputs, self._outputs = tuple(part.inputs.items()), list(part.outputs)
         self._constants = {name: np.asarray(array, order="C") for name, array in _arrays(part).items()}
         self._model = part.model
+        outputs = part.model.proto.graph.output
+        self._containers = {value.name for value in outputs if value.type.WhichOneof("value") in CONTAINERS}
         if self._model.is_refused:
             self._fix_lengths()
         is_open = self._model.session is not None
@@ -135,9 +138,12 @@ class ForeignRunner:
         except Exception as error:  # whatever the other runtime raises: no caller knows its exceptions
             raise InvalidModelError(f"nodes {self._nodes}: {error}") from None
         for name, result in zip(self._outputs, results, strict=True):
-            if not isinstance(result, np.ndarray | np.generic):
+            if name in self._containers:  # nothing but who calls the model reads it
+                values[name] = result
+            elif isinstance(result, np.ndarray | np.generic):
+                values[name] = np.asarray(result)
+            else:
                 raise InvalidModelError(f"nodes {self._nodes}: their result {name} is no tensor")
-        values.update(zip(self._outputs, map(np.asarray, results), strict=True))
         return ()
 
     def _check_queries(self, feeds: Mapping[str, Array]) -> None:

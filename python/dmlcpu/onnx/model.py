@@ -20,6 +20,7 @@ from dmlcpu.onnx.local_functions import without_calls
 from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data
+from dmlcpu.onnx.type_names import CONTAINERS, type_name
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.weights_between_codes import with_coded_weights
 
@@ -43,11 +44,13 @@ class ValueInfo:
         name: Its name.
         dtype: numpy's type of its elements; ``void`` of an output that the model tells no type of.
         shape: Lengths of the axes; a name, or None, where a length is free. None if even the rank is.
+        container: The type of what is no tensor, as onnxruntime tells it, such as ``"seq(tensor(float))"``; else "".
     """
 
     name: str
     dtype: np.dtype[Any]
     shape: tuple[int | str | None, ...] | None
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -141,9 +144,12 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
 
 
 def _output_info(value: onnx.ValueInfoProto) -> ValueInfo:
-    """Return what a model tells of an output, which may be its name alone."""
-    if value.type.WhichOneof("value") is None:
+    """Return what a model tells of an output, which may be its name alone, and be no tensor."""
+    kind = value.type.WhichOneof("value")
+    if kind is None:
         return ValueInfo(value.name, np.dtype(np.void), None)
+    if kind in CONTAINERS:
+        return ValueInfo(value.name, np.dtype(np.object_), None, type_name(value))
     return _value_info(value)
 
 

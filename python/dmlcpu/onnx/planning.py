@@ -112,6 +112,8 @@ class _Planner:
         self._model, self._shared, self._never_lowered = model, shared, foreign
         self._nodes = NodeLowering(model, arrays, device, foreign)
         self._values, self._lowering = self._nodes.values, self._nodes.lowering
+        # Nodes that read one of these go with the one that makes it.
+        self._containers = {output.name for output in model.outputs if output.container}
         self._native_nodes: list[list[Node]] = [[]]
         self._foreign: list[tuple[ForeignPart | ArrayPart, ...]] = []  # after each native graph
         self._told: dict[str, ArrayType] = {}
@@ -161,6 +163,7 @@ class _Planner:
         before = [node for lowered in self._native_nodes for node in lowered]
         nodes = (*pending_nodes(before, taken, nodes, self._values), *nodes)
         read = values_read(nodes, [output.name for output in self._model.outputs])
+        unknown = {*unknown, *(name for name in self._containers if name not in self._values)}
         reads = {name: None if name in unknown else self._floats(name) for name in read}
         self._export(value for value in reads.values() if value is not None)
         return rest_of(self._model, nodes, reads)
@@ -269,7 +272,8 @@ class _Planner:
 
     def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> Sequence[str]:
         """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        known = told_types(self._model.proto, nodes, reads, outputs, self._foreign_models.misjudged)
+        tensors = [name for name in outputs if name not in self._containers]
+        known = told_types(self._model.proto, nodes, reads, tensors, self._foreign_models.misjudged)
         told = {name: array for name, array in known.items() if array is not None}
         self._told.update(told)
         self._values.update((name, outer_value(name, *array)) for name, array in told.items())

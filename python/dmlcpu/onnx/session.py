@@ -18,7 +18,7 @@ from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
-from dmlcpu.onnx.execution import ExecutablePlan, MisjudgedShapesError
+from dmlcpu.onnx.execution import ExecutablePlan, MisjudgedShapesError, type_of
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import (
     check_names,
@@ -186,7 +186,9 @@ class InferenceSession:
             run_options: Accepted for onnxruntime's sake.
 
         Returns:
-            The outputs: arrays of their own, that share no memory with each other or the feeds.
+            The outputs: arrays of their own, that share no memory with each other or the feeds. What the model makes
+            that is no tensor, such as the probabilities of a classifier by class, is what onnxruntime returns: lists
+            of arrays, or of dicts.
 
         Raises:
             BindingError: A name is unknown or missing, or an array has another type or shape than the model says, or
@@ -301,7 +303,7 @@ class InferenceSession:
             plans = [plan]
             while (rest := plan.plan.rest) is not None:
                 given = {name: values[source] for name, source in rest.inputs.items()}
-                types = {name: (array.dtype, array.shape) for name, array in given.items()}
+                types = {name: type_of(array) for name, array in given.items()}
                 plan, values = self._run_plan(plan.rest, types, given, profile)
                 plans.append(plan)
         except InvalidModelError as error:

@@ -1,0 +1,59 @@
+"""Names of types, as onnxruntime tells them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.errors import InvalidModelError
+
+__all__ = ["CONTAINERS", "tensor_name", "type_name"]
+
+CONTAINERS: Final = frozenset({"sequence_type", "map_type", "optional_type"})
+"""The kinds of types of what is no tensor, but holds some."""
+_NAMES: Final = {"float32": "float", "float64": "double", "bool": "bool", "object": "string", "str": "string"}
+
+
+def tensor_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a tensor's type."""
+    return f"tensor({_element_name(dtype)})"
+
+
+def type_name(value: onnx.ValueInfoProto) -> str:
+    """Return the name of a value's type.
+
+    Raises:
+        InvalidModelError: It is of an unknown kind.
+    """
+    try:
+        return _name(value.type)
+    except InvalidModelError as error:
+        raise InvalidModelError(f"{value.name!r}: {error}") from None
+
+
+def _name(declared: onnx.TypeProto) -> str:
+    kind = declared.WhichOneof("value")
+    if kind == "sequence_type":
+        return f"seq({_name(declared.sequence_type.elem_type)})"
+    if kind == "optional_type":
+        return f"optional({_name(declared.optional_type.elem_type)})"
+    if kind == "map_type":
+        key = _element_name(_dtype_of(declared.map_type.key_type))
+        return f"map({key},{_name(declared.map_type.value_type)})"
+    if kind == "tensor_type":
+        return tensor_name(_dtype_of(declared.tensor_type.elem_type))
+    raise InvalidModelError(f"got a value of kind {kind}, expected tensors, or what holds some")
+
+
+def _element_name(dtype: np.dtype[Any]) -> str:
+    name: str = dtype.name
+    return _NAMES.get(name, name)
+
+
+def _dtype_of(element_type: int) -> np.dtype[Any]:
+    try:
+        return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
+    except (KeyError, ValueError):
+        raise InvalidModelError(f"the element type {element_type} is unknown") from None
