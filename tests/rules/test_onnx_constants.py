@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu import InvalidModelError
 from dmlcpu.onnx.model import load_model
-from onnx_models import Builder, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
 
@@ -283,3 +284,74 @@ def test_sums_of_constants_of_32_bits() -> None:
     builder.output(builder.node("Add", [builder.input("int32", (1, 1)), total]), "int32")
     [ours] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.int32([[5]])})
     np.testing.assert_array_equal(ours, np.int32([[35]]), strict=True)
+
+
+def sparse_of(
+    values: Array, indices: Any, shape: Sequence[int], name: str = "w", dtype: str = "int64"
+) -> onnx.SparseTensorProto:
+    return onnx.SparseTensorProto(
+        values=onnx.numpy_helper.from_array(values, name),
+        indices=onnx.numpy_helper.from_array(np.asarray(indices, dtype)),
+        dims=shape,
+    )
+
+
+@pytest.mark.parametrize("by_axes", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "i1", "u1", "i8", "f8"])
+@pytest.mark.parametrize("shape", [(5, 7, 3), (16,), (), (4, 0), (40, 30)], ids=str)
+def test_sparse_ones(random_numbers: np.random.Generator, shape: tuple[int, ...], dtype: str, by_axes: bool) -> None:
+    dense = np.where(random_numbers.random(shape) < 0.2, _array(random_numbers, np.dtype(dtype), shape), 0)
+    dense = np.asarray(dense, dtype)
+    flat = np.flatnonzero(dense)
+    indices = np.stack(np.unravel_index(flat, shape), -1) if by_axes and shape else flat
+    model = _model(onnx.numpy_helper.from_array(np.float32([1, 2]), "a"))
+    model.graph.sparse_initializer.append(sparse_of(dense.reshape(-1)[flat], indices, shape))
+    for to_run in (False, True):
+        constants = load_model(model.SerializeToString(), to_run).constants
+        _assert_same(constants, {"a": np.float32([1, 2]), "w": dense})
+
+
+def test_products_with_sparse_ones(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (2, 3)), 0.1, np.uint8(3))
+    builder.output(builder.node("MatMul", [value, "w"]), "float32")
+    model = builder.proto()
+    model.graph.sparse_initializer.append(sparse_of(np.float32([1, -2, 0.5]), [0, 3, 10], (3, 4)))
+    assert_like_onnxruntime(model.SerializeToString(), {"x": codes(random_numbers, "uint8", (2, 3))})
+
+
+VALUES: Final = np.float32([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("sparse", "message"),
+    [
+        (sparse_of(VALUES, [0, 12], (3, 4)), "an index is beyond"),
+        (sparse_of(VALUES, [-1, 1], (3, 4)), "an index is beyond"),
+        (sparse_of(VALUES, [[0, 1], [1, 4]], (3, 4)), "an index is beyond"),
+        (sparse_of(VALUES, [[0, -1], [1, 1]], (3, 4)), "an index is beyond"),
+        (sparse_of(VALUES, [0, 0], (0, 4)), "an index is beyond"),
+        (sparse_of(VALUES, [3, 1], (3, 4)), "do not ascend"),
+        (sparse_of(VALUES, [[1, 1], [1, 1]], (3, 4)), "do not ascend"),
+        (sparse_of(VALUES, [0, 1, 2], (3, 4)), "indices of shape"),
+        (sparse_of(VALUES, [[0], [1]], (3, 4)), "indices of shape"),
+        (sparse_of(VALUES, [0, 1], (3, 4), dtype="int32"), "int32 indices"),
+        (sparse_of(VALUES.reshape(1, 2), [0, 1], (3, 4)), "values of shape"),
+        (sparse_of(np.array(["a", "b"], object), [0, 1], (3, 4)), "object values"),
+        (sparse_of(VALUES, [0, 1], (-3, 4)), "got dimensions"),
+        (sparse_of(VALUES, [0, 1], (1 << 62, 1 << 62)), "got dimensions"),
+        (sparse_of(VALUES, [0, 1], (1,) * 70), "got dimensions"),
+    ],
+)
+def test_sparse_ones_that_are_malformed(sparse: onnx.SparseTensorProto, message: str) -> None:
+    model = _model()
+    model.graph.sparse_initializer.append(sparse)
+    with pytest.raises(dmlcpu.InvalidModelError, match=f"'w'.*{message}"):
+        load_model(model.SerializeToString(), to_run=True)
+
+
+def test_sparse_ones_beyond_the_memory() -> None:
+    model = _model()
+    model.graph.sparse_initializer.append(sparse_of(VALUES, [0, 1], (1 << 46,)))
+    with pytest.raises(MemoryError):
+        load_model(model.SerializeToString())

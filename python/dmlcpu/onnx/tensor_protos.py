@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.values import Array
 
-__all__ = ["array_of", "constant_of", "has_external_data", "tensors_of"]
+__all__ = ["array_of", "constant_of", "dense_constant_of", "has_external_data", "tensors_of"]
 
 # Types whose elements ``raw_data`` holds as they lie in memory, and the field that may hold them instead, with the type
 # of its numbers.
@@ -27,6 +28,9 @@ _PLAIN: Final[dict[int, tuple[np.dtype[Any], str, np.dtype[Any]]]] = {
 }
 
 
+# No processor addresses more bytes.
+_MOST_ELEMENTS: Final = 1 << 48
+_LARGEST_RANK: Final = 32  # of numpy's arrays, in all of its versions
 _EXTERNAL: Final = onnx.TensorProto.EXTERNAL
 _WITH_TENSORS: Final = frozenset(
     getattr(onnx.AttributeProto, name) for name in ("TENSOR", "TENSORS", "GRAPH", "GRAPHS")
@@ -105,3 +109,39 @@ def constant_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) ->
         return array_of(tensor, raw_data)
     except Exception as error:  # whatever a malformed tensor makes numpy or onnx raise
         raise InvalidModelError(f"initializer {tensor.name!r}: {error}") from None
+
+
+def dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
+    """Return the array of a sparse initializer: 0 but for what it holds.
+
+    Raises:
+        InvalidModelError: It is malformed; the message names it.
+        MemoryError: There is no memory for so many elements.
+    """
+    name, shape = sparse.values.name, tuple(sparse.dims[:])
+    if _is_external(sparse.values) or _is_external(sparse.indices):
+        raise InvalidModelError(f"initializer {name!r}: it is sparse, and in another file")
+    values, indices = constant_of(sparse.values), constant_of(sparse.indices)
+    if min(shape, default=0) < 0 or math.prod(shape) > _MOST_ELEMENTS or len(shape) > _LARGEST_RANK:
+        raise InvalidModelError(f"initializer {name!r}: got dimensions {list(shape)}")
+    if 0 in shape and not values.size:
+        return np.zeros(shape, values.dtype)
+    forms = ((values.size,), (values.size, len(shape)))
+    if values.ndim != 1 or values.dtype.kind == "O" or indices.dtype != np.int64 or indices.shape not in forms:
+        got = f"{values.dtype} values of shape {values.shape}, {indices.dtype} indices of shape {indices.shape}"
+        raise InvalidModelError(f"initializer {name!r}: got {got}, expected numbers, and an int64 for each or its axes")
+    lengths = np.array(shape if indices.ndim == 2 else [math.prod(shape)], np.int64)
+    places = indices.reshape(values.size, lengths.size)
+    if ((places < 0) | (places >= lengths)).any():
+        raise InvalidModelError(f"initializer {name!r}: an index is beyond its dimensions {list(shape)}")
+    flat = indices if indices.ndim == 1 else np.asarray(places @ _strides_of(shape))
+    if (flat[1:] <= flat[:-1]).any():
+        raise InvalidModelError(f"initializer {name!r}: its indices do not ascend")
+    dense = np.zeros(math.prod(shape), values.dtype)
+    dense[flat] = values
+    return dense.reshape(shape)
+
+
+def _strides_of(shape: tuple[int, ...]) -> Array:
+    """Return how many elements apart neighbours along each axis are."""
+    return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
