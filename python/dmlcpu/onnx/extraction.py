@@ -27,11 +27,11 @@ _SUPPLIED_FROM: Final = 1 << 14
 def extracted(
     model: onnx.ModelProto,
     nodes: Sequence[Node],
-    inputs: Mapping[str, tuple[np.dtype[Any], Sequence[int | None] | None]],
+    inputs: Mapping[str, tuple[np.dtype[Any], Sequence[int | str | None] | None]],
     constants: Mapping[str, Array],
     outputs: Sequence[str],
 ) -> onnx.ModelProto:
-    """Return a model of some nodes of another; lengths of its inputs that are None are free, and so are shapes.
+    """Return a model of some nodes of another; lengths of its inputs that are no numbers are free, and so are shapes.
 
     Constants that :func:`is_supplied` tells are declared alone: who opens the model supplies their elements.
     """

@@ -24,7 +24,7 @@ from dmlcpu.onnx.type_names import CONTAINERS, type_name
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.weights_between_codes import with_coded_weights
 
-__all__ = ["Model", "ValueInfo", "load_model"]
+__all__ = ["Model", "ValueInfo", "load_model", "value_info"]
 
 _LARGEST_RANK = 32
 # A domain that runtimes take for imported, as tools leave that out: version 1.
@@ -131,7 +131,7 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
         del proto.graph.sparse_initializer[:]
         whole, proto = proto, onnx.ModelProto()
         proto.CopyFrom(whole)
-    inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
+    inputs = tuple(value_info(value) for value in proto.graph.input if value.name not in constants)
     names: set[str] = set()
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
     outputs = tuple(_output_info(value) for value in proto.graph.output)
@@ -150,10 +150,15 @@ def _output_info(value: onnx.ValueInfoProto) -> ValueInfo:
         return ValueInfo(value.name, np.dtype(np.void), None)
     if kind in CONTAINERS:
         return ValueInfo(value.name, np.dtype(np.object_), None, type_name(value))
-    return _value_info(value)
+    return value_info(value)
 
 
-def _value_info(value: onnx.ValueInfoProto) -> ValueInfo:
+def value_info(value: onnx.ValueInfoProto) -> ValueInfo:
+    """Return what a model tells of a tensor.
+
+    Raises:
+        InvalidModelError: It is no tensor, or of no type.
+    """
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
         raise InvalidModelError(f"{value.name!r}: got a value of kind {kind}, expected a tensor")
