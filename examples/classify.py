@@ -17,7 +17,7 @@ import dmlcpu
 try:
     from PIL import Image, ImageOps
 except ModuleNotFoundError:
-    sys.exit("classify.py reads photographs with Pillow, which is not installed: pip install '.[examples]'")
+    sys.exit("photographs are read with Pillow, which is not installed: pip install '.[examples]'")
 
 FOLDER = Path(__file__).parent / "image_classification"
 SAMPLE_PHOTO, MODEL = FOLDER / "chelsea.png", FOLDER / "resnet8_int8.onnx"
@@ -33,11 +33,16 @@ def read_photo(path: Path) -> NDArray[np.int8]:
     """
     try:
         with Image.open(path) as image:
-            upright = ImageOps.exif_transpose(image).convert("RGB")
+            upright = ImageOps.exif_transpose(image)
     except FileNotFoundError:
         raise ValueError("no such file") from None
     except Exception as error:  # Pillow's decoders raise many types on damaged files
         raise ValueError(f"cannot be read as an image ({type(error).__name__})") from error
+    if upright.mode in ("I", "F"):
+        raise ValueError("has pixels of 32 bits, of which nothing tells black and white")
+    if upright.mode.startswith("I;16"):  # convert() clips what is above 255
+        upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+    upright = upright.convert("RGB")
     side = min(upright.size)
     left, top = (upright.width - side) // 2, (upright.height - side) // 2
     square = upright.crop((left, top, left + side, top + side))

@@ -99,9 +99,10 @@ def test_script_refuses_files_that_are_no_photographs(tmp_path: Path) -> None:
         assert str(path) in result.stderr
 
 
-def test_script_without_pillow_tells_how_to_install_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("script", ["classify.py", "resnet8.py"])
+def test_script_without_pillow_tells_how_to_install_it(tmp_path: Path, script: str) -> None:
     (tmp_path / "PIL.py").write_text("raise ModuleNotFoundError('No module named PIL')\n")
-    result = run_script(python_path=tmp_path)
-    assert result.returncode != 0
-    assert result.stderr.count("\n") == 1
-    assert "pip install '.[examples]'" in result.stderr
+    result = run_script(script=script, python_path=tmp_path)
+    assert result.returncode == 1
+    told = "photographs are read with Pillow, which is not installed: pip install '.[examples]'\n"
+    assert result.stderr == told

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
-import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import dmlcpu
 from command_line import (
@@ -27,7 +24,6 @@ from command_line import (
     run,
     succeeded,
 )
-from dmlcpu.cli.images import PixelScaling, read_image
 from onnx_models import Builder
 
 
@@ -74,38 +70,6 @@ def test_inputs_may_follow_the_model(tmp_path: Path, command: str) -> None:
             assert len(told.splitlines()) == len(with_option.splitlines())
         else:
             assert told == with_option
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype"),
-    [((1, 20, 30, 3), np.uint8), ((1, 3, 20, 30), np.int8), ((1, 20, 30), np.uint8), ((20, 30, 1), np.int8)],
-)
-def test_images_become_codes_in_the_layout_of_the_input(shape: tuple[int, ...], dtype: type[Any]) -> None:
-    with Image.open(PHOTO) as image:
-        colours = image.convert("RGB" if 3 in shape else "L").resize((30, 20), Image.Resampling.BILINEAR)
-    pixels = np.asarray(colours).reshape(20, 30, -1).astype(int) - (128 if dtype is np.int8 else 0)
-    if shape[-1] not in (1, 3):
-        pixels = pixels.transpose(2, 0, 1)
-    array = read_image(PHOTO, "x", shape, np.dtype(dtype), PixelScaling())
-    assert array.dtype == dtype
-    np.testing.assert_array_equal(array, pixels.reshape(shape))
-
-
-def test_images_become_scaled_floats() -> None:
-    with Image.open(PHOTO) as image:
-        pixels = np.asarray(image.convert("RGB")).transpose(2, 0, 1)[np.newaxis].astype(np.float64)
-    scaling = PixelScaling.parsed(0.5, "1,2,3", "4")
-    array = read_image(PHOTO, "x", ("N", 3, None, "width"), np.dtype(np.float32), scaling)
-    expected = (pixels * 0.5 - np.float64([1, 2, 3]).reshape(1, 3, 1, 1)) / 4
-    np.testing.assert_array_equal(array, expected.astype(np.float32))
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
-@pytest.mark.parametrize("scaling", [PixelScaling(scale=1.0), PixelScaling(mean=(0.5,)), PixelScaling(std=(2.0,))])
-def test_codes_are_not_scaled(dtype: type, scaling: PixelScaling) -> None:
-    message = f"input 'x': --scale, --mean and --std are for inputs of floats, and this one takes {np.dtype(dtype)}"
-    with pytest.raises(dmlcpu.BindingError, match=re.escape(message)):
-        read_image(PHOTO, "x", (1, 3, 32, 32), np.dtype(dtype), scaling)
 
 
 def test_info_of_the_machine() -> None:

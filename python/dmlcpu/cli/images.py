@@ -97,7 +97,8 @@ def read_image(
 ) -> NDArray[Any]:
     """Return an image file as an input of a model: resized to its size, in its layout and type.
 
-    UINT8 inputs get pixels, INT8 ones pixels less 128, floating-point ones scaled pixels.
+    UINT8 inputs get pixels, INT8 ones pixels less 128, floating-point ones scaled pixels. Images lie as their EXIF
+    orientation says; of 16-bit pixels the upper 8 count.
 
     Args:
         path: The file.
@@ -106,7 +107,7 @@ def read_image(
 
     Raises:
         BindingError: The input is none for images, or one of codes, which are not scaled.
-        DmlError: The file is no image.
+        DmlError: The file is no image, or one whose pixels have no known range.
         ImportError: Pillow is not installed.
         OSError: The file cannot be read.
     """
@@ -131,13 +132,20 @@ def read_image(
 
 
 def _pixels(path: Path, layout: ImageLayout) -> NDArray[np.uint8]:
-    """Return pixels {row, column, channel}."""
+    """Return pixels {row, column, channel}, upright."""
     pillow = needed_module("PIL.Image", "dmlcpu[cli]", f"{path} is read with Pillow")
+    operations = needed_module("PIL.ImageOps", "dmlcpu[cli]", f"{path} is read with Pillow")
     try:
         with pillow.open(path) as image:
-            converted = image.convert("RGB" if layout.channels == 3 else "L")
+            upright = operations.exif_transpose(image)
+            if upright.mode.startswith("I;16"):  # convert() clips what is above 255
+                upright = pillow.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+            elif upright.mode in ("I", "F"):
+                kind = "integers of 32 bits" if upright.mode == "I" else "floats"
+                raise DmlError(f"{path}: its pixels are {kind}, of which nothing tells black and white")
+            converted = upright.convert("RGB" if layout.channels == 3 else "L")
     except Exception as error:  # decoders raise many types on damaged files
-        if isinstance(error, OSError) and error.errno is not None:
+        if isinstance(error, DmlError) or (isinstance(error, OSError) and error.errno is not None):
             raise
         raise DmlError(f"{path}: no .npy file, and it cannot be read as an image ({type(error).__name__})") from None
     size = (layout.width or converted.width, layout.height or converted.height)

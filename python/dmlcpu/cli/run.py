@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Run a model once on arrays and images, and show its outputs.
 
-    Images are resized to the size of the input. UINT8 inputs get pixels, INT8 inputs pixels less 128, floating-point
-    inputs (pixel * scale - mean) / std.
+    Images are set upright and resized to the size of the input; of 16-bit pixels the upper 8 count. UINT8 inputs get
+    pixels, INT8 inputs pixels less 128, floating-point inputs (pixel * scale - mean) / std.
     """
     session = opened_session(model, isa, threads)
     require_tensors(session.get_outputs())
