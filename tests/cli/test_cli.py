@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,10 +21,12 @@ from command_line import (
     ROOT,
     failed,
     in_floats,
+    parsed,
     partly_quantized,
     run,
     succeeded,
 )
+from dmlcpu.onnx.session import InferenceSession
 from onnx_models import Builder
 
 
@@ -113,7 +116,24 @@ def test_branches_that_an_input_chooses(tmp_path: Path, options: list[str], oper
     assert any(f"/{operator}_" in node for node in partition.nodes)
     assert f" {len(partition.nodes)} " in told
     assert "onnxruntime" in succeeded("bench", model, *options, "--peers", "onnxruntime", "--duration", 0)
-    assert "2 of 2" not in succeeded("check", model)
+    assert "2 of 2" not in succeeded("check", model, *options)
+
+
+@pytest.mark.parametrize("command", ["bench", "check", "profile"])
+@pytest.mark.parametrize("value", [0, 1])
+def test_runs_take_the_branch_of_a_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, value: int
+) -> None:
+    fed, session_run = [], InferenceSession.run
+
+    def recorded(session: InferenceSession, names: Any, feeds: Any) -> Any:
+        fed.extend([feeds["use"].item()] if "use" in feeds else [])  # those of check are of parts of the model, too
+        return session_run(session, names, feeds)
+
+    monkeypatch.setattr(InferenceSession, "run", recorded)
+    monkeypatch.chdir(tmp_path)
+    succeeded(command, with_branches(tmp_path), "--value", value, *(["--duration", 0] if command == "bench" else []))
+    assert {*fed} == {value == 1}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +148,49 @@ def test_values_that_choose_no_branch(tmp_path: Path, option: str, message: str)
     assert failed("info", with_branches(tmp_path), "--value", option) == f"dmlcpu: {message}"
     no_branch = f"--value {option}: no input of the model decides which branch of an If runs"
     assert failed("info", KEYWORDS, "--value", option) == f"dmlcpu: {no_branch}"
+
+
+@pytest.mark.parametrize("command", ["bench", "check", "profile"])
+def test_values_that_an_input_cannot_have(tmp_path: Path, command: str) -> None:
+    assert failed(command, with_branches(tmp_path), "--value", "use=7") == "dmlcpu: --value use=7: expected one bool"
+
+
+def test_an_input_and_its_value_are_not_given_both(tmp_path: Path) -> None:
+    np.save(tmp_path / "use.npy", np.array([True]))
+    options = ["--value", "use=1", "--input", f"use={tmp_path / 'use.npy'}"]
+    assert failed("profile", with_branches(tmp_path), *options) == "dmlcpu: input 'use' is given twice"
+
+
+@pytest.mark.parametrize("command", ["check", "profile"])
+def test_inputs_that_are_given_need_no_random_elements(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    body = "<float s = {0.5}> { y = QuantizeLinear(x, s) z = Cast<to=1>(t) }"
+    parsed(Path("model.onnx"), "float[2] x, string[2] t", "uint8[2] y, float[2] z", body)
+    np.save("t.npy", np.array(["1", "2"]))
+    succeeded(command, "model.onnx", "t=t.npy")
+    assert failed(command, "model.onnx") == "dmlcpu: input 't': arrays of tensor(string) cannot be made"
+
+
+def test_outputs_of_types_that_numpy_has_not_are_written_as_others(tmp_path: Path) -> None:
+    body = """<float s = {0.5}> {
+        i = QuantizeLinear<output_dtype = 22>(x, s)
+        u = QuantizeLinear<output_dtype = 21>(x, s)
+        f = QuantizeLinear<output_dtype = 17>(x, s)
+        t = Cast<to = 8>(x) }"""
+    outputs = "int4[3] i, uint4[3] u, float8e4m3fn[3] f, string[3] t"
+    model = parsed(tmp_path / "model.onnx", "float[3] x", outputs, body)
+    np.save(tmp_path / "x.npy", np.float32([-3, 0, 2]))
+    succeeded("run", model, tmp_path / "x.npy", "--output", tmp_path / "y.npz")
+    with np.load(tmp_path / "y.npz") as archive:
+        written = dict(archive)
+    assert {name: array.dtype.kind + str(array.itemsize) for name, array in written.items() if name != "t"} == {
+        "i": "i1",
+        "u": "u1",
+        "f": "f4",
+    }
+    assert [array.tolist() for array in written.values()] == [[-6, 0, 4], [0, 0, 4], [-6, 0, 4], ["-3", "0", "2"]]
 
 
 def test_info_tells_which_lengths_it_took_for_free_ones(tmp_path: Path) -> None:
@@ -179,71 +242,6 @@ def test_profile_writes_a_trace(tmp_path: Path) -> None:
     assert sorted(row[2] for row in rows) == sorted([*foreign, *(step["operator"] for step in steps)])
     times = [float(row[0]) for row in rows]
     assert times == sorted(times, reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["run", "missing.onnx"], "No such file"),
-        (["run", PHOTO], "not an ONNX model"),
-        (["info", PHOTO], "not an ONNX model"),
-        (
-            ["run", KEYWORDS],
-            "got no input 'input0', expected float32 of shape (1, 50, 10, 1): --input input0=FILE",
-        ),
-        (["run", KEYWORDS, "other=x.npy"], "expected NAME=..., with a name of input0"),
-        (["run", KEYWORDS, PHOTO, "--input", PHOTO], "input 'input0' is given twice"),
-        (["run", KEYWORDS, "--input", "other=x.npy"], "expected NAME=..., with a name of input0"),
-        (["run", KEYWORDS, "--input", "missing.npy"], "No such file"),
-        (["run", KEYWORDS, "--input", "missing.png"], "No such file"),
-        (["run", KEYWORDS, "--input", KEYWORDS], "cannot be read as an image"),
-        (["run", KEYWORDS, "--input", "text.npy"], "text.npy"),
-        (["run", KEYWORDS, "--input", "codes.npy"], "got uint8 of shape (2,), expected float32"),
-        (["run", KEYWORDS, "--input", PHOTO, "--mean", "1,2"], "--mean has 2 numbers, the image 1 channels"),
-        (["run", KEYWORDS, "--input", PHOTO, "--std", "x"], "--std: got 'x'"),
-        (["run", KEYWORDS, "--input", PHOTO, "--std", "0"], "--std has a 0"),
-        (["run", KEYWORDS, "--isa", "mmx"], "mmx"),
-        (["info", KEYWORDS, "--shape", "1,2,3"], "got shape (1, 2, 3), expected (1, 50, 10, 1)"),
-        (["info", KEYWORDS, "--shape", "1,a"], "expected lengths"),
-        (["bench", KEYWORDS, "--batch", "2"], "no input of the model has a free first length"),
-        (["bench", KEYWORDS, "--peers", "other"], "got 'other', expected names of onnxruntime, openvino"),
-        (["profile", KEYWORDS, "--output", "."], "directory"),
-        (["check", KEYWORDS, "--input", "codes.npy"], "got uint8 of shape (2,), expected float32"),
-    ],
-)
-def test_errors_are_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object], told: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.npy").write_text("not an array\n")
-    np.save("codes.npy", np.uint8([1, 2]))
-    assert told in failed(*arguments)
-
-
-def test_numbers_of_threads_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run("info", KEYWORDS, "--threads", 1025)
-    assert result.exit_code == 2
-    assert "Traceback" not in result.stderr
-    monkeypatch.setenv("DMLCPU_NUM_THREADS", "many")
-    assert failed("info", KEYWORDS).startswith("dmlcpu: DMLCPU_NUM_THREADS='many'; expected a number of threads")
-
-
-def test_an_error_of_onnxruntime_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    fail = type("Fail", (Exception,), {"__module__": "onnxruntime.capi.onnxruntime_pybind11_state"})
-
-    def session(*arguments: object, **options: object) -> None:
-        raise fail("node of\nits own")
-
-    monkeypatch.setattr("dmlcpu.onnx.session.InferenceSession", session)
-    assert failed("info", KEYWORDS) == "dmlcpu: node of its own"
-
-
-def test_an_error_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def session(*arguments: object, **options: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("dmlcpu.onnx.session.InferenceSession", session)
-    assert isinstance(run("info", KEYWORDS).exception, ZeroDivisionError)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
@@ -24,6 +25,7 @@ __all__ = [
     "failed",
     "in_floats",
     "made_model",
+    "parsed",
     "partly_quantized",
     "run",
     "saved",
@@ -62,6 +64,13 @@ def failed(*arguments: object) -> str:
 def saved(model: onnx.ModelProto, path: Path) -> Path:
     onnx.checker.check_model(model, full_check=True)
     onnx.save(model, path)
+    return path
+
+
+def parsed(path: Path, inputs: str, outputs: str, body: str) -> Path:
+    """A model in onnx's own syntax."""
+    imports = '<ir_version: 10, opset_import: ["" : 21]>'
+    onnx.save(onnx.parser.parse_model(f"{imports} g ({inputs}) => ({outputs}) {body}"), path)
     return path
 
 

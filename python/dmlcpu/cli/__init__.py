@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 __all__ = ["main"]
 
 
@@ -13,4 +16,6 @@ def main() -> None:
         raise SystemExit(
             f"dmlcpu: the command line needs the package {error.name!r}: pip install 'dmlcpu[cli]'"
         ) from None
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of a model may have characters that the terminal has not
+        sys.stdout.reconfigure(errors="backslashreplace")
     application(prog_name="dmlcpu")

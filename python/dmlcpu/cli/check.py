@@ -16,8 +16,8 @@ from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.failures import needed_module
 from dmlcpu.cli.groups import Group, find_groups
 from dmlcpu.cli.images import PixelScaling
-from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_array, random_feeds, read_feeds, require_tensors
-from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
+from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, random_array, read_feeds, require_tensors
+from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
 from dmlcpu.cli.progress import progress_bar
 from dmlcpu.cli.tables import Column, print_table
 from dmlcpu.errors import DmlError
@@ -46,6 +46,7 @@ def command(
     files: Files = None,
     inputs: Inputs = None,
     shapes: Shapes = None,
+    values: Values = None,
     seed: Seed = 0,
     random_codes: Annotated[
         bool, typer.Option("--random-codes", help="feed random codes to each operator instead of recorded ones")
@@ -72,9 +73,9 @@ def command(
         raise DmlError(f"{model}: nothing to check, since no node of the model is quantized")
     session = opened_session(model, isa, threads)
     require_tensors(session.get_outputs())
-    values, generator = session.get_inputs(), np.random.default_rng(seed)
-    given = read_feeds(values, inputs, files, PixelScaling.parsed(scale, mean, std))
-    feeds = {**random_feeds(values, fixed_shapes(values, shapes), generator), **given}
+    given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
+    fixed, generator = fixed_shapes(session.get_inputs(), shapes), np.random.default_rng(seed)
+    feeds = complete_feeds(session, given, fixed, values, generator)
     results = session.run(None, feeds)
 
     recorder = _Recorder(onnxruntime, loaded)

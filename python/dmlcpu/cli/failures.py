@@ -25,6 +25,8 @@ def reported(command: Callable[_Parameters, None]) -> Callable[_Parameters, None
     def wrapper(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> None:
         try:
             command(*arguments, **options)
+        except BrokenPipeError:  # whoever reads the output has enough of it: typer ends the process without a word
+            raise
         except Exception as error:
             if not (isinstance(error, DmlError | OSError | ImportError | MemoryError) or _is_foreign(error)):
                 raise

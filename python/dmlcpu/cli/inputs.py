@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
 __all__ = [
     "chosen_device",
     "chosen_values",
+    "complete_feeds",
     "fixed_shapes",
     "opened_session",
     "random_array",
-    "random_feeds",
     "read_feeds",
     "require_all",
     "require_tensors",
 ]
 
 _DTYPES = {"float": "float32", "double": "float64"}
+
+# Elements of an input: more than any memory has, and few enough for 64 bits to count their bytes.
+_MOST_ELEMENTS = 1 << 48
 
 
 def opened_session(model: Path, isa: str, threads: int) -> InferenceSession:
@@ -74,8 +78,12 @@ def fixed_shapes(inputs: Sequence[NodeArg], given: Sequence[str] | None, batch: 
         if not fits or any(isinstance(w, int) and w != g for w, g in zip(value.shape, got, strict=False)):
             expected = tuple("?" if length is None else length for length in value.shape)
             raise BindingError(f"input {value.name!r}: got shape {got}, expected {expected}", value.name)
+        if min(got, default=1) < 0 or math.prod(max(length, 1) for length in got) > _MOST_ELEMENTS:
+            limits = f"lengths of 0 and more, and at most {_MOST_ELEMENTS} elements"
+            raise BindingError(f"input {value.name!r}: got shape {got}, expected {limits}", value.name)
     if batch != 1 and all(shape[:1] != (batch,) for shape in shapes.values()):
-        raise DmlError(f"--batch {batch}: no input of the model has a free first length")
+        left = " that --shape does not give" if given else ""
+        raise DmlError(f"--batch {batch}: no input of the model has a free first length{left}")
     return shapes
 
 
@@ -107,6 +115,8 @@ def _named(option: str, inputs: Sequence[NodeArg], kind: str) -> tuple[str, str]
             return name, option[len(name) + 1 :]
     if len(names) == 1 and "=" not in option:
         return names[0], option
+    if not names:
+        raise BindingError(f"{kind} {option}: the model has no inputs")
     raise BindingError(f"{kind} {option}: expected NAME=..., with a name of {', '.join(names)}")
 
 
@@ -169,17 +179,49 @@ def require_tensors(outputs: Sequence[NodeArg]) -> None:
 
 
 def _read_array(path: Path) -> NDArray[Any]:
+    """Read a .npy file, and nothing else that numpy.load takes for one, such as an archive of several."""
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, EOFError) as error:
-        raise DmlError(f"{path}: {error}") from None
+        with path.open("rb") as file:
+            return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # of many types on damaged files
+        raise DmlError(f"{path}: it cannot be read as a .npy file: {error}") from None
 
 
-def random_feeds(
-    inputs: Sequence[NodeArg], shapes: Mapping[str, Sequence[int]], generator: np.random.Generator
+def complete_feeds(
+    session: InferenceSession,
+    given: Mapping[str, NDArray[Any]],
+    shapes: Mapping[str, Sequence[int]],
+    values: Sequence[str] | None,
+    generator: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
-    """Return random arrays for all inputs."""
-    return {value.name: random_array(_dtype(value), shapes[value.name], generator) for value in inputs}
+    """Return an array for each input: as it is given, else full of what ``--value`` says, else random.
+
+    Raises:
+        BindingError: An input is given twice, or its type has no random elements.
+        DmlError: A value is no number, or none of the input's type.
+    """
+    feeds, chosen = dict(given), chosen_values(session, values)
+    for value in session.get_inputs():
+        name = value.name
+        if name in given and name in chosen:
+            raise BindingError(f"input {name!r} is given twice", name)
+        if name in chosen:
+            feeds[name] = _full(name, shapes[name], chosen[name], _dtype(value))
+        elif name not in given:
+            feeds[name] = random_array(_dtype(value), shapes[name], generator)
+    return feeds
+
+
+def _full(name: str, shape: Sequence[int], number: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    try:
+        array: NDArray[Any] = np.full(shape, number, dtype)
+        if (array == number).all():
+            return array
+    except OverflowError:
+        pass
+    raise DmlError(f"--value {name}={number}: expected one {dtype}")
 
 
 def random_array(dtype: np.dtype[Any], shape: Sequence[int], generator: np.random.Generator) -> NDArray[Any]:
@@ -195,4 +237,4 @@ def random_array(dtype: np.dtype[Any], shape: Sequence[int], generator: np.rando
         return generator.integers(0, 2, shape).astype(dtype)
     if dtype.kind == "f":
         return generator.standard_normal(shape).astype(dtype)
-    raise BindingError(f"random arrays of {dtype} cannot be made; give one with --input")
+    raise BindingError(f"random arrays of {dtype} cannot be made")

@@ -25,7 +25,7 @@ Values: TypeAlias = Annotated[
 ]
 Threads: TypeAlias = Annotated[int, typer.Option(help="threads of a run; by default all processors", min=0, max=1024)]
 Isa: TypeAlias = Annotated[str, typer.Option(help="instruction set; by default the best")]
-Seed: TypeAlias = Annotated[int, typer.Option(help="of random inputs")]
+Seed: TypeAlias = Annotated[int, typer.Option(help="of random inputs", min=0)]
 Mean: TypeAlias = Annotated[str, typer.Option(help="subtracted from scaled pixels: a number, or one a channel")]
 Std: TypeAlias = Annotated[str, typer.Option(help="what pixels less their mean are divided by")]
 Scale: TypeAlias = Annotated[float, typer.Option(help="what pixels are multiplied by, for floating-point inputs")]

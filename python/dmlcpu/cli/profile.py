@@ -11,8 +11,8 @@ import numpy as np
 import typer
 
 from dmlcpu.cli.images import PixelScaling
-from dmlcpu.cli.inputs import fixed_shapes, opened_session, random_feeds, read_feeds
-from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads
+from dmlcpu.cli.inputs import complete_feeds, fixed_shapes, opened_session, read_feeds
+from dmlcpu.cli.options import Files, Inputs, Isa, Mean, Model, Scale, Seed, Shapes, Std, Threads, Values
 from dmlcpu.cli.tables import Column, print_table
 
 __all__ = ["command"]
@@ -29,6 +29,7 @@ def command(
     files: Files = None,
     inputs: Inputs = None,
     shapes: Shapes = None,
+    values: Values = None,
     seed: Seed = 0,
     mean: Mean = "0",
     std: Std = "1",
@@ -38,10 +39,9 @@ def command(
 ) -> None:
     """Write a trace of one run, and show its steps, the longest first. Inputs that are not given are random."""
     session = opened_session(model, isa, threads)
-    values = session.get_inputs()
-    given = read_feeds(values, inputs, files, PixelScaling.parsed(scale, mean, std))
-    generator = np.random.default_rng(seed)
-    feeds = {**random_feeds(values, fixed_shapes(values, shapes), generator), **given}
+    given = read_feeds(session.get_inputs(), inputs, files, PixelScaling.parsed(scale, mean, std))
+    fixed, generator = fixed_shapes(session.get_inputs(), shapes), np.random.default_rng(seed)
+    feeds = complete_feeds(session, given, fixed, values, generator)
     for _ in range(_WARM_UP_RUNS):
         session.run(None, feeds)
     session.profile(output, feeds)

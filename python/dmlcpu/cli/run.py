@@ -23,7 +23,10 @@ def command(
     model: Model,
     files: Files = None,
     inputs: Inputs = None,
-    output: Annotated[Path | None, typer.Option(help="an .npz file to write the outputs to, by name")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="an .npz file to write the outputs to, by name; INT4 becomes int8, FLOAT8 float32"),
+    ] = None,
     top: Annotated[int, typer.Option(help="classes to show of an output of scores", min=0)] = 5,
     mean: Mean = "0",
     std: Std = "1",
@@ -69,8 +72,21 @@ def _score_text(score: Any) -> str:
 
 
 def _write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write an .npz file; numpy.savez takes no array of the name "file"."""
+    """Write an .npz file, elements that numpy itself has not as such that hold them; savez takes no name "file"."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, array, allow_pickle=False)
+                np.lib.format.write_array(entry, array.astype(_stored_dtype(array.dtype)), allow_pickle=False)
+
+
+def _stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type of numpy's own that holds what a type does, of ml_dtypes' those of fewer than 32 bits.
+
+    >>> _stored_dtype(np.dtype(np.uint8)), _stored_dtype(np.dtype(object))
+    (dtype('uint8'), dtype('<U'))
+    """
+    if dtype.kind == "O":  # strings
+        return np.dtype(np.str_)
+    if dtype.isbuiltin != 2:
+        return dtype
+    return np.dtype(dtype.name.rstrip("0123456789") + "8" if "int" in dtype.name else np.float32)

@@ -96,6 +96,8 @@ def load_model(
         proto = onnx.load_model_from_string(rest)
     except _UNREADABLE as error:
         raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
+    if not proto.graph.node and not proto.graph.output:
+        raise InvalidModelError(f"{source}: it has no graph")
     if not isinstance(model, bytes) and has_external_data(proto):
         try:
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
@@ -111,8 +113,6 @@ def load_model(
 
 
 def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bool) -> Model:
-    if not proto.graph.node and not proto.graph.output:
-        raise InvalidModelError("model: it has no graph")
     if all(entry.domain != _ALWAYS_IMPORTED for entry in proto.opset_import):
         proto.opset_import.add(domain=_ALWAYS_IMPORTED, version=1)
     versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
