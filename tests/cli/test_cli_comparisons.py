@@ -19,6 +19,7 @@ from command_line import (
     failed,
     in_floats,
     made_model,
+    parsed,
     partly_quantized,
     run,
     succeeded,
@@ -89,6 +90,30 @@ def test_check_reads_models_as_files_have_them(tmp_path: Path) -> None:
         path = tmp_path / f"{np.dtype(dtype).name}.onnx"
         path.write_bytes(builder.build())
         assert "0 by more than 1 code" in succeeded("check", path, "--seed", SEED)
+
+
+@pytest.mark.parametrize(
+    ("body", "operators"),
+    [
+        ("q = SplitToSequence(f) g = ConcatFromSequence<axis = 0>(q)", "SplitToSequence ConcatFromSequence"),
+        ("q = Optional(f) g = OptionalGetElement(q)", "Optional OptionalGetElement"),
+        ("q = QuantizeLinear<output_dtype = 22>(f, s) g = DequantizeLinear(q, s)", "QuantizeLinear"),
+    ],
+)
+def test_what_has_no_array_is_within_an_operator(tmp_path: Path, body: str, operators: str) -> None:
+    body = (
+        f"<float s = {{0.5}}> {{ c = QuantizeLinear(x, s) f = DequantizeLinear(c, s) {body} y = QuantizeLinear(g, s) }}"
+    )
+    model = parsed(tmp_path / "model.onnx", "float[3, 8] x", "uint8[3, 8] y", body)
+    told = succeeded("check", model, "--seed", SEED)
+    assert f"  {operators}  " in told
+    assert "0 of 2 operators differ" in told
+
+
+def test_outputs_without_an_array_are_not_compared(tmp_path: Path) -> None:
+    body = "<float s = {0.5}> { y = QuantizeLinear<output_dtype = 22>(x, s) }"
+    model = parsed(tmp_path / "model.onnx", "float[3] x", "int4[3] y", body)
+    assert failed("check", model) == "dmlcpu: 'y': elements of type int4 are not compared"
 
 
 def test_groups_are_dequantize_operate_quantize(tmp_path: Path) -> None:

@@ -79,6 +79,9 @@ def command(
     results = session.run(None, feeds)
 
     recorder = _Recorder(onnxruntime, loaded)
+    for value in loaded.outputs:
+        if recorder.types[value.name].kind == "V":
+            raise DmlError(f"{value.name!r}: elements of type {value.dtype} are not compared")
     groups = find_groups(loaded, recorder.types)
     recorded = recorder.run(groups, feeds)
     if random_codes:
@@ -126,10 +129,10 @@ def _opened(onnxruntime: ModuleType, model: Any, precise: bool) -> Any:
 
 
 class _Recorder:
-    """onnxruntime on a model all of whose values are outputs.
+    """onnxruntime on a model all of whose tensors are outputs.
 
     Attributes:
-        types: Of the elements of the values.
+        types: Of the elements of the values; void where onnxruntime makes no arrays of them.
     """
 
     def __init__(self, onnxruntime: ModuleType, model: LoadedModel) -> None:
@@ -137,17 +140,19 @@ class _Recorder:
 
         proto = onnx.ModelProto()
         proto.CopyFrom(model.proto)
-        known = {output.name for output in model.outputs}
+        inferred = onnx.shape_inference.infer_shapes(proto).graph.value_info
+        no_tensors = {value.name for value in inferred if value.type.WhichOneof("value") != "tensor_type"}
+        known = {output.name for output in model.outputs} | no_tensors
         written = [name for node in model.nodes for name in node.outputs if name and name not in known]
         proto.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in written)
         self._session = _session(onnxruntime, proto)
-        self.types: dict[str, np.dtype[Any]] = {}
+        self.types: dict[str, np.dtype[Any]] = dict.fromkeys(no_tensors, np.dtype(np.void))
         for value in self._session.get_outputs():
             name = value.type.removeprefix("tensor(").removesuffix(")")
             try:
                 self.types[value.name] = np.dtype(_TYPES.get(name, name))
-            except TypeError:  # sequences, bfloat16: nothing that is compared
-                self.types[value.name] = np.dtype(object)
+            except TypeError:  # sequences, and types such as bfloat16
+                self.types[value.name] = np.dtype(np.void)
 
     def run(self, groups: Sequence[Group], feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return what groups read."""

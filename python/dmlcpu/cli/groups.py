@@ -2,7 +2,7 @@
 
 An operator on codes is a group by itself. Dequantize, operate, quantize is one group: a group begins where codes are
 and ends where codes are, or where the model ends. Floats that lead far are an end too, so that groups stay small in
-models that are quantized in part:
+models that are quantized in part; sequences, and what else has no array, are none:
 
     codes --+-- DequantizeLinear -- Conv -- Relu -- QuantizeLinear -- codes       one group
             |
@@ -51,7 +51,7 @@ def find_groups(model: Model, types: Mapping[str, np.dtype[Any]]) -> list[Group]
 
     Args:
         model: Any model.
-        types: Of the elements of all that nodes write.
+        types: Of the elements of all that nodes write; void of what has no array.
     """
     ends = {output.name for output in model.outputs}
     readers: dict[str, int] = {}
@@ -74,7 +74,9 @@ def find_groups(model: Model, types: Mapping[str, np.dtype[Any]]) -> list[Group]
         nodes = _joined(place, node, within)
         computing = sum(any(name not in constants for name in model.nodes[other].reads) for other in nodes)
         shared = sum(readers.get(name, 0) for name in outputs) > 1 and computing > _LARGEST_SHARED
-        if shared or any(name in ends or types[name].kind != "f" for name in outputs):
+        have_arrays = all(types[name].kind != "V" for name in outputs)
+        codes = any(types[name].kind != "f" for name in outputs)
+        if ends.intersection(outputs) or (have_arrays and (shared or codes)):
             taken = tuple(model.nodes[other] for other in sorted(nodes))
             groups.append(_group(node, taken, outputs, given, settled))
             given.update(outputs)
@@ -88,7 +90,7 @@ def _joined(place: int, node: Node, within: Mapping[str, frozenset[int]]) -> fro
 
 
 def _is_settled(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind not in "iuf" or dtype == np.int64
+    return dtype.kind not in "iufV" or dtype == np.int64
 
 
 def _group(
