@@ -26,6 +26,7 @@ from command_line import (
     run,
     succeeded,
 )
+from dmlcpu import _core
 from dmlcpu.onnx.session import InferenceSession
 from onnx_models import Builder
 
@@ -77,6 +78,14 @@ def test_inputs_may_follow_the_model(tmp_path: Path, command: str) -> None:
 
 def test_info_of_the_machine() -> None:
     assert succeeded("info") == f"{dmlcpu.info()}\n"
+
+
+def test_info_of_the_machine_as_a_device_would_use_it(isa: str) -> None:
+    told = succeeded("info", "--isa", isa, "--threads", 3)
+    kernels = ", ".join(f"{family} {origin}" for family, origin in _core.kernel_origins(isa).items())
+    lines = [f"isa          {isa} (--isa)", "num_threads  3", f"kernels      {kernels}"]
+    assert told.splitlines()[1:4] == lines
+    assert "num_threads  3\n" in succeeded("info", "--threads", 3)
 
 
 def test_info_tells_steps_and_memory() -> None:

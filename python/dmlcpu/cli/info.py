@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import dmlcpu
+from dmlcpu import _core
 from dmlcpu.cli.failures import one_line
 from dmlcpu.cli.inputs import chosen_device, chosen_values, fixed_shapes, opened_session
 from dmlcpu.cli.options import Isa, Shapes, Threads, Values
 from dmlcpu.cli.tables import Column, print_table, shape_text, size_text
+from dmlcpu.errors import DmlError
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.descriptions import NodeArg, Partition
@@ -34,7 +37,10 @@ def command(
     move, the constants as they are packed, and what the values in between need.
     """
     if model is None:
-        typer.echo(dmlcpu.info())
+        for option, given in (("--shape", shapes), ("--value", values), ("--plans", plans)):
+            if given:
+                raise DmlError(f"{option} is of a model, and none is named")
+        typer.echo(_machine(isa, threads))
         return
     try:
         session = opened_session(model, isa, threads)
@@ -58,6 +64,17 @@ def command(
         if partition.reasons:
             columns = [Column(f"node of partition {index}", words=True), Column("why it has no kernel", words=True)]
             print_table(columns, list(partition.reasons.items()))
+
+
+def _machine(isa: str, threads: int) -> dmlcpu.Info:
+    """Return what a device of these options would use; of no options also why there can be none."""
+    info = dmlcpu.info()
+    if not isa and not threads:
+        return info
+    device = chosen_device(isa, threads)
+    reason = "--isa" if isa else info.isa_reason
+    kernels = _core.kernel_origins(device.isa)
+    return replace(info, isa=device.isa, isa_reason=reason, num_threads=device.num_threads, kernels=kernels)
 
 
 def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
