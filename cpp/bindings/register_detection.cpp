@@ -12,6 +12,7 @@
 #include "kernels/dispatch.h"
 #include "operators/detection/non_max_suppression.h"
 #include "operators/detection/roi_align.h"
+#include "runtime/float_environment.h"
 #include "runtime/thread_pool.h"
 
 namespace py = pybind11;
@@ -47,6 +48,7 @@ py::array_t<std::int64_t> kept_boxes(const Floats& boxes, const Floats& scores, 
   std::vector<KeptBox> kept;
   without_gil([&] {
     const BusyThread busy;
+    const DefaultFloatEnvironment environment;
     kept = non_max_suppression(candidates, {.kept_boxes = most_boxes, .overlap = overlap, .score = score}, target);
   });
   static_assert(sizeof(KeptBox) == 3 * sizeof(std::int64_t));
@@ -75,6 +77,7 @@ py::array_t<float> aligned_regions(const Floats& images, const Floats& corners, 
   float* const output = result.mutable_data();
   without_gil([&] {
     const BusyThread busy;
+    const DefaultFloatEnvironment environment;
     roi_align(values, regions, cells, output, target);
   });
   return result;

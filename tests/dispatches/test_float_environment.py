@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -15,73 +10,11 @@ import pytest
 import dmlcpu
 from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits
 from conftest import SEED
+from dmlcpu import _core
+from float_modes import REGISTER, Environment, each_mode, mode, needs_modes
 from operator_samples import LARGE_DESCS
 
-
-@dataclass(frozen=True)
-class Register:
-    """The modes of a processor: where glibc's fenv_t has them, in words, and their bits."""
-
-    word: int
-    toward_minus_infinity: int
-    toward_plus_infinity: int
-    flush_to_zero: int
-
-    @property
-    def toward_zero(self) -> int:
-        return self.toward_minus_infinity | self.toward_plus_infinity
-
-
-REGISTERS = {
-    # MXCSR, after 28 bytes of the x87 unit; with flush-to-zero goes denormals-are-zero.
-    "x86_64": Register(7, 0x2000, 0x4000, 0x8040),
-    # FPCR
-    "aarch64": Register(0, 1 << 23, 1 << 22, 1 << 24),
-}
-
-pytestmark = pytest.mark.skipif(
-    platform.machine() not in REGISTERS or sys.platform != "linux", reason="the modes are set as glibc does"
-)
-
-REGISTER = REGISTERS.get(platform.machine(), REGISTERS["x86_64"])
-MODES = {
-    "toward minus infinity": REGISTER.toward_minus_infinity,
-    "toward plus infinity": REGISTER.toward_plus_infinity,
-    "toward zero": REGISTER.toward_zero,
-    "flush to zero": REGISTER.flush_to_zero,
-    "all at once": REGISTER.toward_zero | REGISTER.flush_to_zero,
-}
-MODE_BITS = MODES["all at once"]
-
-
-class Environment:
-    """What glibc's fegetenv and fesetenv read and write, of which one word has the modes."""
-
-    def __init__(self) -> None:
-        self.libc = ctypes.CDLL(None)
-        self.content = (ctypes.c_uint32 * 8)()
-
-    def read(self) -> int:
-        assert self.libc.fegetenv(self.content) == 0
-        return self.content[REGISTER.word]
-
-    def write(self, modes: int) -> None:
-        self.content[REGISTER.word] = modes
-        assert self.libc.fesetenv(self.content) == 0
-
-
-@contextmanager
-def mode(bits: int) -> Iterator[None]:
-    """The caller's modes inside, which what runs inside must leave alone."""
-    environment = Environment()
-    before = environment.read()
-    environment.write(before & ~MODE_BITS | bits)
-    try:
-        yield
-        after = environment.read()
-    finally:
-        environment.write(before)
-    assert after & MODE_BITS == bits
+pytestmark = needs_modes
 
 
 def inputs_of(desc: dmlcpu.OperatorDesc, factor: float) -> Arrays:
@@ -91,9 +24,6 @@ def inputs_of(desc: dmlcpu.OperatorDesc, factor: float) -> Arrays:
         if content.dtype == np.float32 and name != "filter_scale_tensor":
             content *= np.float32(factor)
     return inputs
-
-
-each_mode = pytest.mark.parametrize("bits", MODES.values(), ids=list(MODES))
 
 
 @each_mode
@@ -139,6 +69,37 @@ def test_numbers_given_to_functions_are_converted_as_usual(bits: int) -> None:
             with mode(bits):
                 result = dmlcpu.dequantize_linear(codes, scale, 3, output_data_type=output_type)
             assert same_bits({"": result}, {"": expected}), scale
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+@each_mode
+def test_boxes_do_not_follow_the_caller(bits: int, isa: str, num_threads: int) -> None:
+    """Which boxes overlap enough, of the usual sizes and of such as have subnormal areas."""
+    rng = np.random.default_rng(SEED)
+    corners = rng.integers(0, 8, (1, 400, 4)).astype(np.float32) / np.float32(7)
+    corners[..., 2:] += corners[..., :2] + np.float32(1 / 7)
+    scores = rng.random((1, 1, 400), dtype=np.float32)
+    for factor in (1, 1e-21):
+        arguments = (corners * np.float32(factor), scores, 400, 0.5, None, False, isa, num_threads)
+        expected = _core.non_max_suppression(*arguments)
+        with mode(bits):
+            result = _core.non_max_suppression(*arguments)
+        assert same_bits({"": result}, {"": expected})
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+@each_mode
+def test_regions_do_not_follow_the_caller(bits: int, isa: str, num_threads: int) -> None:
+    rng = np.random.default_rng(SEED)
+    images = rng.normal(size=(1, 4, 20, 20)).astype(np.float32)
+    regions = np.sort(rng.random((50, 4), dtype=np.float32) * np.float32(50), axis=1)
+    of_images = np.zeros(50, np.int64)
+    for factor in (1, 1e-39):
+        arguments = (images * np.float32(factor), regions, of_images, 3, 3, 2, 0.375, False, isa, num_threads)
+        expected = _core.roi_align(*arguments)
+        with mode(bits):
+            result = _core.roi_align(*arguments)
+        assert same_bits({"": result}, {"": expected})
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="few other processors can raise them")
