@@ -48,11 +48,13 @@ void register_machine(py::module_& module) {
         return rows;
       },
       py::arg("isa"));
-  // For conversions that numpy makes: they follow the rounding mode that the caller has set.
-  module.def("call_in_default_float_environment", [](const py::function& function, const py::args& arguments) {
-    const DefaultFloatEnvironment environment;
-    return function(*arguments);
-  });
+  // For what numpy and Python compute: they follow the rounding mode that the caller has set. What is raised leaves the
+  // caller's mode as it was, too.
+  module.def("call_in_default_float_environment",
+             [](const py::function& function, const py::args& arguments, const py::kwargs& named_arguments) {
+               const DefaultFloatEnvironment environment;
+               return function(*arguments, **named_arguments);
+             });
   module.def("usable_processor_count", &usable_processor_count);
   module.def("cache_sizes", [] {
     const CacheSizes sizes = cache_sizes();

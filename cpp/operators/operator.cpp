@@ -200,6 +200,7 @@ void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataType
 Arrangement operator_arrangement(const std::string& type) { return row_of(type).arrangement; }
 
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target) {
+  const DefaultFloatEnvironment environment;
   if (desc.tensors.size() > kMaxTensors) {
     throw std::invalid_argument("an operator has at most " + std::to_string(kMaxTensors) + " tensors");
   }

@@ -11,6 +11,7 @@ import dmlcpu
 from bound_arrays import Arrays, compiled, dispatched, input_names, owning, random_inputs, same_bits
 from conftest import SEED
 from dmlcpu import _core
+from dmlcpu.float_environment import in_default_float_environment
 from float_modes import REGISTER, Environment, each_mode, mode, needs_modes
 from operator_samples import LARGE_DESCS
 
@@ -100,6 +101,23 @@ def test_regions_do_not_follow_the_caller(bits: int, isa: str, num_threads: int)
         with mode(bits):
             result = _core.roi_align(*arguments)
         assert same_bits({"": result}, {"": expected})
+
+
+@each_mode
+def test_python_computes_as_usual_in_the_default_environment(bits: int) -> None:
+    """What is raised there comes out as it is, and finds the caller's modes."""
+
+    @in_default_float_environment
+    def quotient(a: float, *, by: float) -> np.ndarray:
+        return np.float32([a]) / np.float32(by)
+
+    thirds, tiny = quotient(1, by=3), quotient(1e-38, by=1e5)
+    with mode(bits):
+        assert quotient(1, by=3) == thirds
+        assert same_bits({"": quotient(1e-38, by=1e5)}, {"": tiny})
+        with pytest.raises(ZeroDivisionError) as caught:
+            in_default_float_environment(divmod)(1, 0)
+    assert caught.value.__context__ is None
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="few other processors can raise them")

@@ -17,6 +17,7 @@ import numpy as np
 from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import BindingError, InvalidModelError
+from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
@@ -85,6 +86,7 @@ class InferenceSession:
     (1, 10)
     """
 
+    @in_default_float_environment
     def __init__(
         self,
         path_or_bytes: str | PathLike[str] | bytes,
@@ -270,6 +272,7 @@ class InferenceSession:
             for provider, part in zip(plan.providers, plan.plan.parts, strict=True)
         ]
 
+    @in_default_float_environment
     def _plan_without_run(self, shapes: Mapping[str, Sequence[int]], values: Mapping[str, Any]) -> ExecutablePlan:
         """Return the plan of given lengths and values, as ``partitions`` takes them."""
         check_names("shapes", shapes, [value.name for value in self._inputs])
@@ -299,6 +302,7 @@ class InferenceSession:
         write_trace(path, times)
         return fspath(path)
 
+    @in_default_float_environment
     def _run(
         self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None
     ) -> tuple[Sequence[ExecutablePlan], Mapping[str, Array]]:
@@ -373,6 +377,7 @@ class InferenceSession:
                 self._plans.keep(key, ExecutablePlan(plan, model.rest_of(plan), arrays, self._device))
             return self._plans[key]
 
+    @in_default_float_environment
     def _checked_feeds(self, input_feed: Mapping[str, Any], copy: bool = False) -> dict[str, Array]:
         return checked_feeds(
             self._inputs, self._constant_names, lambda: self._whole_model().constants, input_feed, copy
