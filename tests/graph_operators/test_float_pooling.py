@@ -138,6 +138,72 @@ def test_wide_windows(
     assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
 
 
+@pytest.mark.parametrize("function", [0, 1])
+@pytest.mark.parametrize("include_padding", [0, 1])
+@pytest.mark.parametrize("input_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize(
+    ("sizes", "window", "padding"),
+    [
+        ((2, 3, 33, 37), (33, 37), (0, 0)),
+        ((1, 17, 32, 32), (32, 32), (0, 0)),
+        ((1, 3, 5, 2100), (3, 1023), (1, 4)),
+        ((1, 2, 1, 3000), (1, 2500), (0, 700)),
+        ((1, 2, 60, 7), (1, 1025), (0, 1020)),
+        # Halves that are wholly in the padding.
+        ((1, 2, 40, 30), (90, 41), (60, 6)),
+        ((1, 1, 2, 3), (20, 3000), (19, 2999)),
+    ],
+)
+def test_large_windows(
+    devices: Devices,
+    random_numbers: np.random.Generator,
+    function: int,
+    include_padding: int,
+    input_layout: str,
+    sizes: tuple[int, ...],
+    window: tuple[int, int],
+    padding: tuple[int, int],
+) -> None:
+    """Of more than 1024 taps, and of just as many: sums of halves, wherever taps are in the padding."""
+    attributes = {
+        **ATTRIBUTES,
+        "function": (function,),
+        "include_padding": (include_padding,),
+        "strides": (5, 300),
+        "window_size": window,
+        "start_padding": padding,
+        "end_padding": padding,
+    }
+    strides = strides_of(sizes, input_layout)
+    values = random_numbers.normal(size=element_span(sizes, strides)).astype(np.float32)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", output_sizes(sizes, attributes), None),
+    }
+    assert_native_matches_reference(devices, OperatorCase("FLOAT_POOLING", tensors, attributes))
+
+
+@pytest.mark.parametrize("input_layout", ["channels first", "channels last"])
+@pytest.mark.parametrize("sizes", [(1, 1, 1024, 1024), (1, 2, 300, 500), (1, 1, 1, 1 << 20)])
+def test_averages_of_any_number_are_close(device: dmlcpu.Device, input_layout: str, sizes: tuple[int, ...]) -> None:
+    """A sum that grows past its terms would lose their last bits: of equal ones always in the same direction."""
+    strides = strides_of(sizes, input_layout)
+    values = np.full(element_span(sizes, strides), 0.1, np.float32)
+    tensors = {
+        "input_tensor": StridedTensor("FLOAT32", sizes, strides, values),
+        "output_tensor": blank_tensor("FLOAT32", (*sizes[:2], 1, 1), None),
+    }
+    attributes = {
+        **ATTRIBUTES,
+        "strides": (1, 1),
+        "window_size": sizes[2:],
+        "start_padding": (0, 0),
+        "end_padding": (0, 0),
+    }
+    result = inside(run_native(device, "FLOAT_POOLING", tensors, attributes)["output_tensor"])
+    assert np.abs(result / np.float64(values[0]) - 1).max() < 2**-13.9
+
+
 @pytest.mark.parametrize(
     ("input_sizes", "output_sizes", "changed"),
     [

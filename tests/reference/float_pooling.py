@@ -1,15 +1,15 @@
-"""FLOAT_POOLING: the average or the maximum of every window, tap after tap, row by row."""
+"""FLOAT_POOLING: the average or the maximum of every window, tap after tap, row by row, or half after half."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from reference.arithmetic import SubnormalWatch
+from reference.arithmetic import FloatArray, SubnormalWatch
 
 __all__ = ["OUTPUTS", "float_pooling"]
 
@@ -38,17 +38,35 @@ def float_pooling(
         (padded.shape[2 + axis] - (window_size[axis] - 1) * dilations[axis] - 1) // strides[axis] + 1 for axis in (0, 1)
     ]
     shape = (*input.shape[:2], *sizes)
-    result = np.full(shape, -np.inf if is_maximum else 0, np.float32)
     count = np.zeros(shape, np.int64)
-    with np.errstate(all="ignore"):
-        for tap in itertools.product(*map(range, window_size)):
+
+    def taps(rows: range, columns: range) -> FloatArray:
+        nonlocal count
+        result = np.full(shape, -np.inf if is_maximum else 0, np.float32)
+        for tap in itertools.product(rows, columns):
             places = [np.arange(sizes[axis]) * strides[axis] + tap[axis] * dilations[axis] for axis in (0, 1)]
             chosen = (slice(None), slice(None), *np.ix_(*places))
             value, counts = padded[chosen], inside[chosen]
             larger = np.where((result > value) | np.isnan(result), result, value)
             result = np.where(counts, larger if is_maximum else result + value, result)
             count += counts
+        return result
+
+    with np.errstate(all="ignore"):
+        whole = [range(length) for length in window_size]
         if is_maximum:
-            return result
+            return taps(*whole)
+        total = by_halves(taps, *whole)
         divisor = np.full_like(count, np.prod(window_size)) if include_padding[0] else count
-        return result / divisor.astype(np.float32)
+        return total / divisor.astype(np.float32)
+
+
+def by_halves(sums: Callable[[range, range], FloatArray], rows: range, columns: range) -> FloatArray:
+    """The sums of 1024 taps at most; of more than that those of their halves are added, of rows before those of one."""
+    if len(rows) * len(columns) <= 1024:
+        return sums(rows, columns)
+    if len(rows) > 1:
+        middle = len(rows) // 2
+        return by_halves(sums, rows[:middle], columns) + by_halves(sums, rows[middle:], columns)
+    middle = len(columns) // 2
+    return by_halves(sums, rows, columns[:middle]) + by_halves(sums, rows, columns[middle:])

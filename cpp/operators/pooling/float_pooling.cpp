@@ -1,8 +1,11 @@
 // FLOAT_POOLING: tensors input, output, FLOAT32, {N, C, H, W}; attributes function (0: average, 1: maximum),
 // include_padding and those of a window. Of graphs alone.
 //
-// The average is the sum of the taps inside the image, row by row, divided by their number, or with include_padding by
-// that of all taps. A window wholly in the padding gives 0 / 0 without include_padding; of maxima it is refused.
+// The average is the sum of the taps inside the image divided by their number, or with include_padding by that of all
+// taps. Sums of up to 2^10 taps are added one by one, row by row; larger windows are halved, rows first, the first half
+// being the smaller one, and the sums of their halves added. So each tap goes through fewer than 2^10 + 54 additions,
+// as a window has at most 2^64 taps, and sums of any number of them are within 2^-13.9 of the sum of absolute values. A
+// window wholly in the padding gives 0 / 0 without include_padding; of maxima it is refused.
 //
 // Blocks of output elements, columns of a row with their channels, are pooled together: each element sees its own taps
 // in their order, whatever the block. Where the block's elements are neighbours in the input, that is a run of windows;
@@ -33,7 +36,8 @@ class FloatPooling final : public CompiledOperator {
         geometry_(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput))),
         maximum_(index_attribute(desc(), "function", 2) == 1),
         block_(largest_block()),
-        runs_(is_run(block_)) {
+        runs_(is_run(block_)),
+        halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})) {
     if (desc().tensor(kInput).rank != 4) throw std::invalid_argument(desc().type + ": images have 4 dimensions");
     if (maximum_ && has_empty_window()) {
       throw std::invalid_argument(desc().type + ": a window is wholly in the padding");
@@ -107,80 +111,133 @@ class FloatPooling final : public CompiledOperator {
     return is_run(pixels) || channels < kPixel ? pixels : pixel;
   }
 
+  // Taps of a window, the padding's among them.
+  struct Taps {
+    IndexRange rows, columns;
+  };
+
+  // Windows of one row of the output that are pooled together.
+  struct Windows {
+    const float* input;  // row 0 and column 0 of the first channel
+    std::int64_t y;
+    IndexRange columns;
+    std::size_t channels;
+    Taps inside;  // those that some window has inside of the image
+
+    std::size_t count() const { return as_size(columns.end - columns.begin) * channels; }
+    Taps inside_of(const Taps& taps) const {
+      return {common(taps.rows, inside.rows), common(taps.columns, inside.columns)};
+    }
+  };
+
   void run_row(const float* input, float* output, std::int64_t row) const noexcept {
     const auto& [depth, vertical, horizontal] = geometry_.axes;
     const std::int64_t image = row / vertical.output, y = row % vertical.output;
-    const IndexRange rows = vertical.taps(y);
-    input += image * geometry_.input_image_step + vertical.position(y, rows.begin) * vertical.input_step;
+    input += image * geometry_.input_image_step;
     output += image * geometry_.output_image_step + y * vertical.output_step;
     for (std::int64_t x = 0; x < horizontal.output; x += block_.columns) {
       const IndexRange columns = {x, std::min(x + block_.columns, horizontal.output)};
+      // The last column's first tap is the first of all inside, the first column's last one the last.
+      const Taps taps = {vertical.taps(y),
+                         {horizontal.taps(columns.end - 1).begin, horizontal.taps(columns.begin).end}};
       for (std::int64_t channel = 0; channel < geometry_.channels; channel += block_.channels) {
-        pool(input + channel * geometry_.input_channel_step, rows.end - rows.begin, columns,
-             output + x * horizontal.output_step + channel * geometry_.output_channel_step,
-             as_size(std::min(geometry_.channels - channel, block_.channels)));
+        pool({.input = input + channel * geometry_.input_channel_step,
+              .y = y,
+              .columns = columns,
+              .channels = as_size(std::min(geometry_.channels - channel, block_.channels)),
+              .inside = taps},
+             output + x * horizontal.output_step + channel * geometry_.output_channel_step);
       }
     }
   }
 
-  // The output columns of some channels; input is column 0 of the first of so many rows.
-  void pool(const float* input, std::int64_t rows, IndexRange columns, float* output,
-            std::size_t channels) const noexcept {
-    const PoolingAxis& axis = geometry_.axes[2];
-    const Rows target_rows = {as_size(columns.end - columns.begin), channels, axis.output_step,
-                              geometry_.output_channel_step};
-    // The last column's first tap is the first of all inside, the first column's last one the last.
-    const IndexRange taps = {axis.taps(columns.end - 1).begin, axis.taps(columns.begin).end};
+  void pool(const Windows& windows, float* output) const noexcept {
+    const auto& [depth, vertical, horizontal] = geometry_.axes;
+    const Rows target_rows = {as_size(windows.columns.end - windows.columns.begin), windows.channels,
+                              horizontal.output_step, geometry_.output_channel_step};
     ChunkBuffer buffer;
     auto* results = target_rows.contiguous() ? output : reinterpret_cast<float*>(buffer.bytes);
-    runs_ ? pool_run(input, rows, columns, taps, results, channels)
-          : pool_staged(input, rows, columns, taps, results, channels);
-    if (!maximum_) divide(results, rows, columns, channels);
+    halves_ ? add_halves(windows, {{0, vertical.window}, {0, horizontal.window}}, results)
+            : pool_taps(windows, windows.inside, results);
+    if (!maximum_) divide(results, windows);
     if (!target_rows.contiguous()) {
       scatter(buffer, DataType::float32, output, target_rows, *target().kernels().pack);
     }
   }
 
-  void pool_run(const float* input, std::int64_t rows, IndexRange columns, IndexRange taps, float* results,
-                std::size_t channels) const noexcept {
+  // Halves without a tap in the image are left out: they would add 0 to sums that are never -0.
+  void add_halves(const Windows& windows, const Taps& taps, float* sums) const noexcept {
+    if (!is_halved(taps)) return pool_taps(windows, windows.inside_of(taps), sums);
+    Taps first = taps, second = taps;
+    IndexRange Taps::* const axis = taps.rows.end - taps.rows.begin > 1 ? &Taps::rows : &Taps::columns;
+    const IndexRange whole = taps.*axis;
+    (first.*axis).end = (second.*axis).begin = whole.begin + (whole.end - whole.begin) / 2;
+    if (is_empty(windows.inside_of(second))) return add_halves(windows, first, sums);
+    if (is_empty(windows.inside_of(first))) return add_halves(windows, second, sums);
+    add_halves(windows, first, sums);
+    float others[kChunk];
+    add_halves(windows, second, others);
+    function(FloatBinary::add)(
+        {.a = sums, .b = others, .a_repeats = false, .b_repeats = false, .output = sums, .count = windows.count()});
+  }
+
+  static bool is_halved(const Taps& taps) {
+    constexpr std::int64_t kMostTaps = 1 << 10;
+    return taps.rows.end - taps.rows.begin > kMostTaps / (taps.columns.end - taps.columns.begin);
+  }
+  static bool is_empty(const Taps& taps) {
+    return taps.rows.begin >= taps.rows.end || taps.columns.begin >= taps.columns.end;
+  }
+  static IndexRange common(const IndexRange& a, const IndexRange& b) {
+    const std::int64_t begin = std::max(a.begin, b.begin);
+    return {begin, std::max(begin, std::min(a.end, b.end))};
+  }
+
+  // Sums, or maxima, of taps that are inside of the image, of each row in some window.
+  void pool_taps(const Windows& windows, const Taps& taps, float* results) const noexcept {
+    const PoolingAxis& vertical = geometry_.axes[1];
+    const float* input = windows.input + vertical.position(windows.y, taps.rows.begin) * vertical.input_step;
+    runs_ ? pool_run(input, windows, taps, results) : pool_staged(input, windows, taps, results);
+  }
+
+  // Input is column 0 of the first row.
+  void pool_run(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
     const FloatPoolKernels& kernels = *target().kernels().float_pool;
     (maximum_ ? kernels.maxima : kernels.sums)(
         {.input = input,
-         .rows = as_size(rows),
+         .rows = as_size(taps.rows.end - taps.rows.begin),
          .row_step = vertical.dilation * vertical.input_step,
-         .length = (horizontal.input - 1) * horizontal.input_step + static_cast<std::int64_t>(channels),
-         .first = horizontal.position(columns.begin, taps.begin) * horizontal.input_step,
-         .taps = as_size(taps.end - taps.begin),
+         .length = (horizontal.input - 1) * horizontal.input_step + static_cast<std::int64_t>(windows.channels),
+         .first = horizontal.position(windows.columns.begin, taps.columns.begin) * horizontal.input_step,
+         .taps = as_size(taps.columns.end - taps.columns.begin),
          .tap_step = horizontal.dilation * horizontal.input_step,
-         .count = as_size(columns.end - columns.begin) * channels,
+         .count = windows.count(),
          .output = results});
   }
 
   // Each tap of all columns is gathered.
-  void pool_staged(const float* input, std::int64_t rows, IndexRange columns, IndexRange taps, float* results,
-                   std::size_t channels) const noexcept {
+  void pool_staged(const float* input, const Windows& windows, const Taps& taps, float* results) const noexcept {
     const PoolingAxis &vertical = geometry_.axes[1], &horizontal = geometry_.axes[2];
     const FloatBinaryFunction combine = function(maximum_ ? FloatBinary::maximum : FloatBinary::add);
-    std::fill_n(results, as_size(columns.end - columns.begin) * channels,
-                maximum_ ? -std::numeric_limits<float>::infinity() : 0.0F);
+    std::fill_n(results, windows.count(), maximum_ ? -std::numeric_limits<float>::infinity() : 0.0F);
     ChunkBuffer staged;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = taps.begin; j < taps.end; ++j) {
-        const IndexRange reached = inside(columns, j);
+    for (std::int64_t i = 0; i < taps.rows.end - taps.rows.begin; ++i) {
+      for (std::int64_t j = taps.columns.begin; j < taps.columns.end; ++j) {
+        const IndexRange reached = inside(windows.columns, j);
         if (reached.begin == reached.end) continue;
         const float* tap = input + i * vertical.dilation * vertical.input_step +
                            horizontal.position(reached.begin, j) * horizontal.input_step;
-        const Rows tap_rows = {as_size(reached.end - reached.begin), channels,
+        const Rows tap_rows = {as_size(reached.end - reached.begin), windows.channels,
                                horizontal.stride * horizontal.input_step, geometry_.input_channel_step};
         const void* values = gather(tap, DataType::float32, tap_rows, *target().kernels().pack, staged);
-        float* reached_results = results + as_size(reached.begin - columns.begin) * channels;
+        float* reached_results = results + as_size(reached.begin - windows.columns.begin) * windows.channels;
         combine({.a = reached_results,
                  .b = static_cast<const float*>(values),
                  .a_repeats = false,
                  .b_repeats = false,
                  .output = reached_results,
-                 .count = tap_rows.rows * channels});
+                 .count = tap_rows.rows * windows.channels});
       }
     }
   }
@@ -198,13 +255,16 @@ class FloatPooling final : public CompiledOperator {
     return {columns.begin + found.begin, columns.begin + found.end};
   }
 
-  // Sums by the numbers of their taps, of which there are so many rows.
-  void divide(float* sums, std::int64_t rows, IndexRange columns, std::size_t channels) const noexcept {
+  // Sums by the numbers of their taps.
+  void divide(float* sums, const Windows& windows) const noexcept {
+    const IndexRange& columns = windows.columns;
+    const std::size_t channels = windows.channels;
+    const std::int64_t rows = windows.inside.rows.end - windows.inside.rows.begin;
     const PoolingAxis& axis = geometry_.axes[2];
     const IndexRange whole = axis.whole_windows();
     const auto begin = std::clamp(whole.begin, columns.begin, columns.end);
     const auto end = std::clamp(whole.end, begin, columns.end);
-    const std::size_t count = as_size(columns.end - columns.begin) * channels;
+    const std::size_t count = windows.count();
     const bool repeats = geometry_.include_padding || end - begin == columns.end - columns.begin;
     ChunkBuffer buffer;
     auto* divisors = reinterpret_cast<float*>(buffer.bytes);
@@ -228,6 +288,7 @@ class FloatPooling final : public CompiledOperator {
   bool maximum_;
   Block block_;
   bool runs_;
+  bool halves_;
 };
 
 }  // namespace
