@@ -1,12 +1,27 @@
-"""Options that are names with commas between them, and the libraries among them that are installed."""
+"""Options of several measurements: names with commas between them, the libraries among these, devices, repeats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["chosen", "installed_versions"]
+import dmlcpu
+
+__all__ = ["Repeats", "chosen", "chosen_device", "installed_versions"]
+
+Repeats: TypeAlias = Annotated[
+    int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts", min=1)
+]
+
+
+def chosen_device(isa: str | None, threads: int) -> dmlcpu.Device:
+    """Return a device, of no name the best; what cannot be had ends the command with a line."""
+    try:
+        return dmlcpu.Device(isa=isa or None, num_threads=threads)
+    except ValueError as error:  # its own of instruction sets are of this kind
+        raise typer.BadParameter(str(error)) from None
 
 
 def chosen(option: str, text: str, known: Collection[str]) -> list[str]:

@@ -15,11 +15,11 @@ import typer
 
 import dmlcpu
 from bench import native
-from bench.choices import chosen, installed_versions
+from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.convolution_case import CODE_TYPES, ConvolutionCase, Layout, PreparedCall
 from bench.peers import PEERS, Peer
 from bench.report import Column, Compared, geometric_mean, plot_ratios, print_table, write_json
-from bench.shapes import available_shape_files, read_shapes
+from bench.shapes import ConvolutionShape, available_shape_files, read_shapes
 from bench.timing import REPEATS, alternating_medians
 
 __all__ = ["command"]
@@ -48,25 +48,26 @@ def command(
     ] = "reference",
     isa: Annotated[str, typer.Option(help="instruction sets, one run each; by default the best")] = "",
     threads: Annotated[int, typer.Option(help="threads of a dispatch, of dmlcpu and of the peers")] = 1,
-    batch: Annotated[int, typer.Option(help="images")] = 1,
+    batch: Annotated[int, typer.Option(help="images", min=1)] = 1,
     layouts: Annotated[str, typer.Option(help="NCHW, NHWC, of input and output memory")] = "NCHW,NHWC",
     types: Annotated[str, typer.Option(help=f"of input and filter: {', '.join(CODE_TYPES)}")] = "u8s8",
     filter_bits: Annotated[int, typer.Option(help="8, or 7 for peers whose sums saturate", min=7, max=8)] = 8,
     only: Annotated[str, typer.Option(help="shapes whose line contains this")] = "",
-    repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
-    json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
-    plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
+    repeats: Repeats = REPEATS,
+    json: Annotated[Path | None, typer.Option(help="a file to write the figures to; of several sets one each")] = None,
+    plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write, likewise")] = None,
 ) -> None:
     """Time convolutions of networks on dmlcpu and on other libraries."""
-    isas = isa.split(",") if isa else [dmlcpu.Device().isa]
+    isas = chosen("--isa", isa, dmlcpu.available_isas())
     if len(isas) > 1:
         # A peer holds to the instruction set that its process began with.
         for name in isas:
-            subprocess.run(
-                [sys.executable, "-m", "bench", *_without_option(sys.argv[1:], "--isa"), "--isa", name], check=True
-            )
+            arguments = _of_one(name, sys.argv[1:], {"--json": json, "--plot": plot})
+            run = subprocess.run([sys.executable, "-m", "bench", *arguments], check=False)
+            if run.returncode:
+                raise typer.Exit(run.returncode)
         return
-    device = dmlcpu.Device(isa=isas[0], num_threads=threads)
+    device = chosen_device("".join(isas), threads)
     code_types, memories = chosen("--types", types, CODE_TYPES), chosen("--layouts", layouts, get_args(Layout))
     versions = installed_versions(chosen("--peers", peers, PEERS), lambda name: PEERS[name].version())
     limit = _limit(device.isa) * threads
@@ -75,8 +76,7 @@ def command(
     )
     cases = [
         ConvolutionCase(shape, types_name, filter_bits)
-        for name in shapes.split(",")
-        for shape in read_shapes(name, batch)
+        for shape in _chosen_shapes(shapes, batch)
         for types_name in code_types
         if only in str(shape)
     ]
@@ -100,6 +100,21 @@ def command(
         fractions = {"dmlcpu": [row.fraction_of_limit for row in rows]} if limit else None
         title = f"dmlcpu ({device.isa}, {threads} threads): times as fast as"
         plot_ratios(plot, title, labels, series, fractions)
+
+
+def _chosen_shapes(names: str, batch: int) -> list[ConvolutionShape]:
+    try:
+        return [shape for name in names.split(",") for shape in read_shapes(name, batch)]
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--shapes") from None
+
+
+def _of_one(isa: str, arguments: Sequence[str], files: Mapping[str, Path | None]) -> list[str]:
+    """Return the arguments of one of several instruction sets, whose name goes into those of its files."""
+    for option in ("--isa", *files):
+        arguments = [*_without_option(arguments, option)]
+    own = [f"{option}={path.with_stem(f'{path.stem}.{isa}')}" for option, path in files.items() if path is not None]
+    return [*arguments, f"--isa={isa}", *own]
 
 
 def _without_option(arguments: Sequence[str], option: str) -> Iterator[str]:

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 
 import dmlcpu
+from bench.choices import chosen_device
 from bench.timing import alternating_medians
 from dmlcpu import TensorDataType, TensorDesc
 
@@ -20,7 +21,7 @@ def command(
     threads: Annotated[int, typer.Option(help="threads of a dispatch")] = 1,
 ) -> None:
     """Time one dispatch from Python on tensors of one element, with the output passed and with the output allocated."""
-    device = dmlcpu.Device(isa=isa, num_threads=threads)
+    device = chosen_device(isa, threads)
     calls: dict[str, Callable[[], object]] = {}
     for desc in _descs():
         compiled = device.compile_operator(device.create_operator(desc))

@@ -13,7 +13,7 @@ import typer
 
 import dmlcpu
 from bench import native
-from bench.choices import chosen, installed_versions
+from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.convolution_case import PreparedCall
 from bench.element_wise_case import LAYOUTS, OPERATORS, SIZES, ElementWiseCase, Layout, Operator
 from bench.peers.element_wise import ELEMENT_WISE_PEERS, ElementWisePeer
@@ -54,12 +54,12 @@ def command(
     sizes: Annotated[str, typer.Option(help="elements of a tensor, in Ki")] = ",".join(map(str, SIZES)),
     isa: Annotated[str, typer.Option(help="instruction set; by default the best")] = "",
     threads: Annotated[int, typer.Option(help="threads of a dispatch, of dmlcpu and of the peers")] = 1,
-    repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
+    repeats: Repeats = REPEATS,
     json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
 ) -> None:
     """Time the element-wise operators on dmlcpu, on other libraries, and a plain copy of as many bytes."""
-    device = dmlcpu.Device(isa=isa or None, num_threads=threads)
+    device = chosen_device(isa, threads)
     wanted, memories = chosen("--operators", operators, OPERATORS), chosen("--layouts", layouts, LAYOUTS)
     wanted_peers = chosen("--peers", peers, ELEMENT_WISE_PEERS)
     versions = installed_versions(wanted_peers, lambda name: ELEMENT_WISE_PEERS[name].version())

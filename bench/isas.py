@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 import dmlcpu
+from bench.choices import chosen_device
 from bench.timing import alternating_medians
 from dmlcpu import Device
 
@@ -30,7 +31,7 @@ def command(
     threads: Annotated[int, typer.Option(help="threads of a dispatch")] = 1,
 ) -> None:
     """Time every operator on every instruction set, each result checked against the scalar row first."""
-    devices = {isa: Device(isa=isa, num_threads=threads) for isa in dmlcpu.available_isas()}
+    devices = {isa: chosen_device(isa, threads) for isa in dmlcpu.available_isas()}
     print(f"{threads} threads; microseconds (ratio over scalar)")
     print(f"{'':36}" + "".join(f"{isa:>20}" for isa in devices))
     for case in _cases():

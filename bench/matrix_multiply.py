@@ -13,7 +13,7 @@ import typer
 
 import dmlcpu
 from bench import native
-from bench.choices import chosen, installed_versions
+from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.convolution_case import CODE_TYPES
 from bench.matrix_case import NETWORKS, MatrixCase, MatrixShape, Result
 from bench.peers.matrix_multiply import MATRIX_PEERS, peer_version
@@ -50,11 +50,11 @@ def command(
     isa: Annotated[str, typer.Option(help="instruction set; by default the best")] = "",
     threads: Annotated[int, typer.Option(help="threads of a dispatch, of dmlcpu and of the peers")] = 1,
     only: Annotated[str, typer.Option(help="shapes that contain this")] = "",
-    repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
+    repeats: Repeats = REPEATS,
     json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
 ) -> None:
     """Time products of quantized matrices on dmlcpu and on other libraries."""
-    device = dmlcpu.Device(isa=isa or None, num_threads=threads)
+    device = chosen_device(isa, threads)
     shapes = {name: NETWORKS[name] for name in chosen("--networks", networks, NETWORKS)}
     ends, code_types = chosen("--results", results, get_args(Result)), chosen("--types", types, CODE_TYPES)
     versions = installed_versions(chosen("--peers", peers, MATRIX_PEERS), peer_version)

@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 import dmlcpu
-from bench.choices import chosen, installed_versions
+from bench.choices import Repeats, chosen, chosen_device, installed_versions
 from bench.model_case import Agreement, Placement, StepCost, agreement, placement, slowest_steps, start_seconds
 from bench.model_zoo import FORMS, NETWORKS, MissingPackageError, Network, TinyNetwork, default_folder
 from bench.peers.models import MODEL_PEERS, ModelPeer, OpenModel
@@ -53,23 +53,23 @@ def command(
     peers: Annotated[str, typer.Option(help="runtimes to compare with; none if empty")] = ",".join(MODEL_PEERS),
     isa: Annotated[str | None, typer.Option(help="instruction set of dmlcpu; by default the best")] = None,
     threads: Annotated[int, typer.Option(help="threads of a run, of dmlcpu and of the peers")] = 1,
-    batch: Annotated[int, typer.Option(help="images a run")] = 1,
+    batch: Annotated[int, typer.Option(help="images a run", min=1)] = 1,
     callers: Annotated[
-        int, typer.Option(help="threads that each run the network at once, to compare with one; 0 for none")
+        int, typer.Option(help="threads that each run the network at once, to compare with one; 0 for none", min=0)
     ] = 0,
     folder: Annotated[Path | None, typer.Option(help="where quantized networks are kept; by default a cache")] = None,
-    steps: Annotated[int, typer.Option(help="how many of the slowest steps to print of each")] = 0,
+    steps: Annotated[int, typer.Option(help="how many of the slowest steps to print of each", min=0)] = 0,
     build_only: Annotated[
         bool, typer.Option("--build-only", help="make the quantized networks, measure nothing")
     ] = False,
     cpu_time: Annotated[bool, typer.Option("--cpu-time", help="for a processor that others use too")] = False,
-    repeats: Annotated[int, typer.Option(help="timed repeats of at least 30 ms, of which the median counts")] = REPEATS,
+    repeats: Repeats = REPEATS,
     json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
     plot: Annotated[Path | None, typer.Option(help="a picture of the ratios to write")] = None,
 ) -> None:
     """Time whole quantized networks on dmlcpu and on other runtimes."""
     wanted_forms, wanted = chosen("--forms", forms, FORMS), chosen("--networks", networks, NETWORKS)
-    device = dmlcpu.Device(isa=isa, num_threads=threads)
+    device = chosen_device(isa, threads)
     versions = installed_versions(chosen("--peers", peers, MODEL_PEERS), lambda name: MODEL_PEERS[name].version())
     clock, measured = (time.process_time, "processor time") if cpu_time else (time.perf_counter, "time")
     print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads, batch {batch}, {measured}; {versions}")
@@ -89,8 +89,11 @@ def command(
                 if (given := _given(peer, network, model, batch, folder)) is not None
             }
             rows.append(_measure(network, form, model, batch, device, peer_models, repeats, clock, steps, callers))
-    if not rows:
+    if build_only:
         return
+    if not rows:
+        print("nothing was measured")
+        raise typer.Exit(1)
     _print(rows, versions)
     if json is not None:
         about = {

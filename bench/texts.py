@@ -17,7 +17,7 @@ import typer
 from numpy.typing import NDArray
 
 import dmlcpu
-from bench.choices import installed_versions
+from bench.choices import chosen_device, installed_versions
 from bench.model_zoo.quantizing import DYNAMIC, quantized
 from bench.model_zoo.text_decoder import HEAD, decoder
 from bench.peers.models import MODEL_PEERS, onnxruntime_session
@@ -43,10 +43,10 @@ class Row(Compared):
 
 
 def command(
-    layers: Annotated[int, typer.Option(help="of the decoder")] = 4,
+    layers: Annotated[int, typer.Option(help="of the decoder", min=1)] = 4,
     width: Annotated[int, typer.Option(help=f"elements of a token's state, a multiple of {HEAD}")] = 256,
-    words: Annotated[int, typer.Option(help="tokens that the decoder knows")] = 5000,
-    lengths: Annotated[int, typer.Option(help="prompts of so many lengths, and so many tokens one by one")] = 64,
+    words: Annotated[int, typer.Option(help="tokens that the decoder knows", min=1)] = 5000,
+    lengths: Annotated[int, typer.Option(help="prompts of so many lengths, and so many tokens one by one", min=1)] = 64,
     isa: Annotated[str | None, typer.Option(help="instruction set of dmlcpu; by default the best")] = None,
     threads: Annotated[int, typer.Option(help="threads of a run, of dmlcpu and of the peer")] = 1,
     json: Annotated[Path | None, typer.Option(help="a file to write the figures to")] = None,
@@ -54,7 +54,9 @@ def command(
     """Time a dynamically quantized decoder on texts of all lengths, beside onnxruntime."""
     if width < HEAD or width % HEAD:
         raise typer.BadParameter(f"got {width}, expected a multiple of {HEAD}", param_hint="--width")
-    device = dmlcpu.Device(isa=isa, num_threads=threads)
+    if words < (least := _PROMPT + lengths - 1):
+        raise typer.BadParameter(f"got {words}, expected at least {least}, the longest text", param_hint="--words")
+    device = chosen_device(isa, threads)
     versions = installed_versions([_PEER], lambda name: MODEL_PEERS[name].version())
     print(f"dmlcpu {dmlcpu.__version__}, isa {device.isa}, {threads} threads; {versions}")
     model = quantized(decoder(layers, width, words), DYNAMIC, ()).SerializeToString()
