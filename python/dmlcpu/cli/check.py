@@ -231,7 +231,7 @@ def _operators(group: Group) -> str:
 
 
 def _print(rows: Sequence[_Row], whole: Sequence[_Row]) -> None:
-    columns = [Column("node", words=True), Column("operators", words=True), Column("runs on", words=True)]
+    columns = [Column("node", words=True), Column("operators", words=True, prose=True), Column("runs on", words=True)]
     columns += [Column("largest difference"), Column("differing"), Column("first at")]
     cells = []
     for row in (*rows, *whole):

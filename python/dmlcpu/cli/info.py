@@ -62,7 +62,8 @@ def command(
         if partition.steps:
             _print_steps(index, partition, plans)
         if partition.reasons:
-            columns = [Column(f"node of partition {index}", words=True), Column("why it has no kernel", words=True)]
+            columns = [Column(f"node of partition {index}", words=True)]
+            columns += [Column("why it has no kernel", words=True, prose=True)]
             print_table(columns, list(partition.reasons.items()))
 
 
@@ -117,7 +118,7 @@ def _print_partitions(partitions: Sequence[Partition]) -> None:
 
 def _print_steps(index: int, partition: Partition, plans: bool) -> None:
     columns = [Column(f"step of partition {index}"), Column("operator", words=True), Column("node", words=True)]
-    columns += [Column("moves"), Column("plan" if plans else "algorithm", words=True)]
+    columns += [Column("moves"), Column("plan" if plans else "algorithm", words=True, prose=True)]
     rows = []
     for number, step in enumerate(partition.steps):
         chosen = step.plan.splitlines()

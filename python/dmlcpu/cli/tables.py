@@ -13,26 +13,39 @@ from rich.text import Text
 
 __all__ = ["Column", "print_table", "shape_text", "size_text"]
 
-# Columns of what is no terminal: tables are as wide as what they hold.
-_WIDTH = 1000
+# Columns that no table needs, and those that prose is not narrower than.
+_UNLIMITED = 1 << 20
+_LEAST_OF_PROSE = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its head, and whether it holds words, which begin on the left."""
+    """A column: its head, whether it holds words, which begin on the left, and whether these may be wrapped."""
 
     head: str
     words: bool = False
+    prose: bool = False
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, and an empty line after it."""
+    """Print a table, and an empty line after it.
+
+    It is as wide as what it holds; on a terminal prose is wrapped to its width, and names and numbers never are.
+    """
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column.head, justify="left" if column.words else "right", overflow="fold")
+    for index, column in enumerate(columns):
+        cells = (len(row[index]) for row in rows if index < len(row))
+        table.add_column(
+            column.head,
+            justify="left" if column.words else "right",
+            no_wrap=not column.prose,
+            min_width=min(_LEAST_OF_PROSE, max(cells, default=0)) if column.prose else None,
+        )
     for row in rows:
         table.add_row(*map(Text, row))
-    console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+    needed = Console(width=_UNLIMITED, height=1).measure(table)
+    width = max(Console().width, needed.minimum) if sys.stdout.isatty() else needed.maximum
+    console = Console(width=width, height=1)  # of a width alone rich makes 80 on some terminals
     with console.capture() as capture:
         console.print(table)
     for line in capture.get().splitlines():
