@@ -27,6 +27,18 @@ __all__ = ["RULES", "StackedSum", "averaged", "maximum", "minimum", "summed", "t
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
 _REVERSED: Final = ~np.arange(256, dtype=np.uint8)  # from the last code to the first, with a sign or without
 
+# DirectML's operator adds n floats one by one. Each is at most 255 units of the input's scale away from 0, so that
+# their average is wrong by less than n * 255 / 2^24 of them: a quarter of a code here, if input and output have one
+# scale, and less than a code up to four times the output's. Elements of one sign are wrong in proportion to their
+# average, which is at most 255 units of the output's scale: by a quarter of a code, whatever the scales.
+_MOST_ADDED_ONE_BY_ONE: Final = 1 << 14
+
+# FLOAT_POOLING adds so many one by one. Of more, an average of a whole image is sooner there row by row.
+_MOST_ADDED_BY_WINDOW: Final = 1 << 10
+# REDUCE_MEAN adds to 16 partial sums an axis: of two axes of such lengths a mean is wrong by less than 2^-13.9 of that
+# of the absolute values, as one of FLOAT_POOLING is.
+_LONGEST_REDUCED: Final = 1 << 13
+
 
 class AveragePooling(Deferred):
     """The average of the dequantized codes of each window, or as many of it as a factor says."""
@@ -39,8 +51,10 @@ class AveragePooling(Deferred):
         self.shape = (*x.shape[:2], *window.output)
 
     def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the pooling from codes to codes."""
+        """Add the pooling from codes to codes, or of large windows that of floats, whose sums are closer."""
         assert self._x.parameters is not None
+        if math.prod(self._window.kernel) > _MOST_ADDED_ONE_BY_ONE:
+            return self._lowering.quantized_tensor(self.floats(), parameters)
         ones = (1,) * len(self.shape)
         # The operator has one data type. INT8 codes are UINT8 ones less 128, the zero point too.
         dtype = self._x.codes.dtype
@@ -106,6 +120,11 @@ def float_pooling(
         return computed(lowering, pooled_by_slices(lowering, floats, window, pool))
     if floats.dtype != np.float32 or len(floats.shape) != 4:
         raise NotNative(f"a pooling of {len(floats.shape)} dimensions of type {floats.dtype}")
+    if function == Pooling.AVERAGES and math.prod(window.kernel) > _MOST_ADDED_BY_WINDOW and _is_whole(window, floats):
+        for axis in (3, 2):
+            lengths = (*floats.shape[:axis], 1, *floats.shape[axis + 1 :])
+            floats = lowering.emit("REDUCE_MEAN", [floats], FLOAT32, lengths, {"axis": (axis,)})
+        return floats
     attributes = {
         **window.attributes(),
         "window_size": window.kernel,
@@ -113,6 +132,12 @@ def float_pooling(
         "function": (function,),
     }
     return lowering.emit("FLOAT_POOLING", [floats], FLOAT32, (*floats.shape[:2], *window.output), attributes)
+
+
+def _is_whole(window: Window, image: Tensor) -> bool:
+    """Return whether a window is exactly the image, of which neither axis is too long for one mean."""
+    is_image = window.kernel == image.shape[2:] and not any((*window.start_padding, *window.end_padding))
+    return is_image and all(length <= _LONGEST_REDUCED for length in window.kernel)
 
 
 class StackedSum(Deferred):
