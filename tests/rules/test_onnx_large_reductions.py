@@ -95,9 +95,9 @@ def test_operators_on_codes(spatial: tuple[int, int], dtype: type[np.generic]) -
 
 def test_windows_up_to_the_bound_are_of_codes() -> None:
     """These are DirectML's own operator, which larger ones are too far from."""
-    for width, is_native in ((128, True), (129, False)):
+    for width, is_native in ((256, True), (257, False)):
         builder = Builder(18)
-        floats = builder.dequantized(builder.input(np.uint8, (1, 1, 128, width)), 0.1, POINT)
+        floats = builder.dequantized(builder.input(np.uint8, (1, 1, 256, width)), 0.1, POINT)
         builder.output(builder.quantized(builder.node("GlobalAveragePool", [floats]), 0.1, POINT), np.uint8)
         [part] = dmlcpu.InferenceSession(builder.build()).partitions()
         assert ("QUANTIZED_LINEAR_AVERAGE_POOLING" in part.description) == is_native
@@ -109,5 +109,5 @@ def test_free_lengths() -> None:
     floats = builder.dequantized(builder.input(np.uint8, (1, 1, "H", "W")), 0.1, POINT)
     builder.output(builder.quantized(builder.node("GlobalAveragePool", [floats]), 0.1, POINT), np.uint8)
     builder.output(builder.node("ReduceMean", [floats, np.int64([2, 3])]), np.float32)
-    shapes = [(1, 1, 8, 9), (1, 1, 20, 5), (1, 1, 200, 300), (1, 1, 300, 200)]
+    shapes = [(1, 1, 8, 9), (1, 1, 20, 5), (1, 1, 300, 400), (1, 1, 400, 300)]
     assert_templates_follow_the_rules(builder.build(), [{"x": shape} for shape in shapes], 2)

@@ -27,11 +27,12 @@ __all__ = ["RULES", "StackedSum", "averaged", "maximum", "minimum", "summed", "t
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
 _REVERSED: Final = ~np.arange(256, dtype=np.uint8)  # from the last code to the first, with a sign or without
 
-# DirectML's operator adds n floats one by one. Each is at most 255 units of the input's scale away from 0, so that
-# their average is wrong by less than n * 255 / 2^24 of them: a quarter of a code here, if input and output have one
-# scale, and less than a code up to four times the output's. Elements of one sign are wrong in proportion to their
-# average, which is at most 255 units of the output's scale: by a quarter of a code, whatever the scales.
-_MOST_ADDED_ONE_BY_ONE: Final = 1 << 14
+# DirectML's operator adds n floats one by one. Each is at most 255 units of the input's scale away from 0, so that the
+# sum of k is wrong by the next addition by at most k * 255 / 2^24 of them, and the average of all by about n * 255 /
+# 2^25: half a code here, if input and output have one scale, and less than a code up to twice the output's. Elements of
+# one sign are wrong in proportion to their average, which is at most 255 units of the output's scale: by half a code,
+# whatever the scales.
+_MOST_ADDED_ONE_BY_ONE: Final = 1 << 16
 
 # FLOAT_POOLING adds so many one by one. Of more, an average of a whole image is sooner there row by row.
 _MOST_ADDED_BY_WINDOW: Final = 1 << 10
