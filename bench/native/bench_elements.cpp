@@ -63,7 +63,7 @@ void bench_pack(const KernelBench& bench) {
     bench.report("pack transpose " + std::to_string(rows) + " rows", rows * columns, "elements",
                  [&] { bench.table.pack->transpose(block); });
   }
-  const SummedRows rows = {.a = bench.a.data(), .a_row_stride = 256, .m = 64, .k = 256};
+  const SummedRows rows = {.a = bench.a.data(), .a_row_stride = 256, .a_offsets = &kOnlySegment, .m = 64, .k = 256};
   bench.report("pack sum rows", 64UL * 256, "elements", [&] { bench.table.pack->sum_rows(rows, integers(bench.c)); });
 }
 

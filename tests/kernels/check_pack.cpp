@@ -191,7 +191,8 @@ void check_wrapping_sums(Check& check) {
   const std::vector<std::int32_t> expected = {reference_wrap(std::int64_t{255} * kLong)};
   const GuardedBuffer<std::int32_t> of_row(1, Edge::end);
   describe_case("pack: sums beyond int32");
-  check.table.pack->sum_rows({.a = codes.data(), .a_row_stride = kLong, .m = 1, .k = kLong}, of_row.data());
+  check.table.pack->sum_rows({.a = codes.data(), .a_row_stride = kLong, .a_offsets = &kOnlySegment, .m = 1, .k = kLong},
+                             of_row.data());
   check.equal(of_row, expected);
 }
 

@@ -30,8 +30,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/gemm/gemm.h"
-
 namespace dmlcpu {
 
 struct SpreadPieces {
@@ -82,7 +80,7 @@ struct TransposeBlock {
 struct SummedRows {
   const std::uint8_t* a;
   std::size_t a_row_stride;
-  const std::size_t* a_offsets = &kOnlySegment;  // bytes, one for each segment
+  const std::size_t* a_offsets;  // bytes, one for each segment
   std::size_t segments = 1;
   std::size_t m;
   std::size_t k;  // of one segment

@@ -202,7 +202,7 @@ constexpr std::uint8_t kUnsigned = 0x80;  // flips a signed code to an unsigned 
 // The sums of signed codes in rows that hold them as unsigned ones.
 void sum_signed(const PackKernels& kernels, const std::uint8_t* rows, std::size_t row_stride, std::size_t count,
                 std::size_t k, std::int32_t* sums) {
-  kernels.sum_rows({.a = rows, .a_row_stride = row_stride, .m = count, .k = k}, sums);
+  kernels.sum_rows({.a = rows, .a_row_stride = row_stride, .a_offsets = &kOnlySegment, .m = count, .k = k}, sums);
   const std::uint32_t excess = kUnsigned * static_cast<std::uint32_t>(k);
   for (std::size_t i = 0; i < count; ++i) {
     sums[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sums[i]) - excess);

@@ -128,7 +128,12 @@ void PlanarProductConvolution::pack_filter(const std::uint8_t* filter, std::uint
   }
   std::fill_n(packed + ones_, terms, std::uint8_t{1});
   std::fill(packed + ones_ + terms, packed + ones_ + k_, std::uint8_t{0});
-  pack.sum_rows({.a = packed, .a_row_stride = row_bytes_, .m = channels, .k = k_, .a_is_signed = true},
+  pack.sum_rows({.a = packed,
+                 .a_row_stride = row_bytes_,
+                 .a_offsets = &kOnlySegment,
+                 .m = channels,
+                 .k = k_,
+                 .a_is_signed = true},
                 reinterpret_cast<std::int32_t*>(packed + sums_));
 }
 

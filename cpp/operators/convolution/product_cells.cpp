@@ -9,13 +9,11 @@
 namespace dmlcpu {
 namespace {
 
-constexpr double kRows = 32.0;  // of which cycles are estimated
-
 std::size_t lines_of(std::int64_t bytes) { return round_up(as_size(bytes), kCacheLine) / kCacheLine; }
 
 double cycles_of(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::size_t k,
                  double cycles_to_copy) {
-  return kRows * cycles_to_copy + cycles_of_32_rows(kernels, k, geometry.group_output_channels(), 0);
+  return kEstimatedRows * cycles_to_copy + cycles_of_rows(kernels, k, geometry.group_output_channels(), 0);
 }
 
 TermOrder order_of(const GemmKernels& kernels, std::int64_t segments, std::int64_t terms) {
@@ -52,14 +50,14 @@ ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKern
   const std::size_t lines = order.k() / kCacheLine;
   const bool copies = order.k() <= kernels.most_exact_terms;
   const double slow =
-      copies ? 0.0 : kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kRows;
+      copies ? 0.0 : kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kEstimatedRows;
   const double copied = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width) *
                         static_cast<double>(geometry.input_channels) / static_cast<double>(kCacheLine);
   return {.cells = PlaneCells::pixels(geometry.input_channels),
           .order = order,
           .padding = 0,
-          .cycles =
-              kRows * kLineCycles * copied + slow + cycles_of_32_rows(kernels, order.k(), columns, copies ? lines : 0)};
+          .cycles = kEstimatedRows * kLineCycles * copied + slow +
+                    cycles_of_rows(kernels, order.k(), columns, copies ? lines : 0)};
 }
 
 // Pixels without gaps, whose windows begin at some of so many places of a line.

@@ -16,11 +16,11 @@ double output_columns(const ConvolutionGeometry& geometry, const GemmKernels& ke
 
 }  // namespace
 
-double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines) {
-  constexpr double kRows = 32, kLineCycles = 3.5;
+double cycles_of_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines) {
+  constexpr double kLineCycles = 3.5;
   constexpr std::int64_t kColumns = 16;
-  const double products = kRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
-  return kernels.cycles_of_rows + kRows * kLineCycles * static_cast<double>(copied_lines) +
+  const double products = kEstimatedRows * kColumns * static_cast<double>(k) / kernels.products_per_cycle;
+  return kernels.cycles_of_rows + kEstimatedRows * kLineCycles * static_cast<double>(copied_lines) +
          static_cast<double>(divide_up(columns, kColumns)) * (kernels.cycles_of_area + products);
 }
 

@@ -9,8 +9,10 @@
 
 namespace dmlcpu {
 
-// Of 32 rows of a product of k terms; so many cache lines are copied for each of them while it is made.
-double cycles_of_32_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines);
+inline constexpr double kEstimatedRows = 32;
+
+// Of so many rows of a product of k terms; so many cache lines are copied for each of them while it is made.
+double cycles_of_rows(const GemmKernels& kernels, std::size_t k, std::int64_t columns, std::size_t copied_lines);
 
 // Rows that take as long as a run of m: it is cut into equal parts of at most mr, of which one of less than half of mr
 // takes as long as a half, since the filter's codes are loaded for it all the same.

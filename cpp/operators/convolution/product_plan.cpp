@@ -183,7 +183,6 @@ void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& k
   if (!in_place && !(reads_most(geometry) && PaddedPlanes::holds(unpadded(geometry)))) return;
   plan.source = {.from = in_place ? ActivationsFrom::input : ActivationsFrom::planes,
                  .cells = PlaneCells::pixels(geometry.input_channels),
-                 .order = cut.order,
                  .padding = 0,
                  .gathers_end = false,
                  .obstacle = obstacle,
@@ -266,8 +265,9 @@ ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels&
   ProductPlan plan{};
   const int num_threads = target.num_threads;
   const std::uint8_t flip = kernels.multiplies_signed ? std::uint8_t{0} : geometry.input_flip;
-  plan.source = choose_source(geometry, kernels, flip, target.aligns_tensors);
-  plan.filter = packed_filter(geometry, kernels.nr, plan.source.order, plan.source.padding, false);
+  const OrderedSource chosen = choose_source(geometry, kernels, flip, target.aligns_tensors);
+  plan.source = chosen.source;
+  plan.filter = packed_filter(geometry, kernels.nr, chosen.order, chosen.source.padding, false);
   choose_units(geometry, num_threads, plan);
   choose_blocking(geometry, kernels, num_threads, plan);
   leave_out_padding(geometry, kernels, flip, num_threads, plan);

@@ -110,11 +110,11 @@ const char* obstacle_to_planes(const ConvolutionGeometry& geometry, const GemmKe
 // Pads the rows of the filter for a kernel that reads pixels exactly. With another step it may read them from the
 // beginning of a cache line on, wherever they stand, in place of a copy: while that is little beside the other steps,
 // or by few channels, for which a copy would take longest.
-void pad_rows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, ProductSource& source) {
+void pad_rows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, TermOrder& order,
+              ProductSource& source) {
   if (!reads_exactly(geometry, kernels)) return;
   constexpr std::int64_t kFewChannels = 128;
   constexpr std::size_t kUsualAlignment = 16;  // of what is allocated; pixels of fewer channels are copied
-  TermOrder& order = source.order;
   const bool is_whole = order.segment_terms == order.segment_padded;
   const bool pays =
       is_whole ? 2 * geometry.output_channels <= geometry.input_channels : geometry.output_channels <= kFewChannels;
@@ -135,12 +135,11 @@ bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kern
 
 }  // namespace
 
-ProductSource choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
+OrderedSource choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                             bool input_is_aligned) {
-  const TermOrder order = order_in_place(geometry, kernels);
+  TermOrder order = order_in_place(geometry, kernels);
   ProductSource source = {.from = ActivationsFrom::input,
                           .cells = PlaneCells::pixels(geometry.input_channels),
-                          .order = order,
                           .padding = 0,
                           .gathers_end = false,
                           .obstacle = obstacle_in_place(geometry, order, flip),
@@ -149,23 +148,23 @@ ProductSource choose_source(const ConvolutionGeometry& geometry, const GemmKerne
     source.obstacle = "the rows of the output are short runs of the product";
   }
   if (source.obstacle == nullptr) {
-    if (!input_is_aligned) pad_rows(geometry, kernels, source);  // whole lines begin at lines otherwise
+    if (!input_is_aligned) pad_rows(geometry, kernels, order, source);  // whole lines begin at lines otherwise
   } else if (readable_with_next_pixels(geometry, kernels, order, flip)) {
-    pad_rows(geometry, kernels, source);
+    pad_rows(geometry, kernels, order, source);
     source.gathers_end = source.padding == 0;
   } else if (source.obstacle_to_copy == nullptr) {
     source.from = ActivationsFrom::planes;
     if (needs_cells(geometry, kernels)) {
       const ProductCells chosen = choose_cells(geometry, kernels);
       source.cells = chosen.cells;
-      source.order = chosen.order;
       source.padding = chosen.padding;
+      order = chosen.order;
     }
   } else {
     source.from = ActivationsFrom::pixels;
-    source.order = order_gathered(geometry, kernels);
+    order = order_gathered(geometry, kernels);
   }
-  return source;
+  return {source, order};
 }
 
 ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, ExecutionTarget target) {
@@ -175,7 +174,7 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
     const TermOrder order = order_in_place(geometry, kernels);
     if (order.segments > 1 && needs_cells(geometry, kernels)) return choose_cells(geometry, kernels).cycles;
     const bool copies = kernels.kr % kCacheLine == 0 && order.segment_terms != order.segment_padded;
-    return cycles_of_32_rows(kernels, order.k(), geometry.group_output_channels(), copies ? order.k() / kCacheLine : 0);
+    return cycles_of_rows(kernels, order.k(), geometry.group_output_channels(), copies ? order.k() / kCacheLine : 0);
   };
   if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
   return target;

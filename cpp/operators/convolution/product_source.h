@@ -20,8 +20,7 @@ enum class ActivationsFrom : std::uint8_t {
 
 struct ProductSource {
   ActivationsFrom from;
-  PlaneCells cells;  // of planes
-  TermOrder order;
+  PlaneCells cells;     // of planes
   std::size_t padding;  // of segments, as gemm.h has it
   bool gathers_end;  // what is read in place for the last pixels would reach beyond the input: their tile is gathered
   // In words, why windows are not read where they stand, and why no copy is made; null where they are, or one is.
@@ -46,8 +45,13 @@ TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels&
 // read as they are: flip is 0 for these. Null if it has.
 const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip);
 
+struct OrderedSource {
+  ProductSource source;
+  TermOrder order;  // of the terms as they are read, and packed
+};
+
 // flip is 0 where codes are read as they are. Whole lines of an input that is not aligned begin anywhere.
-ProductSource choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
+OrderedSource choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                             bool input_is_aligned);
 
 // The target, with the row of kernels whose product is faster by estimate.

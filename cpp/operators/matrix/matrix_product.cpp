@@ -251,6 +251,7 @@ void MatrixProduct::run_tile(const MatrixDispatch& dispatch, const Right& right,
   if (dispatch.parameters.b_zero_point != nullptr) {
     pack_.sum_rows({.a = left,
                     .a_row_stride = row_stride,
+                    .a_offsets = &kOnlySegment,
                     .m = as_size(tile.rows),
                     .k = as_size(geometry_.k),
                     .a_is_signed = a_is_signed()},

@@ -80,7 +80,11 @@ void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matri
     pack_left(pack_, a, {0, geometry_.m, k, terms}, padded, own + left_);
     std::memset(own + left_ + as_size(geometry_.m) * padded, 1, padded);
     if (zero_point != nullptr) {
-      pack_.sum_rows({.a = own + left_, .a_row_stride = padded, .m = as_size(geometry_.m), .k = as_size(terms)},
+      pack_.sum_rows({.a = own + left_,
+                      .a_row_stride = padded,
+                      .a_offsets = &kOnlySegment,
+                      .m = as_size(geometry_.m),
+                      .k = as_size(terms)},
                      activation_sums);
       activation_sums[geometry_.m] = 0;  // sums of columns are of the codes alone
     }

@@ -35,9 +35,9 @@ class FloatPooling final : public CompiledOperator {
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(pooling_geometry(desc(), desc().tensor(kInput), desc().tensor(kOutput))),
         maximum_(index_attribute(desc(), "function", 2) == 1),
+        halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})),
         block_(largest_block()),
-        runs_(is_run(block_)),
-        halves_(!maximum_ && is_halved({{0, geometry_.axes[1].window}, {0, geometry_.axes[2].window}})) {
+        runs_(is_run(block_)) {
     if (desc().tensor(kInput).rank != 4) throw std::invalid_argument(desc().type + ": images have 4 dimensions");
     if (maximum_ && has_empty_window()) {
       throw std::invalid_argument(desc().type + ": a window is wholly in the padding");
@@ -100,14 +100,15 @@ class FloatPooling final : public CompiledOperator {
   // As many as a chunk holds, and better a run: columns of one channel where channels lie apart, else whole pixels, one
   // by one where they have gaps and are not too small to be a run each.
   Block largest_block() const {
-    constexpr std::int64_t kMost = kChunk, kRun = 16, kStagedRun = 128, kPixel = 8;
+    constexpr std::int64_t kRun = 16, kStagedRun = 128, kPixel = 8;
+    const std::int64_t most = halves_ ? kMostHalved : static_cast<std::int64_t>(kChunk);
     const std::int64_t columns = geometry_.axes[2].output, channels = geometry_.channels;
-    const Block of_channel = {std::min(columns, kMost), 1}, pixel = {1, std::min(channels, kMost)};
+    const Block of_channel = {std::min(columns, most), 1}, pixel = {1, std::min(channels, most)};
     if (geometry_.input_channel_step != 1 && columns >= std::min(channels, is_run(of_channel) ? kRun : kStagedRun)) {
       return of_channel;
     }
-    if (channels >= kMost) return pixel;
-    const Block pixels = {std::min(columns, kMost / channels), channels};
+    if (channels >= most) return pixel;
+    const Block pixels = {std::min(columns, most / channels), channels};
     return is_run(pixels) || channels < kPixel ? pixels : pixel;
   }
 
@@ -165,6 +166,9 @@ class FloatPooling final : public CompiledOperator {
     }
   }
 
+  // Elements of a block, of which each of up to 54 halvings within each other keeps the sums of a half.
+  static constexpr std::int64_t kMostHalved = 64;
+
   // Halves without a tap in the image are left out: they would add 0 to sums that are never -0.
   void add_halves(const Windows& windows, const Taps& taps, float* sums) const noexcept {
     if (!is_halved(taps)) return pool_taps(windows, windows.inside_of(taps), sums);
@@ -175,7 +179,7 @@ class FloatPooling final : public CompiledOperator {
     if (is_empty(windows.inside_of(second))) return add_halves(windows, first, sums);
     if (is_empty(windows.inside_of(first))) return add_halves(windows, second, sums);
     add_halves(windows, first, sums);
-    float others[kChunk];
+    float others[kMostHalved];
     add_halves(windows, second, others);
     function(FloatBinary::add)(
         {.a = sums, .b = others, .a_repeats = false, .b_repeats = false, .output = sums, .count = windows.count()});
@@ -285,10 +289,9 @@ class FloatPooling final : public CompiledOperator {
   static constexpr std::int64_t kElementsPerTask = StridedRuns::kElementsPerTask;
 
   PoolingGeometry geometry_;
-  bool maximum_;
+  bool maximum_, halves_;
   Block block_;
   bool runs_;
-  bool halves_;
 };
 
 }  // namespace

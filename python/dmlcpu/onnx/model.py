@@ -24,7 +24,7 @@ from dmlcpu.onnx.type_names import CONTAINERS, type_name
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.weights_between_codes import with_coded_weights
 
-__all__ = ["Model", "ValueInfo", "load_model", "value_info"]
+__all__ = ["Model", "ValueInfo", "load_model", "output_info"]
 
 _LARGEST_RANK = 32
 # A domain that runtimes take for imported, as tools leave that out: version 1.
@@ -131,10 +131,10 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
         del proto.graph.sparse_initializer[:]
         whole, proto = proto, onnx.ModelProto()
         proto.CopyFrom(whole)
-    inputs = tuple(value_info(value) for value in proto.graph.input if value.name not in constants)
+    inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)
     names: set[str] = set()
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
-    outputs = tuple(_output_info(value) for value in proto.graph.output)
+    outputs = tuple(output_info(value) for value in proto.graph.output)
     nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, [value.name for value in outputs])
     if to_run and widened is None:  # onnxruntime quantizes no weights of FLOAT16
         ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
@@ -143,17 +143,17 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
 
 
-def _output_info(value: onnx.ValueInfoProto) -> ValueInfo:
+def output_info(value: onnx.ValueInfoProto) -> ValueInfo:
     """Return what a model tells of an output, which may be its name alone, and be no tensor."""
     kind = value.type.WhichOneof("value")
     if kind is None:
         return ValueInfo(value.name, np.dtype(np.void), None)
     if kind in CONTAINERS:
         return ValueInfo(value.name, np.dtype(np.object_), None, type_name(value))
-    return value_info(value)
+    return _value_info(value)
 
 
-def value_info(value: onnx.ValueInfoProto) -> ValueInfo:
+def _value_info(value: onnx.ValueInfoProto) -> ValueInfo:
     """Return what a model tells of a tensor.
 
     Raises:

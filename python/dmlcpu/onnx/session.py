@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
 from os import PathLike, fspath
 from threading import Lock
 from typing import Any
@@ -33,8 +31,8 @@ from dmlcpu.onnx.feeds import (
     is_fixed,
     output_indices,
 )
-from dmlcpu.onnx.inferred_outputs import are_told, with_inferred_outputs
-from dmlcpu.onnx.model import Model, load_model
+from dmlcpu.onnx.inferred_outputs import outputs_of
+from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
@@ -86,7 +84,6 @@ class InferenceSession:
     (1, 10)
     """
 
-    @in_default_float_environment
     def __init__(
         self,
         path_or_bytes: str | PathLike[str] | bytes,
@@ -106,9 +103,13 @@ class InferenceSession:
         self._given_device = device
         self._device = checked_device(device, self._options)
         self._lengths = dimension_overrides(self._options)
+        self._open()
+
+    @in_default_float_environment
+    def _open(self) -> None:
+        """Read the model, and plan it if it has one plan."""
         model = load_model(self._source, to_run=True, lengths=self._lengths)
-        self._inputs, self._outputs, self._metadata = model.inputs, model.outputs, metadata_of(model)
-        self._are_outputs_told = are_told(model)
+        self._inputs, self._outputs, self._metadata = model.inputs, outputs_of(model), metadata_of(model)
         self._names = [output.name for output in model.outputs]
         self._constant_names = frozenset(model.constants)
         variants = Variants(model, self._device)
@@ -146,10 +147,6 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """Return what ``run`` gives; where the model tells no shape, what follows from its nodes."""
-        if not self._are_outputs_told:
-            with suppress(InvalidModelError, OSError):  # the file may be gone
-                self._outputs = with_inferred_outputs(replace(self._whole_model(), inputs=self._inputs))
-            self._are_outputs_told = True
         return [node_arg(value) for value in self._outputs]
 
     def get_modelmeta(self) -> ModelMetadata:
@@ -379,13 +376,13 @@ class InferenceSession:
 
     @in_default_float_environment
     def _checked_feeds(self, input_feed: Mapping[str, Any], copy: bool = False) -> dict[str, Array]:
-        return checked_feeds(
-            self._inputs, self._constant_names, lambda: self._whole_model().constants, input_feed, copy
-        )
+        return checked_feeds(self._inputs, self._constant_names, self._read_constants, input_feed, copy)
 
-    def _whole_model(self) -> Model:
-        """Return the model, read again if it has not been kept."""
-        return load_model(self._location, to_run=True) if self._variants is None else self._variants.whole.model
+    def _read_constants(self) -> Mapping[str, Array]:
+        """Return the model's constants, read again if they have not been kept."""
+        variants = self._variants
+        model = load_model(self._location, to_run=True) if variants is None else variants.whole.model
+        return model.constants
 
 
 _sessions: WeakSet[InferenceSession] = WeakSet()
