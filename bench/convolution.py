@@ -113,7 +113,8 @@ def _of_one(isa: str, arguments: Sequence[str], files: Mapping[str, Path | None]
     """Return the arguments of one of several instruction sets, whose name goes into those of its files."""
     for option in ("--isa", *files):
         arguments = [*_without_option(arguments, option)]
-    own = [f"{option}={path.with_stem(f'{path.stem}.{isa}')}" for option, path in files.items() if path is not None]
+    # After a hyphen, since a dot would give a name without a suffix one, which a plot takes for its format.
+    own = [f"{option}={path.with_stem(f'{path.stem}-{isa}')}" for option, path in files.items() if path is not None]
     return [*arguments, f"--isa={isa}", *own]
 
 

@@ -88,7 +88,7 @@ def test_several_instruction_sets_have_files_of_their_own(monkeypatch: pytest.Mo
     monkeypatch.setattr(sys, "argv", ["bench", *arguments])
     assert CliRunner().invoke(application, arguments).exit_code == returned
     expected = [
-        ["-m", "bench", "conv", "--only", "3x3", f"--isa={isa}", f"--json=a/f.{isa}.json", f"--plot=f.{isa}"]
+        ["-m", "bench", "conv", "--only", "3x3", f"--isa={isa}", f"--json=a/f-{isa}.json", f"--plot=f-{isa}"]
         for isa in ("scalar", "avx2")
     ]
     assert commands == (expected[:1] if returned else expected)
