@@ -26,6 +26,16 @@ IMAGE_SIDE = 32
 BAR_WIDTH = 40
 
 
+def turned(image: Image.Image) -> Image.Image:
+    """Return an image as its EXIF orientation says, or as it lies where that cannot be read."""
+    try:
+        return ImageOps.exif_transpose(image)
+    except MemoryError:
+        raise
+    except Exception:  # of many types
+        return image.copy()
+
+
 def read_photo(path: Path) -> NDArray[np.int8]:
     """Return the centre square of a photograph as the network wants it: {1, 32, 32, 3}, each pixel less 128.
 
@@ -33,7 +43,8 @@ def read_photo(path: Path) -> NDArray[np.int8]:
     """
     try:
         with Image.open(path) as image:
-            upright = ImageOps.exif_transpose(image)
+            image.load()  # damaged pixels are an error, damaged EXIF is none
+            upright = turned(image)
     except FileNotFoundError:
         raise ValueError("no such file") from None
     except Exception as error:  # Pillow's decoders raise many types on damaged files

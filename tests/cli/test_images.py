@@ -104,3 +104,16 @@ def test_images_lie_as_their_exif_orientation_says(
     ][orientation - 1]
     array = read_image(tmp_path / "turned.png", "x", (1, None, None, 1), np.dtype(np.uint8), PixelScaling())
     np.testing.assert_array_equal(array[0, :, :, 0], upright)
+
+
+@pytest.mark.parametrize("exif", [b"Exif\0\0garbage", b"Exif\0\0XX*\0\0\0\0\0"])
+def test_images_lie_as_they_are_where_exif_is_damaged(
+    random_numbers: np.random.Generator, tmp_path: Path, exif: bytes
+) -> None:
+    image = gray_image(random_numbers)
+    image.save(tmp_path / "damaged.png", exif=exif)
+    array = read_image(tmp_path / "damaged.png", "x", (32, 32, 1), np.dtype(np.uint8), PixelScaling())
+    np.testing.assert_array_equal(array[:, :, 0], np.asarray(image))
+    image.save(tmp_path / "whole.png")
+    whole, taken = (classify.read_photo(tmp_path / file) for file in ("whole.png", "damaged.png"))
+    np.testing.assert_array_equal(taken, whole)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,7 @@ def read_image(
     """Return an image file as an input of a model: resized to its size, in its layout and type.
 
     UINT8 inputs get pixels, INT8 ones pixels less 128, floating-point ones scaled pixels. Images lie as their EXIF
-    orientation says; of 16-bit pixels the upper 8 count.
+    orientation says, if it can be read; of 16-bit pixels the upper 8 count.
 
     Args:
         path: The file.
@@ -137,7 +138,7 @@ def _pixels(path: Path, layout: ImageLayout) -> NDArray[np.uint8]:
     operations = needed_module("PIL.ImageOps", "dmlcpu[cli]", f"{path} is read with Pillow")
     try:
         with pillow.open(path) as image:
-            upright = operations.exif_transpose(image)
+            upright = _turned(image, operations)
             if upright.mode.startswith("I;16"):  # convert() clips what is above 255
                 upright = pillow.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
             elif upright.mode in ("I", "F"):
@@ -151,3 +152,14 @@ def _pixels(path: Path, layout: ImageLayout) -> NDArray[np.uint8]:
     size = (layout.width or converted.width, layout.height or converted.height)
     resized = converted.resize(size, pillow.Resampling.BILINEAR)
     return np.asarray(resized, np.uint8).reshape(size[1], size[0], layout.channels)
+
+
+def _turned(image: Any, operations: ModuleType) -> Any:
+    """Return an image as its EXIF orientation says, or as it lies where that cannot be read."""
+    image.load()  # damaged pixels are an error, damaged EXIF is none
+    try:
+        return operations.exif_transpose(image)
+    except MemoryError:
+        raise
+    except Exception:  # of many types
+        return image
