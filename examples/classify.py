@@ -44,15 +44,16 @@ def read_photo(path: Path) -> NDArray[np.int8]:
     try:
         with Image.open(path) as image:
             image.load()  # damaged pixels are an error, damaged EXIF is none
-            upright = turned(image)
+            file_format, upright = image.format, turned(image)
     except FileNotFoundError:
         raise ValueError("no such file") from None
     except Exception as error:  # Pillow's decoders raise many types on damaged files
         raise ValueError(f"cannot be read as an image ({type(error).__name__})") from error
-    if upright.mode in ("I", "F"):
-        raise ValueError("has pixels of 32 bits, of which nothing tells black and white")
-    if upright.mode.startswith("I;16"):  # convert() clips what is above 255
-        upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
+    # PGM's pixels of 16 bits, and PNG's in older versions of Pillow, have the mode of 32.
+    if upright.mode.startswith("I;16") or (upright.mode == "I" and file_format in ("PNG", "PPM")):
+        upright = Image.fromarray((np.asarray(upright) >> 8).astype(np.uint8))  # convert() clips what is above 255
+    elif upright.mode in ("I", "F"):
+        raise ValueError(f"has pixels of mode {upright.mode}, of which nothing tells black and white")
     upright = upright.convert("RGB")
     side = min(upright.size)
     left, top = (upright.width - side) // 2, (upright.height - side) // 2

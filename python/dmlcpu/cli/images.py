@@ -139,11 +139,10 @@ def _pixels(path: Path, layout: ImageLayout) -> NDArray[np.uint8]:
     try:
         with pillow.open(path) as image:
             upright = _turned(image, operations)
-            if upright.mode.startswith("I;16"):  # convert() clips what is above 255
+            if _has_16_bits(upright.mode, image.format):  # convert() clips what is above 255
                 upright = pillow.fromarray((np.asarray(upright) >> 8).astype(np.uint8))
             elif upright.mode in ("I", "F"):
-                kind = "integers of 32 bits" if upright.mode == "I" else "floats"
-                raise DmlError(f"{path}: its pixels are {kind}, of which nothing tells black and white")
+                raise DmlError(f"{path}: its pixels are of mode {upright.mode}, of which nothing tells black and white")
             converted = upright.convert("RGB" if layout.channels == 3 else "L")
     except Exception as error:  # decoders raise many types on damaged files
         if isinstance(error, DmlError) or (isinstance(error, OSError) and error.errno is not None):
@@ -163,3 +162,8 @@ def _turned(image: Any, operations: ModuleType) -> Any:
         raise
     except Exception:  # of many types
         return image
+
+
+def _has_16_bits(mode: str, file_format: str | None) -> bool:
+    """Return whether pixels have 16 bits: PGM's, and PNG's in older versions of Pillow, have the mode of 32."""
+    return mode.startswith("I;16") or (mode == "I" and file_format in ("PNG", "PPM"))
