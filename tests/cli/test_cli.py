@@ -179,7 +179,8 @@ def test_inputs_that_are_given_need_no_random_elements(
     parsed(Path("model.onnx"), "float[2] x, string[2] t", "uint8[2] y, float[2] z", body)
     np.save("t.npy", np.array(["1", "2"]))
     succeeded(command, "model.onnx", "t=t.npy")
-    assert failed(command, "model.onnx") == "dmlcpu: input 't': arrays of tensor(string) cannot be made"
+    told = "dmlcpu: input 't': no random tensor(string); give one with --input t=FILE"
+    assert failed(command, "model.onnx") == told
 
 
 def test_outputs_of_types_that_numpy_has_not_are_written_as_others(tmp_path: Path) -> None:

@@ -35,8 +35,11 @@ from command_line import KEYWORDS, PHOTO, failed, in_floats, parsed, run
         (["run", KEYWORDS, "--input", "archive.npy"], "archive.npy: it cannot be read as a .npy file"),
         (["run", "no_inputs.onnx", "codes.npy"], "--input codes.npy: the model has no inputs"),
         (["info", "empty.onnx"], "empty.onnx: it has no graph"),
-        (["bench", "strings.onnx"], "input 't': arrays of tensor(string) cannot be made"),
-        (["bench", "complex.onnx"], "random arrays of complex64 cannot be made"),
+        (["bench", "strings.onnx"], "input 't': no random tensor(string)\n"),
+        (["bench", "complex.onnx"], "input 'x': no random tensor(complex64)\n"),
+        (["profile", "complex.onnx"], "input 'x': no random tensor(complex64); give one with --input x=FILE\n"),
+        (["run", "strings.onnx"], "got no input 't', expected tensor(string) of shape (2): --input t=FILE, a .npy"),
+        (["run", "strings.onnx", PHOTO], "input 't': images become uint8, int8 or floats, not tensor(string)"),
         (["run", KEYWORDS, "--input", "codes.npy"], "got uint8 of shape (2,), expected float32"),
         (["run", KEYWORDS, "--input", PHOTO, "--mean", "1,2"], "--mean has 2 numbers, the image 1 channels"),
         (["run", KEYWORDS, "--input", PHOTO, "--std", "x"], "--std: got 'x'"),
@@ -78,7 +81,7 @@ def test_errors_are_one_line(
         ("complex", "complex64[2] x, float[2] a", "Neg(a)"),
     ):
         parsed(tmp_path / f"{name}.onnx", inputs, "float y", f"{{ y = {node} }}")
-    assert told in failed(*arguments)
+    assert told in f"{failed(*arguments)}\n"
 
 
 def test_a_number_of_threads_in_the_environment_that_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def command(
     session = opened_session(model, isa, threads)
     require_tensors(session.get_outputs())
     generator = np.random.default_rng(seed)
-    feeds = complete_feeds(session, {}, fixed_shapes(session.get_inputs(), shapes, batch), values, generator)
+    feeds = complete_feeds(session, None, fixed_shapes(session.get_inputs(), shapes, batch), values, generator)
     device = session.device
     ours = Runtime("dmlcpu", dmlcpu.__version__, lambda: session.run(None, feeds))
     expected = ours.run()

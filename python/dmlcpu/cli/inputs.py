@@ -120,12 +120,13 @@ def _named(option: str, inputs: Sequence[NodeArg], kind: str) -> tuple[str, str]
     raise BindingError(f"{kind} {option}: expected NAME=..., with a name of {', '.join(names)}")
 
 
-def _dtype(value: NodeArg) -> np.dtype[Any]:
+def _dtype(value: NodeArg) -> np.dtype[Any] | None:
+    """Return the type of an input's elements, or None where numpy has none of a fixed size, as of strings."""
     name = value.type.removeprefix("tensor(").removesuffix(")")
     try:
         return np.dtype(_DTYPES.get(name, name))
     except TypeError:
-        raise BindingError(f"input {value.name!r}: arrays of {value.type} cannot be made", value.name) from None
+        return None
 
 
 def read_feeds(
@@ -148,7 +149,10 @@ def read_feeds(
         if path.suffix == ".npy":
             feeds[name] = _read_array(path)
         else:
-            feeds[name] = read_image(path, name, value.shape, _dtype(value), scaling)
+            dtype = _dtype(value)
+            if dtype is None:
+                raise BindingError(f"input {name!r}: images become uint8, int8 or floats, not {value.type}", name)
+            feeds[name] = read_image(path, name, value.shape, dtype, scaling)
     return feeds
 
 
@@ -160,7 +164,9 @@ def require_all(inputs: Sequence[NodeArg], feeds: Mapping[str, NDArray[Any]]) ->
     """
     for value in inputs:
         if value.name not in feeds:
-            expected = f"{_dtype(value)} of shape ({', '.join('?' if n is None else str(n) for n in value.shape)})"
+            dtype = _dtype(value)
+            elements = value.type if dtype is None else str(dtype)
+            expected = f"{elements} of shape ({', '.join('?' if n is None else str(n) for n in value.shape)})"
             message = f"got no input {value.name!r}, expected {expected}: --input {value.name}=FILE"
             raise BindingError(f"{message}, a .npy file or an image", value.name)
 
@@ -191,30 +197,40 @@ def _read_array(path: Path) -> NDArray[Any]:
 
 def complete_feeds(
     session: InferenceSession,
-    given: Mapping[str, NDArray[Any]],
+    given: Mapping[str, NDArray[Any]] | None,
     shapes: Mapping[str, Sequence[int]],
     values: Sequence[str] | None,
     generator: np.random.Generator,
 ) -> dict[str, NDArray[Any]]:
     """Return an array for each input: as it is given, else full of what ``--value`` says, else random.
 
+    Args:
+        session: Its inputs, and which of them decide what runs.
+        given: What ``--input`` says; None of a command without it.
+        shapes: Of all inputs.
+        values: What ``--value`` says.
+        generator: Of random elements.
+
     Raises:
         BindingError: An input is given twice, or its type has no random elements.
         DmlError: A value is no number, or none of the input's type.
     """
-    feeds, chosen = dict(given), chosen_values(session, values)
+    feeds, chosen = dict(given or {}), chosen_values(session, values)
     for value in session.get_inputs():
-        name = value.name
-        if name in given and name in chosen:
+        name, dtype = value.name, _dtype(value)
+        if name in feeds and name in chosen:
             raise BindingError(f"input {name!r} is given twice", name)
         if name in chosen:
-            feeds[name] = _full(name, shapes[name], chosen[name], _dtype(value))
-        elif name not in given:
-            feeds[name] = random_array(_dtype(value), shapes[name], generator)
+            feeds[name] = _full(name, shapes[name], chosen[name], dtype)
+        elif name not in feeds:
+            if dtype is None or dtype.kind not in "iubf":
+                way = "" if given is None else f"; give one with --input {name}=FILE"
+                raise BindingError(f"input {name!r}: no random {value.type}{way}", name)
+            feeds[name] = random_array(dtype, shapes[name], generator)
     return feeds
 
 
-def _full(name: str, shape: Sequence[int], number: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _full(name: str, shape: Sequence[int], number: int, dtype: np.dtype[Any] | None) -> NDArray[Any]:
     try:
         array: NDArray[Any] = np.full(shape, number, dtype)
         if (array == number).all():
@@ -225,7 +241,7 @@ def _full(name: str, shape: Sequence[int], number: int, dtype: np.dtype[Any]) ->
 
 
 def random_array(dtype: np.dtype[Any], shape: Sequence[int], generator: np.random.Generator) -> NDArray[Any]:
-    """Return random elements: all codes of 8 bits, floats around 0, and 0 or 1 of what may be an index.
+    """Return random integers, conditions or floats: all codes of 8 bits, floats around 0, and else 0 or 1, for indices.
 
     >>> int(random_array(np.dtype(np.int64), (2, 8), np.random.default_rng(1)).max())
     1
@@ -235,6 +251,4 @@ def random_array(dtype: np.dtype[Any], shape: Sequence[int], generator: np.rando
         return generator.integers(limits.min, limits.max + 1, shape, dtype)
     if dtype.kind in "iub":
         return generator.integers(0, 2, shape).astype(dtype)
-    if dtype.kind == "f":
-        return generator.standard_normal(shape).astype(dtype)
-    raise BindingError(f"random arrays of {dtype} cannot be made")
+    return generator.standard_normal(shape).astype(dtype)
