@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import tracemalloc
 import weakref
 from dataclasses import replace
 from typing import Any
@@ -284,5 +285,22 @@ def test_constants_are_equal_by_type_shape_and_bits() -> None:
     assert len({node, *others}) == 8
     assert node != "x"
     assert ConstantGraphNodeDesc(b"12") == ConstantGraphNodeDesc(bytes([49, 50]))
+    for empty in (np.zeros((0, 2), np.float32), np.zeros(2, "V0")):
+        assert ConstantGraphNodeDesc(empty) == ConstantGraphNodeDesc(empty.copy())
+    assert ConstantGraphNodeDesc(np.array(["a", None])) == ConstantGraphNodeDesc(np.array(["a", None]))
+    assert ConstantGraphNodeDesc(np.float32(1).reshape(())) != ConstantGraphNodeDesc(np.float32(2).reshape(()))
     # Two names of one type, whose hashes numpy makes of the names.
     assert len({ConstantGraphNodeDesc(np.zeros(2, name)) for name in ("q", "l", "int64")}) == 1
+
+
+def test_large_constants_are_compared_without_copies() -> None:
+    x = np.arange(1 << 20, dtype=np.uint32)
+    same, other = x.copy(), x.copy()
+    other[-1] ^= 1 << 31
+    tracemalloc.start()
+    try:
+        assert ConstantGraphNodeDesc(x) == ConstantGraphNodeDesc(same)
+        assert ConstantGraphNodeDesc(x) != ConstantGraphNodeDesc(other)
+        assert tracemalloc.get_traced_memory()[1] < x.nbytes // 4
+    finally:
+        tracemalloc.stop()
