@@ -188,8 +188,9 @@ def test_outputs_of_types_that_numpy_has_not_are_written_as_others(tmp_path: Pat
         i = QuantizeLinear<output_dtype = 22>(x, s)
         u = QuantizeLinear<output_dtype = 21>(x, s)
         f = QuantizeLinear<output_dtype = 17>(x, s)
+        b = Cast<to = 16>(x)
         t = Cast<to = 8>(x) }"""
-    outputs = "int4[3] i, uint4[3] u, float8e4m3fn[3] f, string[3] t"
+    outputs = "int4[3] i, uint4[3] u, float8e4m3fn[3] f, bfloat16[3] b, string[3] t"
     model = parsed(tmp_path / "model.onnx", "float[3] x", outputs, body)
     np.save(tmp_path / "x.npy", np.float32([-3, 0, 2]))
     succeeded("run", model, tmp_path / "x.npy", "--output", tmp_path / "y.npz")
@@ -199,8 +200,10 @@ def test_outputs_of_types_that_numpy_has_not_are_written_as_others(tmp_path: Pat
         "i": "i1",
         "u": "u1",
         "f": "f4",
+        "b": "f4",
     }
-    assert [array.tolist() for array in written.values()] == [[-6, 0, 4], [0, 0, 4], [-6, 0, 4], ["-3", "0", "2"]]
+    expected = [[-6, 0, 4], [0, 0, 4], [-6, 0, 4], [-3, 0, 2], ["-3", "0", "2"]]
+    assert [array.tolist() for array in written.values()] == expected
 
 
 def test_info_tells_which_lengths_it_took_for_free_ones(tmp_path: Path) -> None:

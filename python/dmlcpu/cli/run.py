@@ -25,7 +25,10 @@ def command(
     inputs: Inputs = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="an .npz file to write the outputs to, by name; INT4 becomes int8, FLOAT8 float32"),
+        typer.Option(
+            help="an .npz file to write the outputs to, by name; INT4 becomes int8, UINT4 uint8, FLOAT8 and BFLOAT16 "
+            "float32"
+        ),
     ] = None,
     top: Annotated[int, typer.Option(help="classes to show of an output of scores", min=0)] = 5,
     mean: Mean = "0",
