@@ -29,8 +29,7 @@ __all__ = ["Device", "Operator", "available_isas", "check_flags", "default_devic
 def available_isas() -> tuple[str, ...]:
     """Return the instruction sets that this process can run, worst to best.
 
-    Raises:
-        Nothing: ``scalar`` runs on every CPU, and no environment variable counts.
+    There is always one, since ``scalar`` runs on every CPU, and no environment variable counts.
 
     >>> available_isas()[0]
     'scalar'

@@ -29,7 +29,11 @@ from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 __all__ = ["Arguments", "Operand", "Parameter", "Result", "argument_of", "code_type"]
 
 Result = TypeVar("Result", Array, Expression)
-"""What a function returns: an expression if one of its operands and parameters is one, else an array."""
+"""What a function returns: an expression if one of its operands and parameters is one, else an array.
+
+To type checkers an argument that may be either counts as an expression, so that it is to be narrowed first, and what a
+function makes of ``Any`` is ``Any``. Only mypy is tested.
+"""
 
 Operand: TypeAlias = ArrayLike | Result
 """An array, or an expression of a graph."""

@@ -173,7 +173,8 @@ def dynamic_quantize_linear(
 
     Returns:
         A named tuple, as of a dispatch: ``output_tensor``, the codes in the input's shape and memory order, and 0-d
-        arrays ``output_scale_tensor`` and ``output_zero_point_tensor``.
+        arrays ``output_scale_tensor`` and ``output_zero_point_tensor``. Of an expression it has expressions
+        (``DynamicQuantizeLinearExpressions``).
 
     Raises:
         InvalidDescError, UnsupportedFeatureLevelError: Types or sizes that the operator does not have.
