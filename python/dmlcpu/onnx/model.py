@@ -19,7 +19,7 @@ from dmlcpu.onnx.float16_between_codes import with_float32
 from dmlcpu.onnx.local_functions import without_calls
 from dmlcpu.onnx.nodes import Node, node_of, ordered
 from dmlcpu.onnx.serialized import without_large_constants
-from dmlcpu.onnx.tensor_protos import constant_of, dense_constant_of, has_external_data
+from dmlcpu.onnx.tensor_protos import constant_of, has_external_data, make_dense
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.weights_between_codes import with_coded_weights
@@ -98,6 +98,7 @@ def load_model(
         raise InvalidModelError(f"{source}: not an ONNX model: {error}") from None
     if not proto.graph.node and not proto.graph.output:
         raise InvalidModelError(f"{source}: it has no graph")
+    large = {**large, **make_dense(proto, to_run)}
     if not isinstance(model, bytes) and has_external_data(proto):
         try:
             onnx.load_external_data_for_model(proto, str(Path(source).parent))
@@ -120,15 +121,13 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
         if not 1 <= version < 1 << 31:
             raise InvalidModelError(f"model: version {version} of the operators of the domain {domain!r}")
     constants: Mapping[str, Array] = {
-        **{tensor.name: constant_of(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)},
-        **{sparse.values.name: dense_constant_of(sparse) for sparse in proto.graph.sparse_initializer},
+        tensor.name: constant_of(tensor, large.get(index)) for index, tensor in enumerate(proto.graph.initializer)
     }
     widened = with_float32(proto, constants) if to_run else None
     constants = constants if widened is None else widened
     if to_run:
         # Nodes refer to the proto, and what is deleted of one is freed with the rest of it: a smaller copy is made.
         del proto.graph.initializer[:]
-        del proto.graph.sparse_initializer[:]
         whole, proto = proto, onnx.ModelProto()
         proto.CopyFrom(whole)
     inputs = tuple(_value_info(value) for value in proto.graph.input if value.name not in constants)

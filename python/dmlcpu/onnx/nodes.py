@@ -210,7 +210,6 @@ def graphs_within(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.Gr
 def names_in(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield the names of values in a graph, and in those within it."""
     yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
-    yield from (sparse.values.name for sparse in graph.sparse_initializer)
     for node in graph.node:
         yield from (*node.input, *node.output)
         for inner in graphs_within(node.attribute):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.values import Array
 
-__all__ = ["array_of", "constant_of", "dense_constant_of", "has_external_data", "tensors_of"]
+__all__ = ["array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
 
 # Types whose elements ``raw_data`` holds as they lie in memory, and the field that may hold them instead, with the type
 # of its numbers.
@@ -30,8 +30,11 @@ _PLAIN: Final[dict[int, tuple[np.dtype[Any], str, np.dtype[Any]]]] = {
 
 # No processor addresses more bytes.
 _MOST_ELEMENTS: Final = 1 << 48
+_MOST_BYTES: Final = 1 << 31  # that protobuf holds
 _LARGEST_RANK: Final = 32  # of numpy's arrays, in all of its versions
 _EXTERNAL: Final = onnx.TensorProto.EXTERNAL
+_GRAPH: Final = onnx.AttributeProto.GRAPH
+_GRAPHS: Final = onnx.AttributeProto.GRAPHS
 _WITH_TENSORS: Final = frozenset(
     getattr(onnx.AttributeProto, name) for name in ("TENSOR", "TENSORS", "GRAPH", "GRAPHS")
 )
@@ -111,8 +114,56 @@ def constant_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) ->
         raise InvalidModelError(f"initializer {tensor.name!r}: {error}") from None
 
 
-def dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
-    """Return the array of a sparse initializer: 0 but for what it holds.
+def make_dense(model: onnx.ModelProto, to_run: bool) -> Mapping[int, memoryview]:
+    """Make dense initializers of the sparse ones, those of subgraphs and functions included.
+
+    Args:
+        model: Is changed.
+        to_run: Whether elements need not be in the model: zeros take no memory until something is done to them.
+
+    Returns:
+        The raw data of initializers of the main graph that have none, by index.
+
+    Raises:
+        InvalidModelError: A sparse initializer is malformed, or protobuf does not hold so many elements.
+        MemoryError: There is no memory for so many elements.
+    """
+    outside: dict[int, memoryview] = {}
+    held = 0
+    for part in (model.graph, *model.functions):
+        for graph in _graphs_of(part):
+            for sparse in graph.sparse_initializer:
+                dense = _dense_constant_of(sparse)
+                tensor = graph.initializer.add(
+                    name=sparse.values.name, data_type=sparse.values.data_type, dims=sparse.dims[:]
+                )
+                if to_run and graph is model.graph and tensor.data_type in _PLAIN:
+                    outside[len(graph.initializer) - 1] = dense.reshape(-1).view(np.uint8).data
+                    continue
+                held += dense.nbytes
+                if held > _MOST_BYTES:
+                    raise InvalidModelError(f"initializer {tensor.name!r}: got dimensions {list(dense.shape)}")
+                tensor.raw_data = onnx.numpy_helper.from_array(dense).raw_data
+            del graph.sparse_initializer[:]
+    return outside
+
+
+def _graphs_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.GraphProto]:
+    """Yield a graph, and those within it or within a function."""
+    if isinstance(part, onnx.GraphProto):
+        yield part
+    for node in part.node:
+        for attribute in node.attribute:
+            kind = attribute.type
+            if kind == _GRAPH:
+                yield from _graphs_of(attribute.g)
+            elif kind == _GRAPHS:
+                for graph in attribute.graphs:
+                    yield from _graphs_of(graph)
+
+
+def _dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
+    """Return the array of a sparse initializer: 0 but for what it holds; where it tells two values, the last of them.
 
     Raises:
         InvalidModelError: It is malformed; the message names it.
@@ -122,9 +173,10 @@ def dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
     if _is_external(sparse.values) or _is_external(sparse.indices):
         raise InvalidModelError(f"initializer {name!r}: it is sparse, and in another file")
     values, indices = constant_of(sparse.values), constant_of(sparse.indices)
-    if min(shape, default=0) < 0 or math.prod(shape) > _MOST_ELEMENTS or len(shape) > _LARGEST_RANK:
+    # numpy multiplies the lengths of an array without elements too, but for those that are 0.
+    if min(shape, default=0) < 0 or math.prod(filter(None, shape)) > _MOST_ELEMENTS or len(shape) > _LARGEST_RANK:
         raise InvalidModelError(f"initializer {name!r}: got dimensions {list(shape)}")
-    if 0 in shape and not values.size:
+    if values.dtype.kind != "O" and 0 in shape and not values.size:
         return np.zeros(shape, values.dtype)
     forms = ((values.size,), (values.size, len(shape)))
     if values.ndim != 1 or values.dtype.kind == "O" or indices.dtype != np.int64 or indices.shape not in forms:
@@ -134,11 +186,8 @@ def dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
     places = indices.reshape(values.size, lengths.size)
     if ((places < 0) | (places >= lengths)).any():
         raise InvalidModelError(f"initializer {name!r}: an index is beyond its dimensions {list(shape)}")
-    flat = indices if indices.ndim == 1 else np.asarray(places @ _strides_of(shape))
-    if (flat[1:] <= flat[:-1]).any():
-        raise InvalidModelError(f"initializer {name!r}: its indices do not ascend")
     dense = np.zeros(math.prod(shape), values.dtype)
-    dense[flat] = values
+    dense[indices if indices.ndim == 1 else places @ _strides_of(shape)] = values
     return dense.reshape(shape)
 
 
