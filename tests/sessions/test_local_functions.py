@@ -149,6 +149,17 @@ def doubling(count: int) -> list[str]:
     return [*calls, f"f{count} (v) => (w) {{ w=Neg(v) }}"]
 
 
+def with_graphs_between(count: int) -> list[str]:
+    """Functions each of which calls the next one from a branch, of a branch, and so on."""
+    functions = []
+    for index in range(count):
+        inner = f"v0=my.f{index + 1}(v,c)" if index < count - 1 else "v0=Neg(v)"
+        for level in range(20):
+            inner = f"v{level + 1}=If(c)<then_branch=b () => (v{level}) {{ {inner} }}>"
+        functions.append(f"f{index} (v,c) => (v20) {{ {inner} }}")
+    return functions
+
+
 REFUSED: Final[dict[str, tuple[str, list[str], str]]] = {
     "itself": ("y=my.f(x)", ["f (v) => (w) { w=my.f(v) }"], "calls itself"),
     "by another": (
@@ -161,7 +172,18 @@ REFUSED: Final[dict[str, tuple[str, list[str], str]]] = {
         ["f (v,c) => (w) { w=If(c)<then_branch=b () => (u) { u=my.f(v,c) }, else_branch=e () => (n) { n=Neg(v) }> }"],
         "calls itself",
     ),
-    "many": ("y=my.f0(x)", doubling(40), f"{1 << 40} nodes"),
+    "many": ("y=my.f0(x)", doubling(40), f"{(3 << 40) - 2} nodes"),
+    "empty": (
+        "y=my.f0(x)",
+        [*(f"f{i} (v) => (v) {{ u=my.f{i + 1}(v) w=my.f{i + 1}(v) }}" for i in range(40)), "f40 (v) => (v) { }"],
+        "nodes",
+    ),
+    "graphs within each other": ("y=my.f0(x,t)", with_graphs_between(60), "within each other"),
+    "deep in another place": (
+        "a=my.f40(x) y=my.f0(a)",
+        [*(f"f{i} (v) => (w) {{ w=my.f{i + 1}(v) }}" for i in range(80)), "f80 (v) => (w) { w=Neg(v) }"],
+        "more than 64 calls",
+    ),
     "deep": (
         "y=my.f0(x)",
         [f"f{i} (v) => (w) {{ w=my.f{i + 1}(v) }}" for i in range(2000)],
@@ -173,6 +195,59 @@ REFUSED: Final[dict[str, tuple[str, list[str], str]]] = {
     "no result": ("y=my.f(x)", ["f (v) => (x) { w=Neg(v) }"], "which nothing writes"),
     "reads a value of the graph": ("y=my.f(x)", ["f (v) => (w) { w=Neg(x) }"], "which nothing writes"),
 }
+
+
+def test_attributes_in_many_places() -> None:
+    """Each node would have a copy."""
+    constants = " ".join(f"c{index}=Constant<value: tensor=@k>()" for index in range(2000))
+    model = onnx.load_model_from_string(model_of("y=my.f(x)", [f"f <k> (v) => (w) {{ {constants} w=Neg(v) }}"]))
+    model.graph.node[0].attribute.append(onnx.helper.make_attribute("k", np_tensor(50_000)))
+    with pytest.raises(dmlcpu.InvalidModelError, match="bytes"):
+        load_model(model.SerializeToString())
+    model.graph.node[0].attribute[0].t.CopyFrom(np_tensor(50))
+    assert len(load_model(model.SerializeToString()).nodes) == 2001
+
+
+def np_tensor(length: int) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.zeros(length, np.float32))
+
+
+@pytest.mark.parametrize("is_call", [True, False], ids=["call", "branch"])
+def test_long_names(is_call: bool) -> None:
+    """Nodes tell where they come from by both ends of them."""
+    inner = "v0=Neg(x) " + " ".join(f"v{index + 1}=Neg(v{index})" for index in range(200))
+    if is_call:
+        model = onnx.load_model_from_string(model_of("y=my.f(x)", [f"f (x) => (v200) {{ {inner} }}"]))
+    else:
+        model = onnx.load_model_from_string(model_of(f"y=If(t)<then_branch=b () => (v200) {{ {inner} }}>", []))
+    model.graph.node[0].name = f"begin{'-' * 100_000}end"
+    read = load_model(model.SerializeToString())
+    nodes = read.nodes if is_call else read.branches.of(read.nodes[0], True).nodes
+    assert len(nodes) == 201
+    assert nodes[-1].outputs == ("y",)
+    for node in nodes:
+        assert node.name.startswith("begin--")
+        assert "--end/Neg" in node.name
+        assert max(map(len, (node.name, *node.inputs, *node.outputs))) < 120
+
+
+@pytest.mark.parametrize("is_call", [True, False], ids=["calls", "branches"])
+def test_calls_of_one_name(is_call: bool) -> None:
+    """Their values have a name each, which is found at once."""
+    count = 8000
+    model = onnx.load_model_from_string(model_of("y=my.f(x)", ["f (x) => (y) { u=Neg(x) y=Neg(u) }"]))
+    del model.graph.node[:]
+    then = onnx.parser.parse_graph("b () => (y) { u=Neg(x) y=Neg(u) }")
+    for index in range(count):
+        output = "y" if index == count - 1 else f"y{index}"
+        call = onnx.helper.make_node("f", ["x"], [output], "n", domain="my")
+        branch = onnx.helper.make_node("If", ["t"], [output], f"{'n' * 200}{index:06}{'n' * 200}", then_branch=then)
+        model.graph.node.append(call if is_call else branch)
+    with deadline():
+        read = load_model(model.SerializeToString())
+        nodes = read.nodes if is_call else [n for node in read.nodes for n in read.branches.of(node, True).nodes]
+    assert len({name for node in nodes for name in node.outputs}) == len(nodes) == 2 * count
+    assert len({node.name for node in nodes}) == len(nodes)
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -14,7 +14,7 @@ from typing import Final
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.nodes import Node, graphs_within, names_in, node_of, ordered
+from dmlcpu.onnx.nodes import FreeNames, Node, graphs_within, names_in, node_of, ordered, shortened
 from dmlcpu.onnx.tensor_protos import constant_of
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.weights_between_codes import with_coded_weights
@@ -50,6 +50,7 @@ class Branches:
     def __init__(self, versions: Mapping[str, int], nodes: Sequence[Node], values: Sequence[str]) -> None:
         self._versions = versions
         self._given = nodes, values
+        self._begins = FreeNames(())
         self._read: dict[tuple[str, bool], Branch | InvalidModelError] = {}
 
     @cached_property
@@ -58,14 +59,14 @@ class Branches:
         return {node.name for node in self._given[0]}
 
     @cached_property
-    def _values(self) -> set[str]:
+    def _values(self) -> FreeNames:
         """The names of values, in graphs within nodes too; those of branches are added."""
         nodes, values = self._given
         names = set(values)
         for node in nodes:
             names.update(node.reads, node.outputs)
             names.update(name for graph in graphs_within(node.proto.attribute) for name in names_in(graph))
-        return names
+        return FreeNames(names)
 
     def of(self, node: Node, condition: bool) -> Branch:
         """Return the branch that runs.
@@ -100,24 +101,20 @@ class Branches:
         if fed := [value.name for value in graph.input if value.name not in initializers]:
             raise InvalidModelError(f"node {node}: its {_NAMES[condition]} has inputs, {', '.join(fed)}")
         results = _names_of_results(graph, node.outputs, written)
-        names = {name: results.get(name) or self._own_name(node, name) for name in (*written, *initializers)}
+        begin = shortened(node.name)
+        if begin != node.name:  # others may be shortened to the same
+            begin = self._begins.like(begin)
+        names = {name: results.get(name) or self._values.like(f"{begin}/{name}") for name in (*written, *initializers)}
         protos = [_renamed(inner, names) for inner in graph.node]
         for output, name in zip(graph.output, node.outputs, strict=True):
             if name and results.get(output.name) != name:  # a value from outside, an initializer, or one written before
                 protos.append(onnx.helper.make_node("Identity", [names.get(output.name, output.name)], [name]))
         for index, proto in enumerate(protos):
-            proto.name = f"{node.name}/{proto.name or f'{proto.op_type}_{index}'}"
+            proto.name = f"{begin}/{proto.name or f'{proto.op_type}_{index}'}"
         nodes = [node_of(index, proto, self._versions, self._nodes) for index, proto in enumerate(protos)]
         constants: Mapping[str, Array] = {names[name]: array for name, array in initializers.items()}
         in_order = ordered(nodes, {*node.reads, *constants}, [*filter(None, node.outputs)])
         return Branch(*with_coded_weights(in_order, constants, node.outputs, {}))
-
-    def _own_name(self, node: Node, name: str) -> str:
-        own = f"{node.name}/{name}"
-        while own in self._values:
-            own += "'"
-        self._values.add(own)
-        return own
 
 
 def _names_of_results(graph: onnx.GraphProto, outputs: Sequence[str], written: set[str]) -> dict[str, str]:

@@ -110,6 +110,8 @@ def load_model(
         without_calls(proto)
     except UnicodeError as error:
         raise InvalidModelError(f"{source}: a name in its functions is not UTF-8: {error}") from None
+    except (RecursionError, DecodeError) as error:
+        raise InvalidModelError(f"{source}: graphs in too many others: {error}") from None
     return _checked(proto, large, to_run)
 
 

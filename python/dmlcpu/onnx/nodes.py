@@ -11,7 +11,18 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.tensor_protos import array_of
 
-__all__ = ["Node", "graphs_within", "has_quantized_nodes", "is_quantized", "names_in", "node_of", "ordered", "reaching"]
+__all__ = [
+    "FreeNames",
+    "Node",
+    "graphs_within",
+    "has_quantized_nodes",
+    "is_quantized",
+    "names_in",
+    "node_of",
+    "ordered",
+    "reaching",
+    "shortened",
+]
 
 # Looking them up in the class takes longer than comparing with them.
 _INT: Final = onnx.AttributeProto.INT
@@ -214,6 +225,36 @@ def names_in(graph: onnx.GraphProto) -> Iterator[str]:
         yield from (*node.input, *node.output)
         for inner in graphs_within(node.attribute):
             yield from names_in(inner)
+
+
+class FreeNames:
+    """Names that nothing else has.
+
+    Args:
+        taken: What there is already.
+    """
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._counts: dict[str, int] = {}  # trying all of those before would take longer with each name
+
+    def like(self, name: str) -> str:
+        """Return a name, or one like it where it is taken; from then on it is taken."""
+        own, count = name, self._counts.get(name, 0)
+        while own in self._taken:
+            count += 1
+            own = f"{name}'{count}"
+        self._counts[name] = count
+        self._taken.add(own)
+        return own
+
+
+_LONGEST: Final = 96
+
+
+def shortened(name: str) -> str:
+    """Return a name that others begin with: both ends of a long one, which many copies of would not fit in memory."""
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}...{name[-_LONGEST // 2 :]}"
 
 
 def _captured(graph: onnx.GraphProto) -> Iterator[str]:
