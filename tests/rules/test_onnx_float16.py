@@ -210,7 +210,7 @@ def with_sparse_tensor(model: onnx.ModelProto) -> None:
 def with_function_of_attributes(model: onnx.ModelProto) -> None:
     cast = onnx.helper.make_node("Cast", ["a"], ["b"])
     cast.attribute.append(onnx.AttributeProto(name="to", type=onnx.AttributeProto.INT, ref_attr_name="type"))
-    imports = [onnx.helper.make_opsetid("", 21)]
+    imports = [onnx.helper.make_opsetid("", 12)]  # another Cast than the model's: the call stays one
     model.opset_import.add(domain="own", version=1)
     model.functions.append(onnx.helper.make_function("own", "As", ["a"], ["b"], [cast], imports, ["type"]))
     model.graph.node.append(onnx.helper.make_node("As", ["x"], ["casted"], domain="own", type=FLOAT16))
