@@ -253,4 +253,4 @@ def test_factors_of_the_larger_operand(
         np.testing.assert_array_equal(others[0], feeds["b"].swapaxes(1, 2) * np.float32(of_b))
     [part] = session.partitions()
     sizes = [step.size for step in part.steps if step.type == "ELEMENT_WISE_BINARY"]
-    assert sorted(sizes) == [12 * count for count in multiplied]  # bytes of two operands and the product
+    assert sorted(sizes) == [8 * count + 4 for count in multiplied]  # bytes of an operand, a number and the product
