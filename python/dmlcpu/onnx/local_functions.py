@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.nodes import FreeNames, graphs_within, names_in, shortened
+from dmlcpu.onnx.nodes import FreeNames, graphs_within, names_in, short_domain, shortened
 
 __all__ = ["without_calls"]
 
@@ -86,10 +86,10 @@ class _Functions:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._imports = model.opset_import
-        self._versions = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
+        self._versions = {short_domain(entry.domain): int(entry.version) for entry in model.opset_import}
         self._functions: dict[_Key, onnx.FunctionProto] = {}
         for function in model.functions:
-            self._functions.setdefault((_domain(function.domain), function.name, function.overload), function)
+            self._functions.setdefault((short_domain(function.domain), function.name, function.overload), function)
         self._sizes: dict[_Key, _Size | None] = {}  # None of those whose calls stay
         self._names = FreeNames(names_in(model.graph))
         self._room = _Room(model)
@@ -136,11 +136,11 @@ class _Functions:
 
     def _means_the_same(self, function: onnx.FunctionProto) -> bool:
         """Return whether a function's nodes mean the same in the model, which then imports what they need."""
-        if _domain(function.domain) in _BUILT_IN:
+        if short_domain(function.domain) in _BUILT_IN:
             return False
-        imports = {_domain(entry.domain): int(entry.version) for entry in function.opset_import}
+        imports = {short_domain(entry.domain): int(entry.version) for entry in function.opset_import}
         for node in _all_of(function.node):
-            domain = _domain(node.domain)
+            domain = short_domain(node.domain)
             if _key_of(node) in self._functions and domain not in _BUILT_IN:
                 continue
             own, other = imports.get(domain), self._versions.get(domain)
@@ -270,12 +270,8 @@ def _bind(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto], room: 
     node.attribute.extend(bound)
 
 
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
-
-
 def _key_of(node: onnx.NodeProto) -> _Key:
-    return _domain(node.domain), node.op_type, node.overload
+    return short_domain(node.domain), node.op_type, node.overload
 
 
 def _all_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

@@ -17,7 +17,7 @@ from dmlcpu.onnx.branches import Branches
 from dmlcpu.onnx.dimension_overrides import DimensionOverrides
 from dmlcpu.onnx.float16_between_codes import with_float32
 from dmlcpu.onnx.local_functions import without_calls
-from dmlcpu.onnx.nodes import Node, node_of, ordered
+from dmlcpu.onnx.nodes import Node, node_of, ordered, short_domain
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data, make_dense
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
@@ -118,7 +118,7 @@ def load_model(
 def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bool) -> Model:
     if all(entry.domain != _ALWAYS_IMPORTED for entry in proto.opset_import):
         proto.opset_import.add(domain=_ALWAYS_IMPORTED, version=1)
-    versions = {entry.domain if entry.domain != "ai.onnx" else "": entry.version for entry in proto.opset_import}
+    versions = {short_domain(entry.domain): entry.version for entry in proto.opset_import}
     for domain, version in versions.items():
         if not 1 <= version < 1 << 31:
             raise InvalidModelError(f"model: version {version} of the operators of the domain {domain!r}")

@@ -21,6 +21,7 @@ __all__ = [
     "node_of",
     "ordered",
     "reaching",
+    "short_domain",
     "shortened",
 ]
 
@@ -81,8 +82,7 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
     for text in (own_name, operator, domain, *inputs, *outputs):
         if not isinstance(text, str):  # what is no UTF-8 protobuf returns as bytes
             raise InvalidModelError(f"node {index}: {text!r} is not UTF-8")
-    if domain == "ai.onnx":
-        domain = ""
+    domain = short_domain(domain)
     name = own_name or f"{operator}_{index}"
     while name in taken:
         name = f"{name}_{index}"
@@ -216,6 +216,11 @@ def graphs_within(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.Gr
             yield attribute.g
         elif kind == _GRAPHS:
             yield from attribute.graphs
+
+
+def short_domain(name: str) -> str:
+    """Return the name of a domain; that of ONNX's operators, which has two, is the empty one."""
+    return "" if name == "ai.onnx" else name
 
 
 def names_in(graph: onnx.GraphProto) -> Iterator[str]:
