@@ -21,7 +21,17 @@ from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices
 from dmlcpu.onnx.rules.windows import Window, window_of
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
-__all__ = ["RULES", "StackedSum", "averaged", "maximum", "minimum", "summed", "times"]
+__all__ = [
+    "RULES",
+    "StackedSum",
+    "averaged",
+    "maximum",
+    "minimum",
+    "pooled_as_image",
+    "summed",
+    "times",
+    "window_of_pooling",
+]
 
 
 _OTHER_SIGN: Final = np.arange(256, dtype=np.uint8) ^ np.uint8(0x80)
@@ -269,6 +279,12 @@ def _window_of_image(window: Window) -> Window:
     )
 
 
+def pooled_as_image(lowering: Lowering, value: Value, window: Window, pool: Callable[[Value, Window], Value]) -> Value:
+    """Return what a pooling of images, or volumes, makes of them or of rows, which are images of height 1."""
+    result = pool(_as_image(lowering, value), _window_of_image(window))
+    return reshaped(lowering, result, (*value.shape[:2], *window.output))
+
+
 def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
     window, include_padding = window_of_pooling(node, value.shape[2:]), False
     if not node.operator.endswith("GlobalAveragePool"):
@@ -283,9 +299,9 @@ def _pooled_average(lowering: Lowering, node: Node, value: Value) -> Value:
             include_padding = False
         if not include_padding:
             window = _inside(window, value.shape[2:])
-    shape = (*value.shape[:2], *window.output)
-    result = averaged(lowering, _as_image(lowering, value), _window_of_image(window), include_padding)
-    return reshaped(lowering, result, shape)
+    return pooled_as_image(
+        lowering, value, window, lambda image, part: averaged(lowering, image, part, include_padding)
+    )
 
 
 def _unpadded(window: Window, spatial: Sequence[int]) -> Window:
@@ -358,8 +374,7 @@ def image_max_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None
         raise NotNative(f"a pooling of {len(value.shape)} dimensions")
     _refuse_indices(node)
     window = window_of_pooling(node, value.shape[2:])
-    result = maximum(lowering, _as_image(lowering, value), _window_of_image(window))
-    return [reshaped(lowering, result, (*value.shape[:2], *window.output))]
+    return [pooled_as_image(lowering, value, window, lambda image, part: maximum(lowering, image, part))]
 
 
 def _in_order(table: Table) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
