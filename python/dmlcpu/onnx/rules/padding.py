@@ -1,4 +1,4 @@
-"""Pad, of codes and of floats."""
+"""Pad and CenterCropPad, of codes and of floats."""
 
 from __future__ import annotations
 
@@ -164,4 +164,28 @@ def padded(lowering: Lowering, value: Value, margins: Margins, fill: Any) -> Val
     return Padded(lowering, value, margins, np.float32(fill))
 
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "Pad"): pad}
+def center_crop_pad(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """CenterCropPad: half of what is too many, or missing, along each axis is before the rest, rounded down."""
+    value, wanted = present(inputs[0]), integers(inputs[1], "the shape")
+    rank = len(value.shape)
+    named = node.attributes.get("axes", range(rank))
+    axes = [axis % rank for axis in named if -rank <= axis < rank]
+    if not len(wanted) == len(named) == len({*axes}) or min(wanted, default=1) < 1:
+        raise NotNative(f"lengths {wanted} of the axes {tuple(named)} of {rank}")
+    first, kept, start, end = [0] * rank, list(value.shape), [0] * rank, [0] * rank
+    for axis, length in zip(axes, wanted, strict=True):
+        given = value.shape[axis]
+        if length < given:
+            first[axis], kept[axis] = (given - length) // 2, length
+        else:
+            start[axis] = (length - given) // 2
+            end[axis] = length - given - start[axis]
+    if any(first) or tuple(kept) != value.shape:
+        value = sliced(lowering, value, first, (1,) * rank, kept)
+    return [padded(lowering, value, Margins(start, end), np.float32(0))]
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "Pad"): pad,
+    ("", "CenterCropPad"): center_crop_pad,
+}
