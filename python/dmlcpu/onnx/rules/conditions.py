@@ -1,4 +1,4 @@
-"""Comparisons, functions of conditions, and what they choose: Equal, And, Where and their kin."""
+"""Comparisons, functions of conditions, and what they choose: Equal, And, Where, OneHot and their kin."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ import numpy as np
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.native_functions import Logical
-from dmlcpu.onnx.rules.operands import broadcast, compared, computed, present
+from dmlcpu.onnx.rules.movement import sliced
+from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
+from dmlcpu.onnx.rules.operands import (
+    INTEGER_TYPES,
+    broadcast,
+    compared,
+    computed,
+    integers,
+    on_integers,
+    present,
+)
 from dmlcpu.onnx.values import (
     Array,
     Constant,
@@ -22,6 +31,7 @@ from dmlcpu.onnx.values import (
     Table,
     Tensor,
     Value,
+    constant_by,
     element_type,
 )
 
@@ -134,9 +144,42 @@ def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     return [result if any(isinstance(value, Table | Dequantized | Deferred) for value in (a, b)) else result.computed()]
 
 
+# Places along the axis of OneHot, each compared with each index.
+_LARGEST_DEPTH: Final = 1 << 20
+
+
+def _places(depth: int, axes_behind: int, dtype: np.dtype[np.generic]) -> Array:
+    places: Array = np.arange(depth, dtype=dtype).reshape(-1, *(1,) * axes_behind)
+    return places
+
+
+def one_hot(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """OneHot of a constant depth: along a new axis one value where it equals the index, elsewhere the other.
+
+    Indices below 0 count from the end; those that are no place have the other value everywhere.
+    """
+    indices, values = computed(lowering, present(inputs[0])), present(inputs[2])
+    [depth], rank = integers(inputs[1], "the depth"), len(indices.shape)
+    axis = int(node.attributes.get("axis", -1))
+    if indices.dtype not in INTEGER_TYPES or values.shape != (2,) or not -rank - 1 <= axis <= rank:
+        raise NotNative(f"places of type {indices.dtype} along axis {axis} of {rank + 1}")
+    if not 1 <= depth <= _LARGEST_DEPTH:
+        raise NotNative(f"{depth} places")
+    axis %= rank + 1
+    from_end = on_integers(lowering, IntegerBinary.ADD, indices, constant_by(np.array, depth, indices.dtype))
+    is_negative = compared(lowering, Logical.LESS_THAN, indices, Constant(np.zeros((), indices.dtype)))
+    counted = lowering.emit("ELEMENT_WISE_IF", [is_negative, from_end, indices], indices.dtype, indices.shape)
+    aligned = lowering.reshaped(counted, (*indices.shape[:axis], 1, *indices.shape[axis:]))
+    condition = compared(lowering, Logical.EQUALS, aligned, constant_by(_places, depth, rank - axis, indices.dtype))
+    off, on = (sliced(lowering, values, (place,), (1,), (1,)) for place in (0, 1))
+    result = Chosen(lowering, condition, on, off)
+    return [result if result.dtype == np.float32 else result.computed()]
+
+
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
     **{("", name): compare for name in _FUNCTIONS},
     ("", "Not"): not_,
+    ("", "OneHot"): one_hot,
     ("", "IsNaN"): is_nan,
     ("", "IsInf"): is_infinite,
     ("", "Where"): where,
