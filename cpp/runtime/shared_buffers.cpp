@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace dmlcpu {
@@ -24,20 +25,39 @@ std::size_t hash_of(const AlignedBuffer& buffer) {
 
 }  // namespace
 
+// Waits as long as a thread may not run that holds the lock. In a child of fork() it may never.
+bool SharedBuffers::hold_lock() noexcept {
+  constexpr int kAttempts = 1000;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (lock_.hold()) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
 std::shared_ptr<const AlignedBuffer> SharedBuffers::shared(AlignedBuffer buffer) {
+  // All that takes long is done without the lock: comparing, allocating, and freeing what nobody holds any more.
   const std::size_t hash = hash_of(buffer);
   auto own = std::make_shared<const AlignedBuffer>(std::move(buffer));
-  const std::lock_guard lock(mutex_);
-  std::erase_if(by_hash_, [](const auto& entry) { return entry.second.expired(); });
-  const auto [begin, end] = by_hash_.equal_range(hash);
-  for (auto entry = begin; entry != end; ++entry) {
-    std::shared_ptr<const AlignedBuffer> other = entry->second.lock();
-    if (other && other->size() == own->size() && std::memcmp(other->data(), own->data(), own->size()) == 0) {
-      return other;
+  std::list<Entry> entry, expired;
+  entry.push_back({hash, own});
+  for (std::size_t compared = 0;; ++compared) {
+    std::shared_ptr<const AlignedBuffer> other;
+    if (!hold_lock()) return own;
+    std::size_t found = 0;
+    for (auto each = entries_.begin(); each != entries_.end() && !other;) {
+      const auto here = each++;
+      if (here->buffer.expired()) {
+        expired.splice(expired.end(), entries_, here);
+      } else if (here->hash == hash && found++ == compared) {
+        other = here->buffer.lock();
+      }
     }
+    if (!other) entries_.splice(entries_.end(), entry);
+    lock_.release();
+    if (!other) return own;
+    if (other->size() == own->size() && std::memcmp(other->data(), own->data(), own->size()) == 0) return other;
   }
-  by_hash_.emplace(hash, own);
-  return own;
 }
 
 }  // namespace dmlcpu

@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
@@ -15,6 +14,7 @@
 #include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
 #include "runtime/float_environment.h"
+#include "runtime/worker_thread.h"
 
 namespace dmlcpu {
 namespace {
@@ -129,7 +129,7 @@ class Pool {
   void start_workers(int wanted) {
     while (workers_ < wanted) {
       try {
-        std::thread([this] { worker_loop(); }).detach();
+        start_worker_thread([](void* pool) { static_cast<Pool*>(pool)->worker_loop(); }, this);
       } catch (const std::exception&) {  // no thread, or no memory for one
         return;
       }
