@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "bindings/execution_target.h"
 #include "bindings/without_gil.h"
 
 namespace py = pybind11;
@@ -24,10 +25,8 @@ BoundOperator::BoundOperator(std::string type, const std::vector<BindingName>& n
                              std::map<std::string, std::vector<std::int64_t>> attributes, const std::string& isa,
                              int num_threads, py::function resolve, py::object result_type)
     : resolve_(std::move(resolve)), result_type_(std::move(result_type)) {
-  const std::optional<Isa> row = isa_from_name(isa);
-  if (!row || !unavailable_reason(*row).empty() || num_threads < 1 || names.size() != tensors.size()) {
-    throw std::invalid_argument("an operator needs an available instruction set, a thread and a name a tensor");
-  }
+  const ExecutionTarget target = execution_target(isa, num_threads);
+  if (names.size() != tensors.size()) throw std::invalid_argument("an operator needs a name a tensor");
   OperatorDesc desc{.type = std::move(type), .tensors = {}, .attributes = std::move(attributes)};
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     desc.tensors.push_back(tensors[i] ? std::optional(layout_of(*tensors[i])) : std::nullopt);
@@ -38,7 +37,7 @@ BoundOperator::BoundOperator(std::string type, const std::vector<BindingName>& n
     PyUnicode_InternInPlace(&names_[i].name.ptr());
     for (std::size_t j = 0; j < names.size(); ++j) names_[i].length += names[j].first == name && tensors[j];
   }
-  operator_ = compile_operator(std::move(desc), {*row, num_threads});
+  operator_ = compile_operator(std::move(desc), target);
   state_ = has_owned_ ? State::fresh : State::ready;
 }
 
@@ -63,6 +62,7 @@ py::object BoundOperator::dispatch(const py::dict& bindings) const {
   py::object finish = py::none();
   if (!ready() || !bind_quickly(bindings, bound)) {
     const py::tuple resolved = resolve_(bindings, false, ready());
+    if (!ready()) throw std::logic_error("the operator is not initialized");
     bound = Bound();
     bind_resolved(bindings, resolved[0], bound);
     finish = resolved[1];
@@ -140,7 +140,8 @@ bool BoundOperator::take_entry(const Name& name, PyObject*& object, py::object& 
 TensorPointers BoundOperator::checked_pointers(const py::tuple& arrays, bool owned) const {
   TensorPointers pointers{};
   for (std::size_t i = 0; i < rules_.size(); ++i) {
-    if (!rules_[i] || rules_[i]->layout.owned != owned || arrays[i].is_none()) continue;
+    if (!rules_[i] || rules_[i]->layout.owned != owned) continue;
+    if (arrays[i].is_none() && rules_[i]->layout.output) continue;
     if (py::isinstance<py::array>(arrays[i])) {
       pointers[i] = rules_[i]->accept(py::reinterpret_borrow<py::array>(arrays[i]));
     }
@@ -154,9 +155,8 @@ void BoundOperator::bind_resolved(const py::dict& bindings, const py::tuple& arr
   bound.held[0] = arrays;
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     if (!rules_[i] || rules_[i]->layout.owned) continue;
-    if (!rules_[i]->layout.output) {
-      if (bound.pointers[i] == nullptr) throw std::logic_error("an input was not resolved");
-    } else if (bound.pointers[i] == nullptr) {
+    if (!rules_[i]->layout.output) continue;
+    if (bound.pointers[i] == nullptr) {
       allocate_output(i, bound);
     } else {
       PyObject* object = value_of(names_[i], bindings);

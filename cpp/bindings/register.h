@@ -5,14 +5,18 @@
 
 namespace dmlcpu {
 
-// Objects of this type come from functions of the module alone: one made by __new__ would be bytes that nothing has
-// initialised.
+// Closes a type whose methods are all defined. Its objects come from functions of the module alone, since one made by
+// __new__ would be bytes that nothing has initialised, and remain what they are: of another __class__, methods would
+// take them for what they are not.
 template <class Type>
-void forbid_new(Type& type) {
-  reinterpret_cast<PyTypeObject*>(type.ptr())->tp_new = [](PyTypeObject* object, PyObject*, PyObject*) -> PyObject* {
-    PyErr_Format(PyExc_TypeError, "objects of %s are made by functions of its module", object->tp_name);
+void seal(Type& type) {
+  auto* object = reinterpret_cast<PyTypeObject*>(type.ptr());
+  object->tp_new = [](PyTypeObject* made, PyObject*, PyObject*) -> PyObject* {
+    PyErr_Format(PyExc_TypeError, "objects of %s are made by functions of its module", made->tp_name);
     return nullptr;
   };
+  object->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
+  PyType_Modified(object);
 }
 
 void register_machine(pybind11::module_& module);            // instruction sets, processors, caches

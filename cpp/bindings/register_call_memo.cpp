@@ -330,7 +330,7 @@ void register_call_memo(py::module_& module) {
       .def("sign", &CallMemo::sign, py::arg("positional"), py::arg("named"))
       .def("remember", &CallMemo::remember, py::arg("signature"), py::arg("positional"), py::arg("named"),
            py::arg("operator"), py::arg("bound"), py::arg("results"), py::arg("result_type"));
-  forbid_new(type);
+  seal(type);
   module.def(
       "new_call_memo",
       [](std::vector<py::object> constant_types) { return std::make_unique<CallMemo>(std::move(constant_types)); },

@@ -22,7 +22,7 @@ void register_compiled_operator(py::module_& module) {
                              [](const BoundOperator& self) { return self.plan().temporary_size(); })
       .def_property_readonly("persistent_resource_size",
                              [](const BoundOperator& self) { return self.plan().persistent_size(); });
-  forbid_new(type);
+  seal(type);
   module.def(
       "bind_operator",
       [](std::string name, const std::vector<BindingName>& names, const std::vector<std::optional<TensorRow>>& tensors,

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/execution_target.h"
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "kernels/dispatch.h"
@@ -23,18 +24,10 @@ namespace {
 using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
 using Indices = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>;
 
-ExecutionTarget checked_target(const std::string& isa, int num_threads) {
-  const std::optional<Isa> row = isa_from_name(isa);
-  if (!row || !unavailable_reason(*row).empty() || num_threads < 1) {
-    throw std::invalid_argument("boxes need an available instruction set and a thread");
-  }
-  return {*row, num_threads};
-}
-
 py::array_t<std::int64_t> kept_boxes(const Floats& boxes, const Floats& scores, std::size_t most_boxes, float overlap,
                                      const std::optional<float>& score, bool centred, const std::string& isa,
                                      int num_threads) {
-  const ExecutionTarget target = checked_target(isa, num_threads);
+  const ExecutionTarget target = execution_target(isa, num_threads);
   if (boxes.ndim() != 3 || scores.ndim() != 3 || boxes.shape(2) != 4 || boxes.shape(0) != scores.shape(0) ||
       boxes.shape(1) != scores.shape(2) || boxes.shape(1) >= py::ssize_t{1} << 32) {
     throw std::invalid_argument("boxes are {images, boxes, 4}, scores {images, classes, boxes}");
@@ -60,7 +53,7 @@ py::array_t<std::int64_t> kept_boxes(const Floats& boxes, const Floats& scores, 
 py::array_t<float> aligned_regions(const Floats& images, const Floats& corners, const Indices& of_images,
                                    std::size_t rows, std::size_t columns, std::size_t samples, float scale,
                                    bool half_pixel, const std::string& isa, int num_threads) {
-  const ExecutionTarget target = checked_target(isa, num_threads);
+  const ExecutionTarget target = execution_target(isa, num_threads);
   if (images.ndim() != 4 || corners.ndim() != 2 || of_images.ndim() != 1 || corners.shape(1) != 4 ||
       corners.shape(0) != of_images.shape(0)) {
     throw std::invalid_argument("images are {images, channels, height, width}, boxes {regions, 4}, and {regions}");

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/arrays.h"
+#include "bindings/execution_target.h"
 #include "bindings/register.h"
 #include "bindings/without_gil.h"
 #include "graph/compiled_graph.h"
@@ -146,12 +147,8 @@ class BoundGraph {
         arrays_(given.arrays()),
         resolve_(std::move(resolve)),
         result_type_(std::move(result_type)) {
-    const std::optional<Isa> row = isa_from_name(isa);
-    if (!row || !unavailable_reason(*row).empty() || num_threads < 1) {
-      throw std::invalid_argument("a graph needs an available instruction set and a thread");
-    }
     const Graph& graph = given.graph();
-    const ExecutionTarget target{*row, num_threads};
+    const ExecutionTarget target = execution_target(isa, num_threads);
     std::optional<Predecessor> other;
     if (predecessor != nullptr && predecessor->ready_.load(std::memory_order_acquire)) {
       if (auto changed = lineage_.changed_from(predecessor->lineage_)) {
@@ -336,7 +333,7 @@ class BoundGraph {
 
 void register_graph(py::module_& module) {
   py::class_<SharedMemory, std::shared_ptr<SharedMemory>> memory(module, "SharedMemory");
-  forbid_new(memory);
+  seal(memory);
   module.def("new_shared_memory", [] { return std::make_shared<SharedMemory>(); });
   py::class_<BoundGraph> type(module, "BoundGraph");
   type.def("initialize", &BoundGraph::initialize, py::arg("arrays"))
@@ -356,10 +353,10 @@ void register_graph(py::module_& module) {
                              [](const BoundGraph& self) { return self.graph().temporary_size(); })
       .def_property_readonly("persistent_resource_size",
                              [](const BoundGraph& self) { return self.graph().persistent_size(); });
-  forbid_new(type);
+  seal(type);
   py::class_<GivenGraph> graph(module, "Graph");
   graph.def("changed", &GivenGraph::changed, py::arg("lengths"), py::arg("arrays"), py::arg("attributes"));
-  forbid_new(graph);
+  seal(graph);
   module.def(
       "new_graph",
       [](const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free) {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/execution_target.h"
 #include "bindings/register.h"
 #include "kernels/dispatch.h"
 #include "runtime/cpu_features.h"
@@ -55,6 +56,7 @@ void register_machine(py::module_& module) {
                const DefaultFloatEnvironment environment;
                return function(*arguments, **named_arguments);
              });
+  module.attr("MOST_THREADS") = kMostThreads;
   module.def("usable_processor_count", &usable_processor_count);
   module.def("cache_sizes", [] {
     const CacheSizes sizes = cache_sizes();

@@ -222,7 +222,10 @@ void CompiledGraph::dispatch(const Pointers& bound, std::vector<StepTime>* times
   const BusyThread busy;
   const BlockLease block = with_memory_for(kName, [&] { return BlockLease(*blocks_, block_bytes_); });
   // The steps' own calls allocate nothing now.
-  with_memory_for(kName, [&] { thread_scratch(scratch_bytes_); });
+  with_memory_for(kName, [&] {
+    thread_scratch(scratch_bytes_);
+    if (times != nullptr) times->reserve(times->size() + steps_.size());
+  });
   const Clock::time_point begin = Clock::now();
   std::array<CodeStage, kMostStages> stages;
   for (const Step& step : steps_) {

@@ -11,8 +11,9 @@
 //   EXPAND                         axes of length 1 repeated to the output's length
 //   JOIN         axis              the inputs one after the other along an axis
 //   INTERLEAVE   axis              index i along the axis is index i / n of input i % n, of n inputs
-//   REINTERPRET                    the memory of the input as another tensor, both with the strides they were given;
-//                                  what nothing was written to is zeros
+//   REINTERPRET                    the memory of the input as another tensor, both with the strides they were given.
+//                                  What no element of the input takes up is what lies there: zeros around a value of
+//                                  its own that a node writes, in an array or a part of another value the rest of it
 //
 // Values that nodes write and only nodes read are laid out in memory as the graph's compiler likes best.
 #pragma once

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
+#include "operators/buffer_layout.h"
 #include "operators/plan_words.h"
 #include "runtime/scratch.h"
 
@@ -71,6 +72,9 @@ AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t outp
   rows_of_block_ = std::min(rows_of_block_, positions_.length());
   blocks_of_run_ = (positions_.length() + rows_of_block_ - 1) / rows_of_block_;
   blocks_of_task_ = std::max(StridedRuns::kElementsPerTask / (rows_of_block_ * length_), std::size_t{1});
+  BufferLayout staging;
+  staging.take(staging_size(), static_cast<std::size_t>(participants()));
+  temporary_size_ = staging.size();
 }
 
 void AxisRows::check_parameter(const OperatorDesc& desc, std::size_t tensor) const {
@@ -90,7 +94,7 @@ int AxisRows::participants() const {
   return static_cast<int>(std::min(task_count(), static_cast<std::size_t>(num_threads_)));
 }
 
-std::size_t AxisRows::temporary_size() const { return staging_size() * static_cast<std::size_t>(participants()); }
+std::size_t AxisRows::temporary_size() const { return temporary_size_; }
 
 std::uint8_t* AxisRows::scratch() const { return staged() ? thread_scratch(temporary_size()) : nullptr; }
 

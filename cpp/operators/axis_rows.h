@@ -22,7 +22,8 @@ class AxisRows {
  public:
   enum class Results : std::uint8_t { each, one };  // of a row
 
-  // The axis is the desc's attribute "axis". Throws std::invalid_argument.
+  // The axis is the desc's attribute "axis". Throws std::invalid_argument, and std::bad_alloc where rows pass through
+  // more memory than there can be.
   AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads,
            Results results = Results::each);
 
@@ -101,7 +102,7 @@ class AxisRows {
   std::size_t element_bytes_, length_, output_length_;
   Steps input_, output_;
   bool are_columns_;
-  std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_;
+  std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_, temporary_size_;
   int num_threads_;
 };
 

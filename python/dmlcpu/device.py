@@ -59,9 +59,9 @@ def _choose_num_threads(num_threads: int | None) -> int:
         is_number = text.strip().isdecimal() and len(text) < 20  # Python refuses to read thousands of digits
         source, count = f"DMLCPU_NUM_THREADS={text!r}", int(text) if is_number else 0
     else:
-        return min(_core.usable_processor_count(), _MAX_THREADS)
-    if not 1 <= count <= _MAX_THREADS:
-        raise ValueError(f"{source}; expected a number of threads from 1 to {_MAX_THREADS}")
+        return min(_core.usable_processor_count(), _core.MOST_THREADS)
+    if not 1 <= count <= _core.MOST_THREADS:
+        raise ValueError(f"{source}; expected a number of threads from 1 to {_core.MOST_THREADS}")
     return count
 
 
@@ -70,10 +70,6 @@ def _integer(name: str, value: Any) -> int:
         return index(value)
     except TypeError:
         raise TypeError(f"{name}={shown(value)}; expected an integer") from None
-
-
-# More than any machine has processors; each slot of a plan costs scratch memory.
-_MAX_THREADS = 1024
 
 
 class Device:

@@ -186,3 +186,55 @@ def test_constants_of_graphs_lie_as_layouts_can_say() -> None:
             bind_array(array)
     with pytest.raises(ValueError, match="rank"):
         bind_array(five.reshape((5, *(1,) * 8)))
+
+
+DEQUANTIZATION = [
+    (int(TensorDataType.UINT8), (4,), (1,), False, False),
+    (int(TensorDataType.FLOAT32), (4,), (0,), True, False),
+    None,
+    (int(TensorDataType.FLOAT32), (4,), (1,), False, True),
+]
+
+
+def bound_dequantization(resolve: Any, num_threads: int = 1) -> _core.BoundOperator:
+    names = [(name, None) for name in ("input", "scale", "zero_point", "output")]
+    operator = "ELEMENT_WISE_DEQUANTIZE_LINEAR"
+    return _core.bind_operator(operator, names, DEQUANTIZATION, {}, "scalar", num_threads, resolve, tuple)
+
+
+def test_an_operator_has_what_it_owns_before_it_runs() -> None:
+    """Whatever `resolve` answers: the package's own refuses both before."""
+    codes, scale = np.arange(4, dtype=np.uint8), np.array([0.5], np.float32)
+    operator = bound_dequantization(
+        lambda bindings, owned, ready: ((codes, scale if owned else None, None, None), None)
+    )
+    with pytest.raises(RuntimeError, match="not initialized"):
+        operator.dispatch({"input": codes})
+    assert operator.initialize({})
+    assert operator.dispatch({"input": codes}).tolist() == [0, 0.5, 1, 1.5]
+    with pytest.raises(RuntimeError, match="does not fit"):
+        bound_dequantization(lambda *_: ((None,) * 4, None)).initialize({})
+
+
+def test_threads_are_as_many_as_a_device_has_at_most() -> None:
+    box = np.zeros((1, 1, 4)), np.zeros((1, 1, 1)), 1, 0.5, None, False
+    for num_threads in (0, _core.MOST_THREADS + 1, 2**31 - 1):
+        with pytest.raises(ValueError, match="threads are 1 to 1024"):
+            bound_dequantization(not_called, num_threads)
+        with pytest.raises(ValueError, match="threads are 1 to 1024"):
+            _core.bind_graph(_core.new_graph([], []), "scalar", num_threads, not_called, not_called)
+        with pytest.raises(ValueError, match="threads are 1 to 1024"):
+            _core.non_max_suppression(*box, "scalar", num_threads)
+    for isa in ("", "sse2"):
+        with pytest.raises(ValueError, match=f"no instruction set of this machine is named {isa}"):
+            _core.bind_graph(_core.new_graph([], []), isa, 1, not_called, not_called)
+
+
+def test_objects_remain_what_they_are() -> None:
+    memory, operator = _core.new_shared_memory(), bound_dequantization(not_called)
+    for native in (memory, operator):
+        for other in (_core.BoundGraph, _core.CallMemo, object):
+            with pytest.raises(TypeError, match="__class__"):
+                native.__class__ = other  # type: ignore[assignment]
+        with pytest.raises(TypeError, match="immutable"):
+            type(native).describe = None  # type: ignore[union-attr, method-assign]
