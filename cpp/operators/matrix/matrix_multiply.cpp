@@ -4,8 +4,8 @@
 #include <new>
 
 #include "operators/buffer_layout.h"
-#include "operators/matrix/float_matrix_multiply.h"
 #include "operators/matrix/matrix_product.h"
+#include "operators/matrix/wide_matrix_multiply.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
 #include "operators/staging.h"
@@ -238,7 +238,7 @@ std::unique_ptr<CompiledOperator> compile_quantized_linear_matrix_multiply(Opera
 
 std::unique_ptr<CompiledOperator> compile_matrix_multiply_integer_to_float(OperatorDesc desc, ExecutionTarget target) {
   const auto is_wide = [&](std::size_t number) { return element_size(desc.tensor(number).type) != 1; };
-  if (is_wide(kToFloat.a) || is_wide(kToFloat.b)) return compile_float_matrix_multiply(std::move(desc), target);
+  if (is_wide(kToFloat.a) || is_wide(kToFloat.b)) return compile_wide_matrix_multiply(std::move(desc), target);
   return std::make_unique<MatrixMultiply>(std::move(desc), target, kToFloat);
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kGroup = 4;  // k of one 32-bit group
 
 // Rows of neighbouring codes: four of them are interleaved at a time, some columns at a time.
-void pack_rows_of_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
+void pack_rows_of_right(const PackKernels& kernels, const StridedCodes& b, const BlockRange& block, std::size_t nr,
                         std::size_t panel_bytes, std::uint8_t* panels) {
   constexpr std::size_t kColumns = 512;  // a multiple of every nr
   alignas(64) std::uint8_t zeros[kColumns];
@@ -37,7 +37,7 @@ void pack_rows_of_right(const PackKernels& kernels, const CodeMatrix& b, const B
 }
 
 // Columns of neighbouring codes: a panel at a time.
-void pack_columns_of_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
+void pack_columns_of_right(const PackKernels& kernels, const StridedCodes& b, const BlockRange& block, std::size_t nr,
                            std::size_t panel_bytes, std::uint8_t* panels) {
   const std::uint8_t* source = b.data + block.first_row + block.first_column * b.column_stride;
   for (std::size_t column = 0; column < as_size(block.columns); column += nr, panels += panel_bytes) {
@@ -52,7 +52,7 @@ void pack_columns_of_right(const PackKernels& kernels, const CodeMatrix& b, cons
 }
 
 // Codes of any strides: stretches of a column are copied, then taken apart.
-void pack_elements_of_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
+void pack_elements_of_right(const PackKernels& kernels, const StridedCodes& b, const BlockRange& block, std::size_t nr,
                             std::size_t panel_bytes, std::uint8_t* panels) {
   // So many codes lie in as many cache lines at most, 16 KiB: half of a level-1 cache keeps them for the next columns.
   constexpr std::int64_t kStretch = 256;
@@ -74,7 +74,7 @@ void pack_elements_of_right(const PackKernels& kernels, const CodeMatrix& b, con
 
 }  // namespace
 
-void pack_left(const PackKernels& kernels, const CodeMatrix& a, const BlockRange& block, std::size_t row_bytes,
+void pack_left(const PackKernels& kernels, const StridedCodes& a, const BlockRange& block, std::size_t row_bytes,
                std::uint8_t* rows) {
   const std::uint8_t* source = a.data + block.first_row * a.row_stride + block.first_column * a.column_stride;
   if (a.column_stride != 1 && a.row_stride == 1) {
@@ -92,7 +92,7 @@ void pack_left(const PackKernels& kernels, const CodeMatrix& a, const BlockRange
   }
 }
 
-void pack_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
+void pack_right(const PackKernels& kernels, const StridedCodes& b, const BlockRange& block, std::size_t nr,
                 std::size_t k_padded, std::uint8_t* panels) {
   const std::size_t columns = as_size(block.columns), panel_bytes = k_padded * nr;
   const std::size_t k_of_groups = round_up(as_size(block.rows), kGroup);

@@ -8,8 +8,9 @@
 
 namespace dmlcpu {
 
-// A matrix of codes in memory. flip is 0x80 where the codes change their signedness: gemm.h's a is unsigned, b signed.
-struct CodeMatrix {
+// A matrix of 8-bit codes as it lies in memory. flip is 0x80 where the codes change their signedness: gemm.h's a is
+// unsigned, b signed.
+struct StridedCodes {
   const std::uint8_t* data;
   std::int64_t row_stride, column_stride;
   std::uint8_t flip;
@@ -22,12 +23,12 @@ struct BlockRange {
 };
 
 // Rows of gemm.h's a, row_bytes apart. What pads them up to row_bytes is left as it is: b has zeros there.
-void pack_left(const PackKernels& kernels, const CodeMatrix& a, const BlockRange& block, std::size_t row_bytes,
+void pack_left(const PackKernels& kernels, const StridedCodes& a, const BlockRange& block, std::size_t row_bytes,
                std::uint8_t* rows);
 
 // Panels of gemm.h's b, nr columns each, k_padded * nr bytes apart; k are the rows of the matrix. Rows up to k_padded
 // (a multiple of 4) and columns up to the end of the last panel are zeros.
-void pack_right(const PackKernels& kernels, const CodeMatrix& b, const BlockRange& block, std::size_t nr,
+void pack_right(const PackKernels& kernels, const StridedCodes& b, const BlockRange& block, std::size_t nr,
                 std::size_t k_padded, std::uint8_t* panels);
 
 }  // namespace dmlcpu

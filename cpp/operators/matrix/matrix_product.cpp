@@ -114,14 +114,14 @@ void MatrixProduct::plan_packed() {
   scratch_size_ = all.size();
 }
 
-CodeMatrix MatrixProduct::right_of(const std::uint8_t* b, std::int64_t matrix) const {
+StridedCodes MatrixProduct::right_of(const std::uint8_t* b, std::int64_t matrix) const {
   const std::int64_t product = matrix * (geometry_.products() / geometry_.matrices());
   return {b + MatrixGeometry::offset(geometry_.b, geometry_.batch_index(product)), geometry_.b.row, geometry_.b.column,
           desc_.b_flip};
 }
 
 // Packs panels of one matrix and sums their columns, by a row of ones.
-void MatrixProduct::pack_panels(const CodeMatrix& b, std::int64_t first_panel, std::int64_t end_panel,
+void MatrixProduct::pack_panels(const StridedCodes& b, std::int64_t first_panel, std::int64_t end_panel,
                                 std::uint8_t* packed, const std::uint8_t* ones) const noexcept {
   const std::int64_t first = first_panel * static_cast<std::int64_t>(nr_);
   const std::int64_t columns = std::min(end_panel * static_cast<std::int64_t>(nr_), geometry_.n) - first;

@@ -96,8 +96,8 @@ class MatrixProduct {
   void plan_packed();
   void plan_streamed();
   std::size_t panel_bytes() const { return k_padded_ * nr_; }
-  CodeMatrix right_of(const std::uint8_t* b, std::int64_t matrix) const;
-  void pack_panels(const CodeMatrix& b, std::int64_t first_panel, std::int64_t end_panel, std::uint8_t* packed,
+  StridedCodes right_of(const std::uint8_t* b, std::int64_t matrix) const;
+  void pack_panels(const StridedCodes& b, std::int64_t first_panel, std::int64_t end_panel, std::uint8_t* packed,
                    const std::uint8_t* ones) const noexcept;
   void prepare_matrices(const MatrixDispatch& dispatch, std::int64_t first, std::int64_t count,
                         std::uint8_t* scratch) const;

@@ -66,9 +66,9 @@ void MatrixProduct::run_streamed(const MatrixDispatch& dispatch, std::uint8_t* s
 
 void MatrixProduct::run_strip(const MatrixDispatch& dispatch, std::int64_t matrix, const Region& strip,
                               const std::int32_t* zeros, std::uint8_t* own) const noexcept {
-  const CodeMatrix a = {dispatch.a + MatrixGeometry::offset(geometry_.a, strip.index), geometry_.a.row,
-                        geometry_.a.column, desc_.a_flip};
-  const CodeMatrix b = right_of(dispatch.b, matrix);
+  const StridedCodes a = {dispatch.a + MatrixGeometry::offset(geometry_.a, strip.index), geometry_.a.row,
+                          geometry_.a.column, desc_.a_flip};
+  const StridedCodes b = right_of(dispatch.b, matrix);
   const std::int64_t rows = geometry_.m + (dispatch.parameters.a_zero_point == nullptr ? 0 : 1);
   auto* activation_sums = reinterpret_cast<std::int32_t*>(own + activation_sums_);
   auto* sums = reinterpret_cast<std::int32_t*>(own + sums_);

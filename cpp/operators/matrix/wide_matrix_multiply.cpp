@@ -3,7 +3,7 @@
 // FLOAT16 output is that sum rounded to nearest even.
 //
 // A task is a tile of rows and columns: blocks of k are dequantized into buffers in a cache and used up there.
-#include "operators/matrix/float_matrix_multiply.h"
+#include "operators/matrix/wide_matrix_multiply.h"
 
 #include <algorithm>
 #include <cstring>
@@ -86,9 +86,9 @@ class DequantizedMatrix {
   LineParameter scale_, zero_point_;
 };
 
-class FloatMatrixMultiply final : public CompiledOperator {
+class WideMatrixMultiply final : public CompiledOperator {
  public:
-  FloatMatrixMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target)
+  WideMatrixMultiply(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(matrix_geometry(desc(), desc().tensor(kA), desc().tensor(kB), desc().tensor(kOutput),
                                   desc().tensors[kBias])),
@@ -133,7 +133,7 @@ class FloatMatrixMultiply final : public CompiledOperator {
   std::size_t a_values_, b_values_, sums_, participant_size_;
 };
 
-void FloatMatrixMultiply::run_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* own) const noexcept {
+void WideMatrixMultiply::run_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* own) const noexcept {
   const auto index = geometry_.batch_index(task / (row_tiles_ * column_tiles_));
   const std::int64_t first_row = task / column_tiles_ % row_tiles_ * kTileRows;
   const std::int64_t first_column = task % column_tiles_ * kTileColumns;
@@ -174,8 +174,8 @@ void FloatMatrixMultiply::run_tile(const TensorPointers& tensors, std::int64_t t
 }
 
 // bias and output are the numbers of their tensors' elements where the row begins.
-void FloatMatrixMultiply::write_row(const TensorPointers& tensors, std::int64_t bias, std::int64_t output,
-                                    std::int64_t columns, const float* sums) const noexcept {
+void WideMatrixMultiply::write_row(const TensorPointers& tensors, std::int64_t bias, std::int64_t output,
+                                   std::int64_t columns, const float* sums) const noexcept {
   const DataType type = desc().tensor(kOutput).type;
   for (std::int64_t column = 0; column < columns; ++column) {
     float sum = sums[column];
@@ -194,8 +194,8 @@ void FloatMatrixMultiply::write_row(const TensorPointers& tensors, std::int64_t 
 
 }  // namespace
 
-std::unique_ptr<CompiledOperator> compile_float_matrix_multiply(OperatorDesc desc, ExecutionTarget target) {
-  return std::make_unique<FloatMatrixMultiply>(std::move(desc), target);
+std::unique_ptr<CompiledOperator> compile_wide_matrix_multiply(OperatorDesc desc, ExecutionTarget target) {
+  return std::make_unique<WideMatrixMultiply>(std::move(desc), target);
 }
 
 }  // namespace dmlcpu
