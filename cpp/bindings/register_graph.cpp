@@ -142,7 +142,7 @@ class GivenGraph {
 class BoundGraph {
  public:
   BoundGraph(const GivenGraph& given, const std::string& isa, int num_threads, py::function resolve,
-             py::object result_type, std::shared_ptr<SharedMemory> shared, const BoundGraph* predecessor)
+             py::object result_type, std::shared_ptr<SessionMemory> shared, const BoundGraph* predecessor)
       : lineage_(given.lineage()),
         arrays_(given.arrays()),
         resolve_(std::move(resolve)),
@@ -332,9 +332,9 @@ class BoundGraph {
 }  // namespace
 
 void register_graph(py::module_& module) {
-  py::class_<SharedMemory, std::shared_ptr<SharedMemory>> memory(module, "SharedMemory");
+  py::class_<SessionMemory, std::shared_ptr<SessionMemory>> memory(module, "SessionMemory");
   seal(memory);
-  module.def("new_shared_memory", [] { return std::make_shared<SharedMemory>(); });
+  module.def("new_session_memory", [] { return std::make_shared<SessionMemory>(); });
   py::class_<BoundGraph> type(module, "BoundGraph");
   type.def("initialize", &BoundGraph::initialize, py::arg("arrays"))
       .def("dispatch", &BoundGraph::dispatch, py::arg("bindings"))
@@ -366,7 +366,7 @@ void register_graph(py::module_& module) {
   module.def(
       "bind_graph",
       [](const GivenGraph& given, const std::string& isa, int num_threads, py::function resolve, py::object result_type,
-         std::shared_ptr<SharedMemory> shared, const BoundGraph* predecessor) {
+         std::shared_ptr<SessionMemory> shared, const BoundGraph* predecessor) {
         return std::make_unique<BoundGraph>(given, isa, num_threads, std::move(resolve), std::move(result_type),
                                             std::move(shared), predecessor);
       },

@@ -125,7 +125,7 @@ class CompiledGraph::Reuse {
   std::ptrdiff_t next_ = 0;
 };
 
-CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SharedMemory> shared,
+CompiledGraph::CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SessionMemory> shared,
                              const std::optional<Predecessor>& predecessor)
     : target_(aligning_tensors(target)),
       value_count_(graph.values.size()),

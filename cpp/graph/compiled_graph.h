@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "graph/memory_plan.h"
 #include "graph/placement.h"
-#include "runtime/shared_memory.h"
+#include "runtime/session_memory.h"
 
 namespace dmlcpu {
 
@@ -36,7 +36,7 @@ class CompiledGraph {
  public:
   // What is packed of constants, and the memory between the steps, may be shared with other graphs. Throws
   // std::invalid_argument for a graph that cannot be computed, OutOfMemory for one that is beyond any memory.
-  CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SharedMemory> shared = nullptr,
+  CompiledGraph(const Graph& graph, ExecutionTarget target, std::shared_ptr<SessionMemory> shared = nullptr,
                 const std::optional<Predecessor>& predecessor = std::nullopt);
 
   // The address of each value's first element, by value; null for those that are not bound by the call.
@@ -103,8 +103,8 @@ class CompiledGraph {
   std::size_t value_count_;
   std::vector<Step> steps_;
   std::size_t block_bytes_ = 0, scratch_bytes_ = 0;
-  std::shared_ptr<SharedMemory> shared_;  // null if it is with no other graph
-  std::shared_ptr<BlockPool> blocks_;     // of the shared memory, or its own
+  std::shared_ptr<SessionMemory> shared_;  // null if it is with no other graph
+  std::shared_ptr<BlockPool> blocks_;      // of the session, or its own
 };
 
 }  // namespace dmlcpu

@@ -231,7 +231,7 @@ def test_threads_are_as_many_as_a_device_has_at_most() -> None:
 
 
 def test_objects_remain_what_they_are() -> None:
-    memory, operator = _core.new_shared_memory(), bound_dequantization(not_called)
+    memory, operator = _core.new_session_memory(), bound_dequantization(not_called)
     for native in (memory, operator):
         for other in (_core.BoundGraph, _core.CallMemo, object):
             with pytest.raises(TypeError, match="__class__"):

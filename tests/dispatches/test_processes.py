@@ -163,7 +163,7 @@ def test_a_fork_amid_the_packing_of_a_graph() -> None:
 from dmlcpu import _core
 
 table = np.zeros(16 << 20, np.uint8)
-shared = _core.new_shared_memory()
+shared = _core.new_session_memory()
 
 def graph():
     values = [table, (0, "x", 5, table.shape, None), (1, "y", 5, table.shape, None)]

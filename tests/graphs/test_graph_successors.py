@@ -265,7 +265,7 @@ def test_what_cannot_be_a_predecessor_is_none() -> None:
 
 def test_graphs_of_one_memory() -> None:
     """One after the other takes the same block, whichever is larger; each by itself has the same results."""
-    first, shared = tables(), _core.new_shared_memory()
+    first, shared = tables(), _core.new_session_memory()
 
     def not_called(*_: Any) -> Any:
         raise AssertionError
@@ -367,7 +367,7 @@ def resident_bytes() -> int:
 def test_memory_that_is_much_too_large_is_freed() -> None:
     """That of one large graph, when small ones have run for a while; the large one takes it anew."""
     large_size, small_size = 100 << 20, 1000
-    first, shared = tables(), _core.new_shared_memory()
+    first, shared = tables(), _core.new_session_memory()
 
     def not_called(*_: Any) -> Any:
         raise AssertionError

@@ -65,7 +65,7 @@ class CompiledGraph(CompiledOperator):
         self,
         device: Device,
         graph: Bindable,
-        shared: _core.SharedMemory | None = None,
+        shared: _core.SessionMemory | None = None,
         predecessor: CompiledGraph | None = None,
     ) -> None:
         """Plan a graph.

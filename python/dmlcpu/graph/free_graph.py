@@ -80,7 +80,7 @@ class FreeGraph:
             graph.nodes[place] = graph.nodes[place]._replace(attributes=attributes)
         return graph
 
-    def compiled(self, replay: Replay, device: Device, shared: _core.SharedMemory | None = None) -> CompiledGraph:
+    def compiled(self, replay: Replay, device: Device, shared: _core.SessionMemory | None = None) -> CompiledGraph:
         """Compile the graph for the lengths that a replay tells; what is the same as for the last ones is taken there.
 
         Raises:

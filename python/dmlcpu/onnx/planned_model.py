@@ -59,7 +59,7 @@ class PlannedModel:
         """Return whether onnxruntime runs all: not what has no elements, by which it may end the process."""
         return self._is_left and all(0 not in shape for _, shape in arrays.values())
 
-    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None) -> Plan:
+    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SessionMemory | None) -> Plan:
         """Return a plan.
 
         Args:

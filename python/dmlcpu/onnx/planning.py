@@ -63,7 +63,7 @@ def make_plan(
     arrays: Mapping[str, ArrayType],
     device: Device,
     foreign_models: ForeignModels,
-    shared: _core.SharedMemory | None,
+    shared: _core.SessionMemory | None,
 ) -> Plan:
     """Plan a model, as far as shapes are known.
 
@@ -104,7 +104,7 @@ class _Planner:
         arrays: Mapping[str, ArrayType],
         device: Device,
         foreign_models: ForeignModels,
-        shared: _core.SharedMemory | None = None,
+        shared: _core.SessionMemory | None = None,
         foreign: Collection[str] = (),
     ) -> None:
         self._foreign_models = foreign_models

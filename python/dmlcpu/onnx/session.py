@@ -129,7 +129,7 @@ class InferenceSession:
         """Take locks and threads of this process's own."""
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
-        self._shared = _core.new_shared_memory()
+        self._shared = _core.new_session_memory()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a call: the absolute path (or the bytes) and the options."""

@@ -133,7 +133,7 @@ class PlanTemplate:
         except (NotNative, InvalidModelError):
             return None
 
-    def plan(self, replay: Replay, device: Device, shared: _core.SharedMemory | None) -> Plan | None:
+    def plan(self, replay: Replay, device: Device, shared: _core.SessionMemory | None) -> Plan | None:
         """Return the plan for a replay; None if an operator refuses its tensors."""
         parts: list[Part] = []
         for place, part in enumerate(self.lowered.parts):
@@ -164,7 +164,7 @@ class Templates:
         self._met = self._failures = 0
         self._next = 2  # of the plans that no template gives, the one that makes another
 
-    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None) -> Plan | None:
+    def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SessionMemory | None) -> Plan | None:
         """Return a plan for shapes of the inputs; None if it has to be made anew.
 
         Args:
@@ -182,7 +182,7 @@ class Templates:
         return None if added is None else self._plan_of(added, arrays, shared)
 
     def _plan_of(
-        self, template: PlanTemplate, arrays: Mapping[str, ArrayType], shared: _core.SharedMemory | None
+        self, template: PlanTemplate, arrays: Mapping[str, ArrayType], shared: _core.SessionMemory | None
     ) -> Plan | None:
         replay = template.replay(self._model, arrays)
         return None if replay is None else template.plan(replay, self._device, shared)

@@ -6,7 +6,7 @@
 
 namespace dmlcpu {
 
-struct SharedMemory {
+struct SessionMemory {
   SharedBuffers constants;
   BlockPool blocks;
 };
