@@ -57,7 +57,7 @@ class ConvolutionAlgorithm {
   // flip is 0x80 for UINT8 filters, which become signed.
   virtual void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const = 0;
   // See CompiledOperator::packing, which compares the numbers of any two algorithms: those that pack in another way
-  // than convolution_packing.h begin with a number that no other algorithm does, or return none.
+  // than packed_filter.h begin with a number that no other algorithm does, or return none.
   virtual std::vector<std::size_t> packing() const { return {}; }
   // The sum of each output channel's filter codes, within the packed filter.
   virtual const std::int32_t* filter_sums(const std::uint8_t* packed) const = 0;

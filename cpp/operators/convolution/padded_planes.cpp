@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/padded_row.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
 

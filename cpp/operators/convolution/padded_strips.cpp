@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/padded_row.h"
 #include "operators/plan_words.h"
 #include "runtime/thread_pool.h"
 

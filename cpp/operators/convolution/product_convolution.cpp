@@ -4,7 +4,7 @@
 //                                                             operators/convolution/padded_planes.h
 //   for each tile of pixels (in parallel), for each group:
 //     copy or pack the tile's activations, where they are not read in place
-//                                                             operators/convolution/convolution_packing.h
+//                                                             operators/convolution/gathered_windows.h
 //     for each block of output channels:
 //       product into codes or sums                            kernels/gemm
 //       transpose them into the output, where its channels are not neighbours
@@ -14,7 +14,8 @@
 
 #include "operators/channel_planes.h"
 #include "operators/convolution/convolution_algorithm.h"
-#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/gathered_windows.h"
+#include "operators/convolution/packed_filter.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_plan.h"
 #include "operators/convolution/product_source.h"
@@ -235,8 +236,8 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
     }
   }
   std::uint8_t* packed = own + plan_.activations;
-  pack_activation_rows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile),
-                       tile.pixels(), order.k(), packed);
+  gather_windows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile), tile.pixels(),
+                 order.k(), packed);
   return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/packed_filter.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_regions.h"
 #include "operators/convolution/product_source.h"

@@ -21,7 +21,7 @@
 
 #include "kernels/kernel_table.h"
 #include "operators/convolution/convolution_geometry.h"
-#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/packed_filter.h"
 
 namespace dmlcpu {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/gemm/gemm.h"
-#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/packed_filter.h"
 #include "operators/convolution/padded_planes.h"
 
 namespace dmlcpu {

@@ -18,8 +18,9 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/convolution_algorithm.h"
-#include "operators/convolution/convolution_packing.h"
+#include "operators/convolution/packed_filter.h"
 #include "operators/convolution/padded_planes.h"
+#include "operators/convolution/padded_row.h"
 #include "operators/plan_words.h"
 #include "operators/product_rate.h"
 #include "operators/sizes.h"

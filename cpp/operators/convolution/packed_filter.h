@@ -1,11 +1,5 @@
-// Implicit im2col: the operands of gemm/gemm.h, packed for one tile of output pixels at a time, and the filter, packed
-// once. Rows of a padded input, which is read in place of packed tiles, are made here as well.
-//
-// Rows of the product are pixels, columns are output channels. k is (kernel row, kernel column, channel), so that the
-// channels of one tap are one copy from {N, H, W, C} memory.
-//
-// Activations leave flipped as their source says, as unsigned codes for most products, filters as signed ones; see
-// gemm.h for the flip. Taps in the padding read the input's zero point, whose difference from itself is 0.
+// The filter of a product, packed once as gemm/gemm.h's b, with its sums. Columns are output channels; codes leave as
+// signed ones (see gemm.h for the flip).
 #pragma once
 
 #include <cstddef>
@@ -13,20 +7,9 @@
 #include <vector>
 
 #include "kernels/kernel_table.h"
-#include "operators/convolution/convolution_algorithm.h"
+#include "operators/convolution/convolution_geometry.h"
 
 namespace dmlcpu {
-
-// Columns [first, first + count) of one row of the padded input, its channels together: what the padded planes,
-// depthwise convolutions and the rows of Winograd's tiles are made of.
-void pack_padded_row(const ConvolutionGeometry& geometry, const PackKernels& kernels, const ActivationSource& source,
-                     std::int64_t image, std::int64_t padded_row, std::int64_t first, std::int64_t count,
-                     std::uint8_t* target);
-
-// count pixels from first on (in the order n, height, width) as rows of k_padded bytes; bytes from k on have any value.
-void pack_activation_rows(const ConvolutionGeometry& geometry, const PackKernels& kernels,
-                          const ActivationSource& source, std::int64_t group, std::int64_t first, std::int64_t count,
-                          std::size_t k_padded, std::uint8_t* rows);
 
 // How the terms of a sum follow each other in k: segments that are each padded to whole steps of the kernel.
 struct TermOrder {
