@@ -183,7 +183,7 @@ void check_exact_rows(Check& check) {
     }
   }
   for (const std::size_t terms : Sizes{64, 192, 576, 1536, 2048}) {
-    if (gemm.most_exact_terms == 0) continue;
+    if (!gemm.loads_rows_as_tiles) continue;
     for (const std::size_t m : Sizes{5, 40, 70})
       check_rows(m, 20 + check.below(60), terms, terms + gemm.kr, check.below(2) * 64);
   }
@@ -252,6 +252,8 @@ void check_gemm(Check& check) {
   const GemmKernels& gemm = *check.table.gemm;
   describe_case("gemm: sizes of the tile");
   check.expect(gemm.mr >= 1 && gemm.kr % 4 == 0 && gemm.nr * gemm.kr % 64 == 0 && gemm.nr % 16 == 0);
+  check.expect(gemm.loads_rows_as_tiles ? gemm.kr % 64 == 0 && gemm.most_exact_terms != 0
+                                        : gemm.most_exact_terms == 0 && gemm.least_columns == gemm.nr);
   check_tiles(check);
   check_overflow(check);
   check_pairs_of_right(check);

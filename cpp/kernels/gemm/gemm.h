@@ -110,10 +110,13 @@ struct GemmKernels {
   // Beside products, of 32 rows and of these by 16 columns, for choices of kernels.
   double cycles_of_rows;
   double cycles_of_area;
-  bool multiplies_signed;        // a may be signed as well
-  bool multiplies_planes;        // a may be a filter and b activations
+  bool multiplies_signed;  // a may be signed as well
+  bool multiplies_planes;  // a may be a filter and b activations
+  // A step of k is whole cache lines of tiles of a: rows that begin amid lines are slow, or copied, and each part of a
+  // block that several threads divide loads the rows anew.
+  bool loads_rows_as_tiles;
   std::size_t most_exact_terms;  // of rows that are read no further than to the end of their last cache line; or 0
-  std::size_t least_columns;     // of a block that several threads divide: each part fetches the rows
+  std::size_t least_columns;     // of such a part
   int tasks_of_thread;           // that work is cut into for each of several threads, where it can be
   GemmFunction multiply;
 };

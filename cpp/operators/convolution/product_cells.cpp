@@ -105,7 +105,7 @@ ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& ker
 }  // namespace
 
 bool needs_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  return kernels.kr % kCacheLine == 0 && geometry.groups == 1 && as_size(geometry.input_channels) % kernels.kr != 0;
+  return kernels.loads_rows_as_tiles && geometry.groups == 1 && as_size(geometry.input_channels) % kernels.kr != 0;
 }
 
 ProductCells choose_cells(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {

@@ -71,7 +71,7 @@ Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& ker
   // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
   // and each core's cache holds the filter; likewise where each part of the channels fetches the rows again.
   const std::int64_t pixels = plan.units * plan.unit_pixels;
-  const bool fetches_rows = kernels.least_columns > kernels.nr;
+  const bool fetches_rows = kernels.loads_rows_as_tiles;
   const std::int64_t least_pixels = static_cast<std::int64_t>(fetches_rows ? kernels.mr * 3 / 2 : kernels.mr);
   const bool suffice =
       (plan.source.from == ActivationsFrom::pixels || fetches_rows) && !is_large && pixels >= tasks * least_pixels;

@@ -60,8 +60,9 @@ TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels&
 
 // Whether the kernel reads pixels of the input, as rows of the product, exactly.
 bool reads_exactly(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  const std::size_t terms = as_size(geometry.input_channels), most = kernels.most_exact_terms;
-  return geometry.pointwise() && geometry.groups == 1 && (terms <= most || (most != 0 && terms % kernels.kr == 0));
+  const std::size_t terms = as_size(geometry.input_channels);
+  return kernels.loads_rows_as_tiles && geometry.pointwise() && geometry.groups == 1 &&
+         (terms <= kernels.most_exact_terms || terms % kernels.kr == 0);
 }
 
 // Whether rows of the product are pixels of the input that follow each other without a seam, of channels that are no
@@ -173,7 +174,7 @@ ExecutionTarget target_of_products(const ConvolutionGeometry& geometry, Executio
     const GemmKernels& kernels = *kernel_table(isa).gemm;
     const TermOrder order = order_in_place(geometry, kernels);
     if (order.segments > 1 && needs_cells(geometry, kernels)) return choose_cells(geometry, kernels).cycles;
-    const bool copies = kernels.kr % kCacheLine == 0 && order.segment_terms != order.segment_padded;
+    const bool copies = kernels.loads_rows_as_tiles && order.segment_terms != order.segment_padded;
     return cycles_of_rows(kernels, order.k(), geometry.group_output_channels(), copies ? order.k() / kCacheLine : 0);
   };
   if (small_products != target.isa && cycles(small_products) < cycles(target.isa)) target.isa = small_products;
