@@ -8,27 +8,6 @@
 namespace dmlcpu {
 namespace {
 
-constexpr const char* kHead = "QUANTIZED_LINEAR_CONVOLUTION";
-
-// Operators that can be stages, and the tensors that hold codes for each element of the output.
-struct StageRow {
-  const char* type;
-  std::size_t operand_count;
-  std::size_t operands[2];
-};
-constexpr StageRow kStages[] = {
-    {"CODE_TABLE", 1, {0}},
-    {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD", 2, {0, 3}},
-    {"QUANTIZED_MULTIPLY", 2, {0, 3}},
-};
-
-std::span<const std::size_t> stage_operands(const GraphStep& step) {
-  for (const StageRow& row : kStages) {
-    if (step.type() == row.type) return std::span(row.operands).first(row.operand_count);
-  }
-  return {};
-}
-
 bool same_sizes(const TensorLayout& a, const TensorLayout& b) { return a.rank == b.rank && a.sizes == b.sizes; }
 
 // Codes with channels innermost, without gaps.
@@ -48,7 +27,7 @@ class Fuser {
 
   void fuse() {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
-      const std::span<const std::size_t> operands = stage_operands(steps_[i]);
+      const std::span<const std::size_t> operands = steps_[i].node->stage_role.stage_operands();
       if (operands.empty() || !laid_out_alike(steps_[i], operands)) continue;
       // Of several convolutions the last: what it writes is in a cache still.
       for (std::size_t producer = i; producer-- > 0;) {
@@ -81,7 +60,7 @@ class Fuser {
   bool feeds(std::size_t producer, std::size_t reader, std::size_t number) const {
     const std::size_t head = head_of(producer);
     const bool is_last = producer + 1 == reader || !steps_[producer + 1].stage_operand;
-    if (steps_[head].type() != kHead || producer - head == kMostStages || !is_last) return false;
+    if (!steps_[head].node->stage_role.takes_stages || producer - head == kMostStages || !is_last) return false;
     constexpr std::size_t kWriterAndReader = 2;
     const Placement &output = *steps_[producer].tensors.back(), &operand = *steps_[reader].tensors[number];
     return output.buffer == operand.buffer && output.offset == operand.offset &&

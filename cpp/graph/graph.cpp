@@ -144,6 +144,7 @@ GraphNode::GraphNode(std::string type_name, std::string node_name, Inputs read, 
   const auto row = std::ranges::find(kViews, std::string_view(type), &ViewRow::type);
   if (row != kViews.end()) view = row->view;
   arrangement = is_view() ? row->arrangement : operator_arrangement(type);
+  if (!is_view()) stage_role = operator_stage_role(type);
 }
 
 void check_graph(const Graph& graph) {

@@ -65,6 +65,7 @@ struct GraphNode {
   // These follow from the type.
   View view;
   Arrangement arrangement;
+  StageRole stage_role;  // none of a view
 };
 
 // Graphs for other lengths have most nodes in common.

@@ -199,6 +199,8 @@ void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataType
 
 Arrangement operator_arrangement(const std::string& type) { return row_of(type).arrangement; }
 
+const StageRole& operator_stage_role(const std::string& type) { return row_of(type).stage_role; }
+
 std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionTarget target) {
   const DefaultFloatEnvironment environment;
   if (desc.tensors.size() > kMaxTensors) {

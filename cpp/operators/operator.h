@@ -92,13 +92,13 @@ class CompiledOperator {
   void initialize(const TensorPointers& owned, SharedBuffers* shared = nullptr, const CompiledOperator* like = nullptr,
                   TensorSet same = {});
 
-  // Runs once. bound holds every tensor that is not owned. Convolutions of codes take stages, which are applied to
-  // their output. Throws OutOfMemory before it writes any output. Throws std::out_of_range for a bound index out of
-  // range; outputs may then be partly written.
+  // Runs once. bound holds every tensor that is not owned. Operators whose StageRole says so take stages, which are
+  // applied to their output. Throws OutOfMemory before it writes any output. Throws std::out_of_range for a bound index
+  // out of range; outputs may then be partly written.
   void dispatch(const TensorPointers& bound, std::span<const CodeStage> stages = {}) const;
 
-  // The operator as a stage of the one that computes its input, whose pointer is null. For tables, sums and products of
-  // codes whose tensors are laid out alike; throws std::logic_error for all others.
+  // The operator as a stage of the one that computes its input, whose pointer is null. For operators with operands of a
+  // stage, whose tensors are laid out alike; throws std::logic_error for all others.
   CodeStage stage(const TensorPointers& bound) const;
 
   virtual std::size_t temporary_size() const { return 0; }
@@ -157,8 +157,17 @@ enum class Arrangement : std::uint8_t {
   channels,      // the first input and the output, channels innermost
   element_wise,  // any, if inputs and outputs agree
 };
-// Throws std::invalid_argument if no operator has the name.
+// What an operator is to graphs that make steps stages of the step before them (graph/fusion.h).
+struct StageRole {
+  bool takes_stages = false;      // for its output, of codes
+  std::size_t operand_count = 0;  // 0 if the operator is no stage
+  std::size_t operands[2] = {};   // tensors of a stage that hold a code for each one of its output
+
+  std::span<const std::size_t> stage_operands() const { return std::span(operands).first(operand_count); }
+};
+// These throw std::invalid_argument if no operator has the name.
 Arrangement operator_arrangement(const std::string& type);
+const StageRole& operator_stage_role(const std::string& type);
 
 // Plans an operator. Throws std::invalid_argument for a desc that no rule of DirectML allows, OutOfMemory for sizes
 // beyond any memory.

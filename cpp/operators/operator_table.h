@@ -1,5 +1,5 @@
-// The table of operators: a row for each, with the factory that plans it. compile_operator and operator_arrangement
-// read it, and nothing else does.
+// The table of operators: a row for each, with the factory that plans it. compile_operator, operator_arrangement and
+// operator_stage_role read it, and nothing else does.
 #pragma once
 
 #include <memory>
@@ -78,13 +78,20 @@ inline constexpr DataTypes kAnyType = kFloats | kIntegers | kIndices;
 
 using Factory = std::unique_ptr<CompiledOperator> (*)(OperatorDesc, ExecutionTarget);
 
-// The operators, with the order of axes and the types that their kernels read and write as those of each tensor.
+// The operators, with the order of axes, the types that their kernels read and write as those of each tensor, and what
+// they are to stages, where they are anything.
 struct OperatorRow {
   const char* type;
   Factory compile;
   Arrangement arrangement;
   DataTypes tensors[kMaxTensors];
+  StageRole stage_role = {};
 };
+
+inline constexpr StageRole kTakesStages = {.takes_stages = true};
+// A stage of one operand, and of two.
+constexpr StageRole stage_of(std::size_t operand) { return {.operand_count = 1, .operands = {operand}}; }
+constexpr StageRole stage_of(std::size_t a, std::size_t b) { return {.operand_count = 2, .operands = {a, b}}; }
 
 inline constexpr OperatorRow kOperators[] = {
     {"ELEMENT_WISE_QUANTIZE_LINEAR",
@@ -100,7 +107,8 @@ inline constexpr OperatorRow kOperators[] = {
     {"ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
      compile_quantized_linear_add,
      Arrangement::element_wise,
-     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes},
+     stage_of(0, 3)},
     {"DYNAMIC_QUANTIZE_LINEAR",
      compile_dynamic_quantize_linear,
      Arrangement::element_wise,
@@ -112,12 +120,18 @@ inline constexpr OperatorRow kOperators[] = {
     {"QUANTIZED_LINEAR_CONVOLUTION",
      compile_quantized_linear_convolution,
      Arrangement::channels,
-     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes}},
-    {"CODE_TABLE", compile_code_table, Arrangement::element_wise, {kCodes, set_of(DataType::uint8), kCodes}},
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kInt32, kFloat32, kCodes, kCodes},
+     kTakesStages},
+    {"CODE_TABLE",
+     compile_code_table,
+     Arrangement::element_wise,
+     {kCodes, set_of(DataType::uint8), kCodes},
+     stage_of(0)},
     {"QUANTIZED_MULTIPLY",
      compile_quantized_multiply,
      Arrangement::element_wise,
-     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes}},
+     {kCodes, kFloat32, kCodes, kCodes, kFloat32, kCodes, kFloat32, kCodes, kCodes},
+     stage_of(0, 3)},
     {"COPY", compile_copy, Arrangement::element_wise, {kAnyType | kBlockCodes, kAnyType | kBlockCodes}},
     {"PADDING", compile_padding, Arrangement::element_wise, {kCodes, kCodes}},
     {"MAX_POOLING", compile_max_pooling, Arrangement::channels, {kCodes, kCodes}},
