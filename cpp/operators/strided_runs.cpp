@@ -3,28 +3,14 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "operators/insertion_sort.h"
 #include "operators/plan_words.h"
 
 namespace dmlcpu {
 namespace {
 
-struct Axis {
-  std::int64_t size;
-  StridedRuns::Offsets strides;
-};
-
-// The inner axis of the two continues into the outer one, in every operand.
-bool joins(const Axis& inner, const Axis& outer) {
-  for (std::size_t i = 0; i < StridedRuns::kMaxOperands; ++i) {
-    if (outer.strides[i] != inner.strides[i] * inner.size) return false;
-  }
-  return true;
-}
-
 // Moves the axis along which an operand's elements are neighbours next to the innermost, for the first operand that has
 // them elsewhere.
-void bring_neighbours_forward(std::span<Axis> axes, std::size_t operands) {
+void bring_neighbours_forward(std::span<StridedAxis> axes, std::size_t operands) {
   for (std::size_t operand = 0; operand < operands; ++operand) {
     const std::int64_t innermost = axes[0].strides[operand];
     if (innermost == 0 || innermost == 1) continue;
@@ -41,10 +27,11 @@ void bring_neighbours_forward(std::span<Axis> axes, std::size_t operands) {
 
 StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands, std::size_t decider) {
   const TensorLayout& first = *operands[0];
-  std::array<Axis, kMaxRank> axes{};
-  std::size_t rank = 0;
+  std::array<StridedAxis, kMaxRank> axes{};
+  std::size_t count = 0;
   for (std::size_t axis = first.rank; axis-- > 0;) {
-    Axis entry{first.sizes[axis], {}};
+    StridedAxis& entry = axes[count++];
+    entry.size = first.sizes[axis];
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (operands[i] == nullptr) continue;
       if (operands[i]->rank != first.rank || operands[i]->sizes[axis] != first.sizes[axis]) {
@@ -52,21 +39,8 @@ StridedRuns::StridedRuns(std::span<const TensorLayout* const> operands, std::siz
       }
       entry.strides[i] = operands[i]->strides[axis];
     }
-    if (entry.size != 1) axes[rank++] = entry;
   }
-  insertion_sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(rank),
-                 [&](const Axis& x, const Axis& y) { return x.strides[decider] < y.strides[decider]; });
-
-  std::size_t joined = 0;
-  for (std::size_t axis = 1; axis < rank; ++axis) {
-    if (joins(axes[joined], axes[axis])) {
-      axes[joined].size *= axes[axis].size;
-    } else {
-      axes[++joined] = axes[axis];
-    }
-  }
-  rank_ = joined + 1;
-  if (rank == 0) axes[0].size = 1;
+  rank_ = order_and_join(std::span(axes).first(count), decider);
   bring_neighbours_forward(std::span(axes).first(rank_), operands.size());
   for (std::size_t axis = 0; axis < rank_; ++axis) {
     sizes_[axis] = axes[axis].size;

@@ -1,8 +1,7 @@
 // Iteration over tensors of equal sizes and any strides, as runs along one axis.
 //
-// The axes are brought into one order for all operands (the largest stride of one of them outermost), axes of length 1
-// are dropped, and neighbours that form one run in every operand are joined, so that any memory layout that is one run
-// becomes one loop:
+// The axes are ordered, with the largest stride of one operand outermost, and joined (strided_axes.h), so that any
+// memory layout that is one run becomes one loop:
 //
 //   {N, C, H, W} packed in every operand               ->  one run of N*C*H*W
 //   the same with a scale that varies along C          ->  N*C runs of H*W, the scale's stride 0
@@ -22,15 +21,15 @@
 #include <string>
 
 #include "operators/operator.h"
+#include "operators/strided_axes.h"
 
 namespace dmlcpu {
 
 class StridedRuns {
  public:
-  static constexpr std::size_t kMaxOperands = 4;
   // Elements of one task: enough that waking a worker (some 10 us) is a small part of the work.
   static constexpr std::size_t kElementsPerTask = 65536;
-  using Offsets = std::array<std::int64_t, kMaxOperands>;
+  using Offsets = OperandStrides;
 
   // At most kMaxOperands tensors of equal sizes, the first present; the one of number decider decides the order of the
   // axes. Absent ones are null and stay at offset 0. Throws std::invalid_argument if sizes differ.

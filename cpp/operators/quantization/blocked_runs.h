@@ -13,7 +13,7 @@
 #include <string>
 
 #include "operators/operator.h"
-#include "operators/quantization/strided_axes.h"
+#include "operators/strided_axes.h"
 
 namespace dmlcpu {
 

@@ -17,8 +17,9 @@ struct StridedAxis {
   OperandStrides strides;  // in elements; 0 of an operand that is absent
 };
 
-// Sorts the axes by the first operand's stride, the smallest first, drops those of length 1, and joins neighbours that
-// form one axis in every operand. Returns how many are left at the front; at least 1, which may be of length 1.
-std::size_t order_and_join(std::span<StridedAxis> axes);
+// Sorts the axes, of which there is one at least, by the stride of the operand of number decider, the smallest first,
+// drops those of length 1, and joins neighbours that form one axis in every operand. Returns how many are left at the
+// front; at least 1, which may be of length 1.
+std::size_t order_and_join(std::span<StridedAxis> axes, std::size_t decider = 0);
 
 }  // namespace dmlcpu
