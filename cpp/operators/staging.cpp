@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "operators/element_width.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
 
@@ -95,60 +96,41 @@ void convert_elements(const void* first, std::int64_t stride, std::size_t count,
 const void* gather(const void* first, DataType type, const Rows& rows, const PackKernels& kernels,
                    ChunkBuffer& buffer) {
   if (rows.contiguous()) return first;
-  switch (element_size(type)) {
-    case 8:
-      gather_elements<std::uint64_t>(first, rows, buffer.bytes);
-      break;
-    case 4:
-      if (transposes(rows)) {
-        kernels.gather_groups({.columns = static_cast<const std::uint8_t*>(first),
-                               .column_stride = 4 * static_cast<std::size_t>(rows.column_stride),
-                               .count = rows.columns,
-                               .k = 4 * rows.rows,
-                               .flip = 0,
-                               .output = buffer.bytes,
-                               .group_stride = 4 * rows.columns});
-      } else {
-        gather_elements<std::uint32_t>(first, rows, buffer.bytes);
-      }
-      break;
-    case 2:
-      gather_elements<std::uint16_t>(first, rows, buffer.bytes);
-      break;
-    default:
-      if (transposes(rows)) {
-        kernels.transpose({.input = static_cast<const std::uint8_t*>(first),
-                           .input_row_stride = static_cast<std::size_t>(rows.column_stride),
-                           .rows = rows.columns,
-                           .columns = rows.rows,
+  const std::size_t bytes = element_size(type);
+  if (bytes == 4 && transposes(rows)) {
+    kernels.gather_groups({.columns = static_cast<const std::uint8_t*>(first),
+                           .column_stride = 4 * static_cast<std::size_t>(rows.column_stride),
+                           .count = rows.columns,
+                           .k = 4 * rows.rows,
                            .flip = 0,
                            .output = buffer.bytes,
-                           .output_row_stride = rows.columns});
-      } else {
-        gather_elements<std::uint8_t>(first, rows, buffer.bytes);
-      }
-      break;
+                           .group_stride = 4 * rows.columns});
+  } else if (bytes == 1 && transposes(rows)) {
+    kernels.transpose({.input = static_cast<const std::uint8_t*>(first),
+                       .input_row_stride = static_cast<std::size_t>(rows.column_stride),
+                       .rows = rows.columns,
+                       .columns = rows.rows,
+                       .flip = 0,
+                       .output = buffer.bytes,
+                       .output_row_stride = rows.columns});
+  } else {
+    with_element_of(bytes, [&]<class Element>(Element) { gather_elements<Element>(first, rows, buffer.bytes); });
   }
   return buffer.bytes;
 }
 
 void scatter(const ChunkBuffer& buffer, DataType type, void* first, const Rows& rows, const PackKernels& kernels) {
-  switch (element_size(type)) {
-    case 8:
-      return scatter_elements<std::uint64_t>(buffer.bytes, first, rows);
-    case 4:
-      return scatter_elements<std::uint32_t>(buffer.bytes, first, rows);
-    case 2:
-      return scatter_elements<std::uint16_t>(buffer.bytes, first, rows);
-    default:
-      if (!transposes(rows)) return scatter_elements<std::uint8_t>(buffer.bytes, first, rows);
-      kernels.transpose({.input = buffer.bytes,
-                         .input_row_stride = rows.columns,
-                         .rows = rows.rows,
-                         .columns = rows.columns,
-                         .flip = 0,
-                         .output = static_cast<std::uint8_t*>(first),
-                         .output_row_stride = static_cast<std::size_t>(rows.column_stride)});
+  const std::size_t bytes = element_size(type);
+  if (bytes == 1 && transposes(rows)) {
+    kernels.transpose({.input = buffer.bytes,
+                       .input_row_stride = rows.columns,
+                       .rows = rows.rows,
+                       .columns = rows.columns,
+                       .flip = 0,
+                       .output = static_cast<std::uint8_t*>(first),
+                       .output_row_stride = static_cast<std::size_t>(rows.column_stride)});
+  } else {
+    with_element_of(bytes, [&]<class Element>(Element) { scatter_elements<Element>(buffer.bytes, first, rows); });
   }
 }
 

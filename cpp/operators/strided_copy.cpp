@@ -4,6 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "operators/element_width.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "runtime/thread_pool.h"
@@ -103,16 +104,7 @@ void StridedCopy::copy_block(const Block& block) const {
                                        .output_row_stride = as_size(runs_.stride(kOutput, row_axis_))});
     return;
   }
-  switch (element_bytes_) {
-    case 8:
-      return copy_elements<std::uint64_t>(block);
-    case 4:
-      return copy_elements<std::uint32_t>(block);
-    case 2:
-      return copy_elements<std::uint16_t>(block);
-    default:
-      return copy_elements<std::uint8_t>(block);
-  }
+  with_element_of(element_bytes_, [&]<class Element>(Element) { copy_elements<Element>(block); });
 }
 
 template <class Element>

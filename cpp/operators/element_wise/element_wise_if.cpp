@@ -2,6 +2,7 @@
 // broadcasts): the element of a where the condition is not 0, else that of b. Of graphs alone.
 #include <stdexcept>
 
+#include "operators/element_width.h"
 #include "operators/element_wise/element_runs.h"
 #include "operators/operator_table.h"
 
@@ -27,16 +28,8 @@ class ElementWiseIf final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    switch (element_size(desc().tensor(kOutput).type)) {
-      case 8:
-        return choose<std::uint64_t>(tensors);
-      case 4:
-        return choose<std::uint32_t>(tensors);
-      case 2:
-        return choose<std::uint16_t>(tensors);
-      default:
-        return choose<std::uint8_t>(tensors);
-    }
+    with_element_of(element_size(desc().tensor(kOutput).type),
+                    [&]<class Element>(Element) { choose<Element>(tensors); });
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
+#include "operators/element_width.h"
 #include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
 #include "operators/sizes.h"
@@ -122,16 +123,8 @@ class GatherElements final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    switch (element_size(desc().tensor(kOutput).type)) {
-      case 8:
-        return run_elements<std::uint64_t>(tensors);
-      case 4:
-        return run_elements<std::uint32_t>(tensors);
-      case 2:
-        return run_elements<std::uint16_t>(tensors);
-      default:
-        return run_elements<std::uint8_t>(tensors);
-    }
+    with_element_of(element_size(desc().tensor(kOutput).type),
+                    [&]<class Element>(Element) { run_elements<Element>(tensors); });
   }
 
  private:

@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "operators/attributes.h"
+#include "operators/element_width.h"
 #include "operators/movement/axis_indices.h"
 #include "operators/operator_table.h"
 #include "operators/strided_copy.h"
@@ -109,16 +110,8 @@ class ScatterElements final : public CompiledOperator {
   }
 
   void write(const TensorPointers& tensors) const {
-    switch (element_size(desc().tensor(kOutput).type)) {
-      case 8:
-        return scatter<Reduction::none, std::uint64_t>(tensors);
-      case 4:
-        return scatter<Reduction::none, std::uint32_t>(tensors);
-      case 2:
-        return scatter<Reduction::none, std::uint16_t>(tensors);
-      default:
-        return scatter<Reduction::none, std::uint8_t>(tensors);
-    }
+    with_element_of(element_size(desc().tensor(kOutput).type),
+                    [&]<class Element>(Element) { scatter<Reduction::none, Element>(tensors); });
   }
 
   template <class Element>
