@@ -6,9 +6,9 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/channel_planes.h"
-#include "operators/index_range.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/pooling/pooling_geometry.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"
 #include "runtime/scratch.h"
@@ -19,9 +19,8 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kOutput };
 
-// The windows of one spatial axis. Window o has its elements at o * stride - padding + i * dilation, i < window.
-struct WindowAxis {
-  std::int64_t input, output, window, stride, dilation, padding;
+// The windows of one spatial axis.
+struct WindowAxis : PoolingAxis {
   IndexRange whole{};  // the windows that are inside the input as a whole
 
   // The elements of a window that are inside, never none: the place of the first, and how many.
@@ -29,44 +28,25 @@ struct WindowAxis {
     std::int64_t first, count;
   };
   Elements inside(std::int64_t o) const {
-    const std::int64_t start = o * stride - padding;
-    if (o >= whole.begin && o < whole.end) return {start, window};
-    const IndexRange range = indices_inside(start, dilation, input, window);
-    return {start + range.begin * dilation, range.end - range.begin};
+    if (o >= whole.begin && o < whole.end) return {position(o, 0), window};
+    const IndexRange range = taps(o);
+    return {position(o, range.begin), range.end - range.begin};
   }
 };
 
-// Entry index of the attributes, checked: the output's size is that of the formula, and every window has an element.
+// Of entry index of the attributes, where every window has an element.
 WindowAxis window_axis(const OperatorDesc& desc, std::size_t index, std::int64_t input, std::int64_t output) {
-  constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
-  if (input > kMaxSize || output > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
-  const auto entry = [&](const char* name, std::int64_t lowest) {
-    const std::vector<std::int64_t>& values = desc.attribute(name);
-    if (index >= values.size() || values[index] < lowest || values[index] > kMaxSize) {
-      throw std::invalid_argument(desc.type + ": " + name + " is too short or out of range");
-    }
-    return values[index];
-  };
-  WindowAxis axis{
-      input, output, entry("window_size", 1), entry("strides", 1), entry("dilations", 1), entry("start_padding", 0)};
-  // Every number is below 2^32, so that sums fit; the product may not.
-  std::int64_t reach = 0, room = 0;
-  if (__builtin_mul_overflow(axis.window - 1, axis.dilation, &reach) ||
-      __builtin_sub_overflow(input + axis.padding + entry("end_padding", 0) - 1, reach, &room) || room < 0 ||
-      output != room / axis.stride + 1) {
-    throw std::invalid_argument(desc.type + ": the output's size is not that of the formula");
-  }
+  const PoolingAxis axis = pooling_axis(desc, index, input, output);
   // Steps no wider than the input cannot pass over it: then only the first and the last window can miss it.
   const bool steps_over = axis.window > 1 && axis.dilation > input;
-  if (steps_over || reach < axis.padding || (output - 1) * axis.stride - axis.padding >= input) {
+  if (steps_over || axis.position(0, axis.window - 1) < 0 || axis.position(output - 1, 0) >= input) {
     throw std::invalid_argument(desc.type + ": a window is wholly in the padding");
   }
-  axis.whole = reach < input ? indices_inside(-axis.padding, axis.stride, input - reach, output) : IndexRange{0, 0};
-  return axis;
+  return {axis, axis.whole_windows()};
 }
 
 // Windows of one element each.
-WindowAxis single_windows(std::int64_t size) { return {size, size, 1, 1, 1, 0, {0, size}}; }
+WindowAxis single_windows(std::int64_t size) { return {{.input = size, .output = size}, {0, size}}; }
 
 // A 1-D pooling is of images of height 1.
 PlaneStrides plane_strides(const TensorLayout& layout) {

@@ -5,13 +5,10 @@
 #include <utility>
 
 namespace dmlcpu {
-namespace {
 
-// One spatial axis of the desc; checks that the output's size is the one that the formula gives.
-PoolingAxis pooling_axis(const OperatorDesc& desc, const TensorLayout& input, const TensorLayout& output,
-                         std::size_t index) {
+PoolingAxis pooling_axis(const OperatorDesc& desc, std::size_t index, std::int64_t input, std::int64_t output) {
   constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
-  if (input.sizes[index + 2] > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
+  if (input > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
   const auto entry = [&](const char* name) {
     const std::vector<std::int64_t>& values = desc.attribute(name);
     if (index >= values.size() || values[index] < 0 || values[index] > kMaxSize) {
@@ -19,14 +16,12 @@ PoolingAxis pooling_axis(const OperatorDesc& desc, const TensorLayout& input, co
     }
     return values[index];
   };
-  PoolingAxis axis = {.input = input.sizes[index + 2],
-                      .output = output.sizes[index + 2],
-                      .window = entry("window_size"),
-                      .stride = entry("strides"),
-                      .dilation = entry("dilations"),
-                      .padding = entry("start_padding"),
-                      .input_step = input.strides[index + 2],
-                      .output_step = output.strides[index + 2]};
+  const PoolingAxis axis = {.input = input,
+                            .output = output,
+                            .window = entry("window_size"),
+                            .stride = entry("strides"),
+                            .dilation = entry("dilations"),
+                            .padding = entry("start_padding")};
   // Every value is below 2^32, so the sums fit; the product may not.
   std::int64_t reach = 0;
   if (axis.window < 1 || __builtin_mul_overflow(axis.window - 1, axis.dilation, &reach)) {
@@ -36,13 +31,8 @@ PoolingAxis pooling_axis(const OperatorDesc& desc, const TensorLayout& input, co
   if (axis.stride < 1 || axis.dilation < 1 || room < 0 || axis.output != room / axis.stride + 1) {
     throw std::invalid_argument(desc.type + ": the output's size is not that of the formula");
   }
-  // No position depends on these, which may be too large to be multiplied by steps in memory.
-  if (axis.window == 1) axis.dilation = 1;
-  if (axis.output == 1) axis.stride = 1;
   return axis;
 }
-
-}  // namespace
 
 IndexRange PoolingAxis::positions(std::int64_t first, std::int64_t end) const {
   const std::int64_t begin = std::clamp<std::int64_t>(position(first, 0), 0, input);
@@ -82,7 +72,13 @@ PoolingGeometry pooling_geometry(const OperatorDesc& desc, const TensorLayout& i
                               .include_padding = desc.attribute("include_padding")[0] != 0};
   const std::size_t spatial_axes = input.rank - 2;
   for (std::size_t i = 0; i < spatial_axes; ++i) {
-    geometry.axes[3 - spatial_axes + i] = pooling_axis(desc, input, output, i);
+    PoolingAxis& axis = geometry.axes[3 - spatial_axes + i];
+    axis = pooling_axis(desc, i, input.sizes[i + 2], output.sizes[i + 2]);
+    axis.input_step = input.strides[i + 2];
+    axis.output_step = output.strides[i + 2];
+    // No position depends on these, which may be too large to be multiplied by steps in memory.
+    if (axis.window == 1) axis.dilation = 1;
+    if (axis.output == 1) axis.stride = 1;
   }
   // A single channel has no neighbours: any step will do.
   if (geometry.channels == 1) geometry.input_channel_step = geometry.output_channel_step = 1;

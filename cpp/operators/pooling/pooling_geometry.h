@@ -1,6 +1,7 @@
 // Sizes and strides of a window that slides over two or three spatial axes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "operators/index_range.h"
@@ -24,6 +25,10 @@ struct PoolingAxis {
   // The input positions that the windows of outputs [first, end) read are within this range.
   IndexRange positions(std::int64_t first, std::int64_t end) const;
 };
+
+// The axis of entry index of the attributes, without its steps in memory. Throws std::invalid_argument where numbers
+// are out of range or the output's size is not the one that the formula gives: then no position overflows.
+PoolingAxis pooling_axis(const OperatorDesc& desc, std::size_t index, std::int64_t input, std::int64_t output);
 
 struct PoolingGeometry {
   std::int64_t batch, channels;
