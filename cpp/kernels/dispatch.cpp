@@ -14,7 +14,7 @@ namespace {
 using Rows = std::array<KernelTable, kIsaCount>;
 
 // THE table: kTable has its rows, worst to best, in the order of enum Isa. A cell that borrows a lower row's kernel
-// says so. A cell left out does not compile (-Werror=missing-field-initializers).
+// says so, and one without a kernel is null. A cell left out does not compile (-Werror=missing-field-initializers).
 constexpr KernelTable kScalar = {
     .isa = Isa::scalar,
     .small_products = Isa::scalar,
@@ -56,7 +56,7 @@ constexpr KernelTable kAvx2 = {
     .gemm = &avx2::gemm,
     .depthwise = &avx2::depthwise,
     .depthwise_window = &avx2::depthwise_window,
-    .depthwise_planes = &scalar::depthwise_planes,
+    .depthwise_planes = nullptr,
     .grouped = &avx2::grouped,
     .winograd = &avx2::winograd,
     .pack = &avx2::pack,
@@ -90,7 +90,7 @@ constexpr KernelTable kAvx512Vnni = {
     .gemm = &avx512_vnni::gemm,
     .depthwise = &avx512_vnni::depthwise,
     .depthwise_window = &avx512_vnni::depthwise_window,
-    .depthwise_planes = &scalar::depthwise_planes,
+    .depthwise_planes = nullptr,
     .grouped = &avx512_vnni::grouped,
     .winograd = &avx512_vnni::winograd,
     .pack = &avx512_vnni::pack,
@@ -178,6 +178,7 @@ std::vector<KernelOrigin> kernel_origins(Isa isa) {
   const KernelTable& row = kernel_table(isa);
   std::vector<KernelOrigin> origins;
   const auto append = [&](const char* family, auto column) {
+    if (row.*column == nullptr) return;
     for (const KernelTable& lower : kTable) {
       if (lower.*column == row.*column) return origins.push_back({family, isa_name(lower.isa)});
     }

@@ -41,7 +41,7 @@ struct KernelTable {
   const GemmKernels* gemm;
   const DepthwiseKernels* depthwise;
   const DepthwiseWindowKernels* depthwise_window;
-  const DepthwisePlanesKernels* depthwise_planes;
+  const DepthwisePlanesKernels* depthwise_planes;  // null in rows that transpose planes instead
   const GroupedKernels* grouped;
   const WinogradKernels* winograd;
   const PackKernels* pack;

@@ -29,7 +29,7 @@ class Info:
         isa_reason: Why this one.
         num_threads: The threads of a default device.
         unavailable_isas: The other instruction sets, each with the reason why it cannot run here.
-        kernels: For each kernel family, the instruction set whose kernel runs.
+        kernels: For each kernel family that the instruction set has, the one whose kernel runs.
         cache_sizes: Bytes of a core's data caches, levels 1 to 3.
 
     >>> info().isa not in info().unavailable_isas

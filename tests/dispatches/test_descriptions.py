@@ -160,8 +160,8 @@ def test_which_convolutions_are_products_of_planes(isa: str) -> None:
 
 
 def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But for small images and large windows at stride 1, in rows that do not borrow the kernel."""
-    has_kernel = kernels(isa, monkeypatch)["depthwise_planes"] == "avx512_vbmi" or isa == "scalar"
+    """But for small images and large windows at stride 1, in rows that have the kernel."""
+    has_kernel = "depthwise_planes" in kernels(isa, monkeypatch)
 
     def told_of(channels: int, window: int, size: int, stride: int = 1) -> dict[str, str]:
         to = (size - 1) // stride + 1

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <sstream>
 
-#include "kernels/dispatch.h"
 #include "operators/buffer_layout.h"
 #include "operators/channel_planes.h"
 #include "operators/convolution/convolution_algorithm.h"
@@ -146,11 +145,6 @@ bool has_packed_rows(const PlaneStrides& strides, std::int64_t height, std::int6
   return (strides.w == 1 || width == 1) && (strides.h >= width || height == 1);
 }
 
-// Rows that borrow the kernel of another one transpose.
-bool has_kernel(const ExecutionTarget& target) {
-  return target.isa == Isa::scalar || target.kernels().depthwise_planes != kernel_table(Isa::scalar).depthwise_planes;
-}
-
 // Copies, with channels as lanes, have a kernel for windows of 3 x 3 and 5 x 5 (kernels/depthwise_window), which makes
 // up for transpositions where images are small, or where taps are many and as much is written as read.
 bool beats_copies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
@@ -165,7 +159,7 @@ bool beats_copies(const ConvolutionGeometry& geometry, const ExecutionTarget& ta
 
 bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   constexpr std::int64_t kMostSide = 16;
-  if (!has_kernel(target) || !depthwise_applies(geometry, target) || geometry.ends_in_sums() ||
+  if (target.kernels().depthwise_planes == nullptr || !depthwise_applies(geometry, target) || geometry.ends_in_sums() ||
       !beats_copies(geometry, target)) {
     return false;
   }
