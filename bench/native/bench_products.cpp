@@ -175,6 +175,7 @@ void bench_block_product(const KernelBench& bench) {
 }
 
 void bench_grouped(const KernelBench& bench, std::size_t group_channels) {
+  if (group_channels > bench.table.grouped->most_group_lanes * kGroupedLaneChannels) return;
   const std::size_t offsets[9] = {0, 64, 128, 1920, 1984, 2048, 3840, 3904, 3968};
   const GroupedRun run = {.activations = bench.a.data(),
                           .pixel_step = 64,

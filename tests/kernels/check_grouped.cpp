@@ -157,6 +157,7 @@ void check_run(Check& check, const Shape& shape, Edge edge) {
 
 void check_grouped(Check& check) {
   for (const std::size_t group_lanes : Sizes{1, 2, 4}) {
+    if (group_lanes > check.table.grouped->most_group_lanes) continue;
     for (const std::size_t lanes : Sizes{4, 8, 12, 16, 20, 32, 36, 52}) {
       for (const std::size_t taps : Sizes{1, 2, 9}) {
         for (const std::size_t pixels : Sizes{1, 2, 3, 4, 5, 7, 14}) {

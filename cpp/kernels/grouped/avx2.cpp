@@ -1,5 +1,5 @@
 // grouped.h for AVX2, exact: codes are widened to 16 bits and multiplied by vpmaddwd, even and odd bytes apart, as in
-// gemm/avx2.cpp; the filter is packed so. Blocks of 32 channels, two pixels at a time: 8 accumulators.
+// gemm/avx2.cpp; the filter is packed so. Blocks of 32 channels, in groups of 4 or 8, at two pixels: 8 accumulators.
 #include <immintrin.h>
 
 #include <cstring>
@@ -59,10 +59,6 @@ class Block {
       const std::uint8_t* codes = activations + run_.offsets[tap];
       multiply_add<0>(codes, filter, sum_i32x8);
       if constexpr (group_lanes > 1) multiply_add<1>(codes, filter, sum_i32x8);
-      if constexpr (group_lanes > 2) {
-        multiply_add<2>(codes, filter, sum_i32x8);
-        multiply_add<3>(codes, filter, sum_i32x8);
-      }
       filter += group_lanes * kVectors * kBlock * 2;
       for (std::size_t p = 0; filter_has_zero_point && p < pixels; ++p) {
         const Widened widened = widen_unsigned(load(codes + p * run_.pixel_step));
@@ -99,7 +95,6 @@ class Block {
   // Each lane has the sum of its own four channels, and needs that of its group.
   void subtract_window(__m256i window_i32x8, __m256i (&sum_i32x8)[kVectors]) const noexcept {
     if constexpr (group_lanes > 1) window_i32x8 = _mm256_add_epi32(window_i32x8, exchanged<1>(window_i32x8));
-    if constexpr (group_lanes > 2) window_i32x8 = _mm256_add_epi32(window_i32x8, exchanged<2>(window_i32x8));
     for (std::size_t t = 0; t < kVectors; ++t) {
       const __m256i zero_point_i32x8 = load(run_.filter_zero_point + channel_ + t * kLanes);
       sum_i32x8[t] = _mm256_sub_epi32(sum_i32x8[t], _mm256_mullo_epi32(zero_point_i32x8, window_i32x8));
@@ -152,14 +147,7 @@ void convolve_blocks(const GroupedRun& run) noexcept {
 
 template <bool filter_has_zero_point>
 void convolve_groups(const GroupedRun& run) noexcept {
-  switch (run.group_lanes) {
-    case 1:
-      return convolve_blocks<1, filter_has_zero_point>(run);
-    case 2:
-      return convolve_blocks<2, filter_has_zero_point>(run);
-    default:
-      return convolve_blocks<4, filter_has_zero_point>(run);
-  }
+  (run.group_lanes == 1 ? convolve_blocks<1, filter_has_zero_point> : convolve_blocks<2, filter_has_zero_point>)(run);
 }
 
 void convolve(const GroupedRun& run) noexcept {
@@ -168,6 +156,7 @@ void convolve(const GroupedRun& run) noexcept {
 
 }  // namespace
 
-constinit const GroupedKernels avx2::grouped = {.lanes = kLanes, .widened = true, .convolve = convolve};
+constinit const GroupedKernels avx2::grouped = {
+    .lanes = kLanes, .most_group_lanes = 2, .widened = true, .convolve = convolve};
 
 }  // namespace dmlcpu

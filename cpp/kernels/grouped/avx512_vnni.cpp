@@ -184,6 +184,7 @@ void convolve(const GroupedRun& run) noexcept {
 
 }  // namespace
 
-constinit const GroupedKernels avx512_vnni::grouped = {.lanes = kLanes, .widened = false, .convolve = convolve};
+constinit const GroupedKernels avx512_vnni::grouped = {
+    .lanes = kLanes, .most_group_lanes = 4, .widened = false, .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -22,9 +22,9 @@
 //
 // with zeros for the channels behind the last.
 //
-// Contract: there is a tap; channels are a multiple of 4 * group_lanes; the activations of a pixel are read up to the
-// next multiple of 4 * lanes. Writes the codes of each pixel, output_pixel_stride bytes apart, nothing else. Output
-// overlaps no operand; only the filter is aligned.
+// Contract: there is a tap; group_lanes are at most the kernel's most_group_lanes; channels are a multiple of 4 *
+// group_lanes; the activations of a pixel are read up to the next multiple of 4 * lanes. Writes the codes of each
+// pixel, output_pixel_stride bytes apart, nothing else. Output overlaps no operand; only the filter is aligned.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,9 @@ using GroupedFunction = void (*)(const GroupedRun& run) noexcept;
 
 struct GroupedKernels {
   std::size_t lanes;  // of a block, a multiple of 4
-  bool widened;       // filters have 16-bit codes
+  // 4, or 2 where a block would have two groups of 16 channels, which take no longer as products.
+  std::size_t most_group_lanes;
+  bool widened;  // filters have 16-bit codes
   GroupedFunction convolve;
 };
 

@@ -44,6 +44,7 @@ void convolve(const GroupedRun& operands) noexcept {
 
 }  // namespace
 
-constinit const GroupedKernels scalar::grouped = {.lanes = kLanes, .widened = false, .convolve = convolve};
+constinit const GroupedKernels scalar::grouped = {
+    .lanes = kLanes, .most_group_lanes = 4, .widened = false, .convolve = convolve};
 
 }  // namespace dmlcpu

@@ -200,10 +200,14 @@ std::string GroupedConvolution::describe() const {
 
 bool grouped_applies(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   if (geometry.ends_in_sums()) return false;
+  const GroupedKernels& kernels = *target.kernels().grouped;
   const std::int64_t channels = geometry.group_input_channels();
-  if (channels != geometry.group_output_channels() || (channels != 4 && channels != 8 && channels != 16)) return false;
+  if (channels != geometry.group_output_channels() || (channels != 4 && channels != 8 && channels != 16) ||
+      as_size(channels) > kernels.most_group_lanes * kGroupedLaneChannels) {
+    return false;
+  }
   // A block takes as long as the products of three of its groups, whether it is full or not.
-  const auto block = static_cast<std::int64_t>(target.kernels().grouped->lanes * kGroupedLaneChannels);
+  const auto block = static_cast<std::int64_t>(kernels.lanes * kGroupedLaneChannels);
   if (geometry.groups <= 3 * divide_up(geometry.output_channels, block)) return false;
   return PaddedStrips::applies(geometry, strip_columns(geometry), ring_rows(geometry));
 }
