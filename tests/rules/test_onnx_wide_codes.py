@@ -251,6 +251,28 @@ def test_models_of_them_that_convolve(
     assert reasons_of(builder) == []
 
 
+@pytest.mark.parametrize("operator", ["MatMul", "Gemm", "FusedMatMul"])
+@pytest.mark.parametrize(
+    ("windows", "products", "is_native"), [(1, 0, False), (1, 1, True), (2, 1, False), (3, 3, True), (3, 2, False)]
+)
+def test_models_of_them_that_multiply(
+    random_numbers: np.random.Generator, operator: str, windows: int, products: int, is_native: bool
+) -> None:
+    """Convolutions decide where they are more than the products of matrices: patches of a transformer do not."""
+    builder = Builder(21)
+    value = rounded(builder, builder.input("float32", (1, 3, 6, 5)))
+    for _ in range(windows):
+        value = convolved(builder, value, random_numbers, WINDOW)
+    value = builder.node("Reshape", [value, np.int64([18, 5])])
+    for _ in range(products):
+        weights = builder.dequantized(codes(random_numbers, "int8", (5, 5)), 0.01, np.int8(0))
+        name = f"com.microsoft.{operator}" if operator == "FusedMatMul" else operator
+        value = rounded(builder, builder.node(name, [value, weights]))
+    builder.output(value, "float32")
+    [part] = dmlcpu.InferenceSession(builder.build()).partitions()
+    assert part.provider == ("dmlcpu" if is_native else "onnxruntime")
+
+
 def test_models_of_computed_filters(random_numbers: np.random.Generator) -> None:
     """Nobody arranges them beforehand."""
     builder = Builder(21)

@@ -2,8 +2,8 @@
 
 Among codes of 8 bits they are: each pair of nodes that another runtime takes cuts the graph in two. A model that has
 hardly any others is computed in floats by whoever runs it, and is left to onnxruntime as a whole where that is faster:
-where most convolutions are such that onnxruntime's layouts of channels are made for, or most codes follow nodes that no
-kernel computes.
+where convolutions outnumber products of matrices and most of them are such that onnxruntime's layouts of channels are
+made for, or most codes follow nodes that no kernel computes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dmlcpu.onnx.values import Array
 __all__ = ["rounds_wide_codes"]
 
 _OF_LENGTHS: Final = frozenset({"Shape", "Size"})
+_OF_MATRICES: Final = frozenset({"MatMul", "Gemm", "FusedMatMul"})
 
 
 def rounds_wide_codes(nodes: Sequence[Node], constants: Mapping[str, Array], independent: Collection[str]) -> bool:
@@ -50,8 +51,9 @@ def rounds_wide_codes(nodes: Sequence[Node], constants: Mapping[str, Array], ind
     convolutions = [node for node in nodes if node.operator == "Conv"]
     by_constants = [node for node in convolutions if all(name in independent for name in node.inputs[1:2])]
     windows = [node for node in by_constants if _is_dense_window(node, shapes)]
+    convolves = len(convolutions) > sum(node.operator in _OF_MATRICES for node in nodes)  # more than patches, say
     behind = wide.intersection(_behind_foreign_nodes(nodes, independent, shapes))
-    return 2 * len(windows) <= len(convolutions) and 2 * len(behind) <= len(wide)
+    return not (convolves and 2 * len(windows) > len(convolutions)) and 2 * len(behind) <= len(wide)
 
 
 def _type_of_codes(node: Node, constants: Mapping[str, Array | None]) -> np.dtype[np.generic] | None:
