@@ -392,3 +392,24 @@ def test_sparse_ones_beyond_the_memory() -> None:
     model.graph.sparse_initializer.append(sparse_of(VALUES, [0, 1], (1 << 46,)))
     with pytest.raises(MemoryError):
         load_model(model.SerializeToString())
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2], ids=["e4m3", "e5m2"])
+def test_weights_quantized_to_8_bit_floats(random_numbers: np.random.Generator, dtype: Any, by_columns: bool) -> None:
+    """As ModelOpt writes them, floats that a run would quantize: they are quantized when the model is planned."""
+    builder = Builder(19)
+    weights = random_numbers.normal(size=(8, 6)).astype(np.float32)
+    scale = random_numbers.uniform(1e-2, 2e-2, 6 if by_columns else ()).astype(np.float32)
+    parameters = [scale, np.zeros(scale.shape, dtype)]
+    quantized = builder.node("QuantizeLinear", [weights, *parameters], axis=1)
+    floats = builder.node("DequantizeLinear", [quantized, *parameters], axis=1)
+    builder.output(floats, "float32")
+    builder.output(builder.node("MatMul", [builder.input("float32", (5, 8)), floats]), "float32")
+    feeds = {"x": random_numbers.normal(size=(5, 8)).astype(np.float32)}
+    session = dmlcpu.InferenceSession(builder.build())
+    assert [part.provider for part in session.partitions()] == ["dmlcpu"]
+    result, product = session.run(None, feeds)
+    expected, rounded = onnx.reference.ReferenceEvaluator(builder.proto()).run(None, feeds)
+    assert np.array_equal(result, expected)
+    np.testing.assert_allclose(product, rounded, rtol=0, atol=3e-6 * float(np.abs(rounded).max()))

@@ -15,7 +15,7 @@ from dmlcpu.onnx.nodes import Node, graphs_within, reaching
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Constant, Dequantized, Tensor, Value
 
-__all__ = ["ANCHORS", "check_complete", "nodes_of_codes", "taken_together"]
+__all__ = ["ANCHORS", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 ANCHORS: Final = frozenset(
@@ -63,9 +63,9 @@ def taken_together(
         follows = any(name in made for name in node.reads)
         wanted = known and (node.name in reasons or (follows and not _is_anchor(node, values)))
         if wanted and not taken:
-            by_reference = _is_for_the_reference(node, values)
+            by_reference = is_for_the_reference(node, values)
         # Of the reference's nodes none follows another: the types of what they make are not known yet.
-        if wanted and _is_for_the_reference(node, values) == by_reference and not (by_reference and follows):
+        if wanted and is_for_the_reference(node, values) == by_reference and not (by_reference and follows):
             taken.append(node)
             made.update(filter(None, node.outputs))
         else:
@@ -111,14 +111,14 @@ def _is_anchor(node: Node, values: Mapping[str, Value]) -> bool:
     return node.operator in ANCHORS or node.operator.startswith(("QLinear", "QGemm", "QAttention"))
 
 
-def _is_for_the_reference(node: Node, values: Mapping[str, Value]) -> bool:
+def is_for_the_reference(node: Node, values: Mapping[str, Value]) -> bool:
     """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
     if node.domain == "" and node.operator in _QUANTIZED and find_spec("onnxruntime") is None:
         return True
     given = [values[name] for name in node.reads if name in values]
     types = [value.dtype if isinstance(value, Tensor) else None for value in given]
     if node.operator in _QUANTIZED:
-        types += [value.array.dtype for value in given if isinstance(value, Constant)]
+        types += [value.dtype for value in given if isinstance(value, Constant)]
     named = (node.attributes.get(name, 0) for name in ("to", "dtype", "output_dtype"))
     types += [_type_of(number) for number in named]
     return any(dtype is not None and dtype.type.__module__ != "numpy" for dtype in types)

@@ -18,7 +18,7 @@ from dmlcpu.onnx.empty_arrays import has_no_elements, without_elements
 from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.folding import Folding
-from dmlcpu.onnx.foreign_nodes import ANCHORS
+from dmlcpu.onnx.foreign_nodes import ANCHORS, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative
 from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node
@@ -29,8 +29,8 @@ from dmlcpu.onnx.wide_models import rounds_wide_codes
 
 __all__ = ["MALFORMED", "NodeLowering", "outer_value"]
 
-# Operators that rules lower even if all inputs are constants: anchors, whose codes keep their scales; Shape and Size,
-# which may follow from lengths that are known only later; LayerNormalization, which its kernel computes in each run.
+# Operators that rules lower first, even if all inputs are constants: anchors, whose codes keep their scales; Shape and
+# Size, which may follow from lengths known only later; LayerNormalization, which its kernel computes in each run.
 _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -150,11 +150,23 @@ class NodeLowering:
         try:
             followed = self._followed(node, inputs)
             return rule(self.lowering, node, inputs) if followed is None else [followed]
+        except NotNative as reason:
+            # What each run would ask the same evaluator for, such as weights that are quantized to FLOAT8.
+            if foldable and node.operator in _BY_RULES and is_for_the_reference(node, self.values):
+                return self._folded(node, inputs, reason)
+            raise
         except InvalidModelError:  # a rule has said what is wrong
             raise
         except MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+
+    def _folded(self, node: Node, inputs: Sequence[Value | None], reason: NotNative) -> Sequence[Value]:
+        """Return what a node of constants comes to, or tell why its rule has not lowered it."""
+        try:
+            return self.folding(node, inputs)
+        except NotNative:
+            raise reason from None
 
     def _followed(self, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         """Return what a node and an input of it are together, where the input knows."""
