@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,25 +12,10 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu.onnx import wide_models
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
+from wide_codes import POINTS, SCALE, SCALES, WIDE_POINT, floats, numbers, rounded
 
 Array = NDArray[Any]
-SCALE: Final = np.float32(0.00123)
-WIDE_POINT: Final = np.uint16(30000)
-SCALES: Final = (1, 0.0123, 3.0518044e-05, 1e-45, 1.1e-38, 3e38, -0.5, 0, np.inf, np.nan)
-POINTS: Final[Mapping[str, Sequence[int]]] = {"uint16": (0, 65535, 32775), "int16": (-32768, 32767, 0, -77)}
 DOMAINS: Final = ("", "com.microsoft.")
-
-
-def rounded(builder: Builder, value: Any, scale: Any = SCALE, point: Any = WIDE_POINT, domain: str = "") -> str:
-    """Quantize and dequantize; returns the floats."""
-    parameters = [np.float32(scale), point]
-    quantized = builder.node(f"{domain}QuantizeLinear", [value, *parameters])
-    name: str = builder.node(f"{domain}DequantizeLinear", [quantized, *parameters])
-    return name
-
-
-def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
-    return rng.normal(size=shape).astype(np.float32)
 
 
 def steps_of(builder: Builder) -> list[str]:
@@ -52,15 +37,6 @@ def assert_equal_bits(builder: Builder, feeds: Mapping[str, Array]) -> None:
         none = np.isnan(expected)
         assert np.array_equal(np.isnan(result), none)
         assert np.array_equal(result[~none].view(np.uint32), expected[~none].view(np.uint32))
-
-
-def numbers(rng: np.random.Generator, scale: float) -> Array:
-    """Around codes and the middles between them, and any others."""
-    middles = rng.integers(-140000, 140000, 40_000).astype(np.float32) / np.float32(2)
-    with np.errstate(all="ignore"):
-        near = middles * np.float32(scale)
-    anything = rng.integers(0, 2**32, 40_003, np.uint32).view(np.float32)
-    return np.concatenate([near, anything, np.float32([0, -0.0, np.nan, np.inf, -np.inf])])
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -155,40 +131,6 @@ def test_of_free_lengths(random_numbers: np.random.Generator) -> None:
     for count in (1, 7, 30):
         assert_like_onnxruntime(model, {"x": floats(random_numbers, (count, 2))}, equal=True)
     assert [part.provider for part in dmlcpu.InferenceSession(model).partitions({"x": (5, 2)})] == ["dmlcpu"]
-
-
-def add_output(builder: Builder, quantized: str) -> None:
-    builder.output(quantized, "uint16")
-
-
-def add_other_reader(builder: Builder, quantized: str) -> None:
-    builder.output(builder.node("Transpose", [quantized]), "uint16")
-
-
-def add_other_parameters(builder: Builder, quantized: str) -> None:
-    builder.output(builder.dequantized(quantized, 2 * SCALE, WIDE_POINT), "float32")
-
-
-@pytest.mark.parametrize(
-    ("add", "reason"),
-    [
-        (add_output, "codes of type uint16 that are not just dequantized"),
-        (add_other_reader, "codes of type uint16 that are not just dequantized"),
-        (add_other_parameters, "no kernel for it on floats"),
-    ],
-)
-def test_what_else_reads_codes_is_left_to_onnxruntime(
-    random_numbers: np.random.Generator, add: Callable[[Builder, str], None], reason: str
-) -> None:
-    builder = Builder(21)
-    value = builder.node("Neg", [builder.input("float32", (5, 6))])
-    quantized = builder.quantized(value, SCALE, WIDE_POINT)
-    builder.output(builder.dequantized(quantized, SCALE, WIDE_POINT), "float32")
-    add(builder, quantized)
-    assert_like_onnxruntime(builder.build(), {"x": floats(random_numbers, (5, 6))}, native=False, equal=True)
-    parts = dmlcpu.InferenceSession(builder.build()).partitions()
-    assert [part.provider for part in parts] == ["dmlcpu", "onnxruntime"]
-    assert reasons_of(builder)[0] == reason
 
 
 def test_scales_of_columns_are_left_to_onnxruntime(random_numbers: np.random.Generator) -> None:

@@ -15,6 +15,7 @@ class UseCounts:
 
     def __init__(self, outputs: Iterable[str]) -> None:
         self._all = Counter(outputs)
+        self._outputs = frozenset(self._all)
         self._dequantizing: Counter[str] = Counter()
 
     def add(self, node: Node) -> None:
@@ -34,3 +35,7 @@ class UseCounts:
     def dequantize(self, name: str) -> bool:
         """Return whether a value is read by nodes that dequantize it alone."""
         return 0 < self._dequantizing[name] == self._all[name]
+
+    def is_for_the_caller(self, name: str) -> bool:
+        """Return whether the caller alone reads a value."""
+        return name in self._outputs and self.is_one(name)

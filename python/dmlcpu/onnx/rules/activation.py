@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -19,6 +18,7 @@ from dmlcpu.onnx.rules.operands import (
     compared,
     computed,
     constant,
+    low_bits,
     on_each_float,
     on_floats,
     parameters_of,
@@ -299,11 +299,7 @@ def _lowest_byte(lowering: Lowering, tensor: Tensor, dtype: np.dtype[Any]) -> Te
         tensor = lowering.emit("CAST", [tensor], np.int32, shape)
     if tensor.dtype.kind not in "iu":
         raise NotNative(f"a cast from {tensor.dtype} to {dtype}")
-    size = tensor.dtype.itemsize
-    numbers = lowering.emit("REINTERPRET", [tensor], dtype, (*shape, size))
-    starts = (*(0,) * len(shape), 0 if sys.byteorder == "little" else size - 1)
-    lowest = lowering.emit("SLICE", [numbers], dtype, (*shape, 1), {"starts": starts, "steps": (1,) * len(starts)})
-    return lowering.reshaped(lowest, shape)
+    return low_bits(lowering, tensor, dtype)
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

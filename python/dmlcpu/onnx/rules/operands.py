@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +26,7 @@ __all__ = [
     "constant",
     "float_bits",
     "integers",
+    "low_bits",
     "on_each_float",
     "on_floats",
     "on_integers",
@@ -184,3 +186,12 @@ def compared(lowering: Lowering, function: Logical, a: Value, b: Value) -> Tenso
 def float_bits(number: np.float32) -> int:
     """Return the bits of a FLOAT32, as attributes of operators hold it."""
     return int(np.float32(number).view(np.uint32))
+
+
+def low_bits(lowering: Lowering, tensor: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """Return elements of fewer bits, or as many, that have the lower ones."""
+    count = tensor.dtype.itemsize // dtype.itemsize
+    parts = lowering.emit("REINTERPRET", [tensor], dtype, (*tensor.shape, count))
+    starts = (*(0,) * len(tensor.shape), 0 if sys.byteorder == "little" else count - 1)
+    lowest = lowering.emit("SLICE", [parts], dtype, (*tensor.shape, 1), {"starts": starts, "steps": (1,) * len(starts)})
+    return lowering.reshaped(lowest, tensor.shape)

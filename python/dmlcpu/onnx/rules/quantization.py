@@ -38,6 +38,8 @@ __all__ = ["RULES", "dequantize_linear", "dynamically_quantized"]
 
 # Types of 4 bits, from the lowest to the highest code.
 _NIBBLES: Final = {"int4": (-8, 7), "uint4": (0, 15)}
+# Of more codes of 16 bits, which are computed in four passes, onnxruntime's one pass makes up for a part of its own.
+_MOST_FOR_THE_CALLER: Final = 1 << 16
 
 
 class SignedCodes(Deferred):
@@ -58,8 +60,8 @@ class SignedCodes(Deferred):
         raise NotNative(f"an input of type {self.dtype}")
 
 
-def _tensor(codes: Tensor | SignedCodes) -> Tensor:
-    return codes.computed() if isinstance(codes, SignedCodes) else codes
+def _tensor(codes: Tensor | SignedCodes | WideCodes) -> Tensor:
+    return codes if isinstance(codes, Tensor) else codes.computed()
 
 
 def _blocked(node: Node) -> bool:
@@ -76,10 +78,10 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         return [_of_blocks(node, codes, scale, zero_point)]
     if isinstance(codes, Constant):
         return [_of_columns(node, codes, constant(scale, "a scale"), zero_point)]
-    if isinstance(codes, WideCodes) and codes.are_by(wide_parameters(scale, zero_point)):
+    if isinstance(codes, WideCodes) and codes.are_by(scale, zero_point):
         return [codes.dequantized]
-    if not isinstance(codes, Tensor | SignedCodes):
-        raise NotNative("floats are dequantized, or codes of 16 bits by other parameters")
+    if not isinstance(codes, Tensor | SignedCodes | WideCodes):
+        raise NotNative("floats are dequantized")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
         parameters = parameters_of(scale, zero_point, codes.dtype)
@@ -182,8 +184,8 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     dtype = _type_of(points)
     if dtype in WIDE_TYPES:
         parameters = wide_parameters(scale, points)
-        if not lowering.uses.dequantize(node.outputs[0]):
-            raise NotNative(f"codes of type {dtype} that are not just dequantized")
+        if lowering.uses.is_for_the_caller(node.outputs[0]) and math.prod(value.shape) > _MOST_FOR_THE_CALLER:
+            raise NotNative(f"codes of type {dtype}, so many for the caller alone")
         if not lowering.rounds_wide_codes():
             raise NotNative(f"codes of type {dtype}, in a model of few others that onnxruntime is made for")
         return [wide_codes(lowering, value, parameters)]

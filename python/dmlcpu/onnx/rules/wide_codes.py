@@ -1,18 +1,20 @@
 """Codes of 16 bits between QuantizeLinear and DequantizeLinear: floats, rounded as these codes round them.
 
-No kernel reads such codes. What they are dequantized to is a function of the floats that they come from.
+What they are dequantized to is a function of the floats that they come from. The codes are computed if anything else
+reads them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering, NotNative
-from dmlcpu.onnx.rules.native_functions import FloatUnary
-from dmlcpu.onnx.rules.operands import constant, on_each_float, present
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
+from dmlcpu.onnx.rules.operands import constant, low_bits, on_each_float, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
 __all__ = ["WIDE_TYPES", "WideCodes", "wide_codes", "wide_parameters"]
@@ -21,26 +23,30 @@ WIDE_TYPES: Final = (np.dtype(np.uint16), np.dtype(np.int16))
 
 
 class WideCodes(Deferred):
-    """Codes of 16 bits that are not computed, only what they are dequantized to by their own scale and zero point.
+    """Codes of 16 bits of which a DequantizeLinear by their own parameters reads the floats alone.
 
     Attributes:
         parameters: By which they are quantized.
         dequantized: Their floats.
     """
 
-    def __init__(self, parameters: Parameters, dequantized: Value) -> None:
-        self.parameters, self.dequantized = parameters, dequantized
+    def __init__(self, parameters: Parameters, dequantized: Value, codes: Callable[[], Tensor]) -> None:
+        self.parameters, self.dequantized, self._codes = parameters, dequantized, codes
         self.dtype, self.shape = parameters.dtype, dequantized.shape
 
-    def are_by(self, parameters: Parameters) -> bool:
-        """Return whether they are dequantized by these parameters; 0 and -0 are not the same, NaN is."""
+    def are_by(self, scale: Value | None, zero_point: Value | None) -> bool:
+        """Return whether these constants are their own parameters; 0 and -0 are not the same, NaN is."""
+        try:
+            others = wide_parameters(scale, zero_point)
+        except NotNative:
+            return False
         own = self.parameters
-        of_one_scale = own.scale.tobytes() == parameters.scale.tobytes()
-        return of_one_scale and (own.zero_point, own.dtype) == (parameters.zero_point, parameters.dtype)
+        of_one_scale = own.scale.tobytes() == others.scale.tobytes()
+        return of_one_scale and (own.zero_point, own.dtype) == (others.zero_point, others.dtype)
 
     def floats(self) -> Tensor:  # no floats, but the codes: what computed() is of this value
-        """Refuse: codes are not computed."""
-        raise NotNative(f"codes of type {self.dtype}")
+        """Compute the codes, for whoever reads them otherwise."""
+        return self._codes()
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Refuse: codes are not quantized."""
@@ -70,13 +76,39 @@ def wide_codes(lowering: Lowering, value: Value, parameters: Parameters) -> Valu
     if isinstance(value, Constant | Dequantized):
         return _constant_codes(lowering, value, parameters)
     if isinstance(value, Table):
-        return WideCodes(parameters, Table(value.codes, _dequantized(value.floats, parameters)))
+        shifted = Table(value.codes, _offsets(value.floats, parameters) + _shift(parameters))
+        dequantized = Table(value.codes, _dequantized(value.floats, parameters))
+        return WideCodes(parameters, dequantized, lambda: _lower_halves(lowering, shifted, parameters))
     floats = lowering.floats(value)
     if not isinstance(floats, Tensor) or floats.dtype != np.float32:
         raise NotNative(f"an input of type {floats.dtype}")
-    scale, lowest = parameters.scale, np.float32(np.iinfo(parameters.dtype).min - parameters.zero_point)
-    rounded = on_each_float(lowering, FloatUnary.QUANTIZED_TO_16_BITS, floats, alpha=scale, beta=lowest)
-    return WideCodes(parameters, rounded)
+    rounded = _rounded(lowering, floats, parameters.scale, parameters)
+    return WideCodes(parameters, rounded, lambda: _computed_codes(lowering, floats, parameters))
+
+
+def _rounded(lowering: Lowering, floats: Tensor, unit: np.float32, parameters: Parameters) -> Tensor:
+    """Return floats as multiples of a unit, of as many as there are codes."""
+    lowest = np.float32(np.iinfo(parameters.dtype).min - parameters.zero_point)
+    return on_each_float(lowering, FloatUnary.QUANTIZED_TO_16_BITS, floats, alpha=unit, beta=lowest)
+
+
+def _computed_codes(lowering: Lowering, floats: Tensor, parameters: Parameters) -> Tensor:
+    """Return the codes themselves, of the same quotients as the floats."""
+    quotients = on_floats(lowering, FloatBinary.DIVIDE, floats, Constant(np.asarray(parameters.scale)))
+    offsets = _rounded(lowering, quotients, np.float32(1), parameters)
+    shifted = on_floats(lowering, FloatBinary.ADD, offsets, Constant(_shift(parameters)))
+    return _lower_halves(lowering, shifted, parameters)
+
+
+def _shift(parameters: Parameters) -> Array:
+    """Return what added to an offset makes its code the lower half of a float: from 2^23 to 2^24 the last bit is 1."""
+    return np.asarray(parameters.zero_point + (3 << 22), np.float32)
+
+
+def _lower_halves(lowering: Lowering, shifted: Value, parameters: Parameters) -> Tensor:
+    floats = lowering.floats(shifted)
+    assert isinstance(floats, Tensor)
+    return low_bits(lowering, floats, parameters.dtype)
 
 
 def _constant_codes(lowering: Lowering, value: Constant | Dequantized, parameters: Parameters) -> Constant:
