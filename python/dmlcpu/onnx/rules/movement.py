@@ -17,6 +17,7 @@ from dmlcpu.onnx.empty_arrays import nothing
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
+from dmlcpu.onnx.rules.wide_codes import WideCodes
 from dmlcpu.onnx.shape_arithmetic import numbers
 from dmlcpu.onnx.values import (
     Array,
@@ -89,6 +90,9 @@ def moved(
     """
     if isinstance(value, Table):
         return replace(value, codes=move(value.codes))
+    if isinstance(value, WideCodes):
+        dequantized = moved(lowering, value.dequantized, shape, move, move_array, *lengths)
+        return WideCodes(value.parameters, dequantized, lambda: move(value.computed()))
     if isinstance(value, Deferred):
         return Moved(lowering, value, tuple(shape), move)
     if isinstance(value, Dequantized):

@@ -60,7 +60,7 @@ class SignedCodes(Deferred):
         raise NotNative(f"an input of type {self.dtype}")
 
 
-def _tensor(codes: Tensor | SignedCodes | WideCodes) -> Tensor:
+def _tensor(codes: Tensor | Deferred) -> Tensor:
     return codes if isinstance(codes, Tensor) else codes.computed()
 
 
@@ -80,7 +80,7 @@ def dequantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | N
         return [_of_columns(node, codes, constant(scale, "a scale"), zero_point)]
     if isinstance(codes, WideCodes) and codes.are_by(scale, zero_point):
         return [codes.dequantized]
-    if not isinstance(codes, Tensor | SignedCodes | WideCodes):
+    if not isinstance(codes, Tensor | Deferred) or codes.dtype.kind == "f":
         raise NotNative("floats are dequantized")
     known = isinstance(scale, Constant) and (zero_point is None or isinstance(zero_point, Constant))
     if known and codes.dtype in CODE_TYPES and math.prod(present(scale).shape) == 1 and dtype == np.float32:
