@@ -182,9 +182,14 @@ const OperatorRow& row_of(const std::string& type) {
   return *found->second;
 }
 
-void check_layout(const OperatorDesc& desc, const TensorLayout& layout, DataTypes types) {
+void check_layout(const OperatorDesc& desc, std::size_t tensor, const OperatorRow& row) {
+  const TensorLayout& layout = *desc.tensors[tensor];
   if (layout.rank < 1 || layout.rank > kMaxRank) throw std::invalid_argument(desc.type + ": rank out of range");
-  if (storage_size(layout.type, 1) == 0 || (set_of(layout.type) & types) == 0) {
+  // Outputs alone are known to be memory that may be written.
+  if (layout.output != row.is_output(tensor) || (layout.output && layout.owned)) {
+    throw std::invalid_argument(desc.type + ": an input bound as an output, or an output as an input");
+  }
+  if (storage_size(layout.type, 1) == 0 || (set_of(layout.type) & row.types(tensor)) == 0) {
     throw std::invalid_argument(desc.type + ": a tensor's data type is none of its kernels'");
   }
   // Other strides that meet are left to whoever made the desc: they make wrong results, but reach no other memory.
@@ -208,7 +213,7 @@ std::unique_ptr<CompiledOperator> compile_operator(OperatorDesc desc, ExecutionT
   }
   const OperatorRow& row = row_of(desc.type);
   for (std::size_t i = 0; i < desc.tensors.size(); ++i) {
-    if (desc.tensors[i]) check_layout(desc, *desc.tensors[i], row.tensors[i]);
+    if (desc.tensors[i]) check_layout(desc, i, row);
   }
   return with_memory_for(std::string(row.type), [&] { return row.compile(std::move(desc), target); });
 }

@@ -8,7 +8,7 @@ namespace dmlcpu {
 
 PoolingAxis pooling_axis(const OperatorDesc& desc, std::size_t index, std::int64_t input, std::int64_t output) {
   constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
-  if (input > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
+  if (input > kMaxSize || output > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
   const auto entry = [&](const char* name) {
     const std::vector<std::int64_t>& values = desc.attribute(name);
     if (index >= values.size() || values[index] < 0 || values[index] > kMaxSize) {

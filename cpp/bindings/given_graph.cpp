@@ -1,0 +1,78 @@
+#include "bindings/given_graph.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "bindings/arrays.h"
+
+namespace py = pybind11;
+
+namespace dmlcpu {
+namespace {
+
+GraphValue value_of(const py::array& array) {
+  GraphValue value{.kind = ValueKind::constant, .layout = tensor_layout(array)};
+  value.layout.owned = true;
+  return value;
+}
+
+GraphValue value_of(const DescribedRow& row) {
+  const auto& [kind, name, type, sizes, strides] = row;
+  if (kind < 0 || kind > static_cast<int>(ValueKind::intermediate)) throw std::invalid_argument("no kind of value");
+  GraphValue value{.kind = static_cast<ValueKind>(kind), .layout = tensor_layout(type, sizes, strides)};
+  value.layout.owned = value.kind == ValueKind::constant;
+  value.layout.output = value.kind == ValueKind::output;
+  return value;
+}
+
+}  // namespace
+
+GivenGraph::GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes,
+                       const std::vector<FreeSize>& free)
+    : names_(std::make_shared<std::vector<std::string>>()),
+      free_(std::make_shared<const std::vector<FreeSize>>(free)),
+      arrays_(values.size()),
+      lineage_(values.size()) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto* described = std::get_if<DescribedRow>(&values[i]);
+    if (described == nullptr) arrays_[i] = std::get<py::array>(values[i]);
+    graph_.values.push_back(std::visit([](const auto& row) { return value_of(row); }, values[i]));
+    names_->push_back(described == nullptr ? std::string() : std::get<1>(*described));
+  }
+  for (NodeRow& row : nodes)
+    graph_.nodes.push_back(std::make_shared<GraphNode>(std::make_from_tuple<GraphNode>(std::move(row))));
+  for (const auto& [value, axis, length] : free) {
+    if (value >= graph_.values.size() || axis >= graph_.values[value].layout.rank || arrays_[value]) {
+      throw std::invalid_argument("a free size of no axis of a value");
+    }
+    if (length >= free.size()) throw std::invalid_argument("more lengths than there are free sizes");
+    lengths_ = std::max(lengths_, length + 1);
+  }
+}
+
+std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>& lengths,
+                                                const std::unordered_map<std::size_t, py::array>& arrays,
+                                                std::unordered_map<std::size_t, GraphAttributes> attributes) const {
+  if (lengths.size() < lengths_) throw std::invalid_argument("too few lengths");
+  auto other = std::make_unique<GivenGraph>(*this);
+  for (const auto& [number, axis, length] : *free_) {
+    other->graph_.values[number].layout.sizes[axis] = lengths[length];
+    other->lineage_.change(number);
+  }
+  for (const auto& [number, axis, length] : *free_) pack_strides(other->graph_.values[number].layout);
+  for (const auto& [number, array] : arrays) {
+    if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");
+    other->arrays_[number] = array;
+    other->graph_.values[number] = value_of(array);
+    other->lineage_.change(number);
+  }
+  for (auto& [number, entries] : attributes) {
+    const GraphNode& node = *graph_.nodes.at(number);
+    other->graph_.nodes[number] =
+        std::make_shared<GraphNode>(node.type, node.name, node.inputs, node.outputs, std::move(entries));
+  }
+  return other;
+}
+
+}  // namespace dmlcpu

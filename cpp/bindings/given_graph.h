@@ -1,0 +1,80 @@
+// Graphs as Python gives them to be compiled, and others made of them that differ in some sizes, constants and
+// attributes.
+#pragma once
+
+#include <pybind11/numpy.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace dmlcpu {
+
+// (kind, name of the binding, data_type, sizes, strides if it is not packed), or in place of a constant that is told
+// already the array itself, as it lies in memory.
+using DescribedRow =
+    std::tuple<int, std::string, int, std::vector<std::int64_t>, std::optional<std::vector<std::int64_t>>>;
+using ValueRow = std::variant<pybind11::array, DescribedRow>;
+// (type, name, inputs, outputs, attributes)
+using NodeRow = std::tuple<std::string, std::string, GraphNode::Inputs, GraphNode::Outputs, GraphAttributes>;
+// A size that another graph may have otherwise: (value, axis, which of the lengths it is).
+using FreeSize = std::tuple<std::size_t, std::size_t, std::size_t>;
+
+// Graphs made of one another, and which of their values have changed since the first. What initialize is given of
+// constants is taken to be the same for all.
+class Lineage {
+ public:
+  explicit Lineage(std::size_t values) : first_(std::make_shared<const First>()), changed_(values) {}
+
+  void change(std::size_t value) { changed_[value] = true; }
+
+  // The values of a graph that may not be those of another one; nothing if they are not made of one another.
+  std::optional<std::vector<bool>> changed_from(const Lineage& other) const {
+    if (first_ != other.first_) return std::nullopt;
+    std::vector<bool> either = changed_;
+    for (std::size_t i = 0; i < either.size(); ++i) either[i] = either[i] || other.changed_[i];
+    return either;
+  }
+
+ private:
+  struct First {};
+  std::shared_ptr<const First> first_;
+  std::vector<bool> changed_;
+};
+
+// A graph as it is given, of which others are made that differ in some sizes, constants and attributes.
+class GivenGraph {
+ public:
+  // Throws std::invalid_argument for values that are none, sizes that overflow, and free sizes of no axis of a value.
+  GivenGraph(const std::vector<ValueRow>& values, std::vector<NodeRow> nodes, const std::vector<FreeSize>& free);
+
+  // Values with a free size are packed in the other graph. Throws std::out_of_range for numbers of none,
+  // std::invalid_argument for too few lengths, sizes that overflow, and arrays of what is given by none here.
+  std::unique_ptr<GivenGraph> changed(const std::vector<std::int64_t>& lengths,
+                                      const std::unordered_map<std::size_t, pybind11::array>& arrays,
+                                      std::unordered_map<std::size_t, GraphAttributes> attributes) const;
+
+  const Graph& graph() const { return graph_; }
+  const std::string& name(std::size_t value) const { return (*names_)[value]; }
+  // By value; none of those that were given by none.
+  const std::vector<pybind11::object>& arrays() const { return arrays_; }
+  const Lineage& lineage() const { return lineage_; }
+
+ private:
+  Graph graph_;
+  std::shared_ptr<std::vector<std::string>> names_;  // of what is bound, by value
+  std::shared_ptr<const std::vector<FreeSize>> free_;
+  std::size_t lengths_ = 0;  // so many are needed
+  std::vector<pybind11::object> arrays_;
+  Lineage lineage_;
+};
+
+}  // namespace dmlcpu
