@@ -85,18 +85,18 @@ _NodeRow = tuple[str, str, Sequence[int | None], Sequence[int], Mapping[str, Seq
 
 def new_graph(
     values: Sequence[_ValueRow], nodes: Sequence[_NodeRow], free: Sequence[tuple[int, int, int]] = ...
-) -> Graph: ...
+) -> GivenGraph: ...
 
-class Graph:
+class GivenGraph:
     def changed(
         self,
         lengths: Sequence[int],
         arrays: Mapping[int, np.ndarray[Any, Any]],
         attributes: Mapping[int, Mapping[str, Sequence[int]]],
-    ) -> Graph: ...
+    ) -> GivenGraph: ...
 
 def bind_graph(
-    graph: Graph,
+    graph: GivenGraph,
     isa: str,
     num_threads: int,
     resolve: Callable[[dict[str, Any], Sequence[Sequence[int]]], tuple[tuple[Any, ...], Callable[[], None] | None]],

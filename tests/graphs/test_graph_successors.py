@@ -175,7 +175,9 @@ def test_packed_weights_are_taken_from_other_batches(
         assert_first_weights_are_read(graph, record, lengths, (weights, others), random_numbers, device, label)
 
 
-def bound(graph: _core.Graph, predecessor: _core.BoundGraph | None = None, isa: str = "scalar") -> _core.BoundGraph:
+def bound(
+    graph: _core.GivenGraph, predecessor: _core.BoundGraph | None = None, isa: str = "scalar"
+) -> _core.BoundGraph:
     def not_called(*_: Any) -> Any:
         raise AssertionError
 
@@ -188,7 +190,7 @@ X = np.array([0, 7, 100, 255], np.uint8)
 CODES = TensorDesc(TensorDataType.UINT8, (4,))
 
 
-def tables() -> _core.Graph:
+def tables() -> _core.GivenGraph:
     """Two tables of codes, one after the other: value 0 is the first, given later, and 1 the other; 2 is the input.
 
     The sizes of all codes are free, and are length 0.

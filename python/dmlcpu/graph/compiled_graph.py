@@ -46,7 +46,7 @@ class Bindable(Protocol):
     def arrays(self) -> Mapping[int, np.ndarray[Any, Any] | None]:
         """Return the constants that have descs, by value; None for those that are given later, under their names."""
 
-    def native(self) -> _core.Graph:
+    def native(self) -> _core.GivenGraph:
         """Return the graph as the native module has it.
 
         Raises:

@@ -41,7 +41,7 @@ class FreeGraph:
         self._attributes = [(place, entries) for place, entries in enumerate(free_attributes) if entries]
         self._constants = [(value, array) for value, array in graph.constants.items() if isinstance(array, Derived)]
         self._descs = [(value, desc) for value, desc in enumerate(graph.descs) if isinstance(desc, FreeDesc)]
-        self._first: _core.Graph | None = None  # what the native module has of it, for some lengths
+        self._first: _core.GivenGraph | None = None  # what the native module has of it, for some lengths
         self._latest: CompiledGraph | None = None
 
     @cached_property
@@ -90,7 +90,7 @@ class FreeGraph:
         self._latest = graph
         return graph
 
-    def native(self, replay: Replay) -> _core.Graph:
+    def native(self, replay: Replay) -> _core.GivenGraph:
         """Return the graph for some lengths as the native module has it.
 
         Raises:
@@ -130,7 +130,7 @@ class _GraphOfLengths:
     def arrays(self) -> Mapping[int, np.ndarray[Any, Any] | None]:
         return self.of._described
 
-    def native(self) -> _core.Graph:
+    def native(self) -> _core.GivenGraph:
         return self.of.native(self.replay)
 
 

@@ -190,7 +190,7 @@ class NativeGraph:
         self.kinds[value], self.names[value], self.descs[value] = ValueKind.OUTPUT, name, desc
         self.outputs.append(value)
 
-    def native(self) -> _core.Graph:
+    def native(self) -> _core.GivenGraph:
         """Return the graph as the native module has it.
 
         Raises:
