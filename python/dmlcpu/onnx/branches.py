@@ -14,7 +14,8 @@ from typing import Final
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.nodes import FreeNames, Node, graphs_within, names_in, node_of, ordered, shortened
+from dmlcpu.onnx.fused_activations import without_fused_activations
+from dmlcpu.onnx.nodes import FreeNames, Node, free_names, graphs_within, names_in, node_of, ordered, shortened
 from dmlcpu.onnx.tensor_protos import constant_of
 from dmlcpu.onnx.values import Array
 from dmlcpu.onnx.weights_between_codes import with_coded_weights
@@ -61,12 +62,7 @@ class Branches:
     @cached_property
     def _values(self) -> FreeNames:
         """The names of values, in graphs within nodes too; those of branches are added."""
-        nodes, values = self._given
-        names = set(values)
-        for node in nodes:
-            names.update(node.reads, node.outputs)
-            names.update(name for graph in graphs_within(node.proto.attribute) for name in names_in(graph))
-        return FreeNames(names)
+        return free_names(*self._given)
 
     def of(self, node: Node, condition: bool) -> Branch:
         """Return the branch that runs.
@@ -114,7 +110,9 @@ class Branches:
         nodes = [node_of(index, proto, self._versions, self._nodes) for index, proto in enumerate(protos)]
         constants: Mapping[str, Array] = {names[name]: array for name, array in initializers.items()}
         in_order = ordered(nodes, {*node.reads, *constants}, [*filter(None, node.outputs)])
-        return Branch(*with_coded_weights(in_order, constants, node.outputs, {}))
+        coded, constants = with_coded_weights(in_order, constants, node.outputs, {})
+        apart = without_fused_activations(coded, self._versions, self._nodes, lambda: self._values)
+        return Branch(apart, constants)
 
 
 def _names_of_results(graph: onnx.GraphProto, outputs: Sequence[str], written: set[str]) -> dict[str, str]:

@@ -16,8 +16,9 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.branches import Branches
 from dmlcpu.onnx.dimension_overrides import DimensionOverrides
 from dmlcpu.onnx.float16_between_codes import with_float32
+from dmlcpu.onnx.fused_activations import without_fused_activations
 from dmlcpu.onnx.local_functions import without_calls
-from dmlcpu.onnx.nodes import Node, node_of, ordered, short_domain
+from dmlcpu.onnx.nodes import Node, free_names, node_of, ordered, short_domain
 from dmlcpu.onnx.serialized import without_large_constants
 from dmlcpu.onnx.tensor_protos import constant_of, has_external_data, make_dense
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
@@ -82,7 +83,7 @@ def load_model(
     Args:
         model: Where it is.
         to_run: Whether it is only to be run. Then nodes and constants are those that run in place of the file's (see
-            float16_between_codes and weights_between_codes), and the proto has no initializers.
+            float16_between_codes, weights_between_codes and fused_activations), and the proto has no initializers.
         lengths: Take the place of those that it leaves free.
 
     Raises:
@@ -141,6 +142,9 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
         ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
         nodes, constants = with_coded_weights(nodes, constants, {value.name for value in outputs}, ranks)
     values = [*constants, *(value.name for value in (*inputs, *outputs))]
+    if to_run:
+        fused = nodes
+        nodes = without_fused_activations(nodes, versions, names, lambda: free_names(fused, values))
     return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
 
 

@@ -14,6 +14,7 @@ from dmlcpu.onnx.tensor_protos import array_of
 __all__ = [
     "FreeNames",
     "Node",
+    "free_names",
     "graphs_within",
     "has_quantized_nodes",
     "is_quantized",
@@ -252,6 +253,15 @@ class FreeNames:
         self._counts[name] = count
         self._taken.add(own)
         return own
+
+
+def free_names(nodes: Iterable[Node], values: Iterable[str]) -> FreeNames:
+    """Return the names that are left beside those of values, and of what nodes and graphs within them use."""
+    names = set(values)
+    for node in nodes:
+        names.update(node.reads, node.outputs)
+        names.update(name for graph in graphs_within(node.proto.attribute) for name in names_in(graph))
+    return FreeNames(names)
 
 
 _LONGEST: Final = 96

@@ -1,0 +1,148 @@
+"""Convolutions and products that onnxruntime has joined with what follows them: taken apart when a model is read.
+
+Onnxruntime writes FusedConv and FusedGemm of its own domain, both of floats, where it saves a model that it has
+optimized. Here they are the Conv or Gemm that they were made of, the sum with a fourth operand of FusedConv, and the
+activation, which rules know. What onnxruntime would refuse, such as parameters that are missing, stays as it is: it
+says what is wrong. Weights of a FusedConv between codes stay floats, as they do there: those of a Conv it would have
+made codes of before (``weights_between_codes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.nodes import FreeNames, Node, node_of
+
+__all__ = ["without_fused_activations"]
+
+_PLAIN: Final = {"FusedConv": "Conv", "FusedGemm": "Gemm"}
+# The least version of ONNX's operators by which sums, products and activations have a form that is written here.
+_OLDEST: Final = 7
+_GEMM_WITHOUT_ADDEND: Final = 11
+_CLIP_BY_OPERANDS: Final = 11
+# What an activation takes, in the order of a FusedConv's attribute for all of them.
+_OF_CONV: Final[Mapping[str, Sequence[str]]] = {
+    "Relu": (),
+    "Tanh": (),
+    "Sigmoid": (),
+    "LeakyRelu": ("alpha",),
+    "Clip": ("min", "max"),
+    "HardSigmoid": ("alpha", "beta"),
+}
+# A FusedGemm has an attribute for each, all of which onnxruntime wants, and the activation takes by the same name.
+_OF_GEMM: Final[Mapping[str, Sequence[str]]] = {
+    "Celu": ("alpha",),
+    "Elu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "LeakyRelu": ("alpha",),
+    "Relu": (),
+    "Selu": ("alpha", "gamma"),
+    "Sigmoid": (),
+    "Softplus": (),
+    "Softsign": (),
+    "Tanh": (),
+    "ThresholdedRelu": ("alpha",),
+}
+_SINCE: Final = {"Celu": 12, "ThresholdedRelu": 10}
+
+
+def without_fused_activations(
+    nodes: tuple[Node, ...], versions: Mapping[str, int], taken: set[str], values: Callable[[], FreeNames]
+) -> tuple[Node, ...]:
+    """Return the nodes of a graph, with those that were fused in place of each FusedConv and FusedGemm.
+
+    Args:
+        nodes: In an order in which they can run.
+        versions: Of the operators that the model imports, by domain.
+        taken: The names of nodes, to which those of new ones are added.
+        values: Called if there is such a node: gives the names of values.
+    """
+    if not any(node.domain == "com.microsoft" and node.operator in _PLAIN for node in nodes):
+        return nodes
+    names = values()
+    taken.update(node.name for node in nodes)
+    return tuple(part for node in nodes for part in _parts(node, versions, taken, names))
+
+
+def _parts(node: Node, versions: Mapping[str, int], taken: set[str], names: FreeNames) -> Iterator[Node]:
+    version = versions.get("", 0)
+    activation = _activation(node) if node.domain == "com.microsoft" and node.operator in _PLAIN else None
+    if activation is None or not _is_written_alike(node, activation[0], version):
+        yield node
+        return
+    function, parameters = activation
+    addend = node.inputs[3] if node.operator == "FusedConv" and len(node.inputs) > 3 else ""
+    steps = [step for step in ("Add" if addend else "", function) if step]
+    result = node.outputs[0]
+    value = names.like(f"{result}/{_PLAIN[node.operator]}") if steps else result
+    yield _plain(node, version, value)
+
+    def made(operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> Node:
+        proto = onnx.helper.make_node(operator, inputs, [output], f"{node.name}/{operator}", **attributes)
+        return node_of(len(taken), proto, versions, taken)
+
+    for step in steps:
+        output = result if step is steps[-1] else names.like(f"{result}/{step}")
+        if step == "Add":
+            yield made("Add", [value, addend], output)
+        elif step == "Clip" and version >= _CLIP_BY_OPERANDS:
+            bounds = {name: names.like(f"{result}/{name}") for name in parameters}
+            for name, bound in bounds.items():
+                number = onnx.numpy_helper.from_array(np.array(parameters[name], np.float32))
+                yield made("Constant", [], bound, value=number)
+            yield made("Clip", [value, *bounds.values()], output)
+        else:
+            yield made(step, [value], output, **parameters)
+        value = output
+
+
+def _activation(node: Node) -> tuple[str, Mapping[str, float]] | None:
+    """Return the activation of a fused node, "" if it has none, and its parameters; None if these do not fit."""
+    named = node.attributes.get("activation", b"")
+    function = named.decode(errors="replace") if isinstance(named, bytes) else ""
+    if node.operator == "FusedConv":
+        if "activation" not in node.attributes:
+            return "", {}
+        given = node.attributes.get("activation_params", ())
+        wanted = _OF_CONV.get(function)
+        if wanted is None or (wanted and (not isinstance(given, tuple) or len(given) != len(wanted))):
+            return None
+        return function, dict(zip(wanted, given, strict=False))
+    wanted = _OF_GEMM.get(function)
+    if wanted is None:
+        return None
+    parameters = {name: node.attributes.get(f"activation_{name}") for name in wanted}
+    numbers = {name: number for name, number in parameters.items() if isinstance(number, float)}
+    return (function, numbers) if len(numbers) == len(wanted) else None
+
+
+def _is_written_alike(node: Node, function: str, version: int) -> bool:
+    """Return whether a version of ONNX's operators has what a node was made of, in the form that is written here."""
+    if version < max(_OLDEST, _SINCE.get(function, 0)) or len(node.outputs) != 1 or not node.outputs[0]:
+        return False
+    if node.operator == "FusedConv":
+        return 2 <= len(node.inputs) <= 4
+    return len(node.inputs) == 3 or (len(node.inputs) == 2 and version >= _GEMM_WITHOUT_ADDEND)
+
+
+def _plain(node: Node, version: int, result: str) -> Node:
+    """Return the Conv or Gemm of a fused node."""
+    operator, inputs = _PLAIN[node.operator], node.inputs[:3]
+    proto = onnx.helper.make_node(operator, inputs, [result], node.proto.name)
+    proto.attribute.extend(each for each in node.proto.attribute if not each.name.startswith("activation"))
+    return replace(
+        node,
+        domain="",
+        operator=operator,
+        version=version,
+        inputs=inputs,
+        outputs=(result,),
+        attributes={name: value for name, value in node.attributes.items() if not name.startswith("activation")},
+        reads=tuple(dict.fromkeys(filter(None, inputs))),
+        proto=proto,
+    )
