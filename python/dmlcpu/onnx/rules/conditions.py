@@ -13,12 +13,14 @@ from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.movement import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import (
+    CODE_TYPES,
     INTEGER_TYPES,
     broadcast,
     compared,
     computed,
     integers,
     on_integers,
+    parameters_of,
     present,
 )
 from dmlcpu.onnx.values import (
@@ -144,6 +146,28 @@ def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     return [result if any(isinstance(value, Table | Dequantized | Deferred) for value in (a, b)) else result.computed()]
 
 
+def qlinear_where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """QLinearWhere: from codes to codes."""
+    condition, x, x_scale, x_zero_point, y, y_scale, y_zero_point, z_scale, z_zero_point = inputs
+    x, y = (
+        _dequantized(lowering, codes, scale, zero_point)
+        for codes, scale, zero_point in ((x, x_scale, x_zero_point), (y, y_scale, y_zero_point))
+    )
+    [result] = where(lowering, node, [condition, x, y])
+    codes = lowering.quantized(result, parameters_of(z_scale, z_zero_point))
+    return [Constant(codes) if isinstance(codes, np.ndarray) else codes]
+
+
+def _dequantized(lowering: Lowering, codes: Value | None, scale: Value | None, zero_point: Value | None) -> Value:
+    if not isinstance(codes, Tensor | Constant) or codes.dtype not in CODE_TYPES:
+        raise NotNative("operands that are no codes")
+    parameters = parameters_of(scale, zero_point, codes.dtype)
+    if isinstance(codes, Tensor):
+        return Table(codes, parameters)
+    held = codes if isinstance(codes, FreeArray) else codes.array
+    return Dequantized(held, *lowering.pair(parameters), 0)
+
+
 # Places along the axis of OneHot, each compared with each index.
 _LARGEST_DEPTH: Final = 1 << 20
 
@@ -183,4 +207,5 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "IsNaN"): is_nan,
     ("", "IsInf"): is_infinite,
     ("", "Where"): where,
+    ("com.microsoft", "QLinearWhere"): qlinear_where,
 }
