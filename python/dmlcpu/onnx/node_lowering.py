@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
+import onnx
 
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
@@ -24,7 +26,7 @@ from dmlcpu.onnx.model import Model
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value, element_type
 from dmlcpu.onnx.wide_models import rounds_wide_codes
 
 __all__ = ["MALFORMED", "NodeLowering", "outer_value"]
@@ -102,6 +104,8 @@ class NodeLowering:
             if not all(map(self.values.__contains__, node.reads)):
                 remaining.append(node)
                 continue
+            if (node.domain, node.operator) == ("", "CastLike") and all(node.inputs) and len(node.inputs) == 2:
+                node = _as_cast(node, element_type(self.values[node.inputs[1]]))
             self.lowering.node = node
             try:
                 results = self._results(node)
@@ -195,6 +199,15 @@ def _near(value: Value) -> Value:
         return value.computed()
     except (NotNative, *MALFORMED):  # who reads it may do without its floats
         return value
+
+
+def _as_cast(node: Node, dtype: np.dtype[Any]) -> Node:
+    """Return the Cast that a CastLike is, whose second input only tells the type."""
+    attributes = {**node.attributes, "to": int(onnx.helper.np_dtype_to_tensor_dtype(dtype))}
+    proto = onnx.helper.make_node("Cast", node.inputs[:1], node.outputs, node.name, to=attributes["to"])
+    proto.attribute.extend(node.proto.attribute)
+    reads = tuple(filter(None, node.inputs[:1]))
+    return replace(node, operator="Cast", inputs=node.inputs[:1], attributes=attributes, reads=reads, proto=proto)
 
 
 def _is_true(condition: Array) -> bool:

@@ -17,20 +17,23 @@ class UseCounts:
         self._all = Counter(outputs)
         self._outputs = frozenset(self._all)
         self._dequantizing: Counter[str] = Counter()
+        self._telling_types: Counter[str] = Counter()
 
     def add(self, node: Node) -> None:
         """Take note of what a node reads."""
         self._all.update(node.reads)
         if node.operator == "DequantizeLinear" and node.inputs:
             self._dequantizing[node.inputs[0]] += 1
+        elif node.operator == "CastLike":
+            self._telling_types.update(node.reads[1:])
 
     def remove(self, node: Node) -> None:
         """Forget an If, for which the nodes of a branch stand."""
         self._all.subtract(node.reads)
 
     def is_one(self, name: str) -> bool:
-        """Return whether a value is read once."""
-        return self._all[name] == 1
+        """Return whether a value is read once, not counting who asks for its type alone."""
+        return self._all[name] - self._telling_types[name] == 1
 
     def dequantize(self, name: str) -> bool:
         """Return whether a value is read by nodes that dequantize it alone."""

@@ -310,6 +310,7 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "Identity"): identity,
     ("", "Dropout"): identity,
     ("", "Cast"): cast,
+    ("", "CastLike"): cast,  # NodeLowering has made it one
     ("com.microsoft", "QLinearSigmoid"): qlinear_function,
     ("com.microsoft", "QLinearLeakyRelu"): qlinear_function,
 }
