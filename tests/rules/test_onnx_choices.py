@@ -1,4 +1,4 @@
-"""Choices between codes in one node, beside onnxruntime."""
+"""Choices between codes in one node, and triangles of matrices, beside onnxruntime."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from onnx_models import Builder, assert_like_onnxruntime, codes
+import dmlcpu
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
 
 SCORES: Final = (2, 3, 5, 5)
 
@@ -54,3 +55,86 @@ def test_choices_of_codes_between_products(random_numbers: np.random.Generator) 
     for rows in (3, 5):
         x = random_numbers.normal(0, 1, (rows, 8)).astype(np.float32)
         assert_like_onnxruntime(builder.build(), {"x": x, "mask": random_numbers.random(rows) < 0.5}, 1)
+
+
+SHAPES: Final = ((5, 5), (2, 4, 7), (2, 1, 7, 4), (1, 1))
+
+
+def values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Any:
+    if dtype == "float32":
+        return rng.normal(0, 1, shape).astype(dtype)
+    return rng.random(shape) < 0.5 if dtype == "bool" else codes(rng, dtype, shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("upper", [None, 0, 1])
+@pytest.mark.parametrize("diagonal", [None, 0, -2, 3, 40, -(2**63), 2**63 - 1])
+def test_triangles(random_numbers: np.random.Generator, shape: tuple[int, ...], upper: Any, diagonal: Any) -> None:
+    builder = Builder()
+    inputs = [builder.node("Neg", [builder.input("float32", shape)])]
+    inputs += [] if diagonal is None else [np.array(diagonal)]
+    attributes = {} if upper is None else {"upper": upper}
+    builder.output(builder.node("Trilu", inputs, **attributes), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": values(random_numbers, "float32", shape)}, equal=True)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "bool", "float32"])
+@pytest.mark.parametrize("upper", [0, 1])
+def test_triangles_of_other_types(random_numbers: np.random.Generator, upper: int, dtype: str) -> None:
+    builder = Builder()
+    x = builder.node("Transpose", [builder.input(dtype, (4, 2, 5))])
+    builder.output(builder.node("Trilu", [x, np.array(1)], upper=upper), dtype)
+    assert_like_onnxruntime(builder.build(), {"x": values(random_numbers, dtype, (4, 2, 5))}, equal=True)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("upper", [0, 1])
+def test_triangles_of_codes(random_numbers: np.random.Generator, upper: int, dtype: str) -> None:
+    """Of integers, of which onnxruntime has no kernel: what is left out is the code 0."""
+    builder = Builder()
+    x = builder.node("Transpose", [builder.input(dtype, (4, 2, 5))])
+    builder.output(builder.node("Trilu", [x, np.array(1)], upper=upper), dtype)
+    feed = codes(random_numbers, dtype, (4, 2, 5))
+    session = dmlcpu.InferenceSession(builder.build())
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    assert np.array_equal(session.run(None, {"x": feed})[0], (np.triu if upper else np.tril)(feed.T, 1))
+
+
+@pytest.mark.parametrize("scale", [0.05, 0.08])
+def test_triangles_of_what_is_quantized(random_numbers: np.random.Generator, scale: float) -> None:
+    """Codes, of whatever lengths: what is left out is the code of 0."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, "rows", "columns")), 0.05, POINT)
+    result = builder.node("Trilu", [x, np.array(-1)], upper=0)
+    builder.output(builder.quantized(result, scale, POINT if scale == 0.05 else np.uint8(3)), "uint8")
+    for shape in ((2, 4, 6), (2, 7, 3), (2, 9, 9)):
+        assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)}, equal=True)
+    [partition] = dmlcpu.InferenceSession(builder.build()).partitions({"x": (2, 4, 6)})
+    steps = {step.type for step in partition.steps}
+    assert steps == ({"ELEMENT_WISE_IF"} if scale == 0.05 else {"CODE_TABLE", "ELEMENT_WISE_IF"})
+
+
+def test_triangles_by_lengths(random_numbers: np.random.Generator) -> None:
+    """The diagonal of a decoder's mask follows from how many tokens came before; all layers have one mask."""
+    builder = Builder()
+    x = builder.input("float32", (2, "rows", "columns"))
+    rows, columns = (builder.node("Gather", [builder.node("Shape", [x]), np.array(axis)]) for axis in (1, 2))
+    diagonal = builder.node("Sub", [columns, rows])
+    for function in ("Neg", "Abs"):
+        builder.output(builder.node("Trilu", [builder.node(function, [x]), diagonal], upper=0), "float32")
+    for shape in ((2, 4, 6), (2, 1, 7), (2, 9, 9), (2, 5, 5)):
+        assert_like_onnxruntime(builder.build(), {"x": values(random_numbers, "float32", shape)}, equal=True)
+
+
+@pytest.mark.parametrize("diagonal", ["computed", "none"])
+def test_triangles_that_run_elsewhere(random_numbers: np.random.Generator, diagonal: str) -> None:
+    """A diagonal that is fed."""
+    builder = Builder()
+    x = builder.node("Neg", [builder.input("float32", (4, 5))])
+    feeds = {"x": values(random_numbers, "float32", (4, 5))}
+    if diagonal == "computed":
+        feeds["diagonal"] = np.array(1)
+        builder.output(builder.node("Trilu", [x, builder.input("int64", (), "diagonal")]), "float32")
+    else:
+        builder.output(builder.node("Trilu", [x, ""]), "float32")
+    assert_like_onnxruntime(builder.build(), feeds, native=diagonal == "none", equal=True)

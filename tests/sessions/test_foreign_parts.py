@@ -32,13 +32,13 @@ def halves(builder: Builder, value: str, source: str) -> str:
 
 
 def ends_elsewhere(rng: np.random.Generator) -> Builder:
-    """A ReLU of codes; then a triangle, which has no kernel, and what follows it: shapes, masks and weights."""
+    """A ReLU of codes; then a remainder, which has no kernel, and what follows it: shapes, masks and weights."""
     builder = Builder()
     x = coded(builder, builder.input("float32", ("rows", "columns")))
     builder.output(builder.quantized(builder.node("Relu", [x]), 0.1, np.uint8(7)), "uint8")
     half = onnx.numpy_helper.from_array(np.float32([0.5]))
     mask = builder.node("ConstantOfShape", [builder.node("Shape", [x])], value=half)
-    value = builder.node("Mul", [builder.node("Trilu", [x]), mask])
+    value = builder.node("Mul", [builder.node("Mod", [x, np.float32(0.7)], fmod=1), mask])
     value = halves(builder, builder.node("Tile", [value, np.int64([1, 2])]), x)
     position = builder.node("Squeeze", [builder.node("Gather", [builder.node("Shape", [x]), np.int64([1])])])
     value = builder.node("Sub", [value, builder.node("Cast", [position], to=1)])
@@ -47,16 +47,15 @@ def ends_elsewhere(rng: np.random.Generator) -> Builder:
 
 
 def goes_on_in_codes(rng: np.random.Generator) -> Builder:
-    """Triangles between two convolutions of codes."""
+    """Remainders between two convolutions of codes."""
     builder = Builder()
     value = coded(builder, builder.input("float32", (1, 4, "rows", "columns")))
     for is_last in (False, True):
         filters = builder.dequantized(codes(rng, "int8", (4, 4, 1, 1)), 0.01, np.int8(0))
         value = coded(builder, builder.node("Conv", [value, filters]))
         if not is_last:
-            value = coded(
-                builder, builder.node("Trilu", [builder.node("Clip", [value, np.float32(-1), np.float32(1)])])
-            )
+            value = builder.node("Clip", [value, np.float32(-1), np.float32(1)])
+            value = coded(builder, builder.node("Mod", [value, np.float32(0.7)], fmod=1))
     builder.output(value, "float32")
     return builder
 

@@ -1,4 +1,4 @@
-"""EyeLike of what is computed: it reads the shape alone, so that a plan knows it."""
+"""What a diagonal tells: EyeLike, of a shape alone, and Trilu, which keeps the elements on one side of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.graph.lengths import derived
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.rules.operands import present
-from dmlcpu.onnx.values import Array, Value, constant_by, element_type
+from dmlcpu.onnx.rules.conditions import where
+from dmlcpu.onnx.rules.operands import integers, present
+from dmlcpu.onnx.values import Array, Constant, FreeArray, Value, constant_by, element_type
 
 __all__ = ["RULES"]
 
@@ -23,7 +26,7 @@ def _diagonal(rows: int, columns: int, place: int, dtype: np.dtype[np.generic]) 
 
 
 def eye_like(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """EyeLike."""
+    """EyeLike: a plan knows it."""
     value, given = present(inputs[0]), node.attributes.get("dtype")
     dtype = element_type(value) if given is None else onnx.helper.tensor_dtype_to_np_dtype(given)
     place = int(node.attributes.get("k", 0))
@@ -34,4 +37,25 @@ def eye_like(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     return [constant_by(_diagonal, value.shape[0], value.shape[1], place, dtype)]
 
 
-RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "EyeLike"): eye_like}
+def trilu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Trilu: elements on one side of a diagonal, elsewhere 0."""
+    value, diagonal = present(inputs[0]), (*inputs, None)[1]
+    rows, columns = value.shape[-2:]
+    [offset] = (0,) if diagonal is None else integers(diagonal, "the diagonal")
+    kept = lowering.once([], _triangle, rows, columns, offset, bool(node.attributes.get("upper", 1)))
+    return where(lowering, node, [kept, value, Constant(np.zeros((), element_type(value)))])
+
+
+def _triangle(lowering: Lowering, rows: int, columns: int, offset: int, is_upper: bool) -> Constant:
+    """Return the condition that holds in a triangle of a matrix."""
+    made = derived(_is_within, rows, columns, offset, is_upper)
+    shape = (rows, columns)
+    return FreeArray(made, np.dtype(np.bool_), shape) if isinstance(made, Derived) else Constant(made)
+
+
+def _is_within(rows: int, columns: int, offset: int, is_upper: bool) -> Array:
+    diagonal = max(-rows - 1, min(offset, columns + 1))  # those beyond are the same, and numpy's sums of them may wrap
+    return ~np.tri(rows, columns, diagonal - 1, np.bool_) if is_upper else np.tri(rows, columns, diagonal, np.bool_)
+
+
+RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "EyeLike"): eye_like, ("", "Trilu"): trilu}
