@@ -225,3 +225,20 @@ def test_a_slice_with_steps_but_no_axes(start: int) -> None:
     else:
         with pytest.raises(NotFolded, match="backwards"):
             by_numpy(node, arrays)
+
+
+@pytest.mark.parametrize("wrong", ["type", "axes", "images", "lengths", "size", "no lengths", "no size"])
+def test_grids_that_are_not_computed(wrong: str) -> None:
+    """The evaluator is not asked, whose results are others than onnxruntime's."""
+    theta, size = np.ones((2, 2, 3), np.float64 if wrong == "type" else np.float32), np.array([2, 1, 4, 5])
+    arrays = {
+        "axes": [theta[:, :, :2], size],
+        "images": [theta[:1], size],
+        "lengths": [theta, np.array([2, 1, 0, 5])],
+        "size": [theta, np.array([2, 1, 1 << 40, 1 << 40])],
+        "no lengths": [theta, size[:2]],
+        "no size": [theta, size[:1]],
+    }.get(wrong, [theta, size])
+    node = load_model(model_of("AffineGrid", arrays, {}).SerializeToString()).nodes[0]
+    with pytest.raises(NotFolded):
+        by_numpy(node, arrays)

@@ -59,3 +59,41 @@ def test_what_is_left_to_onnxruntime(random_numbers: np.random.Generator, attrib
     feeds["grid"] = random_numbers.uniform(-1.2, 1.2, places).astype(np.float32)
     assert_like_onnxruntime(builder.build(), feeds, native=False)
     assert {part.provider for part in dmlcpu.InferenceSession(builder.build()).partitions()} == {"onnxruntime"}
+
+
+@pytest.mark.parametrize("align_corners", [0, 1])
+@pytest.mark.parametrize(
+    "lengths", [(7, 9), (33, 64), (1, 5), (5, 1), (49, 98), (4, 5, 6), (1, 3, 2), (7, 1, 1)], ids=str
+)
+def test_constant_grids(random_numbers: np.random.Generator, lengths: tuple[int, ...], align_corners: int) -> None:
+    """Computed beforehand, with onnxruntime's bits."""
+    builder = Builder(20)
+    theta = random_numbers.normal(size=(2, len(lengths), len(lengths) + 1)).astype(np.float32)
+    inputs = [theta, np.array([2, 3, *lengths])]
+    grid = builder.node("AffineGrid", inputs, align_corners=align_corners)
+    x = builder.input("float32", (1,))
+    builder.output(builder.node("Mul", [x, grid]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": np.ones(1, np.float32)}, equal=True)
+
+
+def test_grids_of_free_lengths(random_numbers: np.random.Generator) -> None:
+    """Codes of images that are turned by one angle, of all sizes: one graph, and a template."""
+    builder = Builder(20)
+    x = builder.dequantized(builder.input("uint8", (1, 3, "H", "W")), 0.02, POINT)
+    theta = np.float32([[[1, 0.1, 0], [-0.1, 1, 0.1]]])
+    turned = builder.node("GridSample", [x, builder.node("AffineGrid", [theta, builder.node("Shape", [x])])])
+    builder.output(turned, "float32")
+    for shape in ((1, 3, 8, 9), (1, 3, 11, 6)):
+        assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shape)})
+
+
+def test_grids_that_are_computed_elsewhere(random_numbers: np.random.Generator) -> None:
+    """What has an angle that is fed, or is too large to be kept."""
+    builder = Builder(20)
+    theta = builder.input("float32", (1, 2, 3), "theta")
+    grids = [builder.node("AffineGrid", [theta, np.array([1, 1, 4, 5])])]
+    grids += [builder.node("AffineGrid", [np.ones((1, 2, 3), np.float32), np.array([1, 1, 1024, 1024])])]
+    for grid in grids:
+        builder.output(builder.node("Neg", [grid]), "float32")
+    feeds = {"theta": random_numbers.normal(size=(1, 2, 3)).astype(np.float32)}
+    assert_like_onnxruntime(builder.build(), feeds, native=False, equal=True)

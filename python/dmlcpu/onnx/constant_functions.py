@@ -1,7 +1,7 @@
 """Operators of constants as functions of numpy: what masks, positions and shapes are computed with.
 
 Onnx's evaluator computes any operator, but takes a third of a millisecond for a node, and there are dozens of them for
-each new shape of the inputs. The functions here have its results, to the bit.
+each new shape of the inputs. The functions here have its results, to the bit, but for AffineGrid's.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.affine_grid import affine_grid
 from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.values import Array
@@ -24,7 +25,7 @@ LARGEST_ENDS: Final = ((1 << 31) - 1, (1 << 63) - 1)
 # Of what has more elements the evaluator is asked, which is asked first how many there are.
 _MOST_ELEMENTS: Final = 1 << 20
 _PLAIN: Final = frozenset(map(np.dtype, "?bhilqBHILQefd"))
-_OF_ANY_TYPE: Final = frozenset({"Constant", "Reshape", "Unsqueeze", "Squeeze", "Transpose"})
+_OF_ANY_TYPE: Final = frozenset({"AffineGrid", "Constant", "Reshape", "Unsqueeze", "Squeeze", "Transpose"})
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
 
 _Function = Callable[[Node, Sequence[Array]], Array | None]
@@ -182,6 +183,20 @@ def _range(node: Node, arrays: Sequence[Array]) -> Array | None:
     return np.arange(start, end, step).astype(arrays[0].dtype) if (end - start) // step < _MOST_ELEMENTS else None
 
 
+def _affine_grid(node: Node, arrays: Sequence[Array]) -> Array:
+    """Return onnxruntime's result, which is another than the evaluator's.
+
+    Raises:
+        NotFolded: It is of another type or too large, or onnxruntime has to say what is wrong.
+    """
+    theta, size = arrays[0], arrays[1].reshape(-1).tolist()
+    count, lengths, axes = size[:1], size[2:], len(size) - 2
+    is_valid = axes in (2, 3) and theta.shape == (*count, axes, axes + 1) and min(size) > 0
+    if not is_valid or theta.dtype != np.float32 or not _is_small([*count, *lengths, axes]):
+        raise NotFolded("a grid of another type, or too large")
+    return affine_grid(theta, tuple(lengths), bool(node.attributes.get("align_corners", 0)))
+
+
 def _constant_of_shape(node: Node, arrays: Sequence[Array]) -> Array | None:
     value = node.attributes.get("value", np.zeros(1, np.float32))
     shape = tuple(arrays[0].tolist())
@@ -318,6 +333,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "GatherND": _gather_nd,
     "ScatterND": _scatter_nd,
     "Range": _range,
+    "AffineGrid": _affine_grid,
     "ConstantOfShape": _constant_of_shape,
     "Expand": _expand,
     "Cast": _cast,

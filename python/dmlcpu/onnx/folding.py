@@ -32,6 +32,7 @@ __all__ = ["LONGEST_SHAPE", "Folding", "is_computed_beforehand", "propagated"]
 # Operators that are numpy's in the reference evaluator.
 _ARRAYS: Final = frozenset(
     {
+        "AffineGrid",
         "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
         "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "ConstantOfShape", "Cos", "CumSum",
         "DepthToSpace", "DequantizeLinear", "Div", "Equal", "Exp", "Expand", "EyeLike", "Flatten", "Floor", "Gather",
@@ -47,7 +48,7 @@ _ARRAYS: Final = frozenset(
 _ELEMENTS: Final = frozenset({"Erf", "GatherElements", "Scatter", "ScatterElements", "ScatterND", "TopK"})
 _ELEMENT_COST: Final = 1 << 10
 # Operators whose results may be of any size, whatever they read.
-_GROWING: Final = frozenset({"ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Tile"})
+_GROWING: Final = frozenset({"AffineGrid", "ConstantOfShape", "Expand", "EyeLike", "OneHot", "Pad", "Range", "Tile"})
 # Operators, by what their names begin with, of which the evaluator has another result for nothing than runtimes have.
 _REDUCING: Final = ("Arg", "Mean", "Reduce", "Split")
 # The results of a node have no more bytes than this.
