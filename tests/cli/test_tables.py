@@ -28,14 +28,24 @@ def test_a_table_is_as_wide_as_what_it_holds(capsys: pytest.CaptureFixture[str],
     assert printed(capsys, reason) == [f"node{' ' * 39}us  why", f"{NAME}  1.5  {reason}", ""]
 
 
+@pytest.mark.parametrize("kind", ["dumb", "xterm"])
+@pytest.mark.parametrize("height", [None, 24])
 @pytest.mark.parametrize(("width", "lines"), [(80, 3), (30, 5)])
 def test_a_terminal_wraps_prose_between_words(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, lines: int
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    width: int,
+    lines: int,
+    height: int | None,
+    kind: str,
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("TERM", kind)
+    monkeypatch.delenv("LINES", raising=False)
+    if height is not None:
+        monkeypatch.setenv("LINES", str(height))
     _, first, *rest, empty = printed(capsys, " ".join(["because"] * 10))
     assert first.startswith(f"{NAME}  1.5  because")
     assert {word for line in rest for word in line.split()} == {"because"}

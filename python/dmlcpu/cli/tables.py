@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +45,9 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Non
     for row in rows:
         table.add_row(*map(Text, row))
     needed = Console(width=_UNLIMITED, height=1).measure(table)
-    width = max(Console().width, needed.minimum) if sys.stdout.isatty() else needed.maximum
+    # Not of rich, to which every terminal that calls itself dumb has 80 columns.
+    terminal = shutil.get_terminal_size().columns
+    width = max(terminal, needed.minimum) if sys.stdout.isatty() else needed.maximum
     console = Console(width=width, height=1)  # of a width alone rich makes 80 on some terminals
     with console.capture() as capture:
         console.print(table)
