@@ -349,6 +349,19 @@ def test_a_desc_coerces_its_attributes() -> None:
     assert type(desc.group_count) is int
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_sequences_are_read_to_a_bound(kind: type[list[int]] | type[tuple[int, ...]]) -> None:
+    """One of more entries stays what it is, for the validator to report."""
+    for count in (4096, 4097):
+        entries = kind([1] * count)
+        assert changed(CONVOLUTION, strides=entries).strides == ((1,) * count if count == 4096 else entries)
+
+
+def test_bytes_are_no_sequence() -> None:
+    entries = bytearray(b"12")
+    assert changed(CONVOLUTION, strides=entries).strides is entries
+
+
 def test_constructors_are_keyword_calls_with_every_required_field() -> None:
     make: Callable[..., OperatorDesc] = type(DYNAMIC)
     arguments = {field.name: getattr(DYNAMIC, field.name) for field in fields(DYNAMIC)}

@@ -252,6 +252,14 @@ def test_devices_are_told_apart() -> None:
             dmlcpu.dynamic_quantize_linear(x, device="avx2")  # type: ignore[arg-type]
 
 
+def test_packed_codes_that_are_copied_at_each_call() -> None:
+    """Bytes of two codes each are read one behind the other; those of a view with gaps are copied first."""
+    pairs = np.arange(32, dtype=np.uint8) * 7
+    expected = dmlcpu.dequantize(pairs[::2].copy(), 0.5, input_data_type=dmlcpu.TensorDataType.UINT4)
+    for _ in range(5):
+        assert_equal(dmlcpu.dequantize(pairs[::2], 0.5, input_data_type=dmlcpu.TensorDataType.UINT4), expected)
+
+
 def test_arguments_are_not_kept() -> None:
     x, scale, strides = np.zeros((1, 1, 3, 5), np.float32), np.ones(1, np.float32), [1, 1]
     codes, kernel = x.astype(np.uint8), np.ones((1, 1, 1, 1), np.int8)
