@@ -176,6 +176,58 @@ def test_what_nothing_was_written_to_is_zeros(device: Device, written: TensorDes
     np.testing.assert_array_equal(result, expected)
 
 
+def two_dequantizations(device: Device, inputs: tuple[TensorDesc, TensorDesc]) -> GraphDesc:
+    """Graph input 0 as two operators see it, times graph input 1."""
+    descs = [
+        dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+            input_tensor=tensor,
+            scale_tensor=TensorDesc(TensorDataType.FLOAT32, (4,), strides=(0,)),
+            output_tensor=TensorDesc(TensorDataType.FLOAT32, (4,)),
+        )
+        for tensor in inputs
+    ]
+    return GraphDesc(
+        input_count=2,
+        output_count=2,
+        nodes=[operator_node(device, desc) for desc in descs],
+        input_edges=[InputGraphEdgeDesc(index, node, index) for index in (0, 1) for node in (0, 1)],
+        output_edges=[OutputGraphEdgeDesc(node, 0, node) for node in (0, 1)],
+    )
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_uses_of_an_input_that_span_different_parts(device: Device, order: tuple[int, int]) -> None:
+    """What is bound has the bytes of the larger one."""
+    first, second = (
+        TensorDesc(TensorDataType.UINT8, (4,), strides=(step,), total_tensor_size_in_bytes=8) for step in order
+    )
+    graph = device.compile_graph(two_dequantizations(device, (first, second)))
+    x, scale = np.arange(8, dtype=np.uint8), np.float32([1])
+    for result, step in zip(graph.dispatch(input_0=x, input_1=scale), order, strict=True):
+        np.testing.assert_array_equal(result, x[::step][:4])
+    with pytest.raises(dmlcpu.BindingError):
+        graph.dispatch(input_0=x[:4], input_1=scale)
+
+
+def test_uses_of_an_input_with_and_without_a_flag(device: Device) -> None:
+    first, second = (
+        TensorDesc(TensorDataType.UINT8, (4,), flags=flags) for flags in (TensorFlags.NONE, TensorFlags.OWNED_BY_DML)
+    )
+    with pytest.raises(dmlcpu.InvalidDescError, match="graph input 0 with and without OWNED_BY_DML"):
+        device.compile_graph(two_dequantizations(device, (first, second)))
+
+
+def test_an_edge_to_an_owned_tensor(device: Device) -> None:
+    desc = quantize_then_dequantize(device)
+    second = dmlcpu.ElementWiseDequantizeLinearOperatorDesc(
+        input_tensor=TensorDesc(TensorDataType.UINT8, (2, 3), flags=TensorFlags.OWNED_BY_DML),
+        scale_tensor=TensorDesc(TensorDataType.FLOAT32, (2, 3), strides=(0, 0)),
+        output_tensor=TensorDesc(TensorDataType.FLOAT32, (2, 3)),
+    )
+    with pytest.raises(dmlcpu.InvalidDescError, match="flagged OWNED_BY_DML"):
+        device.compile_graph(replace(desc, nodes=[operator_node(device, second), *desc.nodes[1:]]))
+
+
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no nodes": ({"nodes": []}, "nodes"),
     "a node of another type": ({"nodes": ["node"]}, r"nodes\[0\]"),
@@ -193,6 +245,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a cycle": (
         {"intermediate_edges": [IntermediateGraphEdgeDesc(0, 0, 0, 0), IntermediateGraphEdgeDesc(1, 0, 0, 1)]},
         "bytes",
+    ),
+    "another output of a constant": (
+        {"intermediate_edges": [IntermediateGraphEdgeDesc(2, 0, 0, 0), IntermediateGraphEdgeDesc(1, 1, 0, 1)]},
+        "output 1 of a constant",
     ),
     "an edge of another type": ({"output_edges": [(0, 0, 0)]}, r"output_edges\[0\]"),
     "a count that is no number": ({"input_count": "2"}, "input_count"),
@@ -239,6 +295,8 @@ def test_levels_of_graphs_and_constant_nodes() -> None:
         with pytest.raises(dmlcpu.UnsupportedFeatureLevelError) as caught:
             device.compile_graph(desc)
         assert caught.value.required_level is required
+    device = Device(feature_level=FeatureLevel.LEVEL_6_2)
+    device.compile_graph(quantize_then_dequantize(device))
 
 
 def test_descs_of_graphs_are_frozen_and_equal_by_value(device: Device) -> None:

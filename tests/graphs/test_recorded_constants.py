@@ -16,6 +16,7 @@ from dmlcpu.onnx.model import load_model
 from dmlcpu.onnx.planning import lowered_model
 from dmlcpu.onnx.plans import LoweredGraph
 from dmlcpu.onnx.templates import PlanTemplate
+from onnx_cases import ints
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
 from template_checks import assert_templates_follow_the_rules
 
@@ -341,3 +342,29 @@ def test_products_with_relative_places(random_numbers: np.random.Generator, proj
     model = builder.build()
     assert_templates_follow_the_rules(model, [{"x": (1, tokens, 16)} for tokens in (3, 8, 9, 33)], 1)
     assert_like_onnxruntime(model, {"x": random_numbers.normal(0, 0.3, (1, 9, 16)).astype(np.float32)})
+
+
+NODES_OF_SHAPES: Final[dict[str, tuple[str, list[Any], dict[str, Any]]]] = {
+    "beyond both ends": ("Slice", [ints(-100), ints(-200), ints(0), ints(-1)], {}),
+    "product along no axis": ("ReduceProd", [], {"noop_with_empty_axes": 1}),
+    **{f"to {shape}": ("Reshape", [ints(*shape)], {}) for shape in ([3, 1], [-1], [0], [0, -1], [1, 3])},
+}
+
+
+@pytest.mark.parametrize("name", NODES_OF_SHAPES)
+def test_nodes_of_shapes(name: str) -> None:
+    operator, inputs, attributes = NODES_OF_SHAPES[name]
+    builder = Builder(18)
+    shape = builder.node("Shape", [builder.input("float32", ("batch", 3, "tokens"))])
+    builder.output(builder.node(operator, [shape, *inputs], **attributes), "int64")
+    assert_like_onnxruntime(builder.build(), {"x": np.zeros((7, 3, 5), np.float32)})
+
+
+@pytest.mark.parametrize("fmod", [0, 1])
+def test_remainders_of_negative_lengths(fmod: int) -> None:
+    """With the sign of the divisor, or of the length."""
+    builder = Builder()
+    shape = builder.node("Shape", [builder.input("float32", ("batch", 3, "tokens"))])
+    remainder = builder.node("Mod", [builder.node("Neg", [shape]), np.int64([4])], fmod=fmod)
+    builder.output(remainder, "int64")
+    assert_like_onnxruntime(builder.build(), {"x": np.zeros((7, 3, 5), np.float32)})
