@@ -135,3 +135,13 @@ def test_domain_that_is_not_imported(random_numbers: np.random.Generator, is_bra
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
         is_foreign = not is_native and condition is not True
         assert {part.provider for part in session.partitions()} >= ({"onnxruntime"} if is_foreign else {"dmlcpu"})
+
+
+@pytest.mark.parametrize(("precision", "is_native"), [(0, True), (1, True), (11, False)])
+def test_the_precision_of_quantization(precision: int, is_native: bool) -> None:
+    """Which opset 23 introduced: of FLOAT, or of another type."""
+    builder = Builder(23)
+    x = builder.input("float32", (4, 6))
+    builder.output(builder.node("QuantizeLinear", [x, np.float32(0.1), np.uint8(3)], precision=precision), "uint8")
+    session = dmlcpu.InferenceSession(builder.build())
+    assert ({part.provider for part in session.partitions()} == {"dmlcpu"}) is is_native

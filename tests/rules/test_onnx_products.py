@@ -81,6 +81,32 @@ def test_convolutions(
             assert_like_onnxruntime(builder.build(), {"x": x, "w": w} if computed else {"x": x})
 
 
+def test_filters_with_scales_along_the_input_channels(random_numbers: np.random.Generator) -> None:
+    """As many as output channels: no kernel of codes scales inputs."""
+    x, w = codes(random_numbers, "uint8", (1, 5, 6, 6)), codes(random_numbers, "int8", (5, 5, 3, 3))
+    scales = random_numbers.uniform(0.001, 0.01, 5).astype(np.float32)
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", x.shape), SCALE, POINTS["uint8"])
+    weights = builder.dequantized(w, scales, np.zeros(5, np.int8), axis=1)
+    builder.output(builder.node("Conv", [value, weights]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x}, native=False)
+
+
+def test_biases_with_a_zero_point(random_numbers: np.random.Generator) -> None:
+    """They are what they are without one."""
+    x, w = codes(random_numbers, "uint8", (1, 5, 6, 6)), codes(random_numbers, "int8", (4, 5, 3, 3))
+    bias = random_numbers.integers(-9999, 9999, 4, np.int32)
+    results = []
+    for point in (0, 5000):
+        builder = Builder()
+        value = builder.dequantized(builder.input("uint8", x.shape), SCALE, POINTS["uint8"])
+        weights = builder.dequantized(w, 0.004, np.int8(0))
+        addend = builder.dequantized(bias + point, np.float32(SCALE) * np.float32(0.004), np.int32(point))
+        builder.output(builder.node("Conv", [value, weights, addend]), "float32")
+        results += dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    np.testing.assert_array_equal(*results)
+
+
 @pytest.mark.parametrize(("a_type", "b_type"), [("uint8", "uint8"), ("uint8", "int8"), ("int8", "int8")])
 @pytest.mark.parametrize("shapes", [((5, 7), (7, 6)), ((2, 5, 7), (7, 6)), ((2, 3, 5, 7), (2, 1, 7, 6))])
 @pytest.mark.parametrize("per_column", [False, True])
@@ -147,6 +173,38 @@ def test_gemm(random_numbers: np.random.Generator, per_column: bool, transposed:
     else:
         builder.output(result, "float32")
     assert_like_onnxruntime(builder.build(), {"x": a}, 1)
+
+
+@pytest.mark.parametrize("shape", [(6, 1), (6, 6), (1, 6), (1, 1), (1,)])
+def test_addends_of_a_dense_layer(random_numbers: np.random.Generator, shape: tuple[int, ...]) -> None:
+    """The bias of codes is one number, or one for each column, of as many rows as there are columns too."""
+    x, w = codes(random_numbers, "uint8", (6, 7)), codes(random_numbers, "int8", (7, 6))
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", x.shape), SCALE, POINTS["uint8"])
+    addend = random_numbers.normal(size=shape).astype(np.float32)
+    result = builder.node("Gemm", [value, builder.dequantized(w, 0.004, np.int8(0)), addend])
+    builder.output(builder.quantized(result, 0.03, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1, native=shape[0] == 1)
+
+
+def test_scales_along_the_columns_of_a_left_operand(random_numbers: np.random.Generator) -> None:
+    a, b = codes(random_numbers, "int8", (6, 6)), codes(random_numbers, "uint8", (6, 5))
+    scales = random_numbers.uniform(0.001, 0.01, 6).astype(np.float32)
+    builder = Builder()
+    left = builder.dequantized(a, scales, np.zeros(6, np.int8), axis=1)
+    right = builder.dequantized(builder.input("uint8", b.shape), SCALE, POINTS["uint8"])
+    builder.output(builder.node("MatMul", [left, right]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": b})
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1), (1, 1, 6), (6,)])
+def test_scales_of_more_axes_than_the_sums(random_numbers: np.random.Generator, shape: tuple[int, ...]) -> None:
+    a, b = codes(random_numbers, "uint8", (4, 7)), codes(random_numbers, "int8", (7, 6))
+    builder = Builder()
+    sums = builder.node("MatMulInteger", [builder.input("uint8", a.shape), b, POINTS["uint8"], np.int8(0)])
+    scales = random_numbers.uniform(0.1, 0.9, shape).astype(np.float32)
+    builder.output(builder.node("Mul", [builder.node("Cast", [sums], to=1), scales]), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": a})
 
 
 def test_dynamic_quantization(random_numbers: np.random.Generator) -> None:
