@@ -243,6 +243,7 @@ READERS = {
     "the caller": [],
     "MaxPool": ["MAX_POOLING"],
 }
+UNIT = 0.25  # of those that are dequantized; exact
 
 
 def two_convolutions(builder: Builder, dtype: str, filters: Sequence[NDArray[np.int8]], reader: str) -> None:
@@ -258,7 +259,7 @@ def two_convolutions(builder: Builder, dtype: str, filters: Sequence[NDArray[np.
     value = builder.dequantized(between, 0.3, point(7))
     builder.output(builder.quantized(builder.node("Conv", [value, second]), 2.0, point(-9)), dtype)
     if reader == "another dequantization":
-        builder.output(builder.dequantized(between, 0.25, point(11)), "float32")
+        builder.output(builder.dequantized(between, UNIT, point(11)), "float32")
     elif reader == "one by a scale that is fed":
         scale = builder.input("float32", (), "scale")
         builder.output(builder.node("DequantizeLinear", [between, scale, point(11)]), "float32")
@@ -280,7 +281,7 @@ def test_int8_codes_that_are_only_dequantized_are_computed_as_uint8(
         builder = Builder()
         two_convolutions(builder, dtype, filters, reader)
         session = dmlcpu.InferenceSession(builder.build(), device=dmlcpu.Device(isa=isa))
-        feeds = {"x": x, "scale": np.array(0.5, np.float32)}
+        feeds = {"x": x, "scale": np.array(UNIT, np.float32)}
         fed = {value.name: feeds[value.name] for value in session.get_inputs()}
         results[dtype] = session.run(None, fed)
         assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
@@ -288,7 +289,7 @@ def test_int8_codes_that_are_only_dequantized_are_computed_as_uint8(
             steps = [step for part in session.partitions() for step in part.steps]
             others = [step.type for step in steps if step.type != "QUANTIZED_LINEAR_CONVOLUTION"]
             assert sorted(others) == sorted(READERS[reader])
-            assert_like_onnxruntime(builder.build(), fed, 1)
+            assert_like_onnxruntime(builder.build(), fed, 1, equal=True, unit=UNIT)
     for signed, unsigned in zip(results["int8"], results["uint8"], strict=True):
         if signed.dtype == np.int8:
             assert np.array_equal(signed.view(np.uint8) ^ 0x80, unsigned)
@@ -308,3 +309,46 @@ def test_codes_in_both_signs_are_of_one_convolution(
     builder.output(builder.node("MaxPool", [quantized[not is_first_signed]], kernel_shape=[2, 2]), "int8")
     assert steps_of(builder.build()).count("QUANTIZED_LINEAR_CONVOLUTION") == 1
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
+
+
+@pytest.mark.parametrize("axis", [2, 3])
+def test_factors_of_rows_and_columns_of_a_convolution(random_numbers: np.random.Generator, axis: int) -> None:
+    """As many as it has channels, and not theirs."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 3, 4, 4)), SCALE, POINTS["uint8"])
+    weights = builder.dequantized(codes(random_numbers, "int8", (4, 3, 1, 1)), 0.004, np.int8(0))
+    factors = random_numbers.uniform(0.5, 2, 4).astype(np.float32).reshape(np.where(np.arange(4) == axis, 4, 1))
+    result = builder.node("Mul", [builder.node("Conv", [value, weights]), factors])
+    builder.output(builder.quantized(result, 0.02, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 3, 4, 4))}, 1)
+
+
+def test_factors_and_addends_along_two_axes(random_numbers: np.random.Generator) -> None:
+    """Of one length, and not of one axis."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 4, 4, 4)), SCALE, POINTS["uint8"])
+    factors = random_numbers.uniform(0.5, 2, (1, 4, 1, 1)).astype(np.float32)
+    addends = random_numbers.uniform(-3, 3, (1, 1, 1, 4)).astype(np.float32)
+    result = builder.node("Add", [builder.node("Mul", [value, factors]), addends])
+    builder.output(builder.quantized(result, 0.05, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 4, 4, 4))}, 1)
+
+
+def test_a_factor_of_more_axes_than_a_convolution(random_numbers: np.random.Generator) -> None:
+    """It gives the result its axes."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (2, 5, 9)), SCALE, POINTS["uint8"])
+    weights = builder.dequantized(codes(random_numbers, "int8", (4, 5, 3)), 0.004, np.int8(0))
+    result = builder.node("Mul", [builder.node("Conv", [value, weights]), np.full((1, 1, 1, 1), 0.5, np.float32)])
+    builder.output(builder.quantized(result, 0.05, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 5, 9))}, 1)
+
+
+@pytest.mark.parametrize("operator", ["Add", "Mul"])
+def test_constants_of_more_channels_than_codes(random_numbers: np.random.Generator, operator: str) -> None:
+    """They give the result its channels."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 1, 4, 5)), SCALE, POINTS["uint8"])
+    numbers = random_numbers.uniform(0.5, 2, (1, 3, 1, 1)).astype(np.float32)
+    builder.output(builder.quantized(builder.node(operator, [value, numbers]), 0.05, POINTS["uint8"]), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 1, 4, 5))}, 1)
