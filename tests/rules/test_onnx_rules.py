@@ -264,6 +264,23 @@ def test_quantization_along_an_axis(random_numbers: np.random.Generator, axis: i
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
 
 
+def test_quantization_along_an_axis_without_zero_points(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    x = random_numbers.normal(size=(4, 6)).astype(np.float32)
+    scales = random_numbers.uniform(0.01, 0.1, 6).astype(np.float32)
+    builder.output(builder.node("QuantizeLinear", [builder.input("float32", x.shape), scales], axis=1), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": x})
+
+
+def test_reflections_of_one_element() -> None:
+    """Which onnxruntime refuses."""
+    builder = Builder()
+    x = builder.input("float32", (1, 3))
+    builder.output(builder.node("Pad", [x, ints(1, 0, 1, 0)], mode="reflect"), "float32")
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.float32([[1, 2, 3]])})
+    assert result.tolist() == [[1, 2, 3]] * 3
+
+
 def codes_without_means_of_0(rng: np.random.Generator) -> Array:
     """Images of which no 3 x 3 window has the zero point for its mean, whose rounding would decide on infinities."""
     while True:

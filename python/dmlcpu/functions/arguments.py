@@ -357,7 +357,7 @@ class Arguments:
         shapes = [tuple(channels if axis == place else 1 for axis in range(rank)) for place in axes]
         # Several axes broadcast as in numpy: the last ones are meant.
         shape = (1,) * (rank - array.ndim) + array.shape
-        if array.size != 1 and array.shape != (channels,) and (array.ndim < 2 or shape not in shapes):
+        if array.size != 1 and array.shape != (channels,) and shape not in shapes:
             expected = f"one element, or one for each channel: {(channels,)} or {shapes[-1]}"
             raise self.error(name, f"shape {array.shape}", expected)
         return array.reshape(-1)

@@ -53,8 +53,6 @@ class Quantized:
         if isinstance(value, Table) and value.parameters is not None:
             return cls(value.codes, value.parameters)
         if isinstance(value, Dequantized) and value.scale.size == 1 and value.dtype in CODE_TYPES:
-            if value.scale.dtype != np.float32:
-                return None
             parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.dtype)
             return cls(value.held, parameters)
         return None

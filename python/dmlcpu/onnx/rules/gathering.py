@@ -167,7 +167,7 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
         return _taken(lowering, elements, axis, indices)
 
     if isinstance(value, Dequantized):
-        if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES or value.scale.dtype != np.float32:
+        if value.scale.size > 1 or value.codes.dtype not in CODE_TYPES:
             return chosen(value.floats())
         parameters = Parameters(np.float32(value.scale[0]), int(value.zero_point[0]), value.codes.dtype)
         return Table(chosen(value.codes), parameters)

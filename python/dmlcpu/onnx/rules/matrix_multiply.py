@@ -69,7 +69,7 @@ def _factor(lowering: Lowering, value: Value, column_axis: bool) -> Factor:
     if isinstance(value, Table) and value.parameters is not None:
         scale, zero_point = lowering.pair(value.parameters)
         return Factor(value.codes, scale, zero_point)
-    if not isinstance(value, Dequantized) or value.dtype not in CODE_TYPES or value.scale.dtype != np.float32:
+    if not isinstance(value, Dequantized) or value.dtype not in CODE_TYPES:
         raise NotNative("an operand is not quantized to 8 bits")
     if value.scale.size > 1 and not (column_axis and value.axis == len(value.shape) - 1):
         raise NotNative("scales along another axis than the columns'")
@@ -192,7 +192,7 @@ class _UnscaledProduct(Product):
             return None
         count, columns = int(np.prod(scale.shape)), self.shape[-1]
         dtype = scale.dtype if isinstance(scale, Tensor) else scale.array.dtype
-        along_columns = scale.shape[-1:] == (columns,) and len(scale.shape) <= len(self.shape)
+        along_columns = scale.shape[-1:] == (columns,)
         if (
             dtype != np.float32
             or len(scale.shape) > len(self.shape)

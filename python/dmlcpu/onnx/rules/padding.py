@@ -97,7 +97,7 @@ def _source_places(mode: bytes, length: int, start: int, end: int) -> Array:
         places %= length
     elif mode == b"reflect":
         period = max(2 * (length - 1), 1)
-        places = np.abs((places + length - 1) % period - (length - 1)) if length > 1 else np.zeros_like(places)
+        places = np.abs((places + length - 1) % period - (length - 1))
     else:
         raise NotNative(f"padding of the kind {mode.decode(errors='replace')}")
     return places

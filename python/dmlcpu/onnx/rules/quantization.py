@@ -204,9 +204,6 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         return [Constant(_constant_codes(floats, scale.array, points.array, int(node.attributes.get("axis", 1))))]
     if isinstance(floats, np.ndarray) or dtype not in CODE_TYPES or _type_of(scale) != floats.dtype:
         raise NotNative(f"codes of type {dtype}")
-    count = math.prod(present(scale).shape)
-    if zero_point is None and count > 1:
-        points = Constant(np.zeros(count, named))
     operands = [floats, *(_along(lowering, parameter, floats.shape, node) for parameter in (scale, points))]
     return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)]
 
