@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.dtypes import FLOAT32, INT32
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
@@ -191,7 +192,7 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         return [wide_codes(lowering, value, parameters)]
     if isinstance(scale, Constant) and isinstance(points, Constant) and scale.array.size == 1:
         parameters = parameters_of(scale, points)
-        if isinstance(value, Tensor) and value.dtype != np.float32:
+        if isinstance(value, Tensor) and value.dtype not in (FLOAT32, INT32):
             raise NotNative(f"an input of type {value.dtype}")
         if _is_better_unsigned(lowering, node, value, parameters):
             unsigned = lowering.quantized(value, parameters.of_other_sign)
@@ -202,7 +203,8 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     floats = lowering.floats(value)
     if isinstance(floats, np.ndarray) and isinstance(scale, Constant) and isinstance(points, Constant):
         return [Constant(_constant_codes(floats, scale.array, points.array, int(node.attributes.get("axis", 1))))]
-    if isinstance(floats, np.ndarray) or dtype not in CODE_TYPES or _type_of(scale) != floats.dtype:
+    divided = FLOAT32 if floats.dtype == INT32 else floats.dtype
+    if isinstance(floats, np.ndarray) or dtype not in CODE_TYPES or _type_of(scale) != divided:
         raise NotNative(f"codes of type {dtype}")
     operands = [floats, *(_along(lowering, parameter, floats.shape, node) for parameter in (scale, points))]
     return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)]
