@@ -1,4 +1,4 @@
-"""Cubic interpolation, and interpolation against aliasing, beside onnxruntime."""
+"""Interpolation beside onnxruntime: linear, cubic, and against aliasing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_cases import POINTS, SCALE
+from onnx_cases import IMAGE, POINTS, SCALE, TYPES
 from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
 
 SHAPE: Final = (2, 3, 13, 10)
@@ -90,3 +90,50 @@ def test_axes_of_too_many_weights_are_left_to_onnxruntime() -> None:
     builder.output(builder.node("Resize", [*inputs[:2], "", inputs[2]], mode="cubic"), "float32")
     [part] = dmlcpu.InferenceSession(builder.build()).partitions()
     assert part.provider == "onnxruntime"
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_interpolated_codes(random_numbers: np.random.Generator, dtype: str) -> None:
+    """Resize of codes themselves: interpolated and rounded, where onnxruntime cuts off."""
+    builder = Builder()
+    value = builder.node("Resize", [builder.input(dtype, IMAGE), "", np.float32([1, 1, 2, 1.5])], mode="linear")
+    builder.output(value, dtype)
+    x = codes(random_numbers, dtype, IMAGE)
+    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
+    [interpolated] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    builder = Builder()
+    floats = builder.node("Cast", [builder.input(dtype, IMAGE)], to=1)
+    floats = builder.node("Resize", [floats, "", np.float32([1, 1, 2, 1.5])], mode="linear")
+    builder.output(builder.quantized(floats, 1, np.zeros((), dtype)), dtype)
+    [rounded] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
+    np.testing.assert_array_equal(interpolated, rounded)
+
+
+@pytest.mark.parametrize("mode", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("target", [(9, 13), (3, 2), (7, 12), (14, 6)])
+@pytest.mark.parametrize("form", ["floats", "codes", "codes too", "behind a convolution", "channels last", "one row"])
+def test_interpolated_floats(
+    random_numbers: np.random.Generator, mode: str, target: tuple[int, int], form: str
+) -> None:
+    """As networks end that are quantized but for the last layers."""
+    builder = Builder()
+    shape = (2, 3, 9) if form == "one row" else IMAGE
+    x = builder.input("float32" if form in ("floats", "one row") else "uint8", shape)
+    value = x if form in ("floats", "one row") else builder.dequantized(x, SCALE, POINTS["uint8"])
+    if form == "behind a convolution":
+        filters = builder.dequantized(codes(random_numbers, "int8", (4, 3, 1, 1)), 0.01, np.int8(0))
+        value = builder.node("Conv", [value, filters])
+    if form == "channels last":
+        value = builder.node("Transpose", [value], perm=[0, 2, 3, 1])
+    channels = 4 if form == "behind a convolution" else 3
+    sizes = [2, channels, *target] if form != "channels last" else [2, *target, channels]
+    sizes = [2, 3, target[1]] if form == "one row" else sizes
+    operands = [value, "", "", np.array(sizes)]
+    result = builder.node("Resize", operands, mode="linear", coordinate_transformation_mode=mode)
+    builder.output(result, "float32")
+    if form == "codes too":
+        builder.output(builder.quantized(result, SCALE, POINTS["uint8"]), "uint8")
+    feed = codes(random_numbers, "uint8", shape)
+    assert_like_onnxruntime(
+        builder.build(), {"x": feed.astype("float32") if form in ("floats", "one row") else feed}, 1
+    )

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import dmlcpu
 from conftest import SEED
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of, small_convolution
-from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, codes
 
 Array = NDArray[Any]
 FLOATS: Final = np.random.default_rng((SEED, 1))
@@ -283,53 +282,6 @@ def test_filters_that_are_reshaped(random_numbers: np.random.Generator) -> None:
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (2, 3, 2, 2))}, 1)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
-def test_interpolated_codes(random_numbers: np.random.Generator, dtype: str) -> None:
-    """Resize of codes themselves: interpolated and rounded, where onnxruntime cuts off."""
-    builder = Builder()
-    value = builder.node("Resize", [builder.input(dtype, IMAGE), "", np.float32([1, 1, 2, 1.5])], mode="linear")
-    builder.output(value, dtype)
-    x = codes(random_numbers, dtype, IMAGE)
-    assert_like_onnxruntime(builder.build(), {"x": x}, 1)
-    [interpolated] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
-    builder = Builder()
-    floats = builder.node("Cast", [builder.input(dtype, IMAGE)], to=1)
-    floats = builder.node("Resize", [floats, "", np.float32([1, 1, 2, 1.5])], mode="linear")
-    builder.output(builder.quantized(floats, 1, np.zeros((), dtype)), dtype)
-    [rounded] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": x})
-    np.testing.assert_array_equal(interpolated, rounded)
-
-
-@pytest.mark.parametrize("mode", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
-@pytest.mark.parametrize("target", [(9, 13), (3, 2), (7, 12), (14, 6)])
-@pytest.mark.parametrize("form", ["floats", "codes", "codes too", "behind a convolution", "channels last", "one row"])
-def test_interpolated_floats(
-    random_numbers: np.random.Generator, mode: str, target: tuple[int, int], form: str
-) -> None:
-    """As networks end that are quantized but for the last layers."""
-    builder = Builder()
-    shape = (2, 3, 9) if form == "one row" else IMAGE
-    x = builder.input("float32" if form in ("floats", "one row") else "uint8", shape)
-    value = x if form in ("floats", "one row") else builder.dequantized(x, SCALE, POINTS["uint8"])
-    if form == "behind a convolution":
-        filters = builder.dequantized(codes(random_numbers, "int8", (4, 3, 1, 1)), 0.01, np.int8(0))
-        value = builder.node("Conv", [value, filters])
-    if form == "channels last":
-        value = builder.node("Transpose", [value], perm=[0, 2, 3, 1])
-    channels = 4 if form == "behind a convolution" else 3
-    sizes = [2, channels, *target] if form != "channels last" else [2, *target, channels]
-    sizes = [2, 3, target[1]] if form == "one row" else sizes
-    operands = [value, "", "", np.array(sizes)]
-    result = builder.node("Resize", operands, mode="linear", coordinate_transformation_mode=mode)
-    builder.output(result, "float32")
-    if form == "codes too":
-        builder.output(builder.quantized(result, SCALE, POINTS["uint8"]), "uint8")
-    feed = codes(random_numbers, "uint8", shape)
-    assert_like_onnxruntime(
-        builder.build(), {"x": feed.astype("float32") if form in ("floats", "one row") else feed}, 1
-    )
-
-
 @pytest.mark.parametrize("operator", ["Pow", "PRelu", "Clip"])
 def test_constants_that_are_dequantized(random_numbers: np.random.Generator, operator: str) -> None:
     """Quantizers take exponents, slopes and bounds for weights."""
@@ -342,45 +294,6 @@ def test_constants_that_are_dequantized(random_numbers: np.random.Generator, ope
         constants = [builder.dequantized(np.uint8([[[200]]]), 0.01, np.uint8(0))]
     builder.output(builder.quantized(builder.node(operator, [value, *constants]), 0.1, np.uint8(3)), "uint8")
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", IMAGE)}, 1)
-
-
-@pytest.mark.parametrize("form", ["codes", "floats", "int64"])
-def test_slices_of_nothing(random_numbers: np.random.Generator, form: str) -> None:
-    """As of the part of each head that is not turned, where all of it is: joined to others it is nothing."""
-    builder = Builder()
-    x = builder.input({"codes": "uint8", "floats": "float32"}.get(form, "int64"), (2, 3, 8))
-    feed = random_numbers.integers(0, 99, (2, 3, 8))
-    value = builder.dequantized(x, SCALE, POINTS["uint8"]) if form == "codes" else x
-    dtype = "int64" if form == "int64" else "float32"
-    rest = builder.node("Slice", [value, ints(8), ints(1 << 40), ints(2)])
-    kept = builder.node("Slice", [value, ints(-5), ints(4), ints(2), ints(-1)])
-    for result in (builder.node("Concat", [value, rest, kept], axis=-1), rest, builder.node("Neg", [rest])):
-        builder.output(result, dtype)
-    feeds = {"x": feed.astype({"codes": "uint8", "floats": "float32"}.get(form, "int64"))}
-    assert_like_onnxruntime(builder.build(), feeds, equal=True)
-
-
-@pytest.mark.parametrize("start", [-3, -9, 1, 9])
-@pytest.mark.parametrize("end", [-9, (1 << 31) - 1, (1 << 63) - 1])
-@pytest.mark.parametrize("constant", [False, True])
-def test_slices_backwards_from_beyond_the_ends(start: int, end: int, constant: bool) -> None:
-    """From before the first element they begin there, as ONNX has it; in numpy they are empty.
-
-    The largest ends are all that is left, as onnxruntime has it.
-    """
-    builder, x = Builder(), np.arange(6, dtype=np.float32).reshape(3, 2)
-    value = builder.constant(x) if constant else builder.input("float32", ("n", 2))
-    first = builder.node("Slice", [value, ints(start), ints(end), ints(1), ints(-1)])
-    builder.output(builder.node("Neg", [first]), "float32")
-    if constant:
-        builder.output(builder.node("Neg", [builder.input("float32", ("n", 2))]), "float32")
-    model = builder.build()
-    assert_like_onnxruntime(model, {"x": x}, equal=True)
-    session = dmlcpu.InferenceSession(model)
-    for rows in (9, 3, 6, 4, 5):
-        feeds = {"x": np.ones((rows, 2), np.float32)}
-        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
-            np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize("operator", ["Pad", "Concat"])
