@@ -186,9 +186,10 @@ void check_layout(const OperatorDesc& desc, std::size_t tensor, const OperatorRo
   const TensorLayout& layout = *desc.tensors[tensor];
   if (layout.rank < 1 || layout.rank > kMaxRank) throw std::invalid_argument(desc.type + ": rank out of range");
   // Outputs alone are known to be memory that may be written.
-  if (layout.output != row.is_output(tensor) || (layout.output && layout.owned)) {
+  if (layout.output != row.is_output(tensor)) {
     throw std::invalid_argument(desc.type + ": an input bound as an output, or an output as an input");
   }
+  if (layout.output && layout.owned) throw std::invalid_argument(desc.type + ": an output is owned");
   if (storage_size(layout.type, 1) == 0 || (set_of(layout.type) & row.types(tensor)) == 0) {
     throw std::invalid_argument(desc.type + ": a tensor's data type is none of its kernels'");
   }

@@ -1,5 +1,6 @@
-// A lock for lists that threads hold for some tens of nanoseconds. Nobody waits long for it: in a child of fork() the
-// thread that holds it may not exist, so who uses it has another way.
+// A lock for lists that threads hold for some tens of nanoseconds, or for microseconds where whoever waits tries again.
+// Nobody waits long for it: in a child of fork() the thread that holds it may not exist, so who uses it has another
+// way.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@ class BriefLock {
  public:
   // Whether the lock is held now; release() it then.
   [[nodiscard]] bool hold() noexcept {
-    constexpr int kAttempts = 2000;  // many times as long as it is held
+    constexpr int kAttempts = 2000;  // some microseconds
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       if (!held_.test_and_set(std::memory_order_acquire)) return true;
     }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace dmlcpu {
 
@@ -41,16 +42,19 @@ std::shared_ptr<const AlignedBuffer> SharedBuffers::shared(AlignedBuffer buffer)
   auto own = std::make_shared<const AlignedBuffer>(std::move(buffer));
   std::list<Entry> entry, expired;
   entry.push_back({hash, own});
-  for (std::size_t compared = 0;; ++compared) {
-    std::shared_ptr<const AlignedBuffer> other;
+  // Held until the end, so that none of them expires and is taken for another.
+  std::vector<std::shared_ptr<const AlignedBuffer>> compared;
+  for (;;) {
+    compared.push_back(nullptr);
+    std::shared_ptr<const AlignedBuffer>& other = compared.back();
     if (!hold_lock()) return own;
-    std::size_t found = 0;
     for (auto each = entries_.begin(); each != entries_.end() && !other;) {
       const auto here = each++;
       if (here->buffer.expired()) {
         expired.splice(expired.end(), entries_, here);
-      } else if (here->hash == hash && found++ == compared) {
+      } else if (here->hash == hash) {
         other = here->buffer.lock();
+        if (std::find(compared.begin(), compared.end() - 1, other) != compared.end() - 1) other = nullptr;
       }
     }
     if (!other) entries_.splice(entries_.end(), entry);

@@ -3,8 +3,8 @@
 // A call is a job of numbered tasks. The calling thread takes part and never waits for a worker to begin, so a job
 // makes progress whatever the workers do: several callers cannot deadlock, and each gets the workers that are free.
 // Workers are started when first needed, as many as the widest job asked for, never more. They help while processors
-// are left: callers that keep all of them busy work alone, undisturbed. They take no signals and are not bound as a
-// caller may be. After fork() the child begins with an empty pool.
+// are left: callers that keep all of them busy work alone, undisturbed. They take no signals, and a
+// caller that is bound to a processor does not bind them. After fork() the child begins with an empty pool.
 //
 // Each participant has a share of the tasks of its own, and takes from others' shares when it is done:
 //

@@ -21,7 +21,7 @@ class SignalsBlocked {
   SignalsBlocked() noexcept {
     sigset_t blocked;
     sigfillset(&blocked);
-    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, own);
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&blocked, own);
     pthread_sigmask(SIG_SETMASK, &blocked, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -33,12 +33,14 @@ class SignalsBlocked {
 #endif
 };
 
+// Beside the processors of the thread that started this one.
 void take_processors_of_process() noexcept {
 #if defined(__linux__)
-  cpu_set_t processors;
-  // Fails where there are more processors than the set has room for: then those of the starting thread remain.
-  if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) {
-    sched_setaffinity(0, sizeof processors, &processors);
+  cpu_set_t own, all;
+  // Fails where there are more processors than a set has room for. A sandbox may forbid what changes nothing, too.
+  if (sched_getaffinity(getpid(), sizeof all, &all) == 0 && sched_getaffinity(0, sizeof own, &own) == 0) {
+    CPU_OR(&all, &all, &own);
+    if (!CPU_EQUAL(&all, &own)) sched_setaffinity(0, sizeof all, &all);
   }
 #endif
 }

@@ -78,7 +78,7 @@ class Device:
     Args:
         feature_level: The level presented; what a higher level allows is refused.
         num_threads: Threads of one dispatch at most; by default ``DMLCPU_NUM_THREADS``, else the processors that
-            affinity and the container's limit leave to this process.
+            the affinity of the calling thread and the container's limit leave.
         isa: An instruction set of ``available_isas()``; by default ``DMLCPU_ISA``, else the best one.
 
     Raises:

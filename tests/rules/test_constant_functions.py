@@ -205,6 +205,14 @@ def test_a_length_that_the_evaluator_takes_for_an_unknown_one() -> None:
         by_numpy(load_model(model_of("Reshape", arrays, {}).SerializeToString()).nodes[0], arrays)
 
 
+def test_triangles_of_no_elements() -> None:
+    """No mask is made of rows and columns that no array has."""
+    arrays = [np.zeros((0, 400_000, 400_000), np.float32)]
+    ours = by_numpy(load_model(model_of("Trilu", arrays, {}).SerializeToString()).nodes[0], arrays)
+    assert ours is not None
+    assert ours.shape == arrays[0].shape
+
+
 def test_a_squeeze_of_no_axes() -> None:
     """It is one of all axes of length 1 to onnxruntime; the evaluator squeezes none."""
     arrays = [FACTORS[None], np.zeros(0, np.int64)]

@@ -82,18 +82,18 @@ def test_boxes_and_scores_that_are_no_numbers(isa: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("boxes", "scores", "isa_name", "num_threads"),
+    ("boxes", "scores", "isa_name", "num_threads", "message"),
     [
-        ((1, 2, 3), (1, 1, 2), "scalar", 1),
-        ((1, 2, 4), (1, 1, 3), "scalar", 1),
-        ((2, 2, 4), (1, 1, 2), "scalar", 1),
-        ((2, 4), (1, 1, 2), "scalar", 1),
-        ((1, 2, 4), (1, 1, 2), "none", 1),
-        ((1, 2, 4), (1, 1, 2), "scalar", 0),
+        ((1, 2, 3), (1, 1, 2), "scalar", 1, "boxes are"),
+        ((1, 2, 4), (1, 1, 3), "scalar", 1, "boxes are"),
+        ((2, 2, 4), (1, 1, 2), "scalar", 1, "boxes are"),
+        ((2, 4), (1, 1, 2), "scalar", 1, "boxes are"),
+        ((1, 2, 4), (1, 1, 2), "none", 1, "instruction set of this machine is named none"),
+        ((1, 2, 4), (1, 1, 2), "scalar", 0, "threads are 1 to"),
     ],
 )
-def test_what_the_function_refuses(boxes: Any, scores: Any, isa_name: str, num_threads: int) -> None:
-    with pytest.raises(ValueError, match="boxes"):
+def test_what_the_function_refuses(boxes: Any, scores: Any, isa_name: str, num_threads: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         _core.non_max_suppression(
             np.zeros(boxes, np.float32), np.zeros(scores, np.float32), 1, 0.5, None, False, isa_name, num_threads
         )

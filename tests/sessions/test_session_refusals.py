@@ -119,3 +119,14 @@ def test_names_of_outputs_that_are_none(names: Any) -> None:
         session.run(names, {"x": X})
     for every in (None, [], (), session._names):
         np.testing.assert_array_equal(session.run(every, {"x": X})[0], expected(X))
+
+
+@pytest.mark.parametrize("operator", ["Add", "Concat", "Gather", "MatMul", "Where"])
+def test_nodes_without_inputs(operator: str) -> None:
+    """They are not computed beforehand as those of constants alone are."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) '
+        f"{{ [node] t = {operator}() y = Add(x, t) }}"
+    )
+    with pytest.raises(dmlcpu.InvalidModelError, match=rf"{operator} \("):
+        dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": np.ones(2, np.float32)})

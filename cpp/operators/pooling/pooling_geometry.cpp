@@ -9,26 +9,26 @@ namespace dmlcpu {
 PoolingAxis pooling_axis(const OperatorDesc& desc, std::size_t index, std::int64_t input, std::int64_t output) {
   constexpr std::int64_t kMaxSize = 0xffffffff;  // of a tensor in DirectML
   if (input > kMaxSize || output > kMaxSize) throw std::invalid_argument(desc.type + ": a size is out of range");
-  const auto entry = [&](const char* name) {
+  const auto entry = [&](const char* name, std::int64_t lowest) {
     const std::vector<std::int64_t>& values = desc.attribute(name);
-    if (index >= values.size() || values[index] < 0 || values[index] > kMaxSize) {
+    if (index >= values.size() || values[index] < lowest || values[index] > kMaxSize) {
       throw std::invalid_argument(desc.type + ": " + name + " is too short or out of range");
     }
     return values[index];
   };
   const PoolingAxis axis = {.input = input,
                             .output = output,
-                            .window = entry("window_size"),
-                            .stride = entry("strides"),
-                            .dilation = entry("dilations"),
-                            .padding = entry("start_padding")};
+                            .window = entry("window_size", 1),
+                            .stride = entry("strides", 1),
+                            .dilation = entry("dilations", 1),
+                            .padding = entry("start_padding", 0)};
   // Every value is below 2^32, so the sums fit; the product may not.
   std::int64_t reach = 0;
-  if (axis.window < 1 || __builtin_mul_overflow(axis.window - 1, axis.dilation, &reach)) {
-    throw std::invalid_argument(desc.type + ": a window is empty or too large");
+  if (__builtin_mul_overflow(axis.window - 1, axis.dilation, &reach)) {
+    throw std::invalid_argument(desc.type + ": a window is too large");
   }
-  const std::int64_t room = axis.input + axis.padding + entry("end_padding") - reach - 1;
-  if (axis.stride < 1 || axis.dilation < 1 || room < 0 || axis.output != room / axis.stride + 1) {
+  const std::int64_t room = axis.input + axis.padding + entry("end_padding", 0) - reach - 1;
+  if (room < 0 || axis.output != room / axis.stride + 1) {
     throw std::invalid_argument(desc.type + ": the output's size is not that of the formula");
   }
   return axis;

@@ -228,6 +228,8 @@ def _trilu(node: Node, arrays: Sequence[Array]) -> Array | None:
     array, diagonal = arrays[0], arrays[1].item() if len(arrays) > 1 else 0
     if array.size > _MOST_ELEMENTS:
         return None
+    if array.size == 0:  # numpy makes a mask of rows and columns even where no array has them
+        return array
     return np.triu(array, diagonal) if node.attributes.get("upper", 1) else np.tril(array, diagonal)
 
 

@@ -193,8 +193,8 @@ def _task(node: Node, *arrays: Array) -> _Task:
     if node.operator in _GROWING and None in sizes:
         raise NotFolded("there is no telling the size of its result")
     if node.operator == "MatMul":
-        if not all(array.ndim for array in arrays):
-            raise NotNative("a product of what has no axes")
+        if not arrays or not all(array.ndim for array in arrays):
+            raise NotNative("a product of nothing, or of what has no axes")
         factor = max(array.shape[-1] for array in arrays)
     size = sum(size or 0 for size in sizes)
     if size > _MAX_BYTES:

@@ -3,8 +3,9 @@
 Onnxruntime writes FusedConv and FusedGemm of its own domain, both of floats, where it saves a model that it has
 optimized. Here they are the Conv or Gemm that they were made of, the sum with a fourth operand of FusedConv, and the
 activation, which rules know. What onnxruntime would refuse, such as parameters that are missing, stays as it is: it
-says what is wrong. Weights of a FusedConv between codes stay floats, as they do there: those of a Conv it would have
-made codes of before (``weights_between_codes``).
+says what is wrong; but a fourth operand of another shape, which no node tells, is broadcast. Weights of a FusedConv
+between codes stay floats, as they do there: those of a Conv it would have made codes of before
+(``weights_between_codes``).
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from dmlcpu.onnx.values import (
     element_type,
 )
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "where"]
 
 
 _FUNCTIONS: Final[Mapping[str, Logical]] = {
