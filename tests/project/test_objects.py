@@ -6,6 +6,7 @@ hand cannot run. Kernel files are compiled here without optimisation, so that wh
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import platform
@@ -47,21 +48,25 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[str]]:
 
 @pytest.fixture(scope="module")
 def objects(commands: dict[Path, list[str]], tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """The object of each kernel file, and of the dispatcher, without optimisation."""
-    folder = tmp_path_factory.mktemp("objects")
+    """The object of each kernel file, and of the dispatcher, without optimisation: compiled by one of the workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "objects"
+    folder.mkdir(exist_ok=True)
+    sources = {source.relative_to(KERNELS).with_suffix(""): source for source in commands if KERNELS in source.parents}
+    targets = {name: folder / f"{'_'.join(name.parts)}.o" for name in sources}
 
-    def compiled(source: Path) -> Path:
-        name = source.relative_to(KERNELS).with_suffix("")
-        target = folder / f"{'_'.join(name.parts)}.o"
-        command = commands[source]
+    def compile_object(name: Path) -> None:
+        command = commands[sources[name]]
         flags = [flag for flag in command[1:] if flag.startswith(("-I", "-D", "-W", "-f", "-m", "-std="))]
-        run(command[0], *flags, "-O0", "-c", source, "-o", target)
-        return target
+        run(command[0], *flags, "-O0", "-c", sources[name], "-o", targets[name])
 
-    sources = [source for source in commands if source.is_relative_to(KERNELS)]
-    names = [source.relative_to(KERNELS).with_suffix("") for source in sources]
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return dict(zip(names, pool.map(compiled, sources), strict=True))
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+                list(pool.map(compile_object, sources))
+            (folder / "complete").touch()
+    return targets
 
 
 def object_of(objects: dict[Path, Path], name: Path) -> Path:
