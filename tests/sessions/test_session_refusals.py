@@ -130,3 +130,19 @@ def test_nodes_without_inputs(operator: str) -> None:
     )
     with pytest.raises(dmlcpu.InvalidModelError, match=rf"{operator} \("):
         dmlcpu.InferenceSession(model.SerializeToString()).run(None, {"x": np.ones(2, np.float32)})
+
+
+@pytest.mark.parametrize("operator", ["Max", "Mean", "Min", "Sum", 'Einsum <equation="ab,ab->ab">'])
+@pytest.mark.parametrize("is_branch", [False, True])
+def test_operands_that_are_left_out(operator: str, is_branch: bool) -> None:
+    """Onnxruntime ends the process on them."""
+    node = f'[node] y = {operator}(x, "")'
+    if is_branch:
+        node = f"y = If <then_branch = b () => (y) {{ {node} }}, else_branch = c () => (y) {{ y = Neg(x) }}> (t)"
+    inputs = "float[2,2] x, bool t" if is_branch else "float[2,2] x"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => (float[2,2] y) {{ {node} }}'
+    ).SerializeToString()
+    feeds = {"x": np.ones((2, 2), np.float32), "t": np.array(True)}
+    with pytest.raises(dmlcpu.InvalidModelError, match="it has no input 1, without which onnxruntime"):
+        dmlcpu.InferenceSession(model).run(None, feeds if is_branch else {"x": feeds["x"]})

@@ -181,6 +181,8 @@ def _is_dequantized_elsewhere(node: Node, values: Mapping[str, Value]) -> bool:
 
 # Layers that onnxruntime ends the process on where there is nothing to compute.
 _RECURRENT: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM"})
+# Operators on any number of operands, each of which onnxruntime reads.
+_VARIADIC: Final = frozenset({"Einsum", "Max", "Mean", "Min", "Sum"})
 
 
 def check_complete(nodes: Sequence[Node], reasons: Mapping[str, str], values: Mapping[str, Value]) -> None:
@@ -203,15 +205,15 @@ def check_complete(nodes: Sequence[Node], reasons: Mapping[str, str], values: Ma
 
 def _lacking(node: Node, values: Mapping[str, Value]) -> str | None:
     """Return what a node lacks without which onnxruntime ends the process, if it does."""
-    if _ends_onnxruntime(node.proto):
-        return "bias"
     value = values.get(node.inputs[0]) if node.inputs and node.operator in _RECURRENT else None
-    return "steps or sequences" if value is not None and 0 in value.shape else None
+    return _lacking_within(node.proto) or ("steps or sequences" if value is not None and 0 in value.shape else None)
 
 
-def _ends_onnxruntime(proto: onnx.NodeProto) -> bool:
-    """Return whether onnxruntime ends the process where it runs a node, or one within it: attention without a bias."""
+def _lacking_within(proto: onnx.NodeProto) -> str | None:
+    """Return the same of what a node, or one within it, is told alone: attention without a bias, operands left out."""
     if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
-        return True
+        return "bias"
+    if proto.op_type in _VARIADIC and proto.domain in ("", "ai.onnx") and not all(proto.input):
+        return f"input {[*proto.input].index('')}"
     graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
-    return any(_ends_onnxruntime(node) for graph in graphs for node in graph.node)
+    return next(filter(None, (_lacking_within(node) for graph in graphs for node in graph.node)), None)
