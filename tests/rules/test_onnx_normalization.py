@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 
@@ -228,3 +229,22 @@ def test_a_norm_of_constants(random_numbers: np.random.Generator) -> None:
     norm = builder.node("LayerNormalization", [rows, weight, weight])
     builder.output(builder.node("Add", [builder.input("float32", (5, 8)), norm]), "float32")
     assert_like_onnxruntime(builder.build(), {"x": np.ones((5, 8), np.float32)})
+
+
+@pytest.mark.parametrize("is_branch", [False, True])
+def test_a_bias_told_to_be_none_beside_nodes_without_kernels(is_branch: bool) -> None:
+    """By itself onnxruntime ends the process on it, and normalizes where the bias is not named."""
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    feeds = {"x": x, "d": np.full((2, 4), 3, np.float32), "t": np.array([False])}
+    results = []
+    for bias in (', ""', ""):
+        node = f"n = LayerNormalization(m, s{bias})"
+        if is_branch:
+            node = f"n = If <then_branch = b () => (n) {{ {node} }}, else_branch = c () => (n) {{ n = Neg(m) }}> (u)"
+        model = onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["" : 17]> g (float[2,4] x, float[2,4] d, bool[1] t) => (float[2,4] y) '
+            f"<float[4] s = {{1, 2, 3, 4}}> {{ u = Not(t) m = Mod <fmod = 1> (x, d) {node} y = Mod <fmod = 1> (n, d) }}"
+        )
+        results += dmlcpu.InferenceSession(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_array_equal(*results)
+    assert np.abs(results[0]).max() > 0

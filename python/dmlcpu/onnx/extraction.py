@@ -96,7 +96,18 @@ def _named(node: Node) -> onnx.NodeProto:
     proto = onnx.NodeProto()
     proto.CopyFrom(node.proto)
     proto.name = node.name
+    _leave_out_last(proto)
     return proto
+
+
+def _leave_out_last(proto: onnx.NodeProto) -> None:
+    """Leave out last inputs that are told to be none: on one of LayerNormalization onnxruntime ends the process."""
+    while proto.input and not proto.input[-1]:
+        proto.input.pop()
+    for attribute in proto.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for node in graph.node:
+                _leave_out_last(node)
 
 
 def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.NodeProto]) -> int:
