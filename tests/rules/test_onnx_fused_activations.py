@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.onnx.model import load_model
+from onnx_cases import add_product_of_codes
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
@@ -45,14 +46,6 @@ OF_GEMM: Final[Mapping[str, Mapping[str, float]]] = {
 
 def floats(rng: np.random.Generator, *shape: int) -> Array:
     return rng.normal(size=shape).astype(np.float32)
-
-
-def add_product_of_codes(builder: Builder, rng: np.random.Generator) -> dict[str, Array]:
-    """Beside which convolutions of floats are native; returns what is fed to it."""
-    x = builder.dequantized(builder.input("uint8", (3, 8), "codes"), 0.02, POINT)
-    weights = builder.dequantized(codes(rng, "int8", (8, 5)), 0.01, np.int8(0))
-    builder.output(builder.quantized(builder.node("MatMul", [x, weights]), 0.1, POINT), "uint8")
-    return {"codes": codes(rng, "uint8", (3, 8))}
 
 
 def fused_conv(builder: Builder, inputs: Sequence[Any], activation: str, **attributes: Any) -> str:

@@ -11,7 +11,7 @@ import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.nodes import Node, graphs_within, reaching
+from dmlcpu.onnx.nodes import Node, graphs_within, reaching, short_domain
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Constant, Dequantized, Tensor, Value
 
@@ -213,7 +213,7 @@ def _lacking_within(proto: onnx.NodeProto) -> str | None:
     """Return the same of what a node, or one within it, is told alone: attention without a bias, operands left out."""
     if proto.op_type == "Attention" and proto.domain == "com.microsoft" and not [*proto.input, "", "", ""][2]:
         return "bias"
-    if proto.op_type in _VARIADIC and proto.domain in ("", "ai.onnx") and not all(proto.input):
+    if proto.op_type in _VARIADIC and short_domain(proto.domain) == "" and not all(proto.input):
         return f"input {[*proto.input].index('')}"
     graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
     return next(filter(None, (_lacking_within(node) for graph in graphs for node in graph.node)), None)

@@ -8,13 +8,11 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.graph.lengths import derived
-from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.nodes import Node
 from dmlcpu.onnx.rules.conditions import where
 from dmlcpu.onnx.rules.operands import integers, present
-from dmlcpu.onnx.values import Array, Constant, FreeArray, Value, constant_by, element_type
+from dmlcpu.onnx.values import Array, Constant, Value, constant_by, element_type
 
 __all__ = ["RULES"]
 
@@ -48,9 +46,7 @@ def trilu(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
 
 def _triangle(lowering: Lowering, rows: int, columns: int, offset: int, is_upper: bool) -> Constant:
     """Return the condition that holds in a triangle of a matrix."""
-    made = derived(_is_within, rows, columns, offset, is_upper)
-    shape = (rows, columns)
-    return FreeArray(made, np.dtype(np.bool_), shape) if isinstance(made, Derived) else Constant(made)
+    return constant_by(_is_within, rows, columns, offset, is_upper)
 
 
 def _is_within(rows: int, columns: int, offset: int, is_upper: bool) -> Array:
