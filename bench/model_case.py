@@ -18,7 +18,7 @@ import dmlcpu
 from bench.model_zoo import Answer
 from bench.peers.models import onnxruntime_session
 from bench.timing import Clock
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 
 __all__ = ["Agreement", "Placement", "StepCost", "agreement", "placement", "slowest_steps", "start_seconds"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from dmlcpu.enums import FeatureLevel, OperatorType
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.plans import Plan
+    from dmlcpu.onnx.planning.plans import Plan
 
 __all__ = [
     "BindingError",

@@ -30,7 +30,7 @@ from dmlcpu.cli.differences import Difference, difference
 from dmlcpu.cli.groups import find_groups
 from dmlcpu.cli.peers import Runtime
 from dmlcpu.onnx import node_lowering
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder
 
 # Elsewhere onnxruntime's sums may saturate, and differ for that.

@@ -11,11 +11,11 @@ import pytest
 
 import dmlcpu
 from conftest import SEED
-from dmlcpu.onnx.foreign_parts import ForeignModels
-from dmlcpu.onnx.model import load_model
-from dmlcpu.onnx.planning import lowered_model
-from dmlcpu.onnx.plans import LoweredGraph
-from dmlcpu.onnx.templates import PlanTemplate
+from dmlcpu.onnx.foreign.parts import ForeignModels
+from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.planning.planner import lowered_model
+from dmlcpu.onnx.planning.plans import LoweredGraph
+from dmlcpu.onnx.planning.templates import PlanTemplate
 from onnx_cases import ints
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
 from template_checks import assert_templates_follow_the_rules

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
-from dmlcpu.onnx.constant_functions import by_numpy
+from dmlcpu.onnx.constants.constant_functions import by_numpy
 from dmlcpu.onnx.lowering import NotFolded, NotNative
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 
 Array = NDArray[Any]
 

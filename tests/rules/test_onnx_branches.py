@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx.deciding_inputs import deciding_inputs
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, results_of_onnxruntime
 from template_checks import assert_templates_follow_the_rules
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu import InvalidModelError
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
 
 Array = NDArray[Any]
@@ -56,7 +56,7 @@ def _assert_same(constants: Any, expected: Any) -> None:
 @pytest.fixture(autouse=True)
 def small_files_are_searched_for_large_constants(monkeypatch: pytest.MonkeyPatch) -> None:
     """As large ones are."""
-    monkeypatch.setattr("dmlcpu.onnx.model._LARGE_FILE", 0)
+    monkeypatch.setattr("dmlcpu.onnx.models.model._LARGE_FILE", 0)
 
 
 @pytest.mark.parametrize("dtype", _TYPES, ids=str)
@@ -81,7 +81,7 @@ def test_large_ones_are_not_copied(random_numbers: np.random.Generator, monkeypa
     assert np.shares_memory(model.constants["l"], np.frombuffer(file, np.uint8))
     assert not np.shares_memory(model.constants["s"], np.frombuffer(file, np.uint8))
     assert not model.proto.graph.initializer
-    monkeypatch.setattr("dmlcpu.onnx.model._LARGE_FILE", len(file) + 1)  # smaller ones are read faster without
+    monkeypatch.setattr("dmlcpu.onnx.models.model._LARGE_FILE", len(file) + 1)  # smaller ones are read faster without
     assert not np.shares_memory(load_model(file, to_run=True).constants["l"], np.frombuffer(file, np.uint8))
 
 

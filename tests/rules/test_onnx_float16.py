@@ -11,7 +11,7 @@ import pytest
 
 import dmlcpu
 from conftest import SEED
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 from onnx_models import Array, Builder, codes, results_of_onnxruntime
 from template_checks import assert_traced_like_lowered
 

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 from onnx_cases import add_product_of_codes
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
 

@@ -12,10 +12,10 @@ import pytest
 
 import dmlcpu
 from conftest import SEED
-from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
-from dmlcpu.onnx.foreign_runner import ForeignRunner, _precisions
-from dmlcpu.onnx.model import load_model
-from dmlcpu.onnx.planning import make_plan
+from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
+from dmlcpu.onnx.foreign.runner import ForeignRunner, _precisions
+from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.planning.planner import make_plan
 from onnx_models import Array, Builder, coded, codes, results_of_onnxruntime
 from template_checks import assert_templates_follow_the_rules, assert_traced_like_lowered
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dmlcpu
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 from model_mutations import MUTATIONS, Mutation, deadline, survives
 from onnx_models import results_of_onnxruntime
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dmlcpu.onnx.plan_cache import PlanCache
+from dmlcpu.onnx.planning.plan_cache import PlanCache
 
 
 def plan(size: int) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu.onnx.plans import NativePart
+from dmlcpu.onnx.planning.plans import NativePart
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "image_classification" / "resnet8_int8.onnx"

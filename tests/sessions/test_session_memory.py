@@ -15,7 +15,7 @@ import pytest
 
 import dmlcpu
 from conftest import SEED
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.model import load_model
 from onnx_models import Builder
 
 WIDTH: Final = 512

@@ -12,10 +12,10 @@ import pytest
 import dmlcpu
 import fused_encoders
 from conftest import SEED
-from dmlcpu.onnx.foreign_parts import ForeignModels
-from dmlcpu.onnx.model import load_model
-from dmlcpu.onnx.plans import LoweredGraph
-from dmlcpu.onnx.templates import PlanTemplate
+from dmlcpu.onnx.foreign.parts import ForeignModels
+from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.planning.plans import LoweredGraph
+from dmlcpu.onnx.planning.templates import PlanTemplate
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded
 from template_checks import assert_templates_follow_the_rules
 from text_encoders import quantized_encoder

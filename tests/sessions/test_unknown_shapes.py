@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from conftest import SEED
-from dmlcpu.onnx import planned_model, planning
-from dmlcpu.onnx.templates import PlanTemplate
+from dmlcpu.onnx.planning import planned_model, planner
+from dmlcpu.onnx.planning.templates import PlanTemplate
 from onnx_models import Builder, coded, results_of_onnxruntime
 
 Array = NDArray[Any]
@@ -264,12 +264,12 @@ def test_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     model = builder.build()
     made = []
 
-    class Planner(planning._Planner):
+    class Planner(planner._Planner):
         def __init__(self, *arguments: Any) -> None:
             made.append(self)
             super().__init__(*arguments)
 
-    monkeypatch.setattr(planning, "_Planner", Planner)
+    monkeypatch.setattr(planner, "_Planner", Planner)
     session = dmlcpu.InferenceSession(model)
     for count in (4, 0):
         made.clear()

@@ -10,12 +10,12 @@ import onnx
 import dmlcpu
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.graph.record import Replay
-from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.foreign_parts import ForeignModels, ForeignPart
-from dmlcpu.onnx.model import Model, load_model
-from dmlcpu.onnx.planning import lowered_model
-from dmlcpu.onnx.plans import LoweredGraph
-from dmlcpu.onnx.templates import PlanTemplate, at_lengths
+from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
+from dmlcpu.onnx.models.extraction import ArrayType
+from dmlcpu.onnx.models.model import Model, load_model
+from dmlcpu.onnx.planning.planner import lowered_model
+from dmlcpu.onnx.planning.plans import LoweredGraph
+from dmlcpu.onnx.planning.templates import PlanTemplate, at_lengths
 
 __all__ = ["assert_templates_follow_the_rules", "assert_traced_like_lowered", "freed"]
 

@@ -24,7 +24,7 @@ from dmlcpu.errors import DmlError
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.descriptions import Partition
-    from dmlcpu.onnx.model import Model as LoadedModel
+    from dmlcpu.onnx.models.model import Model as LoadedModel
 
 __all__ = ["command"]
 
@@ -65,8 +65,8 @@ def command(
     differences in the whole model is shown last.
     """
     onnxruntime = needed_module("onnxruntime", "onnxruntime", "check compares with onnxruntime")
-    from dmlcpu.onnx.model import load_model
-    from dmlcpu.onnx.nodes import has_quantized_nodes
+    from dmlcpu.onnx.models.model import load_model
+    from dmlcpu.onnx.models.nodes import has_quantized_nodes
 
     loaded = load_model(model)
     if not has_quantized_nodes(loaded.nodes):

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.model import Model
-    from dmlcpu.onnx.nodes import Node
+    from dmlcpu.onnx.models.model import Model
+    from dmlcpu.onnx.models.nodes import Node
 
 __all__ = ["Group", "find_groups"]
 

@@ -81,7 +81,7 @@ def _machine(isa: str, threads: int) -> dmlcpu.Info:
 def _planned(model: Path, error: dmlcpu.MissingRuntimeError) -> tuple[list[NodeArg], list[NodeArg], list[Partition]]:
     """Return inputs, outputs and partitions of a model that cannot be run for want of onnxruntime."""
     from dmlcpu.onnx.descriptions import node_arg, partition_of
-    from dmlcpu.onnx.model import load_model
+    from dmlcpu.onnx.models.model import load_model
 
     loaded, parts = load_model(model), error.plan.parts if error.plan is not None else ()
     partitions = [partition_of("dmlcpu" if hasattr(part, "graph") else "not installed", part) for part in parts]

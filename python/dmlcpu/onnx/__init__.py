@@ -1,7 +1,7 @@
 """Quantized ONNX models: sessions with onnxruntime's names, and onnx's Backend interface (``dmlcpu.onnx.backend``).
 
-A file is read and checked (``model``). Its nodes are lowered to native graphs for the shapes that are fed (``values``,
-``lowering``, ``rules``, ``planning``); nodes of constants are computed then (``folding``); what has no kernel is cut
-out for another runtime (``extraction``, ``foreign_parts``). The parts run one after the other (``execution``,
-``foreign_runner``, ``session``).
+A file is read and checked (``models``). Its nodes are lowered to native graphs for the shapes that are fed (``values``,
+``lowering``, ``node_lowering``, ``rules``); nodes of constants are computed then (``constants``); what has no kernel is
+cut out for another runtime (``foreign``). Plans hold the parts, and run one after the other (``planning``). ``session``
+puts it together for callers; ``feeds``, ``options`` and ``session_arguments`` check what these pass.
 """

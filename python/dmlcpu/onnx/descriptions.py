@@ -8,10 +8,10 @@ from typing import Final
 
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.graph.compiled_graph import Step
-from dmlcpu.onnx.array_parts import ArrayPart
-from dmlcpu.onnx.foreign_parts import ForeignPart
-from dmlcpu.onnx.model import Model, ValueInfo
-from dmlcpu.onnx.plans import NativePart
+from dmlcpu.onnx.foreign.parts import ForeignPart
+from dmlcpu.onnx.models.model import Model, ValueInfo
+from dmlcpu.onnx.planning.array_parts import ArrayPart
+from dmlcpu.onnx.planning.plans import NativePart
 from dmlcpu.onnx.type_names import tensor_name
 
 __all__ = ["ModelMetadata", "NodeArg", "Partition", "metadata_of", "node_arg", "partition_of"]

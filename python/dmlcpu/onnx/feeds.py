@@ -9,8 +9,8 @@ import numpy as np
 
 from dmlcpu.bindings import as_array
 from dmlcpu.errors import BindingError
-from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.model import ValueInfo
+from dmlcpu.onnx.models.extraction import ArrayType
+from dmlcpu.onnx.models.model import ValueInfo
 from dmlcpu.onnx.values import Array
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 
 __all__ = ["convolves_floats"]
 

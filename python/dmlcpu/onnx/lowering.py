@@ -20,7 +20,7 @@ from dmlcpu.functions.element_wise import quantize_linear
 from dmlcpu.graph.lengths import FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import Attributes, NativeGraph
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import (
     Array,

@@ -16,14 +16,14 @@ from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.lengths import decided_by
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.empty_arrays import has_no_elements, without_elements
-from dmlcpu.onnx.extraction import ArrayType
+from dmlcpu.onnx.constants.empty_arrays import has_no_elements, without_elements
+from dmlcpu.onnx.constants.folding import Folding
 from dmlcpu.onnx.float_convolutions import convolves_floats
-from dmlcpu.onnx.folding import Folding
-from dmlcpu.onnx.foreign_nodes import ANCHORS, is_for_the_reference
+from dmlcpu.onnx.foreign.nodes import ANCHORS, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative
-from dmlcpu.onnx.model import Model
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.extraction import ArrayType
+from dmlcpu.onnx.models.model import Model
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value, element_type

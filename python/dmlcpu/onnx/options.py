@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dmlcpu.onnx.dimension_overrides import DimensionOverrides
+from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
 
 __all__ = [
     "ExecutionMode",

@@ -19,8 +19,6 @@ from dmlcpu.float_environment import in_default_float_environment
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
-from dmlcpu.onnx.execution import ExecutablePlan, MisjudgedShapesError, type_of
-from dmlcpu.onnx.extraction import ArrayType
 from dmlcpu.onnx.feeds import (
     check_names,
     checked_feeds,
@@ -31,8 +29,9 @@ from dmlcpu.onnx.feeds import (
     is_fixed,
     output_indices,
 )
-from dmlcpu.onnx.inferred_outputs import outputs_of
-from dmlcpu.onnx.model import load_model
+from dmlcpu.onnx.models.extraction import ArrayType
+from dmlcpu.onnx.models.inferred_outputs import outputs_of
+from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
@@ -41,12 +40,13 @@ from dmlcpu.onnx.options import (
     get_available_providers,
     picklable_options,
 )
-from dmlcpu.onnx.plan_cache import PlanCache
-from dmlcpu.onnx.planned_model import PlannedModel
-from dmlcpu.onnx.plans import NativePart, PlanKey
+from dmlcpu.onnx.planning.execution import ExecutablePlan, MisjudgedShapesError, type_of
+from dmlcpu.onnx.planning.plan_cache import PlanCache
+from dmlcpu.onnx.planning.planned_model import PlannedModel
+from dmlcpu.onnx.planning.plans import NativePart, PlanKey
+from dmlcpu.onnx.planning.variants import Variants
 from dmlcpu.onnx.session_arguments import checked_device, checked_source
 from dmlcpu.onnx.values import Array
-from dmlcpu.onnx.variants import Variants
 
 __all__ = ["InferenceSession"]
 

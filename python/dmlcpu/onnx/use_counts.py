@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 
 __all__ = ["UseCounts"]
 

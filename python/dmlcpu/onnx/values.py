@@ -18,7 +18,7 @@ from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 
 if TYPE_CHECKING:
-    from dmlcpu.onnx.nodes import Node
+    from dmlcpu.onnx.models.nodes import Node
 
 __all__ = [
     "Array",

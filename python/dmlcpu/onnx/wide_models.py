@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.transposed_convolution import FEWEST_CHANNELS
 from dmlcpu.onnx.rules.wide_codes import WIDE_TYPES

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, TypeGuard
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.activation import element_wise
 from dmlcpu.onnx.rules.arithmetic import binary, power
 from dmlcpu.onnx.rules.gelu import gelu_by_error_function, gelu_by_tanh

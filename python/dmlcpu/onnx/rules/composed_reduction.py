@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.float_functions import Floats
 from dmlcpu.onnx.rules.movement import reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatUnary

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import binary
 from dmlcpu.onnx.rules.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import binary
 from dmlcpu.onnx.rules.gathering import looked_up
 from dmlcpu.onnx.rules.movement import sliced

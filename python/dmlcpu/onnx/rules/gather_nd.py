@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.gathering import chosen_by, gathered_by_constants
 from dmlcpu.onnx.rules.movement import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary

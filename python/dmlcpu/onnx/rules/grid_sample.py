@@ -7,7 +7,7 @@ from typing import Final
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.operands import computed, present
 from dmlcpu.onnx.values import Value
 

@@ -13,12 +13,12 @@ import numpy as np
 from dmlcpu.dtypes import INT64
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.empty_arrays import nothing
+from dmlcpu.onnx.constants.empty_arrays import nothing
+from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
 from dmlcpu.onnx.rules.wide_codes import WideCodes
-from dmlcpu.onnx.shape_arithmetic import numbers
 from dmlcpu.onnx.values import (
     Array,
     Constant,

@@ -7,7 +7,7 @@ from functools import wraps
 
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Value

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.movement import moved
 from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.values import Array, Tensor, Value

@@ -13,7 +13,7 @@ from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
 from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present

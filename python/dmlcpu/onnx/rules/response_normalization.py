@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.float_functions import Floats
 from dmlcpu.onnx.rules.float_pooling import float_pooling
 from dmlcpu.onnx.rules.movement import reshaped, transposed

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.operands import present

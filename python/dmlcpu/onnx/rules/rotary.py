@@ -12,7 +12,7 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.attention import attention_scale
 from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads

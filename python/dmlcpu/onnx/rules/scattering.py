@@ -17,7 +17,7 @@ import numpy as np
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.gather_nd import row_places
 from dmlcpu.onnx.rules.gathering import gathered_by_constants
 from dmlcpu.onnx.rules.movement import expanded, join, joined, reshaped, sliced

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization import computed_floats

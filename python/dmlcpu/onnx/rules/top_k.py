@@ -9,7 +9,7 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, integers, present
 from dmlcpu.onnx.values import Table, Value
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import Product, matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary

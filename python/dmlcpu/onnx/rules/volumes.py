@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, broadcast_to
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of
 from dmlcpu.onnx.rules.padding import Margins, padded

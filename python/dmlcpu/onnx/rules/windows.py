@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dmlcpu.onnx.lowering import NotNative
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 
 __all__ = ["Window", "window_of"]
 

@@ -13,14 +13,14 @@ from dmlcpu.device import Device
 from dmlcpu.errors import MissingRuntimeError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
-from dmlcpu.onnx.array_parts import ArrayPart, ArrayRunner
-from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.foreign_parts import ForeignPart
-from dmlcpu.onnx.foreign_runner import ForeignRunner
+from dmlcpu.onnx.foreign.parts import ForeignPart
+from dmlcpu.onnx.foreign.runner import ForeignRunner
 from dmlcpu.onnx.lowering import as_bytes
-from dmlcpu.onnx.nodes import has_quantized_nodes
-from dmlcpu.onnx.planned_model import PlannedModel
-from dmlcpu.onnx.plans import NativePart, Part, Plan
+from dmlcpu.onnx.models.extraction import ArrayType
+from dmlcpu.onnx.models.nodes import has_quantized_nodes
+from dmlcpu.onnx.planning.array_parts import ArrayPart, ArrayRunner
+from dmlcpu.onnx.planning.planned_model import PlannedModel
+from dmlcpu.onnx.planning.plans import NativePart, Part, Plan
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ExecutablePlan", "MisjudgedShapesError", "type_of"]

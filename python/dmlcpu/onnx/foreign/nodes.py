@@ -11,7 +11,7 @@ import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.nodes import Node, graphs_within, reaching, short_domain
+from dmlcpu.onnx.models.nodes import Node, graphs_within, reaching, short_domain
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Constant, Dequantized, Tensor, Value
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ArrayType", "described", "extracted", "inferred", "is_supplied", "shape_of"]

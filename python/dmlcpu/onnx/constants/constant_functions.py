@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.affine_grid import affine_grid
+from dmlcpu.onnx.constants.affine_grid import affine_grid
 from dmlcpu.onnx.lowering import NotFolded, NotNative
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array
 
 __all__ = ["LARGEST_ENDS", "by_numpy", "is_numpys_slice"]

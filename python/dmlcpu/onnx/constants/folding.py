@@ -20,11 +20,11 @@ from onnx.reference import ReferenceEvaluator
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.constant_functions import by_numpy
-from dmlcpu.onnx.extraction import described, shape_of
+from dmlcpu.onnx.constants.constant_functions import by_numpy
+from dmlcpu.onnx.constants.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.lowering import NotFolded, NotNative
-from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.shape_arithmetic import computed_with_shapes
+from dmlcpu.onnx.models.extraction import described, shape_of
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 
 __all__ = ["LONGEST_SHAPE", "Folding", "is_computed_beforehand", "propagated"]

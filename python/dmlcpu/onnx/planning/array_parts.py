@@ -12,7 +12,7 @@ from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.trace import StepTime
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray
 
 __all__ = ["OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays"]

@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.extraction import ArrayType
-from dmlcpu.onnx.foreign_nodes import check_complete
-from dmlcpu.onnx.foreign_parts import ForeignModels, Reads, can_be_fed
-from dmlcpu.onnx.model import Model
-from dmlcpu.onnx.nodes import reaching
-from dmlcpu.onnx.planning import make_plan
-from dmlcpu.onnx.plans import NativePart, Plan, PlanKey, Rest
-from dmlcpu.onnx.templates import Templates
+from dmlcpu.onnx.foreign.nodes import check_complete
+from dmlcpu.onnx.foreign.parts import ForeignModels, Reads, can_be_fed
+from dmlcpu.onnx.models.extraction import ArrayType
+from dmlcpu.onnx.models.model import Model
+from dmlcpu.onnx.models.nodes import reaching
+from dmlcpu.onnx.planning.planner import make_plan
+from dmlcpu.onnx.planning.plans import NativePart, Plan, PlanKey, Rest
+from dmlcpu.onnx.planning.templates import Templates
 from dmlcpu.onnx.values import Constant, Tensor
 
 __all__ = ["PlannedModel"]

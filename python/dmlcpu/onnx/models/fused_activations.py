@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.nodes import FreeNames, Node, node_of
+from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
 
 __all__ = ["without_fused_activations"]
 

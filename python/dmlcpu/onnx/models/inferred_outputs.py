@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dmlcpu.onnx.extraction import extracted, inferred
-from dmlcpu.onnx.model import Model, ValueInfo, output_info
+from dmlcpu.onnx.models.extraction import extracted, inferred
+from dmlcpu.onnx.models.model import Model, ValueInfo, output_info
 
 __all__ = ["outputs_of"]
 

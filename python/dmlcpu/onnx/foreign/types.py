@@ -10,10 +10,10 @@ import onnx
 
 from dmlcpu.graph.lengths import at_hand, decided_by, derived, is_free, length_by
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.extraction import ArrayType, extracted, inferred
-from dmlcpu.onnx.folding import LONGEST_SHAPE, propagated
-from dmlcpu.onnx.foreign_parts import Reads
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.constants.folding import LONGEST_SHAPE, propagated
+from dmlcpu.onnx.foreign.parts import Reads
+from dmlcpu.onnx.models.extraction import ArrayType, extracted, inferred
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
 __all__ = ["told_types"]

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from dmlcpu.graph.lengths import is_free
-from dmlcpu.onnx.model import Model, ValueInfo
-from dmlcpu.onnx.nodes import Node
-from dmlcpu.onnx.plans import Rest
+from dmlcpu.onnx.models.model import Model, ValueInfo
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.planning.plans import Rest
 from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
 
 __all__ = ["pending_nodes", "rest_of", "values_read"]

@@ -9,9 +9,9 @@ from typing import Final
 
 import onnx
 
-from dmlcpu.onnx.folding import is_computed_beforehand
-from dmlcpu.onnx.model import Model, ValueInfo
-from dmlcpu.onnx.nodes import graphs_within
+from dmlcpu.onnx.constants.folding import is_computed_beforehand
+from dmlcpu.onnx.models.model import Model, ValueInfo
+from dmlcpu.onnx.models.nodes import graphs_within
 
 __all__ = ["deciding_inputs"]
 

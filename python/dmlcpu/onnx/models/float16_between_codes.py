@@ -23,8 +23,8 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.nodes import graphs_within, is_quantized
-from dmlcpu.onnx.tensor_protos import array_of
+from dmlcpu.onnx.models.nodes import graphs_within, is_quantized
+from dmlcpu.onnx.models.tensor_protos import array_of
 from dmlcpu.onnx.values import Array
 
 __all__ = ["with_float32"]

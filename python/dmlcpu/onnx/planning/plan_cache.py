@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from dmlcpu.onnx.execution import ExecutablePlan
-from dmlcpu.onnx.plans import PlanKey
+from dmlcpu.onnx.planning.execution import ExecutablePlan
+from dmlcpu.onnx.planning.plans import PlanKey
 
 __all__ = ["PlanCache"]
 

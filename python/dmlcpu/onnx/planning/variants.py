@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.device import Device
-from dmlcpu.onnx.deciding_inputs import deciding_inputs
-from dmlcpu.onnx.model import Model
-from dmlcpu.onnx.planned_model import PlannedModel
+from dmlcpu.onnx.models.model import Model
+from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
+from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.values import Array
 
 __all__ = ["Variants"]

@@ -14,11 +14,11 @@ from typing import Final
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.fused_activations import without_fused_activations
-from dmlcpu.onnx.nodes import FreeNames, Node, free_names, graphs_within, names_in, node_of, ordered, shortened
-from dmlcpu.onnx.tensor_protos import constant_of
+from dmlcpu.onnx.models.fused_activations import without_fused_activations
+from dmlcpu.onnx.models.nodes import FreeNames, Node, free_names, graphs_within, names_in, node_of, ordered, shortened
+from dmlcpu.onnx.models.tensor_protos import constant_of
+from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.values import Array
-from dmlcpu.onnx.weights_between_codes import with_coded_weights
 
 __all__ = ["Branches"]
 

@@ -13,10 +13,10 @@ from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
-from dmlcpu.onnx.extraction import inferred
-from dmlcpu.onnx.foreign_parts import ForeignPart
-from dmlcpu.onnx.nodes import Node, graphs_within
-from dmlcpu.onnx.tensor_protos import tensors_of
+from dmlcpu.onnx.foreign.parts import ForeignPart
+from dmlcpu.onnx.models.extraction import inferred
+from dmlcpu.onnx.models.nodes import Node, graphs_within
+from dmlcpu.onnx.models.tensor_protos import tensors_of
 from dmlcpu.onnx.type_names import CONTAINERS
 from dmlcpu.onnx.values import Array
 

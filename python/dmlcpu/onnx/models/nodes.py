@@ -9,7 +9,7 @@ from typing import Any, Final
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.tensor_protos import array_of
+from dmlcpu.onnx.models.tensor_protos import array_of
 
 __all__ = [
     "FreeNames",

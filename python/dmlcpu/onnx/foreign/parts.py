@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 
 from dmlcpu.graph.lengths import at_hand
-from dmlcpu.onnx.extraction import extracted, is_supplied
-from dmlcpu.onnx.nodes import Node
+from dmlcpu.onnx.models.extraction import extracted, is_supplied
+from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
 __all__ = ["ForeignModels", "ForeignPart", "Passed", "PassedReads", "Reads", "can_be_fed", "fixed_part"]
@@ -64,7 +64,7 @@ class ForeignModel:
         outputs: Sequence[str],
         is_shared: bool,
     ) -> ForeignModel:
-        """Return the model of some nodes of a model, as :func:`~dmlcpu.onnx.extraction.extracted` makes it."""
+        """Return the model of some nodes of a model, as :func:`~dmlcpu.onnx.models.extraction.extracted` makes it."""
         proto = extracted(model, nodes, inputs, constants, outputs)
         supplied = {name: np.asarray(array, order="C") for name, array in constants.items() if is_supplied(array)}
         return cls(proto, supplied, is_shared)

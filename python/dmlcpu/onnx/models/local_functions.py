@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.nodes import FreeNames, graphs_within, names_in, short_domain, shortened
+from dmlcpu.onnx.models.nodes import FreeNames, graphs_within, names_in, short_domain, shortened
 
 __all__ = ["without_calls"]
 

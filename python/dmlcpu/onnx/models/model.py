@@ -13,17 +13,17 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.branches import Branches
-from dmlcpu.onnx.dimension_overrides import DimensionOverrides
-from dmlcpu.onnx.float16_between_codes import with_float32
-from dmlcpu.onnx.fused_activations import without_fused_activations
-from dmlcpu.onnx.local_functions import without_calls
-from dmlcpu.onnx.nodes import Node, free_names, node_of, ordered, short_domain
-from dmlcpu.onnx.serialized import without_large_constants
-from dmlcpu.onnx.tensor_protos import constant_of, has_external_data, make_dense
+from dmlcpu.onnx.models.branches import Branches
+from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
+from dmlcpu.onnx.models.float16_between_codes import with_float32
+from dmlcpu.onnx.models.fused_activations import without_fused_activations
+from dmlcpu.onnx.models.local_functions import without_calls
+from dmlcpu.onnx.models.nodes import Node, free_names, node_of, ordered, short_domain
+from dmlcpu.onnx.models.serialized import without_large_constants
+from dmlcpu.onnx.models.tensor_protos import constant_of, has_external_data, make_dense
+from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
 from dmlcpu.onnx.values import Array
-from dmlcpu.onnx.weights_between_codes import with_coded_weights
 
 __all__ = ["Model", "ValueInfo", "load_model", "output_info"]
 
