@@ -16,6 +16,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType
 
 from dmlcpu.errors import BindingError, DmlError
+from dmlcpu.onnx.models.nodes import short_domain
 from dmlcpu.onnx.session import InferenceSession
 from dmlcpu.onnx.values import Array
 
@@ -123,7 +124,7 @@ class DmlCpuBackend(Backend):
             [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name],
         )
         imports = [onnx.helper.make_opsetid("", version)]
-        if node.domain not in ("", "ai.onnx"):
+        if short_domain(node.domain):
             imports.append(onnx.helper.make_opsetid(node.domain, 1))
         return cls.run_model(onnx.helper.make_model(graph, opset_imports=imports), arrays, device, **kwargs)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.values import Array
 
 __all__ = ["ArrayType", "described", "extracted", "inferred", "is_supplied", "shape_of"]
@@ -113,11 +113,11 @@ def _leave_out_last(proto: onnx.NodeProto) -> None:
 def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.NodeProto]) -> int:
     """Return the lowest version, but no unusually low one, by which nodes had the form that they have now."""
     declared = int(entry.version)
-    if entry.domain not in ("", "ai.onnx"):
+    if short_domain(entry.domain):
         return declared
     version = min(declared, _USUAL_VERSION)
     for node in _with_subgraphs(nodes):
-        if node.domain in ("", "ai.onnx"):
+        if short_domain(node.domain) == "":
             try:
                 version = max(version, int(onnx.defs.get_schema(node.op_type, declared, "").since_version))
             except (onnx.defs.SchemaError, TypeError):  # in a subgraph a name may not be UTF-8: those are bytes

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import graphs_within, is_quantized
+from dmlcpu.onnx.models.nodes import graphs_within, is_quantized, short_domain
 from dmlcpu.onnx.models.tensor_protos import array_of
 from dmlcpu.onnx.values import Array
 
@@ -56,8 +56,7 @@ _MAKING_BEFORE: Final = _CONTROL | frozenset(
 )
 _DEQUANTIZES_TO: Final = 23  # the version from which on DequantizeLinear names a type
 _MAKING: Final = _MAKING_BEFORE | {"DequantizeLinear"}
-_OWN_DOMAIN: Final = ("", "ai.onnx")
-_DOMAINS: Final = frozenset((*_OWN_DOMAIN, "ai.onnx.ml", "com.microsoft"))
+_DOMAINS: Final = frozenset(("", "ai.onnx", "ai.onnx.ml", "com.microsoft"))
 _WITHOUT_TYPES: Final = frozenset(
     getattr(onnx.AttributeProto, kind)
     for kind in ("FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS", "TENSORS", "GRAPHS")
@@ -115,7 +114,7 @@ def _is_quantized(proto: onnx.ModelProto) -> bool:
 
 def _tells_all_types(proto: onnx.ModelProto) -> bool:
     """Return whether all that names a type is known, and thus changed."""
-    if all(entry.domain not in _OWN_DOMAIN for entry in proto.opset_import):
+    if all(short_domain(entry.domain) for entry in proto.opset_import):
         return False  # no Cast
     if any(value.type.WhichOneof("value") != "tensor_type" for value in proto.graph.output):
         return False

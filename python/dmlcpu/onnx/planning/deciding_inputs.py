@@ -11,7 +11,7 @@ import onnx
 
 from dmlcpu.onnx.constants.folding import is_computed_beforehand
 from dmlcpu.onnx.models.model import Model, ValueInfo
-from dmlcpu.onnx.models.nodes import graphs_within
+from dmlcpu.onnx.models.nodes import graphs_within, short_domain
 
 __all__ = ["deciding_inputs"]
 
@@ -42,7 +42,7 @@ def _may_decide(value: ValueInfo) -> bool:
 def _follow(nodes: Iterable[onnx.NodeProto], sources: ChainMap[str, _Sources], found: set[str]) -> None:
     """Find out what the values that nodes write follow from, and add what conditions among them do."""
     for node in nodes:
-        if node.op_type == "If" and node.domain in ("", "ai.onnx"):
+        if node.op_type == "If" and short_domain(node.domain) == "":
             sources.update(zip(node.output, _sources_of_branches(node, sources, found), strict=False))
         else:
             of_node = _sources_of(node, sources)
@@ -64,7 +64,7 @@ def _sources_of_branches(node: onnx.NodeProto, sources: ChainMap[str, _Sources],
 
 
 def _sources_of(node: onnx.NodeProto, sources: Mapping[str, _Sources]) -> _Sources:
-    if node.domain not in ("", "ai.onnx"):
+    if short_domain(node.domain):
         return None
     if node.op_type in _OF_SHAPES:
         return frozenset()
