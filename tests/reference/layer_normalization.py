@@ -37,11 +37,15 @@ def layer_normalization(
 
 
 def distributions(rows: NDArray[Any], scale: np.float32, epsilon: np.float32) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Means, and factors of codes less their mean, in float64: of the exact moments along the last axis."""
+    """Means, and factors of codes less their mean, in float64: of the exact moments along the last axis.
+
+    Of equal codes the factor is 0, if it is a finite number.
+    """
     length, wide = rows.shape[-1], np.float64(scale)
     sums, squares = rows.sum(axis=-1, keepdims=True), (rows * rows).sum(axis=-1, keepdims=True)
     variances = (length * squares - sums * sums).astype(np.float64) / (np.float64(length) * np.float64(length))
     factors = wide / np.sqrt(wide * wide * variances + np.float64(epsilon))
+    factors = np.where((variances == 0) & np.isfinite(factors), 0.0, factors)
     return sums.astype(np.float64) / np.float64(length), factors
 
 

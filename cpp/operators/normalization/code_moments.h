@@ -5,6 +5,9 @@
 //
 //   variance = (n * S2 - S1^2) / (n * n);    factor = scale / sqrt(scale * scale * variance + epsilon)
 //   mean = S1 / n
+//
+// Equal codes are their mean, and the factor is 0 then, unless it is infinite or no number: a small epsilon would make
+// it so large that the rounding of mean * factor to float32 were more than a code.
 #pragma once
 
 #include <cmath>
@@ -27,8 +30,10 @@ inline CodeDistribution distribution_of(const CodeMoments& moments, std::size_t 
                                         double epsilon) noexcept {
   const auto length = static_cast<double>(count);
   const std::uint64_t squares = static_cast<std::uint64_t>(count) * moments.sum_of_squares;
-  const double variance = static_cast<double>(squares - moments.sum * moments.sum) / (length * length);
-  return {static_cast<double>(moments.sum) / length, scale / std::sqrt(scale * scale * variance + epsilon)};
+  const std::uint64_t spread = squares - moments.sum * moments.sum;
+  const double variance = static_cast<double>(spread) / (length * length);
+  const double factor = scale / std::sqrt(scale * scale * variance + epsilon);
+  return {static_cast<double>(moments.sum) / length, spread == 0 && std::isfinite(factor) ? 0.0 : factor};
 }
 
 }  // namespace dmlcpu
