@@ -71,6 +71,33 @@ def test_free_lengths(random_numbers: np.random.Generator, batch: int) -> None:
     assert_like_onnxruntime(model, feeds, equal=True)
 
 
+def test_indices_that_follow_from_lengths() -> None:
+    """As masks of tokens are brought to the shape of attention: by places of all sequences and tokens."""
+    builder = Builder()
+    mask = builder.input("int64", ("N", "T"), "mask")
+    shape = builder.node("Shape", [mask])
+    counts = [builder.node("Gather", [shape, np.int64(axis)]) for axis in (0, 1)]
+    sequences, tokens = (builder.node("Range", [np.int64(0), count, np.int64(1)]) for count in counts)
+    operands = [
+        builder.node("Unsqueeze", [sequences, np.array([1])]),
+        builder.node("Unsqueeze", [tokens, np.array([0])]),
+    ]
+    grid = builder.node("Shape", [builder.node("Max", operands)])
+    grown = [
+        builder.node("Unsqueeze", [builder.node("Expand", [operand, grid]), np.array([-1])]) for operand in operands
+    ]
+    kept = builder.node("Cast", [mask], to=9)
+    found = builder.node("GatherND", [kept, builder.node("Concat", grown, axis=-1)])
+    x = builder.input("float32", ("N", "T"))
+    builder.output(builder.node("Mul", [x, builder.node("Cast", [found], to=1)]), "float32")
+    model = builder.build()
+    shapes = [(count, length) for count in (2, 3) for length in (2, 5, 9)]
+    assert_templates_follow_the_rules(model, [{"mask": shape, "x": shape} for shape in shapes], 1)
+    mask_of = np.arange(15).reshape(3, 5) % 4
+    feeds = {"mask": mask_of, "x": np.ones((3, 5), np.float32)}
+    assert_like_onnxruntime(model, feeds, equal=True)
+
+
 def test_a_constant_index_out_of_range() -> None:
     builder = Builder()
     builder.output(builder.node("GatherND", [builder.input("float32", (3, 4)), np.array([[0, 4]])]), "float32")

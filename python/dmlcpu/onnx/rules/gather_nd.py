@@ -18,7 +18,7 @@ from dmlcpu.onnx.rules.gathering import chosen_by, gathered_by_constants
 from dmlcpu.onnx.rules.movement import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import constant, on_integers, present
-from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by
+from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Value, constant_by, source_of
 
 __all__ = ["RULES", "row_places"]
 
@@ -37,7 +37,9 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     if isinstance(indices, Constant | Dequantized):
         if batch:
             raise NotNative("constant indices in batches")
-        return [gathered_by_constants(lowering, rows, 0, _places(constant(indices, "the indices"), *lengths))]
+        known = indices if isinstance(indices, FreeArray) else constant(indices, "the indices")
+        places = constant_by(_places, source_of(known), *lengths)
+        return [gathered_by_constants(lowering, rows, 0, places if isinstance(places, FreeArray) else places.array)]
     return [chosen_by(lowering, rows, 0, row_places(lowering, indices, lengths))]
 
 
