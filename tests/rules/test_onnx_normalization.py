@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from onnx_models import Builder, assert_like_onnxruntime, codes
+from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
 
@@ -139,6 +140,20 @@ def test_normalization_of_channels(random_numbers: np.random.Generator, shape: t
     feed = codes(random_numbers, "uint8", shape)
     feeds = {"x": feed if form == "codes" else feed.astype(np.float32) / 64}
     assert_like_onnxruntime(builder.build(), feeds)
+
+
+@pytest.mark.parametrize("is_coded", [False, True])
+@pytest.mark.parametrize("weights", [(1, 1, 1, 2), (2, 2, 2, 2)], ids=str)
+def test_normalization_of_channels_of_any_length(weights: tuple[float, ...], is_coded: bool) -> None:
+    """Such as those of sounds: one template is enough."""
+    builder = Builder()
+    x = builder.input("float32", ("N", 4, "T"))
+    value = builder.dequantized(builder.quantized(x, 0.1, np.uint8(128)), 0.1, np.uint8(128)) if is_coded else x
+    result = builder.node("InstanceNormalization", [value, np.float32(weights), np.full(4, 0.5, np.float32)])
+    result = builder.quantized(result, 0.02, np.uint8(120)) if is_coded else result
+    builder.output(result, "uint8" if is_coded else "float32")
+    shapes = [{"x": (count, 4, length)} for count in (2, 3) for length in (5, 100, 111)]
+    assert_templates_follow_the_rules(builder.build(), shapes, 1)
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 50), (1, 6, 7, 9), (3, 6, 2, 3, 4)])

@@ -14,7 +14,18 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    Operand,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+    constant_by,
+)
 
 __all__ = ["MOST_CODES", "RULES", "LayerNormalization", "computed_floats", "root_mean_square_normalization"]
 
@@ -200,17 +211,23 @@ def _normalized_floats(
     lowering: Lowering, value: Value, groups: int, epsilon: np.float32, weight: Array, bias: Array
 ) -> Tensor:
     x = computed_floats(lowering, value)
-    rows = lowering.reshaped(x, (x.shape[0], groups, math.prod(x.shape[1:]) // groups))
-    ones = np.ones(rows.shape[2], np.float32)
+    length = math.prod(x.shape[1:]) // groups
+    rows = lowering.reshaped(x, (x.shape[0], groups, length))
     alike = bool((weight == weight[0]).all() and (bias == bias[0]).all())
-    of_rows = (ones * weight[0], ones * bias[0]) if alike else (ones, np.zeros_like(ones))
-    normalized = LayerNormalization(lowering, rows, 1, epsilon, *of_rows).floats()
+    of_rows = (weight[0], bias[0]) if alike else (np.float32(1), np.float32(0))
+    operands: list[Operand] = [rows, *(constant_by(_repeated, number, length) for number in of_rows)]
+    attributes = {"axis": (2,), "epsilon": (float_bits(epsilon),), "use_mean": (1,)}
+    normalized = lowering.emit("LAYER_NORMALIZATION", operands, FLOAT32, rows.shape, attributes)
     whole = lowering.reshaped(normalized, x.shape)
     if alike:
         return whole
     channel = (-1, *(1,) * (len(x.shape) - 2))
     scaled = on_floats(lowering, FloatBinary.MULTIPLY, whole, Constant(weight.reshape(channel)))
     return on_floats(lowering, FloatBinary.ADD, scaled, Constant(bias.reshape(channel)))
+
+
+def _repeated(number: np.float32, length: int) -> Array:
+    return np.full(length, number, np.float32)
 
 
 def instance_normalization(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
