@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import dmlcpu
 from conftest import SEED
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, Case, ints, qdq_of, small_convolution
 from onnx_models import Builder, assert_like_onnxruntime, codes
@@ -332,6 +333,26 @@ def test_pasts_that_may_be_empty(random_numbers: np.random.Generator, form: str,
     builder.output(builder.node("MatMul", [joined, np.ones((8, 3), np.float32)]), "float32")
     feeds = {"past": random_numbers.normal(size=(1, past, 8)), "new": random_numbers.normal(size=(1, 2, 8))}
     assert_like_onnxruntime(builder.build(), {name: array.astype(np.float32) for name, array in feeds.items()}, 0.051)
+
+
+@pytest.mark.parametrize("is_coded", [False, True])
+def test_nothing_but_pasts_that_are_empty(random_numbers: np.random.Generator, is_coded: bool) -> None:
+    """A Concat of one past alone, as caches are exported, and then of it and what is new."""
+    builder = Builder()
+    past, new = builder.input("float32", (1, "past", 8), "past"), builder.input("float32", (1, 2, 8), "new")
+    point = np.uint8(128)
+    if is_coded:
+        past, new = (builder.dequantized(builder.quantized(x, 0.05, point), 0.05, point) for x in (past, new))
+    cache = builder.node("Concat", [past], axis=1)
+    cache = builder.dequantized(builder.quantized(cache, 0.05, point), 0.05, point) if is_coded else cache
+    builder.output(builder.node("Concat", [cache, new], axis=1), "float32")
+    model = builder.build()
+    for length in (0, 3):
+        feeds = {"past": random_numbers.normal(size=(1, length, 8)), "new": random_numbers.normal(size=(1, 2, 8))}
+        assert_like_onnxruntime(model, {name: array.astype(np.float32) for name, array in feeds.items()}, 1e-6)
+        session = dmlcpu.InferenceSession(model)
+        session.run(None, {name: array.astype(np.float32) for name, array in feeds.items()})
+        assert all(partition.provider == "dmlcpu" for partition in session.partitions()), length
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

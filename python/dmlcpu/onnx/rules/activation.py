@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, quantize
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.rules.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import (
     CODE_TYPES,
@@ -158,6 +159,9 @@ def element_wise(lowering: Lowering, node: Node, inputs: Sequence[Value | None])
         return [lowering.code_table(value, codes)]
     if isinstance(value, Table):
         return [Table(value.codes, evaluated(node, value.floats, inputs[1:]))]
+    integers = of_integers(lowering, node, value, inputs[1:])
+    if integers is not None:
+        return [integers]
     bounds = _bounds(node, inputs)
     if isinstance(value, Deferred) and value.dtype == np.float32 and bounds is not None and bounds[0] <= bounds[1]:
         return [Clamped(lowering, value, *bounds)]

@@ -10,6 +10,7 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.activation import table_only
+from dmlcpu.onnx.rules.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import on_each_float, on_floats, present
@@ -125,6 +126,9 @@ def composed(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> 
     value = present(inputs[0])
     if isinstance(value, Table):
         return table_only(lowering, node, inputs)
+    integers = of_integers(lowering, node, value, inputs[1:])
+    if integers is not None:
+        return [integers]
     x = Floats(lowering, computed_floats(lowering, value))
     return [_FUNCTIONS[node.operator](x, node).tensor]
 

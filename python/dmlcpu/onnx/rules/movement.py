@@ -332,11 +332,12 @@ def joined(lowering: Lowering, values: Sequence[Value], axis: int) -> Value:
         (*value.shape[:axis], 0, *value.shape[axis + 1 :]) != (*shape[:axis], 0, *shape[axis + 1 :]) for value in values
     ):
         raise NotNative("shapes that differ along other axes")
-    values = [value for value in values if value.shape[axis] != 0]  # such as what a decoder knows of the past at first
+    given = values
+    values = [value for value in given if value.shape[axis] != 0]  # such as what a decoder knows of the past at first
     if len(values) == 1:
         return values[0]
     if not values:
-        raise NotNative("nothing to join")
+        return nothing(given[0], shape)
     tables = [value for value in values if isinstance(value, Table)]
     first = tables[0] if len(tables) == len(values) else None
     if first is not None and all(

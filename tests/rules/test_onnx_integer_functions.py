@@ -1,0 +1,62 @@
+"""Functions of one INT32 or INT64, beside onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_models import Builder, assert_like_onnxruntime
+
+DTYPES = ("int32", "int64")
+
+
+def extremes(rng: np.random.Generator, dtype: str) -> np.ndarray[Any, Any]:
+    """Of either sign, and as far from 0 as there are; the lowest is its own negative."""
+    limits = np.iinfo(dtype)
+    some = rng.integers(-9, 10, 35).astype(dtype)
+    return np.array([limits.min, limits.min + 1, limits.max, 0, *some], dtype).reshape(3, 13)
+
+
+def assert_native(builder: Builder, feeds: dict[str, Any]) -> None:
+    model = builder.build()
+    assert_like_onnxruntime(model, feeds, equal=True)
+    assert all(partition.provider == "dmlcpu" for partition in dmlcpu.InferenceSession(model).partitions())
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype"),
+    [*((name, dtype) for name in ("Abs", "Neg", "Sign") for dtype in DTYPES), ("Relu", "int32")],
+)
+def test_functions(random_numbers: np.random.Generator, operator: str, dtype: str) -> None:
+    builder = Builder()
+    builder.output(builder.node(operator, [builder.input(dtype, (3, 13))]), dtype)
+    assert_native(builder, {"x": extremes(random_numbers, dtype)})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("bounds", [(-3, 4), (None, 4), (-3, None), (None, None), (4, -3)], ids=str)
+def test_clip(random_numbers: np.random.Generator, dtype: str, bounds: tuple[int | None, int | None]) -> None:
+    builder = Builder()
+    operands = ["" if bound is None else np.array(bound, dtype) for bound in bounds]
+    builder.output(builder.node("Clip", [builder.input(dtype, (3, 13)), *operands]), dtype)
+    assert_native(builder, {"x": extremes(random_numbers, dtype)})
+
+
+def test_clip_by_computed_bounds(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    operands = [builder.input("int64", shape, name) for name, shape in (("x", (3, 13)), ("low", ()), ("high", ()))]
+    builder.output(builder.node("Clip", operands), "int64")
+    feeds = {"x": extremes(random_numbers, "int64"), "low": np.array(-2), "high": np.array(5)}
+    assert_native(builder, feeds)
+
+
+def test_sums_of_products(random_numbers: np.random.Generator) -> None:
+    """What is computed only when it is read."""
+    builder = Builder()
+    weights = random_numbers.integers(-128, 128, (8, 5)).astype(np.int8)
+    sums = builder.node("MatMulInteger", [builder.input("uint8", (3, 8)), weights])
+    builder.output(builder.node("Relu", [builder.node("Neg", [sums])]), "int32")
+    assert_native(builder, {"x": random_numbers.integers(0, 256, (3, 8)).astype(np.uint8)})
