@@ -14,10 +14,11 @@ import onnx
 
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.graph.lengths import decided_by
+from dmlcpu.graph.lengths import decided_by, derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, without_elements
 from dmlcpu.onnx.constants.folding import Folding
+from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.foreign.nodes import ANCHORS, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering, NotFolded, NotNative
@@ -26,7 +27,7 @@ from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Tensor, Value, element_type
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, element_type
 from dmlcpu.onnx.wide_models import rounds_wide_codes
 
 __all__ = ["MALFORMED", "NodeLowering", "outer_value"]
@@ -138,6 +139,9 @@ class NodeLowering:
     def _results(self, node: Node) -> Sequence[Value]:
         inputs = [self.values[name] if name else None for name in node.inputs]
         rule = RULES.get((node.domain, node.operator))
+        # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
+        if all(value is None or _is_known(value, of_any_size=rule is None) for value in inputs):
+            inputs = [_as_constant(value) if isinstance(value, Dequantized) else value for value in inputs]
         constant = all(value is None or isinstance(value, Constant) for value in inputs)
         foldable = constant and node.domain == "" and {*node.reads} <= {*node.inputs}  # no subgraph takes more
         is_lowered = rule is not None and node.name not in self._never_lowered
@@ -199,6 +203,26 @@ def _near(value: Value) -> Value:
         return value.computed()
     except (NotNative, *MALFORMED):  # who reads it may do without its floats
         return value
+
+
+def _is_known(value: Value, of_any_size: bool) -> bool:
+    """Return whether a value is constant; codes that are dequantized are if there is one of them, or of any size."""
+    if isinstance(value, Dequantized):
+        return of_any_size or math.prod(value.shape) == 1
+    return isinstance(value, Constant)
+
+
+def _as_constant(value: Dequantized) -> Constant:
+    elements = value.elements()
+    if not isinstance(elements, FreeArray):
+        return Constant(elements)
+    if math.prod(elements.shape) != 1:
+        return elements
+    return numbers([derived(_only, elements.derived)], elements.dtype, elements.shape)
+
+
+def _only(array: Array) -> Any:
+    return array.reshape(-1)[0]
 
 
 def _as_cast(node: Node, dtype: np.dtype[Any]) -> Node:

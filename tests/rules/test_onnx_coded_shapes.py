@@ -1,0 +1,55 @@
+"""Shapes and positions of which some numbers are codes: quantizers do not tell them from what networks compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from onnx_models import Builder, assert_like_onnxruntime
+from template_checks import assert_templates_follow_the_rules
+
+POINT = np.uint8(0)
+INT64 = 7
+
+
+def halved_and_doubled(builder: Builder, shape: str) -> str:
+    """The height, rounded up to even: the 2 and what is rounded are codes, as MobileViT's are."""
+    height = builder.node("Cast", [builder.node("Gather", [shape, np.int64(2)])], to=1)
+    two = builder.dequantized(np.array(20, np.uint8), 0.1, POINT)
+    rounded = builder.node("Ceil", [builder.node("Div", [height, two])])
+    rounded = builder.dequantized(builder.quantized(rounded, 0.1, POINT), 0.1, POINT)
+    whole = builder.node("Cast", [builder.node("Mul", [rounded, two])], to=INT64)
+    return builder.node("Unsqueeze", [whole, np.array([0])])
+
+
+def test_lengths() -> None:
+    builder = Builder()
+    x = builder.input("float32", ("N", 4, "H", 6))
+    lengths = [np.array([-1]), halved_and_doubled(builder, builder.node("Shape", [x]))]
+    value = builder.dequantized(builder.quantized(x, 0.1, POINT), 0.1, POINT)
+    builder.output(builder.node("Reshape", [value, builder.node("Concat", lengths, axis=0)]), "float32")
+    model = builder.build()
+    feeds = {"x": np.linspace(0, 20, 2 * 4 * 8 * 6, dtype=np.float32).reshape(2, 4, 8, 6)}
+    assert_like_onnxruntime(model, feeds, equal=True)
+    session = dmlcpu.InferenceSession(model)
+    session.run(None, feeds)
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+    assert_templates_follow_the_rules(model, [{"x": (count, 4, 2 * half, 6)} for count in (1, 3) for half in (2, 5)], 1)
+
+
+@pytest.mark.parametrize("length", [1, 5])
+def test_positions(length: int) -> None:
+    """A Range has no rule; of known numbers it is computed at once."""
+    builder = Builder()
+    x = builder.input("float32", ("N", "T"))
+    count = builder.node("Cast", [builder.node("Gather", [builder.node("Shape", [x]), np.int64(1)])], to=1)
+    first, step = (builder.dequantized(np.array(code, np.uint8), 1 / 255, POINT) for code in (51, 255))
+    places = builder.node("Range", [first, count, step])
+    builder.output(builder.node("Add", [x, places]), "float32")
+    model = builder.build()
+    feeds = {"x": np.arange(2 * length, dtype=np.float32).reshape(2, length)}
+    assert_like_onnxruntime(model, feeds, equal=True)
+    session = dmlcpu.InferenceSession(model)
+    session.run(None, feeds)
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
