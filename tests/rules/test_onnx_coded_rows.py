@@ -11,17 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, results_of_onnxruntime
+from onnx_models import Builder, results_of_onnxruntime, steps_of
 
 Array = NDArray[Any]
 
 PLACES = np.array([[1, -2, 49], [0, 1, 7]])
-
-
-def steps_of(model: bytes) -> list[str]:
-    [partition] = dmlcpu.InferenceSession(model).partitions()
-    assert partition.provider == "dmlcpu"
-    return [step.type for step in partition.steps]
 
 
 def add_codes(builder: Builder, name: str, dtype: str, codes: Array) -> str:

@@ -11,18 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, steps_of
 
 Array = NDArray[Any]
 
 
 def floats(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return rng.normal(0, 1, shape).astype(np.float32)
-
-
-def steps_of(model: bytes) -> list[str]:
-    [partition] = dmlcpu.InferenceSession(model).partitions()
-    return [step.type for step in partition.steps]
 
 
 def product_with(weights: Array, x: Array) -> Array:

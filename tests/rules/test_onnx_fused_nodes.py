@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 
 Array = NDArray[Any]
 
@@ -19,12 +19,6 @@ TOKENS, POSITIONS, SEGMENTS = 11, 7, 2
 
 def floats(rng: np.random.Generator, *shape: int) -> Array:
     return rng.normal(0, 1, shape).astype(np.float32)
-
-
-def steps_of(builder: Builder) -> list[str]:
-    """The operators that a model became, which is one native graph."""
-    [partition] = dmlcpu.InferenceSession(builder.build()).partitions()
-    return [step.type for step in partition.steps]
 
 
 def named(builder: Builder, operator: str, inputs: list[Any], outputs: tuple[int, ...], **attributes: Any) -> list[str]:

@@ -12,19 +12,12 @@ from numpy.typing import NDArray
 import dmlcpu
 from dmlcpu import InvalidModelError
 from dmlcpu.errors import BindingError
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 
 Array = NDArray[Any]
 
 IDS = (2, 7)
 BOOL, FLOAT, INT32, INT64, UINT8 = 9, 1, 6, 7, 2
-
-
-def steps_of(builder: Builder) -> list[str]:
-    """The operators that a model became, which is one native graph."""
-    [partition] = dmlcpu.InferenceSession(builder.build()).partitions()
-    assert partition.provider == "dmlcpu"
-    return [step.type for step in partition.steps]
 
 
 def ids(rng: np.random.Generator, dtype: str = "int64", shape: tuple[int, ...] = IDS, length: int = 30) -> Array:

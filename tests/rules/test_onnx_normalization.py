@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
@@ -21,12 +21,6 @@ POINT = {"uint8": np.uint8(121), "int8": np.int8(-7)}
 
 def parameters(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[Array, Array]:
     return rng.normal(1, 0.3, shape).astype(np.float32), rng.normal(0, 0.3, shape).astype(np.float32)
-
-
-def steps_of(model: bytes) -> list[str]:
-    """The operators that a model became, which is one native graph."""
-    [partition] = dmlcpu.InferenceSession(model).partitions()
-    return [step.type for step in partition.steps]
 
 
 @pytest.mark.parametrize(("x_type", "y_type"), [(x, y) for x in POINT for y in POINT])

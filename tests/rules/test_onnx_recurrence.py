@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime, steps_of
 
 Array = NDArray[Any]
 
@@ -56,11 +56,6 @@ def feeds_of(rng: np.random.Generator, builder: Builder) -> dict[str, Array]:
         value.name: uniform(rng, *(entry.dim_value for entry in value.type.tensor_type.shape.dim), bound=2)
         for value in builder.inputs
     }
-
-
-def steps_of(builder: Builder) -> list[str]:
-    [partition] = dmlcpu.InferenceSession(builder.build()).partitions()
-    return [step.type for step in partition.steps]
 
 
 @pytest.mark.parametrize("operator", PARTS)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, results_of_onnxruntime, steps_of
 from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
@@ -62,11 +62,6 @@ def test_everything_written_is_no_work() -> None:
     builder.output(builder.node("Neg", [written]), "float32")
     [part] = dmlcpu.InferenceSession(builder.build()).partitions()
     assert [step.type for step in part.steps] == ["ELEMENT_WISE_UNARY"] * 2
-
-
-def steps_of(builder: Builder) -> list[str]:
-    [part] = dmlcpu.InferenceSession(builder.build()).partitions()
-    return [step.type for step in part.steps]
 
 
 def test_a_block_is_joined_of_slices(random_numbers: np.random.Generator) -> None:

@@ -12,11 +12,7 @@ import dmlcpu
 from dmlcpu.onnx.lowering import quantize
 from dmlcpu.onnx.values import Parameters
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES, ints, small_convolution
-from onnx_models import Builder, assert_like_onnxruntime, codes
-
-
-def steps_of(model: bytes) -> list[str]:
-    return [step.type for part in dmlcpu.InferenceSession(model).partitions() for step in part.steps]
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 
 
 def test_what_several_nodes_read_is_computed_once(random_numbers: np.random.Generator) -> None:

@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, steps_of
 from template_checks import assert_templates_follow_the_rules
-
-
-def steps_of(builder: Builder) -> list[str]:
-    [part] = dmlcpu.InferenceSession(builder.build()).partitions()
-    return [step.type for step in part.steps]
 
 
 @pytest.mark.parametrize("largest", [0, 1])

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime, steps_of
 
 Array = NDArray[Any]
 
@@ -19,12 +19,6 @@ ROOT_2 = np.float32(np.sqrt(2))
 
 def floats(rng: np.random.Generator, shape: tuple[int, ...], size: float = 1) -> Array:
     return rng.normal(0, size, shape).astype(np.float32)
-
-
-def steps_of(builder: Builder) -> list[str]:
-    """The operators that a model became, which is one native graph."""
-    [partition] = dmlcpu.InferenceSession(builder.build()).partitions()
-    return [step.type for step in partition.steps]
 
 
 def spelled_out_norm(builder: Builder, x: str, weight: Array, bias: Array, square: str) -> str:

@@ -11,15 +11,11 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.onnx import wide_models
-from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime
+from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, codes, results_of_onnxruntime, steps_of
 from wide_codes import POINTS, SCALE, SCALES, WIDE_POINT, floats, numbers, rounded
 
 Array = NDArray[Any]
 DOMAINS: Final = ("", "com.microsoft.")
-
-
-def steps_of(builder: Builder) -> list[str]:
-    return [step.type for part in dmlcpu.InferenceSession(builder.build()).partitions() for step in part.steps]
 
 
 def reasons_of(builder: Builder) -> list[str]:

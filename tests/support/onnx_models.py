@@ -14,7 +14,7 @@ import dmlcpu
 from exact_references import exact_for_onnxruntime
 from template_checks import assert_traced_like_lowered
 
-__all__ = ["POINT", "Builder", "assert_like_onnxruntime", "coded", "codes", "results_of_onnxruntime"]
+__all__ = ["POINT", "Builder", "assert_like_onnxruntime", "coded", "codes", "results_of_onnxruntime", "steps_of"]
 
 Array = NDArray[Any]
 
@@ -119,3 +119,10 @@ def assert_like_onnxruntime(
         else:
             difference = np.abs(result.astype(np.float64) - expected.astype(np.float64))
             assert difference.max(initial=0) <= (most * unit if result.dtype.kind == "f" else most)
+
+
+def steps_of(model: Builder | bytes) -> list[str]:
+    """The operators of the native graph that a model becomes, which is all of it."""
+    [partition] = dmlcpu.InferenceSession(model.build() if isinstance(model, Builder) else model).partitions()
+    assert partition.provider == "dmlcpu", partition.reasons
+    return [step.type for step in partition.steps]
