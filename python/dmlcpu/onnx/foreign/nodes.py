@@ -72,7 +72,7 @@ def taken_together(
             rest.append(node)
     if not taken:
         raise InvalidModelError(f"node {nodes[0]}: it cannot be planned")
-    while readers := [node for node in rest if not _sequences(taken).isdisjoint(node.reads)]:
+    while (held := _sequences(taken)) and (readers := [node for node in rest if not held.isdisjoint(node.reads)]):
         lead = reaching(rest, {name for node in readers for name in node.outputs})
         taken = [node for node in nodes if node in taken or node in lead]
         rest = [node for node in rest if node not in lead]
