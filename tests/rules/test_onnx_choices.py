@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import POINT, Builder, assert_like_onnxruntime, codes
+from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, steps_of
 
 SCORES: Final = (2, 3, 5, 5)
 
@@ -138,3 +138,26 @@ def test_triangles_that_run_elsewhere(random_numbers: np.random.Generator, diago
     else:
         builder.output(builder.node("Trilu", [x, ""]), "float32")
     assert_like_onnxruntime(builder.build(), feeds, native=diagonal == "none", equal=True)
+
+
+@pytest.mark.parametrize("form", ["constant", "coded constant", "same codes", "other codes", "no code"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_codes_are_chosen_once(random_numbers: np.random.Generator, form: str, is_first: bool) -> None:
+    """For all who read the result, however each quantizes it; where the other value is one of the codes, too."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (4, 6)), 0.02, np.uint8(30))
+    other: Any = np.float32({"constant": 0, "no code": 0.017}.get(form, 0))
+    if form == "coded constant":
+        other = builder.dequantized(np.uint8([7]), 0.5, np.uint8(7))
+    elif "codes" in form:
+        point = np.uint8(30 if form == "same codes" else 31)
+        other = builder.dequantized(builder.input("uint8", (4, 6), "given"), 0.02, point)
+    values = [x, other] if is_first else [other, x]
+    result = builder.node("Where", [random_numbers.integers(0, 2, (4, 1)).astype(np.bool_), *values])
+    for scale in (0.019, 0.021, 0.03):
+        builder.output(builder.quantized(result, scale, np.uint8(5)), "uint8")
+    names = ("x", "given") if "codes" in form else ("x",)
+    feeds = {name: codes(random_numbers, "uint8", (4, 6)) for name in names}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    once = form in ("constant", "coded constant", "same codes")
+    assert steps_of(builder).count("ELEMENT_WISE_IF") == (1 if once else 3)

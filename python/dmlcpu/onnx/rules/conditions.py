@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -114,12 +115,36 @@ class Chosen(Deferred):
         """Choose among floats."""
         return self._emitted([self._lowering.elements(value) for value in self._values])
 
+    def table(self) -> Table | None:
+        """Choose among codes for all who read the result, if both values are floats of the same codes; else None."""
+        first = next((value for value in self._values if isinstance(value, Table)), None)
+        if first is None:
+            return None
+        codes = [_codes_among(value, first) for value in self._values]
+        known = [each for each in codes if each is not None]
+        return replace(first, codes=self._emitted(known)) if len(known) == len(codes) else None
+
     def _emitted(self, values: Sequence[Tensor | Array | FreeArray]) -> Tensor:
         dtype = values[0].dtype
         if dtype != values[1].dtype:
             raise NotNative(f"operands of type {dtype} and {values[1].dtype}")
         operands = [broadcast(self._lowering, value, self.shape) for value in (self._condition, *values)]
         return self._lowering.emit("ELEMENT_WISE_IF", operands, dtype, self.shape)
+
+
+def _codes_among(value: Value, table: Table) -> Tensor | Array | None:
+    """Return the codes that stand for a value in a table, to the last bit; None if there are none."""
+    if isinstance(value, Table):
+        is_same = value.codes.dtype == table.codes.dtype and np.array_equal(
+            value.floats.view(np.uint32), table.floats.view(np.uint32)
+        )
+        return value.codes if is_same else None
+    floats = value.elements() if isinstance(value, Dequantized) else value
+    number = floats.array if isinstance(floats, Constant) and not isinstance(floats, FreeArray) else floats
+    if not isinstance(number, np.ndarray) or number.dtype != np.float32 or number.size != 1:
+        return None
+    found = np.flatnonzero(table.floats.view(np.uint32) == number.reshape(1).view(np.uint32))
+    return np.full(value.shape, found[0], np.uint8).view(table.codes.dtype) if found.size else None
 
 
 def _holds_everywhere(condition: Array) -> bool:
@@ -143,6 +168,9 @@ def where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     if mask.dtype != np.bool_:
         raise NotNative("a condition of another type than BOOL")
     result = Chosen(lowering, mask, a, b)
+    table = result.table()
+    if table is not None:
+        return [table]
     return [result if any(isinstance(value, Table | Dequantized | Deferred) for value in (a, b)) else result.computed()]
 
 
