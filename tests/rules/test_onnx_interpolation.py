@@ -10,6 +10,7 @@ import pytest
 import dmlcpu
 from onnx_cases import IMAGE, POINTS, SCALE, TYPES
 from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime
+from template_checks import assert_templates_follow_the_rules
 
 SHAPE: Final = (2, 3, 13, 10)
 SCALES: Final = ([1, 1, 2, 1.7], [1, 1, 0.7, 0.5], [1, 1, 1, 2.3], [1, 1, 0.21, 0.33])
@@ -137,3 +138,72 @@ def test_interpolated_floats(
     assert_like_onnxruntime(
         builder.build(), {"x": feed.astype("float32") if form in ("floats", "one row") else feed}, 1
     )
+
+
+@pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "align_corners"])
+@pytest.mark.parametrize("size", [(4, 5), (7, 11), (26, 20), (3, 40)], ids=str)
+def test_nearest_floats(random_numbers: np.random.Generator, size: Any, coordinates: str, nearest: str) -> None:
+    """As they are, whatever they are: masks have infinite ones."""
+    builder = Builder(17)
+    inputs = [builder.input("float32", SHAPE), "", "", np.int64([*SHAPE[:2], *size])]
+    options = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest, "mode": "nearest"}
+    builder.output(builder.node("Resize", inputs, **options), "float32")
+    feed = random_numbers.standard_normal(SHAPE, np.float32)
+    feed[..., ::3] = -np.inf
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    np.testing.assert_array_equal(session.run(None, {"x": feed}), results_of_onnxruntime(model, {"x": feed}))
+    assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric"])
+def test_images_that_keep_their_size(random_numbers: np.random.Generator, mode: str, coordinates: str) -> None:
+    """Whatever the scales are, nothing moves."""
+    builder = Builder(17)
+    inputs = [builder.input("float32", (1, 2, 4, 9)), "", np.float32([1, 1, 1.2, 1.1])]
+    builder.output(builder.node("Resize", inputs, mode=mode, coordinate_transformation_mode=coordinates), "float32")
+    feeds = {"x": random_numbers.standard_normal((1, 2, 4, 9), np.float32)}
+    assert_like_onnxruntime(builder.build(), feeds, equal=True)
+
+
+@pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("coordinates", ["half_pixel", "asymmetric", "pytorch_half_pixel"])
+def test_places_next_to_a_half(coordinates: str, nearest: str) -> None:
+    """A place that a quotient's rounding has moved off a half counts as one, up to some width of an image."""
+    options = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest, "mode": "nearest"}
+    for size in (7, 13, 26, 45):
+        for resized in range(1, 60):
+            builder = Builder(17)
+            inputs = [builder.input("float32", (1, 1, 1, size)), "", "", np.int64([1, 1, 1, resized])]
+            builder.output(builder.node("Resize", inputs, **options), "float32")
+            model, feeds = builder.build(), {"x": np.arange(size, dtype=np.float32).reshape(1, 1, 1, size)}
+            [result] = dmlcpu.InferenceSession(model).run(None, feeds)
+            [expected] = results_of_onnxruntime(model, feeds)
+            assert (result == expected).all(), (size, resized)
+
+
+def test_nearest_floats_of_any_size() -> None:
+    """A mask brought to the size of features, as in DETR: one template is enough where as many pixels become one."""
+    builder = Builder(17)
+    mask, features = builder.input("float32", (1, 1, "H", "W"), "mask"), builder.input("float32", (1, 1, "h", "w"))
+    sizes = builder.node("Shape", [features])
+    options = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", "mode": "nearest"}
+    resized = builder.node("Resize", [mask, "", "", sizes], **options)
+    builder.output(builder.node("Add", [features, resized]), "float32")
+    shapes = [
+        {"mask": (1, 1, 4 * height, 4 * width), "x": (1, 1, height, width)} for height in (3, 4) for width in (5, 7)
+    ]
+    assert_templates_follow_the_rules(builder.build(), shapes, 1)
+
+
+def test_a_table_of_positions_of_any_size(random_numbers: np.random.Generator) -> None:
+    """Brought to the size of an image, as in DINOv2."""
+    builder = Builder(17)
+    x = builder.input("float32", (1, 8, "H", "W"))
+    table = random_numbers.standard_normal((1, 8, 6, 6)).astype(np.float32)
+    resized = builder.node("Resize", [table, "", "", builder.node("Shape", [x])], mode="cubic")
+    builder.output(builder.node("Add", [x, resized]), "float32")
+    shapes = [{"x": (1, 8, height, width)} for height in (5, 9) for width in (4, 13)]
+    assert_templates_follow_the_rules(builder.build(), shapes, 1)

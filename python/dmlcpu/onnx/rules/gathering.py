@@ -20,7 +20,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
-from dmlcpu.onnx.rules.resizing import Taps, resampled
+from dmlcpu.onnx.rules.resampling import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
 
 __all__ = ["RULES", "chosen_by", "gathered", "gathered_by_constants", "looked_up"]

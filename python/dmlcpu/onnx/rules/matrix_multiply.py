@@ -265,7 +265,7 @@ def float_product(lowering: Lowering, a: Value, b: Value) -> Tensor:
     matrix = coded_operand(lowering, b)
     if matrix is not None:
         return coded_product(lowering, a, matrix)
-    left, right = (Factor(lowering.floats(value), None, None) for value in (a, b))
+    left, right = (Factor(lowering.elements(value), None, None) for value in (a, b))
     if not left.codes.dtype == right.codes.dtype == np.float32:
         raise NotNative(f"a product of {left.codes.dtype} and {right.codes.dtype}")
     batch, shape = _shape(left, right)

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 import numpy as np
 
 from dmlcpu.graph.lengths import decided_by, derived, length_by
-from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
 from dmlcpu.onnx.rules.movement import moved, transposed
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.rules.resampling import FreeTaps, Taps, as_image, attributes_of, resampled
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 
-__all__ = ["RULES", "Taps", "resampled"]
+__all__ = ["RULES"]
 
 _Floats = Array  # FLOAT32
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Taps:
-    """Of one axis, for every output index: two source indices, and the weight of the upper one."""
-
-    lower: Array
-    upper: Array
-    weight: _Floats
-
-
-FreeTaps: TypeAlias = Taps | Derived
-"""Taps; derived, if they follow from lengths that are known only later."""
 
 
 # The place in the source of each output index, in FLOAT32 like onnxruntime's: at halves the rounding counts.
@@ -69,16 +56,16 @@ _COORDINATES: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
 }
 
 
-def _rounded(places: _Floats) -> _Floats:
-    """Round halves away from zero."""
-    return np.asarray(np.copysign(np.floor(np.abs(places) + np.float32(0.5)), places))
+def _rounded(places: _Floats, half: Callable[[_Floats], _Floats]) -> _Floats:
+    """Round places; those within a millionth of a half, where a quotient's rounding counts, as ``half`` does."""
+    nearest = np.copysign(np.floor(np.abs(places) + np.float32(0.5)), places)
+    is_half = np.abs(places - np.floor(places) - np.float32(0.5)) <= np.float32(1e-6)
+    return np.where(is_half, half(places), nearest)
 
 
 _NEAREST: Final[Mapping[bytes, Callable[[_Floats, Axis], _Floats]]] = {
-    b"round_prefer_floor": lambda places, axis: np.where(
-        places == np.trunc(places) + np.float32(0.5), np.floor(places), _rounded(places)
-    ),
-    b"round_prefer_ceil": lambda places, axis: _rounded(places),
+    b"round_prefer_floor": lambda places, axis: _rounded(places, np.floor),
+    b"round_prefer_ceil": lambda places, axis: _rounded(places, np.ceil),
     b"floor": lambda places, axis: np.floor(places),
     b"ceil": lambda places, axis: np.ceil(places),
     # Of version 10 and of Upsample.
@@ -190,75 +177,30 @@ def _computed(lowering: Lowering, value: Value) -> Tensor:
 
 def _interpolated(lowering: Lowering, x: Tensor, shape: Sequence[int], taps: tuple[FreeTaps, FreeTaps]) -> Tensor:
     """Add the operator on floats."""
-    image = _as_image(lowering, x)
+    image = as_image(lowering, x)
     resized = (*shape[:2], *((1,) if len(shape) == 3 else ()), *shape[2:])
-    result = lowering.emit("FLOAT_RESAMPLE", [image], np.float32, resized, _attributes(taps))
+    result = lowering.emit("FLOAT_RESAMPLE", [image], np.float32, resized, attributes_of(taps))
     return lowering.reshaped(result, shape)
 
 
-def _as_image(lowering: Lowering, tensor: Tensor) -> Tensor:
-    """Return a tensor as 4-D: 3-D ones are images of one row."""
-    shape = tensor.shape
-    return lowering.reshaped(tensor, (*shape[:2], *((1,) if len(shape) == 3 else ()), *shape[2:]))
-
-
-def _attributes(taps: tuple[FreeTaps, FreeTaps]) -> Attributes:
-    return {
-        key: derived(integers, of)
-        for axis, of in zip(("rows", "columns"), taps, strict=True)
-        for key, integers in (
-            (f"lower_{axis}", _lower),
-            (f"upper_{axis}", _upper),
-            (f"{axis.removesuffix('s')}_weights", _weight_bits),
-        )
-    }
-
-
-def _lower(taps: Taps) -> list[int]:
-    return cast(list[int], taps.lower.tolist())
-
-
-def _upper(taps: Taps) -> list[int]:
-    return cast(list[int], taps.upper.tolist())
-
-
-def _weight_bits(taps: Taps) -> list[int]:
-    return cast(list[int], taps.weight.view(np.uint32).tolist())
-
-
-def resampled(
-    lowering: Lowering,
-    codes: Tensor,
-    shape: Sequence[int],
-    taps: tuple[FreeTaps, FreeTaps],
-    given: Parameters,
-    wanted: Parameters,
-) -> Tensor:
-    """Add the operator; an image of one row for 3-D tensors."""
-    rows = (shape[2],) if len(shape) == 4 else (1,)
-    image = _as_image(lowering, codes)
-    operands: list[Operand] = [image, *lowering.pair(given), *lowering.pair(wanted)]
-    resampled = lowering.emit(
-        "QUANTIZED_RESAMPLE", operands, wanted.dtype, (*shape[:2], *rows, shape[-1]), _attributes(taps)
-    )
-    return lowering.reshaped(resampled, shape)
-
-
-def _repeated(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tuple[FreeTaps, FreeTaps]) -> Tensor:
-    """Return an image of any type with each row and column as often as the next.
-
-    Raises:
-        NotNative: The nearest ones are others.
-    """
+def _nearest(lowering: Lowering, tensor: Tensor, shape: Sequence[int], taps: tuple[FreeTaps, FreeTaps]) -> Tensor:
+    """Return an image of the nearest elements, of any type: each as often as the next, or chosen along each axis."""
     split: list[int] = [*tensor.shape[:2]]
     repeated: list[int] = [*tensor.shape[:2]]
     for size, resized, of in zip(tensor.shape[2:], shape[2:], taps[4 - len(shape) :], strict=True):
         times = resized // size
         if times * size != resized or not decided_by(_repeats, of, times):
-            raise NotNative("floats that do not repeat alike")
+            places = {axis: derived(_lower, own) for axis, own in enumerate(taps[4 - len(shape) :], 2)}
+            chosen = gathered(lowering, tensor, places)
+            assert isinstance(chosen, Tensor)  # as a tensor's elements are, where there are some
+            return chosen
         split += [size, 1]
         repeated += [size, times]
     return lowering.reshaped(lowering.expanded(lowering.reshaped(tensor, split), repeated), shape)
+
+
+def _lower(taps: Taps) -> Array:
+    return taps.lower
 
 
 def _repeats(taps: Taps, times: int) -> bool:
@@ -272,6 +214,8 @@ def resize(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     if len(value.shape) not in (3, 4):
         raise NotNative(f"resizing {len(value.shape)} dimensions")
     axes = _axes(node, value.shape, inputs)
+    if all(axis.resized == axis.size for axis in axes):  # whatever the scales: onnxruntime copies
+        return [value]
     mode = node.attributes.get("mode", b"nearest")
     if mode == b"cubic" or (mode == b"linear" and node.attributes.get("antialias", 0)):
         return [_resized_by_weights(lowering, node, value, axes)]
@@ -303,14 +247,15 @@ def _shape(axes: Sequence[Axis], spatial: Sequence[int]) -> tuple[int, ...]:
 
 def _resized_by_weights(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis]) -> Value:
     """Return an image resized by weighted sums of as many places as there may be."""
-    axes = _bound_to(value, axes)
+    if isinstance(value, FreeArray) or (isinstance(value, Dequantized) and isinstance(value.held, FreeArray)):
+        axes = _bound_to(value, axes)
     if len(axes) == 3:
         axes = [*axes[:2], Axis(1, 1, np.float32(1)), axes[2]]
     spatial = (1, 2) if axes[1].changes else (2, 3)
     shape = _shape(axes, spatial)
     for number in spatial:
         check_weights(axes[number])
-    x = _as_image(lowering, _computed(lowering, value))
+    x = as_image(lowering, _computed(lowering, value))
     result = interpolated(lowering, x, shape, spatial, [_weighted(node, axes[number]) for number in spatial])
     return lowering.reshaped(result, shape if len(value.shape) == 4 else (*shape[:2], shape[3]))
 
@@ -342,11 +287,11 @@ def _resized(lowering: Lowering, node: Node, value: Value, axes: Sequence[Axis])
             return Resized(lowering, value, shape, taps)
         return _interpolated(lowering, _computed(lowering, value), shape, taps)
     if isinstance(value, Tensor) and value.dtype not in CODE_TYPES:
-        return _repeated(lowering, value, shape, taps)
+        return _nearest(lowering, value, shape, taps)
 
     def move(tensor: Tensor) -> Tensor:
         if tensor.dtype not in CODE_TYPES:
-            return _repeated(lowering, tensor, shape, taps)
+            return _nearest(lowering, tensor, shape, taps)
         own = Parameters(np.float32(1), 0, tensor.dtype)
         return resampled(lowering, tensor, shape, taps, own, own)
 
