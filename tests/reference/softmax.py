@@ -29,9 +29,9 @@ def fold(sums: FloatArray) -> FloatArray:
 
 @np.errstate(all="ignore")
 def softmax(x: FloatArray, axis: int) -> FloatArray:
-    """The maximum passes over NaN, and the sum does not."""
-    rows = np.moveaxis(x, axis, -1)
-    powers = exponential(_distances(rows))
+    """The maximum passes over NaN, and the sum does not. Powers of distances below -69 are 0."""
+    distances = _distances(np.moveaxis(x, axis, -1))
+    powers = np.where(distances < np.float32(-69), np.float32(0), exponential(distances))
     return np.moveaxis(powers / row_sums(powers), -1, axis)
 
 
@@ -56,10 +56,16 @@ def quantized_softmax(
     axis: int,
     output_data_type: DTypeLike,
 ) -> NDArray[Any]:
-    """The exponentials are those of float64, rounded once. Scales and the zero point are single values."""
+    """The exponentials are those of float64, rounded once; of less than -55.5 they are 0.
+
+    Scales and the zero point are single values.
+    """
     rows = np.moveaxis(x, axis, -1).astype(np.int64)
     distances = rows.max(axis=-1, keepdims=True) - rows
-    powers = np.exp(-np.arange(256) * np.float64(scale)).astype(np.float32)[distances]
+    places = np.arange(256)
+    exponentials = np.exp(-places * np.float64(scale)).astype(np.float32)
+    exponentials[(scale > 0) & (places * np.float64(scale) > 55.5)] = 0
+    powers = exponentials[distances]
     shares = powers / row_sums(powers)
     codes = quantized(shares / output_scale, zero_point_or_zero(output_zero_point), output_data_type)
     return np.moveaxis(codes, -1, axis)

@@ -69,6 +69,16 @@ def test_shares_of_codes_over_several_axes(random_numbers: np.random.Generator, 
     assert "QUANTIZED_SOFTMAX" in [step.type for step in part.steps]
 
 
+def test_shares_in_codes_of_a_tiny_scale() -> None:
+    """They are those of floats: the operator on codes takes exponentials below 2^-80 for 0."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 3)), 0.25, np.uint8(0))
+    builder.output(builder.quantized(builder.node("Softmax", [x]), 1e-28, np.uint8(0)), "uint8")
+    model, feeds = builder.build(), {"x": np.uint8([[0, 2, 255]])}
+    assert_like_onnxruntime(model, feeds, 1)
+    assert dmlcpu.InferenceSession(model).run(None, feeds)[0].tolist() == [[2, 3, 255]]
+
+
 @pytest.mark.parametrize("attributes", [{"axis": axis, "p": p} for axis in (0, 1, -1) for p in (1, 2)] + [{}], ids=str)
 @pytest.mark.parametrize("form", FORMS)
 def test_lengths(random_numbers: np.random.Generator, attributes: dict[str, int], form: str) -> None:

@@ -14,6 +14,13 @@ inline float row_maximum(const float* input, std::size_t count) noexcept {
   return largest(maxima[0]);
 }
 
+// Distances below -69, such as those of what masks hide, count as -infinity: their powers are below 2^-99, shares of
+// them may be subnormal, and subnormal numbers take processors ten times as long.
+inline Floats distance_of(Floats x, Floats maximum) noexcept {
+  const Floats distance = x - maximum;
+  return select(less(distance, spread(-69.0f)), spread(-__builtin_inff()), distance);
+}
+
 // Lanes behind the end hold -infinity, whose exponential adds 0; or NaN, where every element of the row makes NaN too.
 void softmax_floats(const FloatSoftmaxRow& row) noexcept {
   const float *input = row.input, lowest = -__builtin_inff();
@@ -25,7 +32,7 @@ void softmax_floats(const FloatSoftmaxRow& row) noexcept {
   for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
     const bool whole = lanes == kLanes;
     const Floats x = whole ? load(input + i) : load_first(input + i, lanes, lowest);
-    const Floats power = exponential(x - maximum);
+    const Floats power = exponential(distance_of(x, maximum));
     sums[v] = sums[v] + power;
     whole ? store(output + i, power) : store_first(output + i, lanes, power);
   });

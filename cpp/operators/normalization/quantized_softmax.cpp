@@ -53,12 +53,13 @@ constexpr std::size_t kLongRow = 768;
 
 using Exponentials = std::array<float, 256>;
 
-// e^(-i * scale) for every difference i of two codes. Beyond 104 it is less than half of the smallest float, or more
-// than the largest where the scale is negative; without these entries the loop has no branches, and becomes vectors.
+// e^(-i * scale) for every difference i of two codes; 0 where it is below some 2^-80, as what masks hide is: of smaller
+// ones kernels would make subnormal numbers, which take processors ten times as long, and no output scale from 2^-64 on
+// has a code for them. Where the scale is negative it is more than the largest float beyond 104. Without these entries
+// the loop has no branches, and becomes vectors.
 Exponentials exponentials_of(float scale) {
-  constexpr double kBound = 104.0;
-  const double step = scale, bounded = std::fabs(step) * 255.0;
-  const int within = bounded > kBound ? static_cast<int>(kBound / std::fabs(step)) + 1 : 256;
+  const double step = scale, bounded = std::fabs(step) * 255.0, bound = step > 0.0 ? 55.5 : 104.0;
+  const int within = bounded > bound ? static_cast<int>(bound / std::fabs(step)) + 1 : 256;
   Exponentials table;
   table.fill(step > 0.0 ? 0.0F : std::numeric_limits<float>::infinity());
   for (int i = 0; i < within; ++i) table[static_cast<std::size_t>(i)] = exponential(-i * step);

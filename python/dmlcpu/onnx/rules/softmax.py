@@ -20,6 +20,10 @@ from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tens
 __all__ = ["RULES"]
 
 
+# Of the output. The operator on codes takes exponentials below 2^-80 for 0.
+_LEAST_SCALE: Final = np.float32(2**-64)
+
+
 class Softmax(Deferred):
     """The softmax of dequantized codes along an axis."""
 
@@ -28,8 +32,10 @@ class Softmax(Deferred):
         self.shape = x.shape
 
     def quantized(self, parameters: Parameters) -> Tensor:
-        """Add the softmax from codes to codes."""
+        """Add the softmax from codes to codes, or of floats where these are finer than exponentials of codes."""
         assert self._x.parameters is not None
+        if not parameters.scale >= _LEAST_SCALE:
+            return self._lowering.quantized_tensor(self.floats(), parameters)
         pairs = (*self._lowering.pair(self._x.parameters), *self._lowering.pair(parameters))
         operands: list[Operand] = [self._x.codes, *pairs]
         return self._lowering.emit("QUANTIZED_SOFTMAX", operands, parameters.dtype, self.shape, {"axis": (self._axis,)})
