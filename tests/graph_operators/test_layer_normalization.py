@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import dmlcpu
 import normalization_checks
-from dispatching import difference, expected_storage
+from dispatching import difference, expected_storage, inside
 from fills import INPUT_FLOATS, INTEGERS, SCALES
 from laid_out import channels_last, packed
 from native_operator import run_native
@@ -40,6 +41,27 @@ def assert_codes(devices: Devices, tensors: Tensors, axis: int, epsilon: float) 
     normalization_checks.assert_codes(
         devices, "QUANTIZED_LAYER_NORMALIZATION", quantized_layer_normalization, tensors, ("axis", axis), epsilon
     )
+
+
+def floats_by_rows(x: NDArray[np.float32], weight: StridedTensor, bias: StridedTensor) -> dict[str, StridedTensor]:
+    return {
+        "input_tensor": packed(x),
+        "weight_tensor": weight,
+        "bias_tensor": bias,
+        "output_tensor": blank_tensor("FLOAT32", x.shape, None),
+    }
+
+
+def float_results(
+    devices: Devices, tensors: dict[str, StridedTensor], epsilon: float
+) -> dict[str, NDArray[np.float32]]:
+    """Of rows less their mean."""
+    attributes = {**attributes_of("axis", 1, epsilon), "use_mean": [1]}
+    shape = tensors["input_tensor"].sizes
+    return {
+        label: inside(run_native(device, "LAYER_NORMALIZATION", tensors, attributes)["output_tensor"]).reshape(shape)
+        for label, device in devices.items()
+    }
 
 
 def parameters(rng: np.random.Generator, count: int, size: float = 1) -> tuple[StridedTensor, StridedTensor]:
@@ -87,13 +109,7 @@ def test_rows_of_every_length(devices: Devices, random_numbers: np.random.Genera
     """Around the steps of kernels; numbers as networks have them."""
     weight, bias = parameters(random_numbers, count, 20)
     x = random_numbers.normal(3, 5, (3, count)).astype(np.float32)
-    tensors = {
-        "input_tensor": packed(x),
-        "weight_tensor": weight,
-        "bias_tensor": bias,
-        "output_tensor": blank_tensor("FLOAT32", x.shape, None),
-    }
-    assert_floats(devices, tensors, 1, 1e-5)
+    assert_floats(devices, floats_by_rows(x, weight, bias), 1, 1e-5)
     codes = random_numbers.integers(0, 256, (3, count)).astype(np.uint8)
     for dtype, zero_point in ((np.uint8, 131), (np.int8, -3)):
         quantized: Tensors = {
@@ -160,6 +176,55 @@ def test_rows_of_equal_codes_are_the_bias(devices: Devices, random_numbers: np.r
             codes, scale, weight.buffer, bias.buffer, epsilon, zero_point, 1, np.uint8
         )
         assert (result == bias.buffer + 128).all(), scale
+
+
+@pytest.mark.parametrize("count", [1, 3, 17, 192, 768, 1001])
+def test_rows_of_equal_floats_are_the_bias(devices: Devices, random_numbers: np.random.Generator, count: int) -> None:
+    """Though their mean is rounded, and however small an epsilon, as BERT's is; also where squares overflow."""
+    elements = (np.arange(256, dtype=np.float32) - 7) * np.float32(0.37)
+    weight, bias = parameters(random_numbers, count, 20)
+    for size in np.float32([1e-30, 1, 1e6, 1e31]):
+        x = np.repeat((elements * size)[:, np.newaxis], count, axis=1)
+        tensors = floats_by_rows(x, weight, bias)
+        assert_floats(devices, tensors, 1, 1e-12)
+        for label, result in float_results(devices, tensors, 1e-12).items():
+            assert (result == bias.buffer).all(), (label, size)
+
+
+@pytest.mark.parametrize("count", [9999, 21999, 22000])
+def test_long_rows_of_equal_floats_are_the_bias(
+    devices: Devices, random_numbers: np.random.Generator, count: int
+) -> None:
+    """Up to where the bound of layer_normalization.h ends."""
+    weight, bias = parameters(random_numbers, count, 20)
+    x = np.repeat(random_numbers.normal(0, 10, (64, 1)).astype(np.float32), count, axis=1)
+    for label, result in float_results(devices, floats_by_rows(x, weight, bias), 1e-12).items():
+        assert (result == bias.buffer).all(), label
+
+
+def test_accuracy_of_floats(devices: Devices, random_numbers: np.random.Generator) -> None:
+    """Against float64: neither large means, nor outliers, nor rows of all but equal elements cost digits."""
+    noise = random_numbers.normal(0, 1, (64, 768))
+    centre = random_numbers.normal(0, 10, (64, 1)).astype(np.float32)
+    first, last, nearly_equal = noise.copy(), noise.copy(), np.repeat(centre, 768, axis=1)
+    first[:, 0] = last[:, -1] = 1e8
+    nearly_equal[:, 5] = np.nextafter(centre[:, 0], np.float32(np.inf))
+    one, zero = packed(np.ones(768, np.float32)), packed(np.zeros(768, np.float32))
+    for kind, rows in {
+        "normal": 3 + 5 * noise,
+        "far from 0": 1e4 + noise,
+        "outlier first": first,
+        "outlier last": last,
+        "nearly equal": nearly_equal,
+        "some units in the last place": centre + np.spacing(np.abs(centre)) * np.rint(noise),
+    }.items():
+        x = rows.astype(np.float32)
+        wide = x.astype(np.float64)
+        distances = wide - wide.mean(1, keepdims=True)
+        exact = distances / np.sqrt((distances * distances).mean(1, keepdims=True) + 1e-12)
+        for label, result in float_results(devices, floats_by_rows(x, one, zero), 1e-12).items():
+            error = np.abs(result - exact).max()
+            assert error < 5e-5, (label, kind, error)
 
 
 def test_accuracy(devices: Devices, random_numbers: np.random.Generator) -> None:

@@ -8,20 +8,39 @@
 namespace dmlcpu::test {
 namespace {
 
+float near_mean(const std::vector<float>& x) {
+  const std::size_t count = x.size(), whole = count - count % 32;
+  float sums[32] = {};
+  for (std::size_t i = 0; i < whole; ++i) sums[i % 32] += x[i];
+  float halves[16];
+  for (std::size_t j = 0; j < 16; ++j) halves[j] = sums[j] + sums[j + 16];
+  for (std::size_t i = whole; i < count; ++i) halves[i % 16] += x[i];
+  return reference_folded(halves) * (1.0f / static_cast<float>(count));
+}
+
 void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   const bool special = check.one_in(4);
   std::vector<float> x(count), weights(count), biases(count), expected(count);
   for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
+  if (check.one_in(8)) std::fill(x.begin(), x.end(), x.front());
   for (float& value : weights) value = special ? check.number() : check.near_tie(0.01f);
   for (float& value : biases) value = check.near_tie(0.1f);
   const float epsilon = check.one_in(2) ? 1e-5f : 0.0f, length = static_cast<float>(count);
   const bool uses_mean = check.one_in(2);
+  const float near = uses_mean ? near_mean(x) : 0.0f;
   float sums[16] = {}, squares[16] = {};
-  for (std::size_t i = 0; i < count; ++i) sums[i % 16] += x[i];
-  const float mean = uses_mean ? reference_folded(sums) / length : 0.0f;
-  for (std::size_t i = 0; i < count; ++i) squares[i % 16] = std::fma(x[i] - mean, x[i] - mean, squares[i % 16]);
-  const float inverse = 1.0f / std::sqrt(reference_folded(squares) / length + epsilon);
-  for (std::size_t i = 0; i < count; ++i) expected[i] = std::fma((x[i] - mean) * inverse, weights[i], biases[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    sums[i % 16] += x[i] - near;
+    squares[i % 16] = std::fma(x[i] - near, x[i] - near, squares[i % 16]);
+  }
+  const float error = uses_mean ? reference_folded(sums) / length : 0.0f;
+  float radicand = reference_folded(squares) / length + epsilon;
+  if (uses_mean) radicand = std::fma(-error, error, radicand);
+  if (uses_mean && radicand < epsilon) radicand = epsilon;
+  const float inverse = 1.0f / std::sqrt(radicand);
+  for (std::size_t i = 0; i < count; ++i) {
+    expected[i] = std::fma(((x[i] - near) - error) * inverse, weights[i], biases[i]);
+  }
 
   const GuardedBuffer<float> input(x, edge), weight(weights, edge), bias(biases, edge), output(count, edge);
   if (in_place) std::copy(x.begin(), x.end(), output.data());

@@ -24,15 +24,32 @@ def row_squares(values: FloatArray) -> FloatArray:
     return fold(sums)
 
 
+def near_means(rows: FloatArray) -> FloatArray:
+    """Sums as row_sums, but of whole steps of 32 elements by 32 partial sums, times the reciprocal of the length."""
+    length = rows.shape[-1]
+    whole = length - length % 32
+    sums = np.zeros((*rows.shape[:-1], 32), np.float32)
+    for i in range(whole):
+        sums[..., i % 32] += rows[..., i]
+    sums = sums[..., :16] + sums[..., 16:]
+    for i in range(whole, length):
+        sums[..., i % 16] += rows[..., i]
+    return fold(sums) * (np.float32(1) / np.float32(length))
+
+
 @np.errstate(all="ignore")
 def layer_normalization(
     x: FloatArray, weight: FloatArray, bias: FloatArray, epsilon: np.float32, axis: int, uses_mean: bool = True
 ) -> FloatArray:
     rows = np.moveaxis(x, axis, -1)
     length = np.float32(rows.shape[-1])
-    distances = rows - row_sums(rows) / length if uses_mean else rows
-    variances = row_squares(distances) / length
-    normalized = distances * (np.float32(1) / np.sqrt(variances + epsilon))
+    distances = rows - near_means(rows) if uses_mean else rows
+    radicands = row_squares(distances) / length + epsilon
+    if uses_mean:
+        errors = row_sums(distances) / length
+        distances = distances - errors
+        radicands = np.maximum(fused_multiply_add(-errors, errors, radicands), epsilon)
+    normalized = distances * (np.float32(1) / np.sqrt(radicands))
     return np.moveaxis(fused_multiply_add(normalized, weight, bias), -1, axis)
 
 

@@ -25,6 +25,11 @@ inline Floats load_at(const float* values, const std::int32_t* places) noexcept 
 
 inline Floats fused(Floats a, Floats b, Floats c) noexcept { return _mm512_fmadd_ps(a, b, c); }
 inline Floats square_root(Floats x) noexcept { return _mm512_sqrt_ps(x); }
+// Of one float, sooner than of all lanes.
+inline float fused(float a, float b, float c) noexcept {
+  return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
+}
+inline float square_root(float x) noexcept { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 inline Mask less(Floats a, Floats b) noexcept { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 inline Mask is_nan(Floats x) noexcept { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
 inline Mask either(Mask a, Mask b) noexcept { return static_cast<Mask>(a | b); }

@@ -1,16 +1,25 @@
 // Layer normalization of one row: of floats (LAYER_NORMALIZATION), or of 8-bit codes (QUANTIZED_LAYER_NORMALIZATION);
 // and of groups of channels of pixels, whose codes are neighbours (QUANTIZED_GROUP_NORMALIZATION).
 //
-//   floats   m = s(x[i]) / n, or 0;  d[i] = x[i] - m;  v = s(d[i] * d[i]) / n;  r = 1 / sqrt(v + epsilon)
-//            y[i] = fma(d[i] * r, weight[i], bias[i])
+//   floats   a = t(x[i]) * (1 / n);  d[i] = x[i] - a;  e = s(d[i]) / n;  v = s(d[i] * d[i]) / n + epsilon
+//            w = max(fma(-e, e, v), epsilon), NaN if that is;  r = 1 / sqrt(w)
+//            y[i] = fma((d[i] - e) * r, weight[i], bias[i]);  without a mean a and e are 0
 //   s        terms added to partial sum i % 16 in ascending order of i, from 0, squares by fma; the 16 partial sums
 //            folded in halves: p[j] + p[j + 8] for j < 8, of these p[j] + p[j + 4] for j < 4, and so on
-//   columns  m of every column: x[i][c] for all i
+//   t        as s, but while 32 terms are left they go to partial sum i % 32; then p[j] + p[j + 16] for j < 16 are the
+//            partial sums of the rest
+//   mean     s(x[i]) / n
+//   columns  mean of every column: x[i][c] for all i
 //   codes    y[i] = sat(rne(fma(fma(code[i], factor, offset), weight[i], bias[i])) + output_zero_point)
 //   channels y[p][c] = sat(rne(fma(code[p][c], factor[c], offset[c])) + output_zero_point)
 //
-// float32, each operation rounded once, n rounded to float32. Factor and offset of a row of codes follow from its
-// moments, which are exact integers: operators/normalization/quantized_layer_normalization.cpp and
+// float32, each operation rounded once, n rounded to float32. By rounding a is some units in the last place off the
+// mean, which e mends. Of up to 22000 equal elements y is exactly the bias: a differs from x by less than
+// (n / 32 + 10) * 2^-24 * x, so that d is k units in the last place of x or a with k * n < 2^24, its sums are exact,
+// and e is d. (Unless the sum of x overflows or epsilon is 0, which may make NaN.)
+//
+// Factor and offset of a row of codes follow from its moments, which are exact integers:
+// operators/normalization/quantized_layer_normalization.cpp and
 // quantized_group_normalization.cpp say how. Codes and zero points are in the offset domain of add/add.h; rne rounds
 // half to even, sat clamps to the output type and sends NaN to its lowest value.
 //
@@ -33,7 +42,7 @@ struct FloatNormalization {
   const float* weight;
   const float* bias;
   float epsilon;
-  bool uses_mean;  // else m is 0
+  bool uses_mean;  // else a and e are 0
 };
 
 struct FloatColumns {
@@ -82,7 +91,7 @@ struct ChannelNormalization {
 
 struct LayerNormalizationKernels {
   void (*floats)(const FloatNormalization& row) noexcept;
-  float (*mean)(const float* row, std::size_t count) noexcept;  // m
+  float (*mean)(const float* row, std::size_t count) noexcept;
   void (*column_means)(const FloatColumns& run) noexcept;
   CodeMoments (*moments)(const std::uint8_t* codes, std::size_t count, std::uint8_t flip) noexcept;
   void (*codes)(const CodeNormalization& row) noexcept;
