@@ -68,6 +68,35 @@ def test_products_of_several_tiles(
     assert_product(devices, a, b, output, owned=owned)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("m", "k"), [(1, 9), (7, 4), (8, 3), (15, 17), (16, 5), (33, 130), (150, 257), (300, 64)])
+@pytest.mark.parametrize("owned", [False, True])
+def test_products_of_a_few_columns(
+    devices: Devices, random_numbers: np.random.Generator, m: int, k: int, columns: int, owned: bool
+) -> None:
+    """Of a matrix as it lies, with gaps between its rows, and of one transposed; to sums apart from each other."""
+    a = random_numbers.normal(size=2 * m * (k + 3)).astype(np.float32)
+    b = packed(random_numbers.normal(size=(2, k, columns)).astype(np.float32))
+    for strides in ((m * (k + 3), k + 3, 1), (m * k, 1, m)):
+        left = StridedTensor("FLOAT32", (2, m, k), strides, a)
+        for output in ((m * columns, columns, 1), (m * (columns + 2), columns + 2, 1), (m * columns, 1, m)):
+            assert_product(devices, left, b, blank_tensor("FLOAT32", (2, m, columns), output), owned=owned)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("columns", [511, 513, 700, 1024, 1040, 2100])
+@pytest.mark.parametrize("k", [7, 8, 129, 260])
+def test_products_of_a_few_rows(
+    devices: Devices, random_numbers: np.random.Generator, rows: int, columns: int, k: int
+) -> None:
+    """By a matrix as it lies, with gaps between its rows or without, for each product or for both."""
+    a = packed(random_numbers.normal(size=(2, rows, k)).astype(np.float32))
+    b = random_numbers.normal(size=2 * k * (columns + 5)).astype(np.float32)
+    output = blank_tensor("FLOAT32", (2, rows, columns), (rows * columns + 3, columns, 1))
+    for strides in ((k * (columns + 5), columns + 5, 1), (k * columns, columns, 1), (0, columns, 1)):
+        assert_product(devices, a, StridedTensor("FLOAT32", (2, k, columns), strides, b), output)
+
+
 def assert_means(devices: Devices, x: StridedTensor, axis: int, output: StridedTensor) -> None:
     with np.errstate(all="ignore"):
         means = row_sums(np.moveaxis(x.logical(), axis, -1)) / np.float32(x.sizes[axis])

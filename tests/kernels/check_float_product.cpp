@@ -43,14 +43,28 @@ void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge
 }  // namespace
 
 void check_float_product(Check& check) {
+  const auto check_sizes = [&](std::size_t m, std::size_t k, std::size_t n) {
+    for (const Edge edge : kEdges) {
+      describe_case("float product m %zu, k %zu, n %zu, edge %d", m, k, n, static_cast<int>(edge));
+      check_block(check, m, k, n, edge);
+    }
+  };
+  // Columns so few that the lanes of a sum are rows.
+  for (const std::size_t n : Sizes{1, 2, 3, 4, 5}) {
+    for (const std::size_t m : Sizes{7, 8, 9, 15, 16, 17, 31, 32, 33, 50}) {
+      for (const std::size_t k : Sizes{1, 3, 4, 5, 16, 35}) check_sizes(m, k, n);
+    }
+  }
+  // Rows so long that b is read in long runs.
+  for (const std::size_t n : Sizes{511, 512, 519, 528, 1023}) {
+    for (const std::size_t m : Sizes{1, 2, 3, 4}) {
+      for (const std::size_t k : Sizes{7, 8, 9, 17}) check_sizes(m, k, n);
+    }
+  }
   for (const std::size_t n : run_lengths()) {
     if (n == 0) continue;
     for (const std::size_t k : Sizes{1, 2, 9}) {
-      for (const Edge edge : kEdges) {
-        const std::size_t m = 1 + check.below(9);
-        describe_case("float product m %zu, k %zu, n %zu, edge %d", m, k, n, static_cast<int>(edge));
-        check_block(check, m, k, n, edge);
-      }
+      check_sizes(1 + check.below(9), k, n);
     }
   }
 }

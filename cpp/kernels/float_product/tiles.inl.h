@@ -1,5 +1,6 @@
 // float_product.h in tiles of sums that stay in registers, on the vectors of an instruction set.
-// Included inside the unnamed namespace of a kernel file, behind masked_floats/<isa>.inl.h and
+// Included inside the unnamed namespace of a kernel file, behind masked_floats/<isa>.inl.h, columns.inl.h,
+// long_rows.inl.h and
 //
 //   kVectors, kRowVectors        the vectors of a row of a tile of 4 rows, and of one row
 
@@ -64,6 +65,8 @@ inline void write_rows(const FloatProductBlock& block, std::size_t row) noexcept
 }
 
 void accumulate(const FloatProductBlock& block) noexcept {
+  if (block.n <= kMostColumns && block.m >= kLanes) return write_few_columns<kMostColumns>(block);
+  if (block.m <= kMostRows && block.n >= kLongRow && block.k >= kTermsAtOnce) return write_long_rows(block);
   std::size_t row = 0;
   for (; row + 4 <= block.m; row += 4) write_rows<4>(block, row);
   for (; row < block.m; ++row) write_rows<1>(block, row);

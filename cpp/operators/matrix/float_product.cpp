@@ -1,7 +1,9 @@
 // FLOAT_PRODUCT: tensors a, b, output, FLOAT32: a product of matrices (tiled_float_product.h). Of graphs alone.
 //
 // A task packs a block of a panel of b (float_panels), into a level-1 cache, and meets it with its rows; a few rows
-// read columns that are neighbours in place. A b that is owned is packed once, and its blocks are read where they lie.
+// read columns that are neighbours in place, and so do any rows where there are a few columns. A b that is owned is
+// packed once, and its blocks are read where they lie.
+#include <algorithm>
 #include <stdexcept>
 
 #include "operators/matrix/float_panels.h"
@@ -18,23 +20,37 @@ enum Tensor : std::size_t { kA, kB, kOutput };
 // Packing reads and writes b once more: one row takes twice as long with it (768 x 768, 71 us in place of 36). Each row
 // in place reads b again, so that 8 rows of a large b (2048 x 4096, avx2) take 5 ms packed and 7 in place.
 constexpr std::int64_t kFewRows = 8;
-// Of 64, 128 and 256 columns none is the fastest throughout.
-constexpr std::int64_t kColumnsInPlace = 128;
+// All rows of a meet as many columns in registers (kernels/float_product/columns.inl.h).
+constexpr std::int64_t kFewColumns = 4;
+// Of 64, 128 and 256 columns none is the fastest throughout where b is in a level-2 cache. A larger one is read in long
+// runs, if rows are as few and runs as long as kernels/float_product/long_rows.inl.h wants: one by 2048 x 4096 takes
+// 5.6 ms by 128 columns and 2.5 by 1024, whose sums a level-1 cache holds.
+constexpr std::int64_t kColumnsInPlace = 128, kShortestRun = 512, kLongRun = 1024, kRowsOfLongRuns = 3;
+constexpr std::int64_t kLargeElements = 1 << 17;
 
 enum class BlocksOfB : std::uint8_t { packed_once, packed_by_tasks, in_place };
 
 BlocksOfB blocks_of_b(bool owned, const MatrixGeometry& geometry) {
   if (owned) return BlocksOfB::packed_once;
-  return geometry.m >= kFewRows || geometry.b.column != 1 ? BlocksOfB::packed_by_tasks : BlocksOfB::in_place;
+  const bool is_narrow = geometry.m < kFewRows || geometry.n <= kFewColumns;
+  return is_narrow && geometry.b.column == 1 ? BlocksOfB::in_place : BlocksOfB::packed_by_tasks;
+}
+
+std::int64_t tile_columns(const OperatorDesc& desc, const MatrixGeometry& geometry, BlocksOfB blocks, int num_threads) {
+  if (blocks != BlocksOfB::in_place) return kFloatPanelColumns;
+  if (geometry.m > kRowsOfLongRuns || desc.tensor(kB).element_count() < kLargeElements) return kColumnsInPlace;
+  // Tiles of much the same size, and at least one for each thread.
+  const std::int64_t tiles = std::max(divide_up(geometry.n, kLongRun), divide_up(num_threads, geometry.products()));
+  const std::int64_t columns = divide_up(divide_up(geometry.n, tiles), kColumnsInPlace) * kColumnsInPlace;
+  return columns < kShortestRun ? kColumnsInPlace : columns;
 }
 
 class FloatProduct final : public TiledFloatProduct {
  public:
   FloatProduct(OperatorDesc operator_desc, ExecutionTarget execution_target, const MatrixGeometry& geometry,
-               BlocksOfB blocks)
+               BlocksOfB blocks, std::int64_t columns)
       : TiledFloatProduct(
-            std::move(operator_desc), execution_target, geometry,
-            blocks == BlocksOfB::in_place ? kColumnsInPlace : kFloatPanelColumns,
+            std::move(operator_desc), execution_target, geometry, columns,
             blocks == BlocksOfB::packed_by_tasks ? as_size(kFloatBlockTerms * kFloatPanelColumns) * sizeof(float) : 0),
         blocks_(blocks) {
     // A broadcast tensor can be of sizes that no memory has. An element becomes a row of a panel at most: 256 bytes.
@@ -58,6 +74,11 @@ class FloatProduct final : public TiledFloatProduct {
   std::vector<std::size_t> packing(std::size_t tensor) const override {
     if (tensor != kB) return CompiledOperator::packing(tensor);
     return {as_size(geometry().k), as_size(geometry().n), as_size(geometry().matrices())};
+  }
+  // A few columns need no block in a cache: whole rows of a are the longest runs.
+  std::int64_t terms_from(std::int64_t k) const noexcept override {
+    const bool whole = blocks_ == BlocksOfB::in_place && geometry().n <= kFewColumns && geometry().a.column == 1;
+    return whole ? geometry().k : TiledFloatProduct::terms_from(k);
   }
   void accumulate(const TensorPointers& tensors, const Terms& terms, FloatProductBlock& block,
                   std::uint8_t* own) const noexcept override;
@@ -110,7 +131,8 @@ std::unique_ptr<CompiledOperator> compile_float_product(OperatorDesc desc, Execu
   const MatrixGeometry geometry =
       matrix_geometry(desc, desc.tensor(kA), desc.tensor(kB), desc.tensor(kOutput), std::nullopt);
   const BlocksOfB blocks = blocks_of_b(desc.tensor(kB).owned, geometry);
-  return std::make_unique<FloatProduct>(std::move(desc), target, geometry, blocks);
+  const std::int64_t columns = tile_columns(desc, geometry, blocks, target.num_threads);
+  return std::make_unique<FloatProduct>(std::move(desc), target, geometry, blocks, columns);
 }
 
 }  // namespace dmlcpu
