@@ -20,7 +20,10 @@ void check_floats(Check& check, std::size_t count, Edge edge, bool in_place) {
   for (float& value : x) value = special ? check.number() : check.near_tie(0.1f);
   float maximum = -HUGE_VALF;
   for (const float value : x) maximum = std::fmax(value, maximum);
-  for (std::size_t i = 0; i < count; ++i) expected[i] = reference_exponential(x[i] - maximum);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float distance = x[i] - maximum;
+    expected[i] = distance < -87.0f ? 0.0f : reference_exponential(distance);
+  }
   const float sum = reference_sum(expected);
   for (float& value : expected) value /= sum;
 

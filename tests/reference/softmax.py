@@ -29,9 +29,9 @@ def fold(sums: FloatArray) -> FloatArray:
 
 @np.errstate(all="ignore")
 def softmax(x: FloatArray, axis: int) -> FloatArray:
-    """The maximum passes over NaN, and the sum does not. Powers of distances below -69 are 0."""
+    """The maximum passes over NaN, and the sum does not. Powers of distances below -87 are 0."""
     distances = _distances(np.moveaxis(x, axis, -1))
-    powers = np.where(distances < np.float32(-69), np.float32(0), exponential(distances))
+    powers = np.where(distances < np.float32(-87), np.float32(0), exponential(distances))
     return np.moveaxis(powers / row_sums(powers), -1, axis)
 
 

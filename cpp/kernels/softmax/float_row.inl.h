@@ -14,11 +14,11 @@ inline float row_maximum(const float* input, std::size_t count) noexcept {
   return largest(maxima[0]);
 }
 
-// Distances below -69, such as those of what masks hide, count as -infinity: their powers are below 2^-99, shares of
-// them may be subnormal, and subnormal numbers take processors ten times as long.
+// Distances below -87, such as those of what masks hide, count as -infinity: their powers would be subnormal numbers,
+// which take processors ten times as long.
 inline Floats distance_of(Floats x, Floats maximum) noexcept {
   const Floats distance = x - maximum;
-  return select(less(distance, spread(-69.0f)), spread(-__builtin_inff()), distance);
+  return select(less(distance, spread(-87.0f)), spread(-__builtin_inff()), distance);
 }
 
 // Lanes behind the end hold -infinity, whose exponential adds 0; or NaN, where every element of the row makes NaN too.

@@ -1,6 +1,6 @@
 // Softmax of one row: of floats (SOFTMAX, and its logarithm LOG_SOFTMAX), or of 8-bit codes (QUANTIZED_SOFTMAX).
 //
-//   floats      m = max of x;          e[i] = exponential(x[i] - m), or 0 below -69;   y[i] = e[i] / s
+//   floats      m = max of x;          e[i] = exponential(x[i] - m), or 0 below -87;   y[i] = e[i] / s
 //   logarithms  the same m;            e[i] = exponential(x[i] - m);   y[i] = (x[i] - m) - logarithm(s)
 //   codes       m = max of the codes;  e[i] = exponentials[m - code[i]]
 //               y[i] = sat(rne((e[i] / s) / output_scale) + output_zero_point)
