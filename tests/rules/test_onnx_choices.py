@@ -9,6 +9,7 @@ import pytest
 
 import dmlcpu
 from onnx_models import POINT, Builder, assert_like_onnxruntime, codes, steps_of
+from template_checks import assert_templates_follow_the_rules
 
 SCORES: Final = (2, 3, 5, 5)
 
@@ -161,3 +162,25 @@ def test_codes_are_chosen_once(random_numbers: np.random.Generator, form: str, i
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
     once = form in ("constant", "coded constant", "same codes")
     assert steps_of(builder).count("ELEMENT_WISE_IF") == (1 if once else 3)
+
+
+def test_a_constant_that_follows_from_lengths() -> None:
+    """That it is one element is a decision, as everywhere."""
+    builder = Builder()
+    x = builder.input("float32", ("N", "T"))
+    value = builder.dequantized(builder.quantized(x, 0.05, np.uint8(128)), 0.05, np.uint8(128))
+    other = builder.dequantized(np.array([[140]], np.uint8), 0.05, np.uint8(128))
+    other = builder.node("Expand", [other, builder.node("Shape", [x])])
+    builder.output(builder.node("Where", [builder.node("Greater", [x, np.float32(0)]), value, other]), "float32")
+    assert_templates_follow_the_rules(builder.build(), [{"x": (2, 4)}, {"x": (1, 1)}, {"x": (3, 5)}], 2)
+
+
+def test_infinity_is_no_code() -> None:
+    """Of a scale whose products overflow some code's float is infinite, too; who reckons with it has another number."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (1, 1, 2, 2)), 1e38, np.uint8(128))
+    chosen = builder.node("Where", [np.eye(2, dtype=np.bool_), x, np.float32(np.inf)])
+    builder.output(builder.quantized(chosen, 1e38, np.uint8(128)), "uint8")
+    assert steps_of(builder)[-1] == "ELEMENT_WISE_IF"  # among codes of the result
+    [result] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.full((1, 1, 2, 2), 130, np.uint8)})
+    assert result.tolist() == [[[[130, 255], [255, 130]]]]

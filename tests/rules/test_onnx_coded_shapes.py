@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 from template_checks import assert_templates_follow_the_rules
 
 POINT = np.uint8(0)
@@ -53,3 +53,14 @@ def test_positions(length: int) -> None:
     session = dmlcpu.InferenceSession(model)
     session.run(None, feeds)
     assert [partition.provider for partition in session.partitions()] == ["dmlcpu"]
+
+
+@pytest.mark.parametrize("mover", ["Identity", "Transpose", "Reshape"])
+def test_weights_of_one_element_stay_codes(random_numbers: np.random.Generator, mover: str) -> None:
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (1, 1, 8, 9)), 0.1, POINT)
+    weights = builder.dequantized(np.full((1, 1, 1, 1), 3, np.int8), 0.1, np.int8(0))
+    moved = builder.node(mover, [weights, *([np.array([1, 1, 1, 1])] if mover == "Reshape" else [])])
+    builder.output(builder.quantized(builder.node("Conv", [value, moved]), 0.1, POINT), "uint8")
+    assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", (1, 1, 8, 9))}, 1)
+    assert steps_of(builder) == ["QUANTIZED_LINEAR_CONVOLUTION"]

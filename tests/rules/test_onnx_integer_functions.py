@@ -60,3 +60,13 @@ def test_sums_of_products(random_numbers: np.random.Generator) -> None:
     sums = builder.node("MatMulInteger", [builder.input("uint8", (3, 8)), weights])
     builder.output(builder.node("Relu", [builder.node("Neg", [sums])]), "int32")
     assert_native(builder, {"x": random_numbers.integers(0, 256, (3, 8)).astype(np.uint8)})
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_clip_of_one_number_by_vectors_of_one(dtype: str) -> None:
+    """The result has the number's shape."""
+    builder = Builder()
+    operands = [builder.input(dtype, ()), np.array([-3], dtype), np.array([3], dtype)]
+    builder.output(builder.node("Clip", operands), dtype)
+    builder.output(builder.node("Neg", [builder.input(dtype, (2,), "y")]), dtype)
+    assert_native(builder, {"x": np.array(9, dtype), "y": np.zeros(2, dtype)})

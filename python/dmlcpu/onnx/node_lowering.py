@@ -35,6 +35,10 @@ __all__ = ["MALFORMED", "NodeLowering", "outer_value"]
 # Operators that rules lower first, even if all inputs are constants: anchors, whose codes keep their scales; Shape and
 # Size, which may follow from lengths known only later; LayerNormalization, which its kernel computes in each run.
 _BY_RULES: Final = ANCHORS | {"Shape", "Size", "LayerNormalization"}
+# Operators that shapes and positions are computed with; others move codes, and keep them.
+_OF_NUMBERS: Final = frozenset(
+    {"Add", "Cast", "Ceil", "Div", "Floor", "Max", "Min", "Mod", "Mul", "Pow", "Round", "Sub"}
+)
 # What rules raise where a node has not what a valid one has.
 MALFORMED: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 # So many values wait for each other at most: more than the 48 layers of a dense block, each joined to those before it,
@@ -140,7 +144,8 @@ class NodeLowering:
         inputs = [self.values[name] if name else None for name in node.inputs]
         rule = RULES.get((node.domain, node.operator))
         # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
-        if all(value is None or _is_known(value, of_any_size=rule is None) for value in inputs):
+        computes = rule is None or node.operator in _OF_NUMBERS
+        if computes and all(value is None or _is_known(value, of_any_size=rule is None) for value in inputs):
             inputs = [_as_constant(value) if isinstance(value, Dequantized) else value for value in inputs]
         constant = all(value is None or isinstance(value, Constant) for value in inputs)
         foldable = constant and node.domain == "" and {*node.reads} <= {*node.inputs}  # no subgraph takes more

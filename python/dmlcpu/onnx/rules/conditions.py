@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -139,9 +140,11 @@ def _codes_among(value: Value, table: Table) -> Tensor | Array | None:
             value.floats.view(np.uint32), table.floats.view(np.uint32)
         )
         return value.codes if is_same else None
-    floats = value.elements() if isinstance(value, Dequantized) else value
-    number = floats.array if isinstance(floats, Constant) and not isinstance(floats, FreeArray) else floats
-    if not isinstance(number, np.ndarray) or number.dtype != np.float32 or number.size != 1:
+    if not isinstance(value, Constant | Dequantized) or math.prod(value.shape) != 1:
+        return None
+    number = value.floats() if isinstance(value, Dequantized) else value.array
+    keeps = table.parameters is None or table.parameters.keeps_codes
+    if number.dtype != np.float32 or not keeps or not np.isfinite(number).all():
         return None
     found = np.flatnonzero(table.floats.view(np.uint32) == number.reshape(1).view(np.uint32))
     return np.full(value.shape, found[0], np.uint8).view(table.codes.dtype) if found.size else None

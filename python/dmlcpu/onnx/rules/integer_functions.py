@@ -9,6 +9,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, on_integers
 from dmlcpu.onnx.values import Constant, Value, element_type
@@ -52,7 +53,7 @@ def _sign(lowering: Lowering, value: Value, others: Sequence[Value | None]) -> V
 def _clip(lowering: Lowering, value: Value, others: Sequence[Value | None]) -> Value:
     for function, bound in zip((IntegerBinary.MAXIMUM, IntegerBinary.MINIMUM), others, strict=False):
         if bound is not None:
-            value = on_integers(lowering, function, value, bound)
+            value = on_integers(lowering, function, value, reshaped(lowering, bound, ()))
     return value
 
 
