@@ -93,25 +93,10 @@ def test_sums_of_squares_beyond_32_bits(
 
 
 def test_groups_of_equal_codes_are_the_bias(devices: Devices, random_numbers: np.random.Generator) -> None:
-    """Whatever the scale, and however small the epsilon."""
     codes = np.repeat(np.arange(256, dtype=np.uint8).reshape(2, 128, 1), 70, axis=2)
-    weight = packed(random_numbers.normal(20, 20, 128).astype(np.float32))
-    bias = packed(random_numbers.integers(-100, 100, 128).astype(np.float32))
-    for scale in np.float32([0.01112582, 0.37, 1.3, 1e5]):
-        tensors: Tensors = {
-            "input_tensor": packed(codes),
-            "input_scale_tensor": packed(np.float32([scale])),
-            "weight_tensor": weight,
-            "bias_tensor": bias,
-            "output_zero_point_tensor": packed(np.uint8([128])),
-            "output_tensor": blank_tensor("UINT8", codes.shape, None),
-        }
-        assert_codes(devices, tensors, 128, 1e-12)
-        zero_point, epsilon = np.uint8(128), np.float32(1e-12)
-        result = quantized_group_normalization(
-            codes, scale, weight.buffer, bias.buffer, epsilon, zero_point, 128, np.uint8
-        )
-        assert (result == bias.buffer[:, np.newaxis] + 128).all(), scale
+    normalization_checks.assert_equal_codes_are_the_bias(
+        devices, random_numbers, OPERATOR, quantized_group_normalization, codes, ("groups", 128)
+    )
 
 
 def test_accuracy(devices: Devices, random_numbers: np.random.Generator) -> None:

@@ -157,25 +157,10 @@ def test_images(devices: Devices, random_numbers: np.random.Generator, layout: A
 
 
 def test_rows_of_equal_codes_are_the_bias(devices: Devices, random_numbers: np.random.Generator) -> None:
-    """Whatever the scale, and however small an epsilon, as BERT's is."""
     codes = np.repeat(np.arange(256, dtype=np.uint8)[:, np.newaxis], 192, axis=1)
-    weight = packed(random_numbers.normal(20, 20, 192).astype(np.float32))
-    bias = packed(random_numbers.integers(-100, 100, 192).astype(np.float32))
-    for scale in np.float32([0.01112582, 0.37, 1.3, 1e5]):
-        tensors: Tensors = {
-            "input_tensor": packed(codes),
-            "input_scale_tensor": packed(np.float32([scale])),
-            "weight_tensor": weight,
-            "bias_tensor": bias,
-            "output_zero_point_tensor": packed(np.uint8([128])),
-            "output_tensor": blank_tensor("UINT8", codes.shape, None),
-        }
-        assert_codes(devices, tensors, 1, 1e-12)
-        zero_point, epsilon = np.uint8(128), np.float32(1e-12)
-        result = quantized_layer_normalization(
-            codes, scale, weight.buffer, bias.buffer, epsilon, zero_point, 1, np.uint8
-        )
-        assert (result == bias.buffer + 128).all(), scale
+    normalization_checks.assert_equal_codes_are_the_bias(
+        devices, random_numbers, "QUANTIZED_LAYER_NORMALIZATION", quantized_layer_normalization, codes, ("axis", 1)
+    )
 
 
 @pytest.mark.parametrize("count", [1, 3, 17, 192, 768, 1001])

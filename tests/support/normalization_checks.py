@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from dispatching import difference, expected_storage
+from laid_out import packed
 from native_operator import run_native
-from strided_tensor import NUMPY_TYPES, StridedTensor
+from strided_tensor import NUMPY_TYPES, StridedTensor, blank_tensor
 
-__all__ = ["Tensors", "assert_codes", "attributes_of"]
+__all__ = ["Tensors", "assert_codes", "assert_equal_codes_are_the_bias", "attributes_of"]
 
 Tensors = dict[str, "StridedTensor | None"]
 
@@ -48,3 +49,34 @@ def assert_codes(
     for label, device in devices.items():
         outputs = run_native(device, operator, tensors, attributes_of(*attribute, epsilon))
         assert (found := difference(outputs["output_tensor"], expected)) is None, f"{label}: {found}"
+
+
+def assert_equal_codes_are_the_bias(
+    devices: Mapping[str, dmlcpu.Device],
+    rng: np.random.Generator,
+    operator: str,
+    reference: Callable[..., NDArray[Any]],
+    codes: NDArray[np.uint8],
+    attribute: tuple[str, int],
+) -> None:
+    """Of rows or groups of equal codes, whatever the scale, and however small an epsilon, as BERT's is.
+
+    Weights and biases lie along axis 1.
+    """
+    count = codes.shape[1]
+    weight = packed(rng.normal(20, 20, count).astype(np.float32))
+    bias = packed(rng.integers(-100, 100, count).astype(np.float32))
+    for scale in np.float32([0.01112582, 0.37, 1.3, 1e5]):
+        tensors: Tensors = {
+            "input_tensor": packed(codes),
+            "input_scale_tensor": packed(np.float32([scale])),
+            "weight_tensor": weight,
+            "bias_tensor": bias,
+            "output_zero_point_tensor": packed(np.uint8([128])),
+            "output_tensor": blank_tensor("UINT8", codes.shape, None),
+        }
+        assert_codes(devices, operator, reference, tensors, attribute, 1e-12)
+        zero_point, epsilon = np.uint8(128), np.float32(1e-12)
+        result = reference(codes, scale, weight.buffer, bias.buffer, epsilon, zero_point, attribute[1], np.uint8)
+        expected = bias.buffer.reshape(-1, *(1,) * (codes.ndim - 2)) + 128
+        assert (result == expected).all(), scale
