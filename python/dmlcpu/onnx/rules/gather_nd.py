@@ -14,11 +14,11 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.rules.gathering import chosen_by, gathered_by_constants
+from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.movement import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import constant, on_integers, present
-from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Value, constant_by, source_of
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by
 
 __all__ = ["RULES", "row_places"]
 
@@ -37,9 +37,8 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
     if isinstance(indices, Constant | Dequantized):
         if batch:
             raise NotNative("constant indices in batches")
-        known = indices if isinstance(indices, FreeArray) else constant(indices, "the indices")
-        places = constant_by(_places, source_of(known), *lengths)
-        return [gathered_by_constants(lowering, rows, 0, places if isinstance(places, FreeArray) else places.array)]
+        source = indices.source if isinstance(indices, Constant) else constant(indices, "the indices")
+        return [chosen_by(lowering, rows, 0, constant_by(_places, source, *lengths))]
     return [chosen_by(lowering, rows, 0, row_places(lowering, indices, lengths))]
 
 

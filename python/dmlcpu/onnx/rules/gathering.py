@@ -23,7 +23,7 @@ from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, cons
 from dmlcpu.onnx.rules.resampling import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
 
-__all__ = ["RULES", "chosen_by", "gathered", "gathered_by_constants", "looked_up"]
+__all__ = ["RULES", "chosen_by", "gathered", "looked_up"]
 
 # Up to this many slices are joined; more indices than they cover are taken one by one.
 _MOST_SLICES: Final = 16
@@ -198,10 +198,10 @@ def chosen_by(lowering: Lowering, value: Value, axis: int, indices: Value) -> Va
     if not isinstance(indices, Constant | Dequantized):
         return looked_up(lowering, value, axis, computed(lowering, indices))
     known = indices if isinstance(indices, FreeArray) else constant(indices, "the indices")
-    return gathered_by_constants(lowering, value, axis, known)
+    return _gathered_by_constants(lowering, value, axis, known)
 
 
-def gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
+def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
     """Return what constant indices name in place of an axis, as a view where it is one.
 
     Raises:
@@ -227,7 +227,7 @@ def _taken_of_constants(lowering: Lowering, value: Dequantized, axis: int, indic
 
 
 def _array_gathered(lowering: Lowering, array: Array, axis: int, indices: Array) -> Array:
-    part = gathered_by_constants(lowering, Constant(array), axis, indices)
+    part = _gathered_by_constants(lowering, Constant(array), axis, indices)
     assert isinstance(part, Constant)
     return part.array
 

@@ -19,10 +19,10 @@ from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.gather_nd import row_places
-from dmlcpu.onnx.rules.gathering import gathered_by_constants
+from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.movement import expanded, join, joined, reshaped, sliced
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, present
-from dmlcpu.onnx.values import Array, Constant, FreeArray, Tensor, Value, constant_by, element_type
+from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES"]
 
@@ -139,7 +139,7 @@ def scatter_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
         rest = reshaped(lowering, data, (math.prod(data.shape),))
         parts = [lowering.elements(value) for value in (flat, rest)]
         flat = join(lowering, parts, 0)
-    return [gathered_by_constants(lowering, flat, 0, places if isinstance(places, FreeArray) else places.array)]
+    return [chosen_by(lowering, flat, 0, places)]
 
 
 def _reduction(node: Node) -> int:
