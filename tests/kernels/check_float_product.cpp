@@ -13,15 +13,20 @@ std::vector<float> draw(Check& check, std::size_t count) {
   return values;
 }
 
-void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge edge) {
+void check_block(Check& check, std::size_t m, std::size_t runs, std::size_t k, std::size_t n, Edge edge) {
   const std::size_t a_stride = k + check.below(3), b_stride = n + check.below(3), stride = n + check.below(3);
-  const std::vector<float> a = draw(check, (m - 1) * a_stride + k), b = draw(check, (k - 1) * b_stride + n);
-  const bool begins = check.one_in(2);
+  const std::size_t run_stride = check.below(2 * a_stride);  // runs may overlap, as rows do
+  const std::vector<float> a = draw(check, (m - 1) * a_stride + (runs - 1) * run_stride + k);
+  const std::vector<float> b = draw(check, (runs * k - 1) * b_stride + n);
+  const bool begins = check.one_in(2), has_bias = check.one_in(2);
+  const GuardedBuffer<float> bias(draw(check, n), edge);
   std::vector<float> expected = draw(check, (m - 1) * stride + n);
   const GuardedBuffer<float> guarded_a(a, edge), guarded_b(b, edge), sums(expected.size(), edge);
   std::memcpy(sums.data(), expected.data(), expected.size() * sizeof(float));
   check.table.float_product->accumulate({.a = guarded_a.data(),
                                          .a_row_stride = a_stride,
+                                         .runs = runs,
+                                         .a_run_stride = run_stride,
                                          .b = guarded_b.data(),
                                          .b_row_stride = b_stride,
                                          .m = m,
@@ -29,12 +34,15 @@ void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge
                                          .n = n,
                                          .sums = sums.data(),
                                          .sums_row_stride = stride,
-                                         .begins = begins});
+                                         .begins = begins,
+                                         .bias = has_bias ? bias.data() : nullptr});
   for (std::size_t row = 0; row < m; ++row) {
     for (std::size_t column = 0; column < n; ++column) {
       float& sum = expected[row * stride + column];
-      if (begins) sum = 0.0f;
-      for (std::size_t i = 0; i < k; ++i) sum = std::fma(a[row * a_stride + i], b[i * b_stride + column], sum);
+      if (begins) sum = has_bias ? bias.data()[column] : 0.0f;
+      for (std::size_t i = 0; i < runs * k; ++i) {
+        sum = std::fma(a[row * a_stride + i / k * run_stride + i % k], b[i * b_stride + column], sum);
+      }
     }
   }
   check.equal(sums, expected);
@@ -45,8 +53,9 @@ void check_block(Check& check, std::size_t m, std::size_t k, std::size_t n, Edge
 void check_float_product(Check& check) {
   const auto check_sizes = [&](std::size_t m, std::size_t k, std::size_t n) {
     for (const Edge edge : kEdges) {
-      describe_case("float product m %zu, k %zu, n %zu, edge %d", m, k, n, static_cast<int>(edge));
-      check_block(check, m, k, n, edge);
+      const std::size_t runs = check.one_in(2) ? 1 : 1 + check.below(4);
+      describe_case("float product m %zu, runs %zu, k %zu, n %zu, edge %d", m, runs, k, n, static_cast<int>(edge));
+      check_block(check, m, runs, k, n, edge);
     }
   };
   // Columns so few that the lanes of a sum are rows.
@@ -59,6 +68,12 @@ void check_float_product(Check& check) {
   for (const std::size_t n : Sizes{511, 512, 519, 528, 1023}) {
     for (const std::size_t m : Sizes{1, 2, 3, 4}) {
       for (const std::size_t k : Sizes{7, 8, 9, 17}) check_sizes(m, k, n);
+    }
+  }
+  // Columns of few vectors, whose tiles have more rows.
+  for (const std::size_t n : Sizes{8, 15, 16, 17, 24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80}) {
+    for (const std::size_t m : Sizes{4, 5, 11, 12, 13, 23, 24, 25, 40}) {
+      for (const std::size_t k : Sizes{1, 9}) check_sizes(m, k, n);
     }
   }
   for (const std::size_t n : run_lengths()) {

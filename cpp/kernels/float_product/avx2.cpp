@@ -1,5 +1,5 @@
-// float_product.h for AVX2 with FMA: tiles of 4 rows and up to 16 columns, or of one row and up to 64, so that eight
-// steps are under way at once. A few columns, or long rows, are read where they lie.
+// float_product.h for AVX2 with FMA: tiles of 6 rows by 16 columns or of 12 by 8, or of one row by up to 64, so that
+// eight steps are under way at once. A few columns, or long rows, are read where they lie.
 #include <immintrin.h>
 
 #include "kernels/float_product/float_product.h"
@@ -32,6 +32,7 @@ inline void transpose_terms(const float* a, std::size_t stride, Floats (&terms)[
 }
 
 constexpr std::size_t kVectors = 2, kRowVectors = 8;
+constexpr std::size_t kTileRows[kVectors] = {12, 6};
 
 #include "kernels/float_product/columns.inl.h"
 #include "kernels/float_product/long_rows.inl.h"

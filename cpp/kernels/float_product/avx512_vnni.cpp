@@ -1,6 +1,6 @@
-// float_product.h for AVX-512: tiles of 4 rows and up to 64 columns, or of one row and up to 128, so that many steps
-// are under way at once. Bound by the fused units where b comes from a level-1 cache. A few columns, or long rows, are
-// read where they lie.
+// float_product.h for AVX-512: tiles of 6 to 12 rows and up to 64 columns, or of one row and up to 128, so that many
+// steps are under way at once. Bound by the fused units where b comes from a level-1 cache. A few columns, or long
+// rows, are read where they lie.
 #include <immintrin.h>
 
 #include "kernels/float_product/float_product.h"
@@ -36,6 +36,7 @@ inline void transpose_terms(const float* a, std::size_t stride, Floats (&terms)[
 }
 
 constexpr std::size_t kVectors = 4, kRowVectors = 8;
+constexpr std::size_t kTileRows[kVectors] = {12, 12, 8, 6};
 
 #include "kernels/float_product/columns.inl.h"
 #include "kernels/float_product/long_rows.inl.h"

@@ -9,12 +9,12 @@ constexpr std::size_t kTransposedTerms = 4, kMostColumns = 4;
 template <std::size_t columns>
 inline void write_columns(const FloatProductBlock& block, std::size_t row, std::size_t skipped) noexcept {
   const std::size_t stride = block.a_row_stride;
-  const float *a = block.a + row * stride, *b = block.b;
+  const float* b = block.b;
   float* sums = block.sums + row * block.sums_row_stride;
   float lanes[columns][kLanes];
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     for (std::size_t column = 0; column < columns; ++column) {
-      lanes[column][lane] = block.begins ? 0.0f : sums[lane * block.sums_row_stride + column];
+      lanes[column][lane] = block.begins ? first_sum(block, column) : sums[lane * block.sums_row_stride + column];
     }
   }
   Floats sum[columns];
@@ -27,21 +27,24 @@ inline void write_columns(const FloatProductBlock& block, std::size_t row, std::
     }
     b += block.b_row_stride;
   };
-  std::size_t k = 0;
-  for (; k + kTransposedTerms <= block.k; k += kTransposedTerms) {
-    // Rows far apart are many short streams, of which the next lines are fetched here.
-    for (std::size_t lane = 0; k % 16 == 0 && lane < kLanes; ++lane) {
-      _mm_prefetch(reinterpret_cast<const char*>(a + (lane + kLanes) * stride + k), _MM_HINT_T0);
-    }
-    Floats terms[kTransposedTerms];
-    transpose_terms(a + k, stride, terms);
+  for (std::size_t run = 0; run < block.runs; ++run) {
+    const float* a = block.a + row * stride + run * block.a_run_stride;
+    std::size_t k = 0;
+    for (; k + kTransposedTerms <= block.k; k += kTransposedTerms) {
+      // Rows far apart are many short streams, of which the next lines are fetched here.
+      for (std::size_t lane = 0; k % 16 == 0 && lane < kLanes; ++lane) {
+        _mm_prefetch(reinterpret_cast<const char*>(a + (lane + kLanes) * stride + k), _MM_HINT_T0);
+      }
+      Floats terms[kTransposedTerms];
+      transpose_terms(a + k, stride, terms);
 #pragma GCC unroll 4
-    for (std::size_t t = 0; t < kTransposedTerms; ++t) add_term(terms[t]);
-  }
-  for (; k < block.k; ++k) {
-    float term[kLanes];
-    for (std::size_t lane = 0; lane < kLanes; ++lane) term[lane] = a[lane * stride + k];
-    add_term(load(term));
+      for (std::size_t t = 0; t < kTransposedTerms; ++t) add_term(terms[t]);
+    }
+    for (; k < block.k; ++k) {
+      float term[kLanes];
+      for (std::size_t lane = 0; lane < kLanes; ++lane) term[lane] = a[lane * stride + k];
+      add_term(load(term));
+    }
   }
 #pragma GCC unroll 4
   for (std::size_t column = 0; column < columns; ++column) store(lanes[column], sum[column]);
