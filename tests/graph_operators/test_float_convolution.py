@@ -120,6 +120,16 @@ def convolution_case(
         ((1, 3, 30, 31), (9, 3, 7, 7), {"strides": (2, 2), "start_padding": (3, 3), "end_padding": (3, 3)}),
         ((3, 140, 5, 4), (66, 140, 1, 1), {"strides": (2, 2)}),
         ((1, 24, 9, 9), (144, 12, 3, 3), {"group_count": (2,), "dilations": (2, 3)}),
+        # Windows in place: with padding on all sides and on some, beyond the image, and without any.
+        ((2, 3, 20, 37), (16, 3, 7, 7), {"start_padding": (3, 3), "end_padding": (3, 3)}),
+        ((2, 3, 21, 37), (24, 3, 3, 3), {"strides": (2, 2), "start_padding": (1, 0), "end_padding": (0, 1)}),
+        ((1, 2, 3, 4), (33, 2, 3, 5), {"start_padding": (7, 9), "end_padding": (8, 11)}),
+        ((1, 3, 48, 64), (70, 3, 4, 4), {"strides": (4, 4)}),
+        ((1, 9, 10, 35), (5, 9, 1, 1), {"strides": (2, 2)}),
+        # The same where the rows of the window are dilated or longer than a block of terms, and in several panels.
+        ((1, 5, 24, 18), (3, 5, 4, 3), {"dilations": (3, 1), "start_padding": (2, 1), "end_padding": (2, 1)}),
+        ((1, 70, 5, 20), (64, 70, 3, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
+        ((1, 100, 4, 19), (130, 100, 2, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),
         # The channels of an image alone, more images than rows.
         ((140, 9, 1, 1), (33, 9, 1, 1), {}),
         # Depthwise, in one and in several tasks.

@@ -11,6 +11,13 @@
 
 namespace dmlcpu {
 
+// Padded rows (or columns) from the first that an output reads to the last. In floating point where sizes of absurd
+// descs would overflow integers.
+template <class Number>
+constexpr Number window_extent(Number outputs, Number stride, Number kernel, Number dilation) {
+  return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
+}
+
 struct ConvolutionGeometry {
   std::int64_t batch;
   std::int64_t input_channels, input_height, input_width;
@@ -39,6 +46,16 @@ struct ConvolutionGeometry {
     return groups == 1 ? round_up(channels, nr) : channels + nr;
   }
 
+  // What windows read of an image with its padding, and whether there is none in it.
+  std::int64_t read_height() const {
+    return window_extent(output_height, stride_height, kernel_height, dilation_height);
+  }
+  std::int64_t read_width() const { return window_extent(output_width, stride_width, kernel_width, dilation_width); }
+
+  bool windows_inside() const {
+    return padding_top == 0 && padding_left == 0 && read_height() <= input_height && read_width() <= input_width;
+  }
+
   // Every output pixel reads exactly the input pixel of its own coordinates.
   bool pointwise() const {
     return kernel_height == 1 && kernel_width == 1 && stride_height == 1 && stride_width == 1 && padding_top == 0 &&
@@ -50,13 +67,6 @@ struct ConvolutionGeometry {
 // not fit together: the kernels' memory safety rests on these checks alone.
 ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorLayout& input,
                                          const TensorLayout& filter, const TensorLayout& output);
-
-// Padded rows (or columns) from the first that an output reads to the last. In floating point where sizes of absurd
-// descs would overflow integers.
-template <class Number>
-constexpr Number window_extent(Number outputs, Number stride, Number kernel, Number dilation) {
-  return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
-}
 
 // Output pixels in the order n, height, width. A run of them along one row.
 struct PixelRun {

@@ -2,12 +2,11 @@
 // strides, dilations, start_padding, end_padding, group_count. Of graphs alone. float_convolution_algorithm.h has the
 // arithmetic.
 //
-// An input whose channels are no neighbours is copied first, so many images at a time as fit half of the level-2 cache:
+// An input that an algorithm reads slowly is copied first (float_input_staging.h):
 //
 //   input {N, C, H, W} -> {n, H, W, C} -> algorithm -> output, of any strides
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -15,13 +14,11 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/convolution/float_convolution_algorithm.h"
-#include "operators/convolution/staged_convolution.h"
+#include "operators/convolution/float_input_staging.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/product_rate.h"
 #include "operators/sizes.h"
-#include "operators/strided_copy.h"
-#include "runtime/cpu_features.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
@@ -38,48 +35,33 @@ ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, const
   return with_at_most(most, target);
 }
 
-// Of images whose channels are neighbours, in memory without gaps, or as they lie.
-TensorLayout image_layout(const ConvolutionGeometry& geometry, std::int64_t images, const PlaneStrides& strides) {
-  TensorLayout layout;
-  layout.type = DataType::float32;
-  layout.rank = 4;
-  layout.sizes = {images, geometry.input_channels, geometry.input_height, geometry.input_width};
-  layout.strides = {strides.n, strides.c, strides.h, strides.w};
-  return layout;
-}
-
 class FloatConvolution final : public CompiledOperator {
  public:
   FloatConvolution(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         geometry_(convolution_geometry(desc(), desc().tensor(kInput), desc().tensor(kFilter), desc().tensor(kOutput))),
-        images_(geometry_.batch) {
+        staging_(geometry_, with_threads_that_pay(geometry_, target())) {
     check_bias();
     // An element of the filter becomes a row of a panel at most.
     if (desc().tensor(kFilter).element_count() > INT64_MAX / 1024) {
       throw std::invalid_argument(desc().type + ": the filter is too large to be packed");
     }
     const ExecutionTarget chosen = with_threads_that_pay(geometry_, target());
-    ConvolutionGeometry inner = geometry_;
-    if (geometry_.input.c != 1 && reads_most(geometry_)) stage_input(chosen, inner);
+    const ConvolutionGeometry& inner = staging_.inner();
     is_depthwise_ = inner.input.c == 1 && float_depthwise_applies(inner);
     algorithm_ =
         is_depthwise_ ? make_float_depthwise_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);
     BufferLayout layout;
     filter_at_ = layout.take(desc().tensor(kFilter).owned ? 0 : algorithm_->packed_filter_size());
     bias_at_ = layout.take(has_bias() && !desc().tensor(kBias).owned ? bias_size() : 0);
-    staged_at_ = layout.take(copy_ ? as_size(images_) : 0, copy_ ? image_size(inner) : 0);
+    staged_at_ = layout.take(staging_.size());
     algorithm_at_ = layout.take(algorithm_->scratch_size());
     scratch_size_ = layout.size();
   }
 
   std::size_t temporary_size() const override { return scratch_size_; }
   std::string describe() const override {
-    const std::string staging = copy_ ? "staging: input through {N, H, W, C} copies of " + std::to_string(images_) +
-                                            " of " + counted(geometry_.batch, "image") +
-                                            ", because its channels are not neighbours\n"
-                                      : "";
-    return staging + algorithm_->describe() +
+    return staging_.describe() + algorithm_->describe() +
            "\nfilter: " + (desc().tensor(kFilter).owned ? "packed once, " : "packed at each dispatch, ") +
            std::to_string(algorithm_->packed_filter_size()) + " bytes";
   }
@@ -120,13 +102,10 @@ class FloatConvolution final : public CompiledOperator {
       pack_bias(dispatch.bias, packed);
       dispatch.bias = packed;
     }
-    for (std::int64_t image = 0; image < geometry_.batch; image += images_) {
-      dispatch.input = static_cast<const float*>(tensors[kInput]) + image * geometry_.input.n;
+    for (std::int64_t image = 0; image < geometry_.batch; image += staging_.images()) {
+      const float* input = static_cast<const float*>(tensors[kInput]) + image * geometry_.input.n;
+      dispatch.input = staging_.run(input, reinterpret_cast<float*>(scratch + staged_at_));
       dispatch.output = static_cast<float*>(tensors[kOutput]) + image * geometry_.output.n;
-      if (copy_) {
-        copy_->run(dispatch.input, scratch + staged_at_);
-        dispatch.input = reinterpret_cast<const float*>(scratch + staged_at_);
-      }
       algorithm_->run(dispatch, scratch + algorithm_at_);
     }
   }
@@ -134,13 +113,6 @@ class FloatConvolution final : public CompiledOperator {
  private:
   bool has_bias() const { return desc().tensors[kBias].has_value(); }
   std::size_t bias_size() const { return as_size(geometry_.output_channels) * sizeof(float); }
-  static std::size_t image_size(const ConvolutionGeometry& geometry) {
-    std::size_t size = sizeof(float);
-    for (const std::int64_t length : {geometry.input_channels, geometry.input_width, geometry.input_height}) {
-      if (__builtin_mul_overflow(size, as_size(length), &size)) throw std::bad_alloc();
-    }
-    return size;
-  }
 
   void check_bias() const {
     if (desc().tensors.size() != kOutput + 1) throw std::invalid_argument(desc().type + " has four tensors");
@@ -156,20 +128,8 @@ class FloatConvolution final : public CompiledOperator {
     for (std::int64_t c = 0; c < geometry_.output_channels; ++c) packed[c] = bias[c * stride];
   }
 
-  // Throws std::bad_alloc for an image, of elements that repeat, that no memory has.
-  void stage_input(const ExecutionTarget& chosen, ConvolutionGeometry& inner) {
-    const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_size(inner));
-    images_ = std::clamp<std::int64_t>(most, 1, geometry_.batch);
-    while (geometry_.batch % images_ != 0) --images_;
-    const std::int64_t row = inner.input_width * inner.input_channels;
-    inner.batch = images_;
-    inner.input = {inner.input_height * row, 1, row, inner.input_channels};
-    copy_.emplace(image_layout(inner, images_, inner.input), image_layout(inner, images_, geometry_.input), chosen);
-  }
-
   ConvolutionGeometry geometry_;
-  std::int64_t images_;
-  std::optional<StridedCopy> copy_;
+  FloatInputStaging staging_;
   bool is_depthwise_ = false;
   std::unique_ptr<FloatConvolutionAlgorithm> algorithm_;
   std::size_t filter_at_ = 0, bias_at_ = 0, staged_at_ = 0, algorithm_at_ = 0, scratch_size_ = 0;

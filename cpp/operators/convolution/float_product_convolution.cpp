@@ -1,9 +1,8 @@
 // A float convolution as a product of matrices (kernels/float_product): windows of pixels by the filter of a group.
 //
 //   for each tile of up to 128 pixels and as many output channels as leave each thread several (in parallel):
-//     begin the sums at the bias
-//     for a block of up to 128 terms, one after the other:
-//       gather the windows' (float_windows.h), where the pixels of the input are not themselves the rows
+//     for a block of terms, one after the other:
+//       gather the windows' (float_windows.h), where neither pixels nor windows are rows as they lie
 //       for each panel of 64 channels: the product of the terms, added to the sums
 //     spread the sums over the output, where its channels are no neighbours
 //
@@ -44,13 +43,18 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
     if (geometry.pointwise() && geometry.input.c == 1) {
       input_pixel_ = uniform_pixel_stride(geometry.input, geometry.batch, geometry.input_height, geometry.input_width);
     }
+    if (input_pixel_) {
+      rows_ = Rows::pixels;
+    } else if (windows_lie_in(geometry)) {
+      rows_ = Rows::windows;
+    }
     if (geometry.output.c == 1) {
       output_pixel_ =
           uniform_pixel_stride(geometry.output, geometry.batch, geometry.output_height, geometry.output_width);
     }
     choose_tiles();
     BufferLayout own;
-    windows_at_ = own.take(input_pixel_ ? 0 : as_size(tile_pixels_ * kFloatBlockTerms), sizeof(float));
+    windows_at_ = own.take(rows_ == Rows::gathered ? as_size(tile_pixels_ * most_terms_) : 0, sizeof(float));
     sums_at_ = own.take(output_pixel_ ? 0 : as_size(tile_pixels_ * tile_columns_), sizeof(float));
     participant_size_ = own.size();
   }
@@ -68,15 +72,23 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   }
 
   std::string describe() const override {
-    return std::string("algorithm: float32 product, ") + (input_pixel_ ? "pixels" : "windows gathered") +
+    return std::string("algorithm: float32 product, ") + kRowWords[static_cast<std::size_t>(rows_)] +
            " by the filter\nkernel: " + kernel_words(target_, "float_product") +
            "\ntile: " + std::to_string(tile_pixels_) + " pixels, " + std::to_string(tile_columns_) + " channels, on " +
            counted(participants(), "thread");
   }
 
  private:
+  // What the rows of the left matrix are: pixels of the input, windows as they lie in it, or copies of these.
+  enum class Rows : std::uint8_t { pixels, windows, gathered };
+  static constexpr const char* kRowWords[] = {"pixels", "windows in place", "windows gathered"};
+
   struct Tile {
     std::int64_t pixel, pixels, group, column, columns;
+  };
+  // Of a window: `runs` of so many terms.
+  struct Terms {
+    std::int64_t runs, terms;
   };
 
   // Elements of a group's panels.
@@ -91,7 +103,8 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
 
   void choose_tiles();
   Tile tile_of(std::int64_t task) const noexcept;
-  void begin_sums(const float* bias, const Tile& tile, float* sums, std::int64_t sums_row) const noexcept;
+  Terms terms_from(std::int64_t k) const noexcept;
+  void add_products(const Tile& tile, std::int64_t k, FloatProductBlock block) const noexcept;
   void run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile, std::uint8_t* own) const noexcept;
   void scatter(const float* sums, const Tile& tile, float* output) const noexcept;
 
@@ -99,15 +112,19 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   ExecutionTarget target_;
   FloatWindows windows_;
   std::optional<std::int64_t> input_pixel_, output_pixel_;  // strides, where tensors are rows of a matrix as they lie
-  std::int64_t tile_pixels_ = kFloatTileRows, tile_columns_ = kFloatPanelColumns;
+  Rows rows_ = Rows::gathered;
+  std::int64_t tile_pixels_ = kFloatTileRows, tile_columns_ = kFloatPanelColumns, most_terms_ = kFloatBlockTerms;
   std::size_t windows_at_ = 0, sums_at_ = 0, participant_size_ = 0;
 };
 
-// All output channels, so that windows are gathered once; with threads so few that each has several tiles.
+// All output channels, so that windows are gathered once; with threads so few that each has several tiles. A block of
+// the filter takes 32 KiB (float_tiles.h), so that panels of few columns have more terms.
 void FloatProductConvolution::choose_tiles() {
   tile_pixels_ = std::min(kFloatTileRows, pixels());
-  const std::int64_t all = divide_up(geometry_.group_output_channels(), kFloatPanelColumns) * kFloatPanelColumns;
-  tile_columns_ = input_pixel_ ? kFloatPanelColumns : std::min(kMostTileColumns, all);
+  const std::int64_t columns = geometry_.group_output_channels();
+  const std::int64_t all = divide_up(columns, kFloatPanelColumns) * kFloatPanelColumns;
+  tile_columns_ = rows_ == Rows::gathered ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
+  if (columns < kFloatPanelColumns) most_terms_ *= kFloatPanelColumns / panel_stride(columns);
   if (target_.num_threads == 1) return;
   const auto too_few = [&] { return tasks() < static_cast<std::int64_t>(target_.num_threads) * kTasksPerThread; };
   while (too_few() && tile_columns_ > kFloatPanelColumns) {
@@ -145,11 +162,12 @@ void FloatProductConvolution::pack_filter(const float* filter, float* packed) co
   }
 }
 
-void FloatProductConvolution::begin_sums(const float* bias, const Tile& tile, float* sums,
-                                         std::int64_t sums_row) const noexcept {
-  if (bias == nullptr) return;
-  bias += tile.group * geometry_.group_output_channels() + tile.column;
-  for (std::int64_t row = 0; row < tile.pixels; ++row) std::copy_n(bias, tile.columns, sums + row * sums_row);
+FloatProductConvolution::Terms FloatProductConvolution::terms_from(std::int64_t k) const noexcept {
+  const std::int64_t left = geometry_.reduction() - k;
+  if (rows_ != Rows::windows) return {.runs = 1, .terms = std::min(most_terms_, left)};
+  const std::int64_t run = geometry_.kernel_width * geometry_.input_channels, done = k % run;
+  if (done == 0 && run <= most_terms_) return {.runs = std::min(most_terms_, left) / run, .terms = run};
+  return {.runs = 1, .terms = std::min(most_terms_, run - done)};
 }
 
 void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile,
@@ -162,25 +180,54 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
   float* sums = output_pixel_ ? dispatch.output + tile.pixel * *output_pixel_ + channel
                               : reinterpret_cast<float*>(own + sums_at_);
   const std::int64_t sums_row = output_pixel_.value_or(tile.columns);
-  begin_sums(dispatch.bias, tile, sums, sums_row);
-  for (std::int64_t k = 0, terms = 0; k < terms_of_window; k += terms) {
-    terms = std::min(kFloatBlockTerms, terms_of_window - k);
-    if (!input_pixel_) windows_.gather(input, tile.pixel, tile.pixels, k, terms, windows);
-    for (std::int64_t column = 0; column < tile.columns; column += kFloatPanelColumns) {
-      const std::int64_t columns = std::min(kFloatPanelColumns, tile.columns - column), stride = panel_stride(columns);
-      target_.kernels().float_product->accumulate({.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
-                                                   .a_row_stride = as_size(input_pixel_.value_or(terms)),
-                                                   .b = filter + column * terms_of_window + k * stride,
-                                                   .b_row_stride = as_size(stride),
-                                                   .m = as_size(tile.pixels),
-                                                   .k = as_size(terms),
-                                                   .n = as_size(columns),
-                                                   .sums = sums + column,
-                                                   .sums_row_stride = as_size(sums_row),
-                                                   .begins = k == 0 && dispatch.bias == nullptr});
+  for (std::int64_t k = 0; k < terms_of_window;) {
+    const Terms terms = terms_from(k);
+    const float* rows = input;
+    if (rows_ == Rows::gathered) {
+      windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
+      rows = windows;
     }
+    for (std::int64_t column = 0; column < tile.columns; column += kFloatPanelColumns) {
+      const std::int64_t columns = std::min(kFloatPanelColumns, tile.columns - column);
+      FloatProductBlock block = {.a = rows,
+                                 .a_row_stride = 0,
+                                 .runs = as_size(terms.runs),
+                                 .b = filter + column * terms_of_window + k * panel_stride(columns),
+                                 .b_row_stride = as_size(panel_stride(columns)),
+                                 .m = as_size(tile.pixels),
+                                 .k = as_size(terms.terms),
+                                 .n = as_size(columns),
+                                 .sums = sums + column,
+                                 .sums_row_stride = as_size(sums_row),
+                                 .begins = k == 0,
+                                 .bias = dispatch.bias == nullptr ? nullptr : dispatch.bias + channel + column};
+      add_products(tile, k, block);
+    }
+    k += terms.runs * terms.terms;
   }
   if (!output_pixel_) scatter(sums, tile, dispatch.output + channel * geometry_.output.c);
+}
+
+// Of the terms from k on; block has all but where the rows of a are, which begins at the input or at gathered windows.
+void FloatProductConvolution::add_products(const Tile& tile, std::int64_t k, FloatProductBlock block) const noexcept {
+  const FloatProductFunction accumulate = target_.kernels().float_product->accumulate;
+  if (rows_ != Rows::windows) {
+    block.a_row_stride = input_pixel_ ? as_size(*input_pixel_) : block.k;
+    if (input_pixel_) block.a += tile.pixel * *input_pixel_ + k;
+    return accumulate(block);
+  }
+  const std::int64_t run_terms = geometry_.kernel_width * geometry_.input_channels;
+  const float* input = block.a + k / run_terms * geometry_.dilation_height * geometry_.input.h + k % run_terms;
+  float* sums = block.sums;
+  block.a_row_stride = as_size(geometry_.stride_width * geometry_.input.w);
+  block.a_run_stride = as_size(geometry_.dilation_height * geometry_.input.h);
+  for_each_pixel_run(geometry_, tile.pixel, tile.pixels, [&](std::int64_t offset, const PixelRun& run) {
+    block.a = input + run.n * geometry_.input.n + run.row * geometry_.stride_height * geometry_.input.h +
+              run.column * geometry_.stride_width * geometry_.input.w;
+    block.m = as_size(run.count);
+    block.sums = sums + as_size(offset) * block.sums_row_stride;
+    accumulate(block);
+  });
 }
 
 void FloatProductConvolution::scatter(const float* sums, const Tile& tile, float* output) const noexcept {

@@ -21,6 +21,17 @@ inline void copy_floats(const float* from, std::int64_t count, float* to) noexce
 
 }  // namespace
 
+bool windows_are_runs(const ConvolutionGeometry& geometry) {
+  constexpr std::int64_t kLeastWidth = 12;
+  return geometry.groups == 1 && geometry.dilation_width == 1 && geometry.output_width >= kLeastWidth &&
+         geometry.kernel_width <= kMostJoinedTerms / geometry.input_channels;
+}
+
+bool windows_lie_in(const ConvolutionGeometry& geometry) {
+  return windows_are_runs(geometry) && geometry.windows_inside() && geometry.input.c == 1 &&
+         geometry.input.w == geometry.input_channels;
+}
+
 FloatWindows::FloatWindows(const ConvolutionGeometry& geometry)
     : geometry_(geometry),
       channels_(geometry.group_input_channels()),

@@ -8,6 +8,14 @@
 
 namespace dmlcpu {
 
+// Whether a window is a run of memory for each of its rows, wherever its padding stands in memory as well, and output
+// rows are long enough to be rows of a product of their own.
+bool windows_are_runs(const ConvolutionGeometry& geometry);
+
+// Whether they are and the input has all that windows read, its channels and pixels being neighbours: the runs lie in
+// it.
+bool windows_lie_in(const ConvolutionGeometry& geometry);
+
 class FloatWindows {
  public:
   explicit FloatWindows(const ConvolutionGeometry& geometry);

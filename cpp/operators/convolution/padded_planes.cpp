@@ -62,8 +62,7 @@ PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells
       rows_of_image_(rows_of(geometry.output_height)),
       rows_(rows_of(output_rows)),
       num_threads_(static_cast<int>(std::min<std::int64_t>(num_threads, images * rows_))),
-      columns_(
-          window_extent(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width)),
+      columns_(geometry.read_width()),
       cells_of_row_(cells.are_windows ? geometry.output_width : columns_),
       packed_row_bytes_(cells.bytes == geometry.input_channels ? 0 : as_size(columns_ * geometry.input_channels)),
       row_bytes_(as_size(divide_up(cells_of_row_, cells.multiple) * cells.multiple * cells.bytes)),

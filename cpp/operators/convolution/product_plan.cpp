@@ -171,7 +171,7 @@ double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels
 // costs more with the smaller tiles of regions.
 void leave_out_padding(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                        int num_threads, ProductPlan& plan) {
-  if (plan.source.from == ActivationsFrom::input || windows_inside(geometry)) return;
+  if (plan.source.from == ActivationsFrom::input || geometry.windows_inside()) return;
   const std::int64_t parts = num_threads == 1 ? 1 : std::int64_t{num_threads} * kTasksPerThread;
   ProductRegions cut = cut_into_regions(
       geometry, kernels, std::min(kMostTilePixels, divide_up(geometry.image_pixels() * geometry.batch, parts)));

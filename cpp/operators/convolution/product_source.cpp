@@ -6,17 +6,6 @@
 
 namespace dmlcpu {
 
-bool windows_inside(const ConvolutionGeometry& geometry) {
-  const auto inside = [](std::int64_t outputs, std::int64_t stride, std::int64_t kernel, std::int64_t dilation,
-                         std::int64_t padding, std::int64_t size) {
-    return padding == 0 && window_extent(outputs, stride, kernel, dilation) <= size;
-  };
-  return inside(geometry.output_height, geometry.stride_height, geometry.kernel_height, geometry.dilation_height,
-                geometry.padding_top, geometry.input_height) &&
-         inside(geometry.output_width, geometry.stride_width, geometry.kernel_width, geometry.dilation_width,
-                geometry.padding_left, geometry.input_width);
-}
-
 namespace {
 
 // So many equal segments of a window's terms.
@@ -80,7 +69,7 @@ constexpr const char* kTooManySegments = "windows have more taps than a plan kee
 // Why windows cannot be read where they stand in the input; null if they can.
 const char* obstacle_in_place(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
   if (const char* in_codes = obstacle_in_codes(geometry, order, flip)) return in_codes;
-  if (!windows_inside(geometry)) return "windows reach into the padding";
+  if (!geometry.windows_inside()) return "windows reach into the padding";
   return order.segments > kMostSegments ? kTooManySegments : nullptr;
 }
 

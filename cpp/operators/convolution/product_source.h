@@ -31,9 +31,6 @@ struct ProductSource {
 // Pixels of a tile, unless more are read and written in place.
 inline constexpr std::int64_t kMostTilePixels = 256;
 
-// Whether no window reaches into the padding.
-bool windows_inside(const ConvolutionGeometry& geometry);
-
 // Whether so many images are one flat stretch, of the output and of an input that is read in place.
 bool is_uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images);
 

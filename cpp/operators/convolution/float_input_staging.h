@@ -1,0 +1,47 @@
+// Copies of a float convolution's input that its algorithms read faster than the tensor itself: with the channels as
+// neighbours and, where the windows of a row are read as they lie, with the padding as zeros around each image:
+//
+//   input {N, C, H, W} -> {n, top + H + bottom, left + W + right, C}
+//
+// as many images at a time as fit half of the level-2 cache and divide the batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "operators/convolution/convolution_geometry.h"
+#include "operators/strided_copy.h"
+
+namespace dmlcpu {
+
+class FloatInputStaging {
+ public:
+  // Throws std::bad_alloc for an image, of elements that repeat, that no memory has.
+  FloatInputStaging(const ConvolutionGeometry& geometry, const ExecutionTarget& target);
+
+  // The convolution of a copy, or of the tensor itself.
+  const ConvolutionGeometry& inner() const { return inner_; }
+  // How many images run() copies, all of them where it copies none.
+  std::int64_t images() const { return inner_.batch; }
+
+  // Bytes of the copies.
+  std::size_t size() const;
+  // The first element of the images for inner(): from input, or from `copies`, which it writes.
+  const float* run(const float* input, float* copies) const;
+
+  // A line, empty where nothing is copied.
+  std::string describe() const;
+
+ private:
+  void add_padding();
+  void clear_padding(float* copies) const;
+
+  ConvolutionGeometry geometry_, inner_;
+  std::int64_t top_ = 0, left_ = 0;                    // rows and columns of padding before an image
+  std::int64_t copied_height_ = 0, copied_width_ = 0;  // of an image, in a copy
+  std::optional<StridedCopy> copy_;
+};
+
+}  // namespace dmlcpu
