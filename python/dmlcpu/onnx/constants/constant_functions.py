@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.onnx.constants.affine_grid import affine_grid
+from dmlcpu.onnx.constants.element_functions import ELEMENT_FUNCTIONS, ElementFunction
 from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array
@@ -24,9 +25,11 @@ __all__ = ["LARGEST_ENDS", "by_numpy", "is_numpys_slice"]
 LARGEST_ENDS: Final = ((1 << 31) - 1, (1 << 63) - 1)
 # Of what has more elements the evaluator is asked, which is asked first how many there are.
 _MOST_ELEMENTS: Final = 1 << 20
+_MOST_SLOW_ELEMENTS: Final = 1 << 10
 _PLAIN: Final = frozenset(map(np.dtype, "?bhilqBHILQefd"))
 _OF_ANY_TYPE: Final = frozenset({"AffineGrid", "Constant", "Reshape", "Unsqueeze", "Squeeze", "Transpose"})
 _FLOATS: Final = (np.dtype(np.float32), np.dtype(np.float64))
+_LARGEST: Final = float(np.finfo(np.float32).max)
 
 _Function = Callable[[Node, Sequence[Array]], Array | None]
 
@@ -242,6 +245,9 @@ def _where(node: Node, arrays: Sequence[Array]) -> Array | None:
 
 def _clip(node: Node, arrays: Sequence[Array]) -> Array | None:
     array, given = arrays[0], arrays[1:]
+    if node.version < 11 and array.dtype == np.float32:
+        lowest, highest = (node.attributes.get(*limit) for limit in (("min", -_LARGEST), ("max", _LARGEST)))
+        return None if given or lowest != lowest or highest != highest else np.clip(array, lowest, highest)
     are_numbers = all([limit.size == 1 and limit.dtype == array.dtype for limit in given])
     if node.version < 11 or not are_numbers or len(node.inputs) > 3:
         return None
@@ -322,7 +328,23 @@ def _of_one(function: Callable[..., Array], kinds: str = "f") -> _Function:
     return compute
 
 
+def _of_floats(function: ElementFunction) -> _Function:
+    """Return a function of FLOAT32 elements, and of numbers of any type beside them."""
+    most = _MOST_SLOW_ELEMENTS if function.is_slow else _MOST_ELEMENTS
+
+    def compute(node: Node, arrays: Sequence[Array]) -> Array | None:
+        attributes = [node.attributes.get(name, default) for name, default in function.defaults.items()]
+        are_known = all(map(isinstance, attributes, map(type, function.defaults.values())))
+        are_floats = arrays[0].dtype == np.float32 and all([array.size == 1 for array in arrays[1:]])
+        if node.version < function.since or arrays[0].size > most or not (are_known and are_floats):
+            return None
+        return function.compute(*arrays, *attributes).astype(np.float32)
+
+    return compute
+
+
 _FUNCTIONS: Final[Mapping[str, _Function]] = {
+    **{name: _of_floats(function) for name, function in ELEMENT_FUNCTIONS.items()},
     "Constant": _constant,
     "Reshape": _reshape,
     "Unsqueeze": _unsqueeze,
@@ -364,6 +386,7 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     "Or": _of_two(np.logical_or, "b"),
     "Xor": _of_two(np.logical_xor, "b"),
     "Not": _of_one(np.logical_not, "b"),
+    "Relu": _of_one(lambda array: np.maximum(array, 0), "iuf"),
     "Neg": _of_one(np.negative, "if"),
     "Abs": _of_one(np.abs, "iuf"),
     "Sqrt": _of_one(np.sqrt),

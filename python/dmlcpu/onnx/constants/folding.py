@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constants.constant_functions import by_numpy
+from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.constants.shape_arithmetic import computed_with_shapes
 from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.models.extraction import described, shape_of
@@ -212,7 +212,7 @@ def _results(task: _Task) -> Sequence[Array]:
     """
     try:
         with np.errstate(all="ignore"):
-            results: Any = ReferenceEvaluator(task.model).run(None, dict(task.fed))
+            results: Any = evaluator_of(task.model).run(None, dict(task.fed))
     except Exception as error:  # not every node is valid
         raise NotNative(f"it cannot be computed beforehand ({error})") from None
     if not all(isinstance(result, np.ndarray | np.generic) for result in results):

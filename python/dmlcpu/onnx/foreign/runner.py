@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
+from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node, graphs_within
@@ -212,7 +212,7 @@ def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> tuple
         raise InvalidModelError(refusal)
     try:
         inferred(proto, check_type=True, strict_mode=True)
-        return "onnx.reference", ReferenceEvaluator(proto)
+        return "onnx.reference", evaluator_of(proto)
     except Exception as error:  # whatever the checker or an operator without a reference raises
         raise InvalidModelError(f"{refusal} ({error})") from None
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
-from onnx.reference import ReferenceEvaluator
 
+from dmlcpu.onnx.constants.constant_functions import by_numpy
+from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, quantize
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.integer_functions import of_integers
@@ -27,28 +28,41 @@ from dmlcpu.onnx.rules.operands import (
 )
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
 
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
+
 __all__ = ["RULES", "element_wise", "evaluated", "table_only"]
 
 
 def evaluated(node: Node, floats: Array, others: Sequence[Value | None] = ()) -> Array:
     """Return a node's function of a 1-D array, all elements one by one; its other inputs are constants."""
-    arrays = {"x": floats}
-    names = ["x"]
-    for index, value in enumerate(others):
-        names.append("" if value is None else f"c{index}")
-        if value is not None:
-            arrays[names[-1]] = constant(value, "an operand")
-    inputs = tuple((name, arrays[name].dtype, arrays[name].shape) if name else None for name in names)
+    operands = [floats, *(None if value is None else constant(value, "an operand") for value in others)]
+    with np.errstate(all="ignore"):  # not every code is one of an argument that the function has
+        result = by_numpy(node, [array for array in operands if array is not None]) if node.domain == "" else None
+        if result is None:
+            result = _by_evaluator(node, operands)
+    if result.shape != floats.shape or result.dtype != floats.dtype:
+        raise NotNative("its result has another shape or type than its input")
+    return result
+
+
+def _by_evaluator(node: Node, operands: Sequence[Array | None]) -> Array:
+    """Return what onnx's evaluator makes of a node and its inputs, None where it lacks one.
+
+    Raises:
+        NotNative: It makes nothing of them.
+    """
+    arrays = {f"x{index}": array for index, array in enumerate(operands) if array is not None}
+    inputs = tuple(
+        None if array is None else (f"x{index}", array.dtype, array.shape) for index, array in enumerate(operands)
+    )
     attributes = tuple(attribute.SerializeToString() for attribute in node.proto.attribute)
     try:
-        with np.errstate(all="ignore"):  # not every code is one of an argument that the function has
-            [result] = _evaluator(node.domain, node.operator, node.version, attributes, inputs).run(None, arrays)
+        evaluator = _evaluator(node.domain, node.operator, node.version, attributes, inputs)
+        [result] = evaluator.run(None, arrays)
     except Exception as error:  # not every operator has a reference, and not every node is valid
         raise NotNative(f"no table can be made of it ({error})") from None
-    array = np.asarray(result)
-    if array.shape != floats.shape or array.dtype != floats.dtype:
-        raise NotNative("its result has another shape or type than its input")
-    return array
+    return np.asarray(result)
 
 
 @lru_cache  # a network has few functions, and dozens of nodes of each
@@ -73,7 +87,7 @@ def _evaluator(
         ],
         [onnx.helper.make_empty_tensor_value_info("y")],
     )
-    return ReferenceEvaluator(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)]))
+    return evaluator_of(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(domain, version)]))
 
 
 class Clamped(Deferred):
