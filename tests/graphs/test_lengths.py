@@ -229,3 +229,18 @@ def test_zeros_of_another_sign_are_others() -> None:
     assert str(zero.bound) == "-0.0"
     assert record.again([1]) is not None
     assert record.again([4]) is None
+
+
+def test_an_entry_by_itself() -> None:
+    """It follows from the lengths that it depends on alone, whatever is decided or forgotten, or bound to others."""
+    record = Record()
+    count, other, rows = (record.free(length) for length in (3, 5, 2))
+    assert other < 6
+    made = derived(np.full, length_by(operator.add, count * 2, rows), 7)
+    function = record.function_of(made)
+    int(count)
+    record.keep([])
+    assert function.free == (count.place, rows.place)  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(function(4, 1), [7] * 9)
+    np.testing.assert_array_equal(function(3, 2), made.value)
+    assert record.function_of(derived(abs, other))(-9) == 9

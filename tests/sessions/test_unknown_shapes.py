@@ -137,6 +137,68 @@ def test_free_lengths_before_unknown_shapes(monkeypatch: pytest.MonkeyPatch) -> 
         check(session, "dynamic", rows(count, length))
 
 
+def scattered() -> bytes:
+    """The rows of codes that a mask has, a layer of these, and its rows in their places among zeros as long as all.
+
+    Of the rows that then begin above 0 those places once more.
+    """
+    builder = Builder()
+    x, mask = builder.input("float32", ("n", 8)), builder.input("bool", ("m",), "mask")
+    given = coded(builder, x)
+    places = builder.node("Squeeze", [builder.node("NonZero", [mask]), np.int64([0])])
+    taken = builder.node("Gather", [builder.node("Mul", [given, np.float32(2)]), places])
+    weights = builder.dequantized(np.random.default_rng(SEED).integers(-128, 128, (8, 8), np.int8), 0.01, np.int8(0))
+    layer = coded(builder, builder.node("MatMul", [coded(builder, taken), weights]))
+    zeros = builder.node("Expand", [np.float32([0]), builder.node("Shape", [given])])
+    columns = builder.node("Unsqueeze", [places, np.int64([1])])
+    result = builder.node("ScatterND", [zeros, columns, layer], reduction="add")
+    count = builder.node("Gather", [builder.node("Shape", [x]), np.int64([0])])
+    builder.output(builder.node("Reshape", [coded(builder, result), np.int64([-1])]), "float32")
+    largest = builder.node("Reshape", [builder.node("ReduceMax", [layer], axes=[0, 1]), np.int64([1])])
+    tiled = builder.node("Tile", [largest, count])
+    builder.output(coded(builder, tiled), "float32")
+    first = builder.node("Gather", [result, np.int64(0)], axis=1)
+    found = builder.node(
+        "Squeeze", [builder.node("NonZero", [builder.node("Greater", [first, np.float32(0)])]), np.int64([0])]
+    )
+    again = [zeros, builder.node("Unsqueeze", [found, np.int64([1])]), builder.node("Gather", [result, found])]
+    builder.output(coded(builder, builder.node("ScatterND", again)), "float32")
+    return builder.build()
+
+
+def check_scattered(session: dmlcpu.InferenceSession, length: int, count: int, mask_length: int = 9) -> None:
+    x = rows(count, length)
+    feeds = {"x": x, "mask": np.arange(mask_length) < count}
+    for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(scattered(), feeds), strict=True):
+        assert ours.shape == expected.shape
+        np.testing.assert_allclose(ours, expected, 0, 0.051)  # a code
+
+
+def test_constants_of_free_lengths_after_unknown_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows has a template though it reads arrays that follow from lengths of the inputs."""
+    monkeypatch.setattr(planned_model, "_GAIN_OF_A_BYTE", 1.0)
+    session = dmlcpu.InferenceSession(scattered())
+    for length, count in ((12, 3), (14, 4), (15, 5), (16, 4)):
+        check_scattered(session, length, count)
+    forbid_planning_anew(monkeypatch)
+    for length, count in ((12, 4), (20, 5), (50, 2), (9, 9)):
+        check_scattered(session, length, count)
+    known = len(session._plans)
+    check_scattered(session, 9, 9, mask_length=31)
+    assert len(session._plans) == known + 1  # what follows knows nothing of the mask
+
+
+def test_constants_of_free_lengths_on_onnxruntime() -> None:
+    """Where it goes on, it does for each of the lengths that such arrays follow from."""
+    session = dmlcpu.InferenceSession(scattered())
+    for length in range(12, 24):
+        check_scattered(session, length, 3 + length % 2)
+    assert nodes_of(session, "dmlcpu").isdisjoint({"MatMul"})
+    for length, count in ((12, 4), (30, 5), (30, 2), (9, 9)):
+        check_scattered(session, length, count)
+    assert nodes_of(session, "dmlcpu").isdisjoint({"MatMul"})
+
+
 @pytest.mark.parametrize(
     ("operator", "options"),
     [

@@ -17,12 +17,12 @@ then one for this value alone. So whatever is done with a length, the worst is a
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
-__all__ = ["Derived", "Length", "Record", "Replay"]
+__all__ = ["Derived", "Length", "Record", "RecordedFunction", "Replay"]
 
 # Where the result goes, the function, the places of its arguments, and what it decided. Of two arguments, as most have,
 # each stands by itself: that takes half of the time of a list of them.
@@ -265,6 +265,20 @@ class Record:
         self._operations = kept[::-1]
         self._following.clear()
 
+    def function_of(self, made: Derived) -> RecordedFunction:
+        """Return what makes an entry of free lengths, whatever else is recorded, decisions included."""
+        places = {made.place}
+        operations: list[_Operation] = []
+        for operation in reversed(self._operations):
+            place, _, left, right, _ = operation
+            if place in places:
+                operations.append(operation)
+                places.update(right if left is None else (left, right))
+        free = tuple(place for place in self._free if place in places)
+        known = places.difference(free, (operation[0] for operation in operations))
+        constants = {place: self.values[place] for place in known}
+        return RecordedFunction(made.place, free, constants, operations[::-1])
+
     def again(self, free: Sequence[int]) -> Replay | None:
         """Compute everything again for other free lengths; None where something is decided otherwise.
 
@@ -306,6 +320,29 @@ class Record:
                 self._following.clear()
             self._following[changed] = operations
         return operations
+
+
+class RecordedFunction:
+    """What an entry of a record is of free lengths.
+
+    Attributes:
+        free: The places of the lengths that it is called with, in the order of the record.
+    """
+
+    __slots__ = ("_constants", "_operations", "_place", "free")
+
+    def __init__(
+        self, place: int, free: tuple[int, ...], constants: Mapping[int, Any], operations: Sequence[_Operation]
+    ) -> None:
+        self._place, self.free = place, free
+        self._constants, self._operations = constants, operations
+
+    def __call__(self, *lengths: int) -> Any:
+        """Compute it."""
+        values = {**self._constants, **dict(zip(self.free, lengths, strict=True))}
+        for place, function, left, right, _ in self._operations:
+            values[place] = function(*[values[argument] for argument in (right if left is None else (left, right))])
+        return values[self._place]
 
 
 class Replay:

@@ -79,6 +79,8 @@ class NodeLowering:
         self.values: dict[str, Value] = {name: Constant(array) for name, array in model.constants.items()}
         for value in model.inputs:
             self.values[value.name] = outer_value(value.name, *arrays[value.name])
+        shapes = {name: shape for name, (_, shape) in arrays.items()}
+        self.values.update((name, constant.at(shapes)) for name, constant in model.following.items())
         self._uses = UseCounts(output.name for output in model.outputs)
         self._meet(model.nodes)
         convolves = cache(partial(convolves_floats, model.nodes))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import onnx
@@ -24,6 +24,9 @@ from dmlcpu.onnx.models.tensor_protos import constant_of, has_external_data, mak
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.type_names import CONTAINERS, type_name
 from dmlcpu.onnx.values import Array
+
+if TYPE_CHECKING:
+    from dmlcpu.onnx.constants.following import FollowingConstant
 
 __all__ = ["Model", "ValueInfo", "load_model", "output_info"]
 
@@ -65,6 +68,7 @@ class Model:
         nodes: In an order in which they can run.
         constants: The initializers, by name.
         branches: Of its If nodes, as far as they have been read.
+        following: Constants that follow from lengths of the inputs, by name.
     """
 
     proto: onnx.ModelProto
@@ -73,6 +77,7 @@ class Model:
     nodes: tuple[Node, ...]
     constants: Mapping[str, Array] = field(repr=False)
     branches: Branches = field(repr=False)
+    following: Mapping[str, FollowingConstant] = field(default_factory=dict, repr=False)
 
 
 def load_model(

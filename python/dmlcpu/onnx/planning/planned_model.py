@@ -48,11 +48,13 @@ class PlannedModel:
         self._count = 0  # of plans that have been made
         self._last: Plan | None = None
         self._is_left = False  # to onnxruntime
+        self._measured = {name for constant in model.following.values() for name in constant.inputs}
 
     def key_of(self, arrays: Mapping[str, ArrayType]) -> PlanKey:
         """Return what all arrays for which one plan is made have in common."""
         if self._is_elsewhere(arrays):
-            return self.key, *((name, dtype, len(shape)) for name, (dtype, shape) in arrays.items())
+            decisive = {name: shape if name in self._measured else len(shape) for name, (_, shape) in arrays.items()}
+            return self.key, *((name, dtype, decisive[name]) for name, (dtype, _) in arrays.items())
         return self.key, *arrays.items()
 
     def _is_elsewhere(self, arrays: Mapping[str, ArrayType]) -> bool:
@@ -108,15 +110,20 @@ class PlannedModel:
         return own + (0.0 if rest is None else rest._gain())
 
     def _plan_elsewhere(self, arrays: Mapping[str, ArrayType]) -> Plan | None:
-        """Return a plan for all shapes, one part of onnxruntime's; None if that cannot take the model."""
+        """Return a plan for all shapes, one part of onnxruntime's; None if that cannot take the model.
+
+        Constants that follow from lengths are the plan's own.
+        """
         model = self.model
         written = {name for node in model.nodes for name in node.outputs}
         results = tuple(output.name for output in model.outputs if output.name in written)
         nodes = reaching(model.nodes, results)
         reasons = {node.name: "it follows shapes that each run tells otherwise" for node in nodes}
         inputs = {name: Tensor(-1, -1, name, dtype, shape) for name, (dtype, shape) in arrays.items()}
-        constants = {name: Constant(array) for name, array in model.constants.items()}
-        given: Reads = {**model.constants, **inputs}
+        shapes = {name: shape for name, (_, shape) in arrays.items()}
+        known = {**model.constants, **{name: each.at(shapes).array for name, each in model.following.items()}}
+        constants = {name: Constant(array) for name, array in known.items()}
+        given: Reads = {**known, **inputs}
         read = {name for node in nodes for name in node.reads}
         reads = {name: value for name, value in given.items() if name in read}
         if find_spec("onnxruntime") is None or not can_be_fed(reads, model.constants):
@@ -126,7 +133,7 @@ class PlannedModel:
         except InvalidModelError:  # it would end the process
             return None
         part = self._foreign_models.part(model.proto, nodes, (), reasons, reads, model.constants, results)
-        outputs = (model.constants.get(output.name, output.name) for output in model.outputs)
+        outputs = (known.get(output.name, output.name) for output in model.outputs)
         return Plan((part,), tuple(outputs))
 
 

@@ -18,6 +18,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
+from dmlcpu.onnx.constants.following import free_axes
 from dmlcpu.onnx.feeds import is_fixed
 from dmlcpu.onnx.foreign.nodes import check_complete, nodes_of_codes, taken_together
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
@@ -110,6 +111,7 @@ class _Planner:
         self._foreign_models = foreign_models
         self._varies = not all(is_fixed(value.shape) for value in model.inputs)  # otherwise there is one plan
         self._model, self._shared, self._never_lowered = model, shared, foreign
+        self._axes = free_axes({name: shape for name, (_, shape) in arrays.items()})
         self._nodes = NodeLowering(model, arrays, device, foreign)
         self._values, self._lowering = self._nodes.values, self._nodes.lowering
         # Nodes that read one of these go with the one that makes it.
@@ -164,9 +166,9 @@ class _Planner:
         nodes = (*pending_nodes(before, taken, nodes, self._values), *nodes)
         read = values_read(nodes, [output.name for output in self._model.outputs])
         unknown = {*unknown, *(name for name in self._containers if name not in self._values)}
-        reads = {name: None if name in unknown else self._floats(name) for name in read}
+        reads = {name: None if name in unknown else self._elements(name) for name in read}
         self._export(value for value in reads.values() if value is not None)
-        return rest_of(self._model, nodes, reads)
+        return rest_of(self._model, nodes, reads, self._axes)
 
     def _outputs(self) -> tuple[str | Array, ...]:
         """Return the outputs of the model, names of values or constants; of some a run tells the shape."""

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from dmlcpu.graph.lengths import is_free
+from dmlcpu.onnx.constants.following import Axis, following
 from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.planning.plans import Rest
-from dmlcpu.onnx.values import Array, Constant, Deferred, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, FreeArray, Tensor, Value
 
 __all__ = ["pending_nodes", "rest_of", "values_read"]
 
@@ -56,19 +57,29 @@ def values_read(nodes: Sequence[Node], outputs: Collection[str]) -> list[str]:
     return [*dict.fromkeys(name for name in read if name not in made)]
 
 
-def rest_of(model: Model, nodes: Sequence[Node], reads: Mapping[str, Tensor | Array | None]) -> Rest:
-    """Return a rest.
+def rest_of(
+    model: Model,
+    nodes: Sequence[Node],
+    reads: Mapping[str, Tensor | Array | FreeArray | None],
+    axes: Mapping[int, Axis],
+) -> Rest:
+    """Return a rest. Of inputs that constants follow from it is given the lengths, by the inputs themselves.
 
     Args:
         model: That it is of.
         nodes: In order.
         reads: What they read of others, and outputs that are there; None where only a run tells the shape.
+        axes: For each free length of the inputs one that is as long.
     """
     constants = {name: value for name, value in reads.items() if isinstance(value, np.ndarray)}
     inputs = {name: value for name, value in reads.items() if value is None or isinstance(value, Tensor)}
     infos = tuple(_info(name, value) for name, value in inputs.items())
     names = {name: name if value is None else value.name for name, value in inputs.items()}
-    return Rest(replace(model, inputs=infos, nodes=tuple(nodes), constants=constants), names)
+    followed = {name: following(value, axes) for name, value in reads.items() if isinstance(value, FreeArray)}
+    measured = {name for constant in followed.values() for name in constant.inputs} - inputs.keys()
+    added = tuple(value for value in model.inputs if value.name in measured)
+    infos, names = (*infos, *added), {**names, **{value.name: value.name for value in added}}
+    return Rest(replace(model, inputs=infos, nodes=tuple(nodes), constants=constants, following=followed), names)
 
 
 def _info(name: str, value: Tensor | None) -> ValueInfo:
