@@ -23,6 +23,7 @@ LENGTHS: Final = {
 
 
 def model_of(form: str, shape: Sequence[int | str], lengths: Any, sequences_first: bool) -> bytes:
+    """Lengths may be one for all sequences, of which there are as many as are fed."""
     dtype = form if form in ("float32", "int64") else "uint8"
     builder = Builder()
     value = builder.input(dtype, shape)
@@ -30,6 +31,9 @@ def model_of(form: str, shape: Sequence[int | str], lengths: Any, sequences_firs
         value = builder.dequantized(value, SCALE, POINTS["uint8"])
     if form == "function of codes":
         value = builder.node("Sin", [value])
+    if isinstance(lengths, int):
+        axis = 0 if sequences_first else 1
+        lengths = builder.node("Expand", [ints(lengths), builder.node("Shape", [value], start=axis, end=axis + 1)])
     axes = {"batch_axis": 0, "time_axis": 1} if sequences_first else {"batch_axis": 1, "time_axis": 0}
     result = builder.node("ReverseSequence", [value, lengths], **axes)
     if form == "quantized":
@@ -90,3 +94,18 @@ def test_free_lengths(random_numbers: np.random.Generator) -> None:
         feeds = {"x": feed_of(random_numbers, "float32", shape)}
         np.testing.assert_array_equal(session.run(None, feeds)[0], results_of_onnxruntime(model, feeds)[0])
         assert {part.provider for part in session.partitions({"x": shape})} == {"dmlcpu"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("sequences_first", [False, True])
+@pytest.mark.parametrize("length", [30, 29])
+def test_free_counts_of_sequences(
+    random_numbers: np.random.Generator, form: str, sequences_first: bool, length: int
+) -> None:
+    """They are as long as each other: as backward layers have them, whatever the batch."""
+    model = model_of(form, ("b", 30, 130) if sequences_first else (30, "b", 130), length, sequences_first)
+    shapes = [(count, 30, 130) if sequences_first else (30, count, 130) for count in (2, 5, 3, 8)]
+    assert_templates_follow_the_rules(model, [{"x": shape} for shape in shapes], 1)
+    for shape in shapes[:2]:
+        feeds = {"x": feed_of(random_numbers, form, shape)}
+        assert_like_onnxruntime(model, feeds, equal=form != "function of codes")

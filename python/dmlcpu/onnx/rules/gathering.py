@@ -27,6 +27,8 @@ __all__ = ["RULES", "chosen_by", "gathered", "looked_up"]
 
 # Up to this many slices are joined; more indices than they cover are taken one by one.
 _MOST_SLICES: Final = 16
+# Rows of so many codes are copied as they are, others looked up in less time. What is copied may be of any length.
+_LONG_ROW: Final = 128
 
 
 def _progressions(places: Array) -> list[tuple[int, int, int]]:
@@ -124,7 +126,7 @@ def gathered(lowering: Lowering, value: Value, places: Mapping[int, Array | Deri
             slices = _slices(chosen)
             if slices is not None:
                 tensor = _joined_slices(lowering, tensor, axis, slices)
-            elif tensor.dtype in CODE_TYPES:
+            elif tensor.dtype in CODE_TYPES and (axis > 0 or math.prod(tensor.shape[1:]) < _LONG_ROW):
                 known = chosen.bound if isinstance(chosen, Derived) else chosen
                 tensor = _looked_up(lowering, tensor, axis, known.tolist())
             else:
