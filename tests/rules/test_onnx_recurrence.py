@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import dmlcpu
 from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime, steps_of
+from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
 
@@ -112,6 +113,27 @@ def test_free_lengths(random_numbers: np.random.Generator) -> None:
     builder.output(last, "float32")
     for steps, sequences in ((1, 1), (4, 2), (1, 7)):
         assert_like_onnxruntime(builder.build(), {"x": uniform(random_numbers, steps, sequences, INPUTS)})
+
+
+@pytest.mark.parametrize("operator", PARTS)
+@pytest.mark.parametrize("spelled", ["Expand", "ConstantOfShape"])
+def test_first_states_of_a_free_batch(random_numbers: np.random.Generator, operator: str, spelled: str) -> None:
+    """Exporters make them of zeros, as many as there are sequences: no batch is planned anew for them."""
+    builder = Builder()
+    x = builder.input("float32", (STEPS, "sequences", INPUTS))
+    columns = PARTS[operator] * HIDDEN
+    weights = uniform(random_numbers, 1, columns, INPUTS), uniform(random_numbers, 1, columns, HIDDEN)
+    sequences = builder.node("Shape", [x], start=1, end=2)
+    shape = builder.node("Concat", [np.array([1]), sequences, np.array([HIDDEN])], axis=0)
+    state = builder.node(spelled, [np.zeros((1, 1, 1), np.float32), shape] if spelled == "Expand" else [shape])
+    attributes = {"linear_before_reset": 1} if operator == "GRU" else {}
+    states = [state] * (PARTS[operator] - 2)
+    result = builder.node(operator, [x, *weights, "", "", *states], hidden_size=HIDDEN, **attributes)
+    builder.output(result, "float32")
+    model, counts = builder.build(), (2, 3, 4, 9)
+    assert_templates_follow_the_rules(model, [{"x": (STEPS, count, INPUTS)} for count in counts], 1)
+    for count in (1, *counts):
+        assert_like_onnxruntime(model, {"x": uniform(random_numbers, STEPS, count, INPUTS)})
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def _state(lowering: Lowering, value: Value | None, shape: tuple[int, ...]) -> O
     """Return a first state, computed or constant, or None."""
     if value is None:
         return None
-    floats = lowering.floats(value)
+    floats = lowering.elements(value)
     if floats.dtype != np.float32 or floats.shape != shape:
         raise NotNative(f"a first state of type {floats.dtype} and shape {floats.shape}")
     return floats
