@@ -10,7 +10,8 @@ import pytest
 import dmlcpu
 from conftest import SEED
 from onnx_cases import POINTS, SCALE
-from onnx_models import Builder, assert_like_onnxruntime, codes
+from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
+from template_checks import assert_templates_follow_the_rules
 
 SHAPES: Final = (
     ((2, 3, 2, 5, 7), (2, 3, 2, 7, 6)),
@@ -65,7 +66,7 @@ def products(operator: str, shapes: Any, options: dict[str, Any], operands: str,
     return builder.build()
 
 
-@pytest.mark.parametrize("operands", ["cc", "ck", "ff", "cf"])
+@pytest.mark.parametrize("operands", ["cc", "ck", "ff", "cf", "fk"])
 @pytest.mark.parametrize("case", [*SHAPES, *EQUATIONS], ids=str)
 def test_products(random_numbers: np.random.Generator, case: Any, operands: str) -> None:
     operator, shapes, options = "MatMul", case, {}
@@ -105,15 +106,95 @@ def test_one_operand(random_numbers: np.random.Generator, equation: str, shapes:
     assert_like_onnxruntime(builder.build(), {"x": codes(random_numbers, "uint8", shapes[0])})
 
 
+SEVERAL: Final = (
+    ("bln,bsn,bls,bsd->bld", (2, 6, 4), (2, 5, 4), (2, 6, 5), (2, 5, 7)),
+    ("ij,jk,kl->il", (6, 3), (3, 7), (7, 5)),
+    ("ij,jk,kl->il", (6, 7), (7, 6), (6, 2)),
+    ("ij,jk,kl->li", (3, 4), (4, 5), (5, 2)),
+    ("bhtd,bhsd,bhs", (2, 3, 4, 6), (2, 3, 5, 6), (2, 3, 5)),
+    ("...ij,...jk,...kl->...il", (2, 3, 4, 5), (2, 3, 5, 4), (2, 3, 4, 3)),
+    ("...ij, jk, k -> ...i", (2, 3, 5), (5, 4), (4,)),
+    ("ab,ab,ab->ab", (3, 4), (3, 4), (3, 4)),
+    ("ab,ab,ab->a", (3, 4), (3, 4), (3, 4)),
+    ("i,j,k->kji", (3,), (4,), (5,)),
+    ("abc,dbe,fce->adf", (2, 3, 4), (5, 3, 6), (7, 4, 6)),
+    ("i,j,ij->", (3,), (4,), (3, 4)),
+    ("abc,adc,ade,abe->a", (2, 3, 4), (2, 5, 4), (2, 5, 6), (2, 3, 6)),
+)
+
+
+def contraction(equation: str, shapes: Any, operands: str) -> tuple[bytes, dict[str, Any]]:
+    """A model of codes, of constant ones ("k"), of floats and constant floats ("w"); and what is fed to it."""
+    builder, rng, feeds = Builder(), np.random.default_rng((SEED, 2)), {}
+    values: list[Any] = []
+    for index, (shape, kind) in enumerate(zip(shapes, operands, strict=False)):
+        array = codes(rng, "int8" if kind == "k" else "uint8", shape)
+        floats = rng.standard_normal(shape, np.float32)
+        if kind in "cf":
+            feeds[f"x{index}"] = array if kind == "c" else floats
+            value = builder.input(feeds[f"x{index}"].dtype, shape, f"x{index}")
+            values.append(builder.dequantized(value, 0.01, POINTS["uint8"]) if kind == "c" else value)
+        else:
+            values.append(builder.dequantized(array, 0.01, np.int8(3)) if kind == "k" else floats)
+    result = builder.node("Einsum", values, equation=equation)
+    builder.output(builder.quantized(result, 0.07, POINTS["uint8"]), "uint8")
+    builder.output(builder.node("Neg", [result]), "float32")
+    return builder.build(), feeds
+
+
+@pytest.mark.parametrize("operands", ["cccc", "ffff", "cfcf", "ckkc", "fkwf", "kkcc", "wwff"])
+@pytest.mark.parametrize("case", SEVERAL, ids=str)
+def test_several_operands(case: Any, operands: str) -> None:
+    model, feeds = contraction(case[0], case[1:], operands)
+    assert_like_onnxruntime(model, feeds, 1)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "sizes"),
+    [
+        ([(20, 2), (2, 30), (30, 3)], [60 + 90 + 6, 40 + 6 + 60]),
+        ([(3, 30), (30, 2), (2, 20)], [90 + 60 + 6, 6 + 40 + 60]),
+        ([(3, 4), (4, 3), (3, 3)], [12 + 12 + 9, 9 + 9 + 9]),
+    ],
+    ids=str,
+)
+def test_the_smallest_products_of_two_are_taken_first(shapes: Any, sizes: list[int]) -> None:
+    model, _ = contraction("ij,jk,kl->il", shapes, "fff")
+    [partition] = dmlcpu.InferenceSession(model).partitions()
+    assert [step.size for step in partition.steps[:2]] == [4 * size for size in sizes]
+
+
+@pytest.mark.parametrize("operands", ["wwf", "kkc", "wkf", "fww"])
+def test_products_of_constants_are_computed_once(operands: str) -> None:
+    shapes = ((3, 4), (4, 5), (5, 6)) if operands != "fww" else ((60, 5), (5, 6), (6, 3))
+    steps = steps_of(contraction("ij,jk,kl->il", shapes, operands)[0])
+    assert steps.count("FLOAT_PRODUCT") == 1
+    assert not [name for name in steps if "MATRIX" in name]
+
+
+def test_several_operands_of_free_lengths() -> None:
+    """One template while the order of products stays as it is."""
+    builder = Builder()
+    shapes = {"c": ("b", "l", 4), "d": ("b", "s", 4), "e": ("b", "l", "s"), "x": ("b", "s", 7)}
+    values = [builder.input("float32", shape, name) for name, shape in shapes.items()]
+    builder.output(builder.node("Einsum", values, equation="bln,bsn,bls,bsd->bld"), "float32")
+    lengths = [
+        {"c": (b, length, 4), "d": (b, s, 4), "e": (b, length, s), "x": (b, s, 7)}
+        for b, length, s in ((2, 3, 4), (3, 3, 4), (2, 9, 8), (5, 16, 17))
+    ]
+    assert_templates_follow_the_rules(builder.build(), lengths, 1)
+
+
 @pytest.mark.parametrize(
     ("equation", "shapes"),
     [
         ("ii->i", [(3, 3)]),
         ("ij->i", [(3, 4)]),
         ("ij,jk->k", [(3, 4), (4, 5)]),
-        ("ij,jk,kl->il", [(3, 4), (4, 5), (5, 2)]),
+        ("ij,jk,kl->l", [(3, 4), (4, 5), (5, 2)]),
+        ("ij,jk,kk->ik", [(3, 4), (4, 5), (5, 5)]),
+        (",".join(["i"] * 9) + "->i", [(3,)] * 9),
         ("...ij,...jk->...ik", [(2, 3, 4), (1, 4, 5)]),
-        ("abc,dbe,fce->adf", [(2, 3, 4), (5, 3, 6), (7, 4, 6)]),
     ],
     ids=str,
 )

@@ -1,23 +1,31 @@
-"""Einsum of one or two operands: a transposition, a product of each two elements, or a product of matrices."""
+"""Einsum: a transposition, or products of two operands, of each two elements or of matrices."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
+import numpy as np
+
+from dmlcpu.graph.lengths import derived, is_free
+from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.arithmetic import binary
 from dmlcpu.onnx.rules.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.operands import present
-from dmlcpu.onnx.values import Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by, element_type, source_of
 
 __all__ = ["RULES"]
 
 _MOST_AXES: Final = 8
+_MOST_OPERANDS: Final = 8
+# Of a product of constants that a plan holds.
+_MOST_ELEMENTS: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,8 @@ def _lengths(values: Sequence[Value], equation: Equation) -> dict[str, int]:
         for name, length in zip(axes, value.shape, strict=True):
             if lengths.setdefault(name, length) != length:
                 raise NotNative(f"an axis of both {lengths[name]} and {length} elements")
+            if not is_free([length]):  # as a constant's are, which keeps its codes in shapes that are known
+                lengths[name] = length
     return lengths
 
 
@@ -89,25 +99,72 @@ def _element_by_element(
     return product
 
 
-def einsum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """Einsum; of two operands axes of both that the result lacks are summed over."""
-    values = [present(value) for value in inputs]
-    text = node.attributes["equation"]
-    equation = Equation.of(text.decode() if isinstance(text, bytes) else text, [len(value.shape) for value in values])
-    lengths = _lengths(values, equation)
-    if len(values) == 1 and len(equation.result) == len(equation.operands[0]):
-        return [_in_order(lowering, values[0], equation.operands[0], equation.result)]
-    if len(values) != 2:
-        raise NotNative("sums of one operand, or more than two operands")
+def _merged(terms: Sequence[str], result: str, pair: tuple[int, int]) -> str:
+    """Return the axes of the product of two operands: those that others or the result name, as a product has them."""
+    a, b = (terms[index] for index in pair)
+    named = {*result, *"".join(term for index, term in enumerate(terms) if index not in pair)}
+    order = [name for name in a if name in b] + [name for name in a if name not in b] + [*b]
+    return "".join(name for name in dict.fromkeys(order) if name in named)
+
+
+def _pairs(equation: Equation, names: str, *lengths: int) -> tuple[tuple[int, int], ...]:
+    """Return which two operands become one, time after time until two are left: those of the smallest product.
+
+    The product takes the place of the first. Of products as small the one that comes first in the equation is taken.
+    """
+    length_of, terms, pairs = dict(zip(names, lengths, strict=True)), [*equation.operands], []
+    while len(terms) > 2:
+        merged = {pair: _merged(terms, equation.result, pair) for pair in combinations(range(len(terms)), 2)}
+        pair = min(merged, key=lambda each: math.prod(length_of[name] for name in merged[each]))
+        terms[pair[0]] = merged[pair]
+        del terms[pair[1]]
+        pairs.append(pair)
+    return tuple(pairs)
+
+
+def _source(constant: Constant | Dequantized) -> Array | Derived:
+    return source_of(constant.elements()) if isinstance(constant, Dequantized) else constant.source
+
+
+def _constant_product(names: str, a: str, b: str, merged: str, left: Array, right: Array) -> Array:
+    """Return the product of two arrays of floats with named axes."""
+    axes = [[names.index(name) for name in term] for term in (a, b, merged)]
+    product: Array = np.einsum(left, axes[0], right, axes[1], axes[2], optimize=True)
+    return product
+
+
+def _by_pairs(
+    lowering: Lowering, node: Node, values: Sequence[Value], equation: Equation, lengths: Mapping[str, int]
+) -> Value:
+    """Return the product of three operands or more, by products of two."""
+    if len(values) > _MOST_OPERANDS or any(element_type(value) != np.float32 for value in values):
+        raise NotNative(f"{len(values)} operands, or some that are no FLOAT32")
+    factors, terms, names = [*values], [*equation.operands], "".join(lengths)
+    order = derived(_pairs, equation, names, *lengths.values())
+    for a, b in order.bound if isinstance(order, Derived) else order:
+        pair, step = (factors[a], factors[b]), (terms[a], terms[b])
+        merged = _merged(terms, equation.result, (a, b))
+        sources = [_source(value) for value in pair if isinstance(value, Constant | Dequantized)]
+        if len(sources) == 2 and math.prod(lengths[name] for name in merged) <= _MOST_ELEMENTS:
+            factors[a] = constant_by(_constant_product, names, *step, merged, *sources)  # which no run computes
+        else:
+            factors[a] = _of_two(lowering, node, pair, Equation(step, merged), lengths)
+        terms[a] = merged
+        del factors[b], terms[b]
+    return _of_two(lowering, node, factors, Equation(tuple(terms), equation.result), lengths)
+
+
+def _of_two(
+    lowering: Lowering, node: Node, values: Sequence[Value], equation: Equation, lengths: Mapping[str, int]
+) -> Value:
+    """Return the product of two operands; axes of both that the result lacks are summed over."""
     a, b = equation.operands
     shared = [name for name in a if name in b]
     batch = "".join(name for name in equation.result if name in shared)
     summed = "".join(name for name in shared if name not in equation.result)
     rows, columns = ("".join(name for name in equation.result if name in axes and name not in batch) for axes in (a, b))
-    if {*a, *b} != {*batch, *summed, *rows, *columns}:
-        raise NotNative("sums over an axis of one operand")
     if not summed:
-        return [_element_by_element(lowering, node, values, equation, lengths)]
+        return _element_by_element(lowering, node, values, equation, lengths)
 
     def count(axes: str) -> int:
         return math.prod(lengths[name] for name in axes)
@@ -120,7 +177,20 @@ def einsum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     [product] = matmul(lowering, node, [left, right])
     order = batch + rows + columns
     product = reshaped(lowering, product, [lengths[name] for name in order])
-    return [_in_order(lowering, product, order, equation.result)]
+    return _in_order(lowering, product, order, equation.result)
+
+
+def einsum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
+    """Einsum; axes of several operands that the result lacks are summed over."""
+    values = [present(value) for value in inputs]
+    text = node.attributes["equation"]
+    equation = Equation.of(text.decode() if isinstance(text, bytes) else text, [len(value.shape) for value in values])
+    lengths = _lengths(values, equation)
+    if any("".join(equation.operands).count(name) == 1 for name in lengths if name not in equation.result):
+        raise NotNative("sums over an axis of one operand")
+    if len(values) == 1:
+        return [_in_order(lowering, values[0], equation.operands[0], equation.result)]
+    return [(_of_two if len(values) == 2 else _by_pairs)(lowering, node, values, equation, lengths)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {("", "Einsum"): einsum}
