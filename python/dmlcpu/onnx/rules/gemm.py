@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -11,13 +12,14 @@ import numpy as np
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.rules.matrix_multiply import float_product
+from dmlcpu.onnx.rules.arithmetic import binary
+from dmlcpu.onnx.rules.matrix_multiply import Product, float_product, matmul, times
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import CODE_TYPES, constant, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
@@ -84,10 +86,7 @@ def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, tra
     weights = Filter.of(Dequantized(filter_codes, b.scale, b.zero_point, 0))
     assert x.parameters is not None
     if bias is not None and bias.shape != (codes.shape[0],):
-        flat = constant(bias, "a bias").reshape(-1)
-        if flat.size != 1 and bias.shape != (1, codes.shape[0]):
-            raise NotNative("a bias that has not a value for each column")
-        bias = Constant(np.broadcast_to(flat, codes.shape[0]))
+        bias = Constant(np.broadcast_to(constant(bias, "a bias").reshape(-1), codes.shape[0]))
 
     def multiplied(codes_of_bias: Array | None) -> Value:
         return Flattened(_Dense(lowering, x, weights, codes_of_bias), (x.shape[0], codes.shape[0]))
@@ -95,18 +94,38 @@ def _dense(lowering: Lowering, x: Table, b: Dequantized, bias: Value | None, tra
     return with_bias(lowering, bias, weights.unit(x.parameters), codes.shape[0], multiplied)
 
 
+def _is_bias(value: Value, columns: int) -> bool:
+    """Return whether an addend is constant, of one number or one for each column."""
+    is_constant = isinstance(value, Constant | Dequantized)
+    return is_constant and (math.prod(value.shape) == 1 or value.shape in ((columns,), (1, columns)))
+
+
+def _with_addend(lowering: Lowering, node: Node, x: Table, matrix: Value, addend: Value) -> Value:
+    """Return a matrix product plus what is computed, or constant in rows of their own: a MatMul and an Add."""
+    [product] = matmul(lowering, node, [x, matrix])
+    if element_type(addend) != np.float32 or broadcast_shapes(addend.shape, product.shape) != product.shape:
+        raise NotNative(f"an addend of type {element_type(addend)} and shape {addend.shape} for {product.shape}")
+    if isinstance(product, Product) and isinstance(addend, Constant | Dequantized):
+        return product.with_bias(constant(addend, "an addend"))
+    [result] = binary(lowering, replace(node, operator="Add", attributes={}), [product, addend])
+    return result
+
+
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Gemm: of codes with a constant matrix of 8 bits, or of floats."""
-    value, b, bias = (*inputs, None)[:3]
-    if not isinstance(value, Table) or not isinstance(b, Dequantized) or b.codes.dtype not in CODE_TYPES:
-        return [_float_gemm(lowering, node, present(value), present(b), bias)]
+    value, b, addend = (*inputs, None)[:3]
+    if not isinstance(value, Table) or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
+        return [_float_gemm(lowering, node, present(value), present(b), addend)]
     if node.attributes.get("transA", 0):
         value = transposed(lowering, present(value), (1, 0))
-    x = lowering.affine(present(value))
-    beta = np.float32(node.attributes.get("beta", 1.0))
-    if bias is not None and beta != 1:
-        bias = Constant(constant(bias, "the bias") * beta)
-    return [_dense(lowering, x, _times(b, node), bias, bool(node.attributes.get("transB", 0)))]
+    x, matrix = lowering.affine(present(value)), _times(b, node)
+    beta, is_transposed = np.float32(node.attributes.get("beta", 1.0)), bool(node.attributes.get("transB", 0))
+    if addend is not None:
+        addend = None if beta == 0 else times(lowering, addend, beta)
+    if addend is None or _is_bias(addend, matrix.shape[0 if is_transposed else 1]):
+        return [_dense(lowering, x, matrix, addend, is_transposed)]
+    factor = transposed(lowering, matrix, (1, 0)) if is_transposed else matrix
+    return [_with_addend(lowering, node, x, factor, addend)]
 
 
 def _float_gemm(lowering: Lowering, node: Node, a: Value, b: Value, addend: Value | None) -> Tensor:
