@@ -174,6 +174,8 @@ def _is_dequantized_elsewhere(node: Node, values: Mapping[str, Value]) -> bool:
         are_vectors = shapes <= {(), (1,)} or (len(shapes) == 1 and max(map(len, shapes)) == 1)
         if not are_vectors or (value.dtype == np.int32 and value.zero_point.any()):
             return False
+        if value.scale.size > 1 and int(node.attributes.get("axis", 1)) >= len(value.shape):
+            return False
         dtype, least = value.dtype, _COLUMNS_FROM if value.scale.size > 1 else 1
     known = _DEQUANTIZED_FROM.get(dtype.name)
     return known is not None and (node.domain != "" or node.version >= max(known, least))

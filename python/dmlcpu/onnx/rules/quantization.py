@@ -105,6 +105,10 @@ def _of_columns(node: Node, codes: Constant, scales: Array, zero_point: Value | 
         raise NotNative(f"codes of type {codes.dtype} with scales of type {scales.dtype} and points of {points.dtype}")
     rank = len(codes.shape)
     axis = int(node.attributes.get("axis", 1)) if scales.size > 1 else 0
+    if rank == 1 and axis == 1:
+        # The attribute's default, which tools leave to biases. Onnxruntime takes such where its optimizer makes them
+        # biases of a product of codes, and refuses them elsewhere.
+        axis = 0
     if scales.size > 1:
         _check_axis(node, axis, codes.shape)
     if scales.size > 1 and scales.shape != (codes.shape[axis],):
