@@ -118,6 +118,60 @@ def test_overlapping_windows_of_floats(
     assert_like_onnxruntime(builder.build(), feeds)
 
 
+SCALED_INPUTS: Final[Any] = (
+    ((2, 5, 6, 7), (5, 8, 4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ((1, 6, 9), (6, 33, 5), {"strides": [2], "auto_pad": "SAME_LOWER"}),
+    ((2, 5, 4, 3), (5, 6, 2, 2), {"strides": [2, 2]}),
+    ((1, 24, 7, 9), (24, 1, 3, 2), {"strides": [3, 2]}),
+    ((2, 5, 3, 4, 3), (5, 6, 2, 2, 2), {"strides": [2, 2, 2]}),
+)
+
+
+def scaled_inputs(
+    rng: np.random.Generator, x_shape: Any, w_shape: Any, axis: int, bias: str, **attributes: Any
+) -> bytes:
+    """A transposed convolution of codes by a filter with scales along an axis that is not the output channels'."""
+    builder = Builder()
+    beside_codes(builder)
+    value = builder.dequantized(builder.input("uint8", x_shape), SCALE, POINTS["uint8"])
+    scales = rng.uniform(0.005, 0.02, w_shape[axis]).astype(np.float32)
+    filters = codes(rng, "int8", w_shape)
+    operands = [value, builder.dequantized(filters, scales, codes(rng, "int8", scales.shape), axis=axis)]
+    channels = w_shape[1] * attributes.get("group", 1)
+    if bias == "floats":
+        operands.append(rng.standard_normal(channels, np.float32))
+    elif bias == "codes":
+        operands.append(builder.dequantized(rng.integers(-999, 999, channels, np.int32), 0.001, np.int32(0)))
+    result = builder.node("ConvTranspose", operands, **attributes)
+    builder.output(builder.quantized(result, 0.3, POINTS["uint8"]), "uint8")
+    builder.output(builder.node("Neg", [result]), "float32")
+    return builder.build()
+
+
+@pytest.mark.parametrize("bias", ["", "floats", "codes"])
+@pytest.mark.parametrize("axis", [0, 2])
+@pytest.mark.parametrize(("x_shape", "w_shape", "attributes"), SCALED_INPUTS, ids=str)
+def test_scales_that_are_not_the_output_channels(
+    random_numbers: np.random.Generator, x_shape: Any, w_shape: Any, attributes: Any, axis: int, bias: str
+) -> None:
+    """Products of its codes have no unit to be summed in: floats are convolved."""
+    model = scaled_inputs(random_numbers, x_shape, w_shape, axis, bias, **attributes)
+    feeds = {"x": codes(random_numbers, "uint8", x_shape), "z": np.ones((2, 4), np.float32)}
+    assert_like_onnxruntime(model, feeds, 1)
+
+
+@pytest.mark.parametrize(("channels", "groups"), [(7, 1), (8, 2)])
+def test_floats_of_such_scales_that_are_left_to_onnxruntime(
+    random_numbers: np.random.Generator, channels: int, groups: int
+) -> None:
+    shapes = (1, 4, 5, 5), (4, channels, 3, 3)
+    model = scaled_inputs(random_numbers, *shapes, 0, "", strides=[2, 2], group=groups)
+    feeds = {"x": codes(random_numbers, "uint8", shapes[0]), "z": np.ones((2, 4), np.float32)}
+    assert_like_onnxruntime(model, feeds, 1, native=False)
+    providers = {part.provider for part in dmlcpu.InferenceSession(model).partitions()}
+    assert providers == {"dmlcpu", "onnxruntime"}
+
+
 @pytest.mark.parametrize("case", ["groups", "few channels", "computed filter", "computed bias"])
 def test_floats_that_are_left_to_onnxruntime(random_numbers: np.random.Generator, case: str) -> None:
     builder = Builder()

@@ -15,7 +15,18 @@ from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.transposed_blocks import are_blocks, transposed_blocks
 from dmlcpu.onnx.rules.transposed_phases import Phase, PhasedConvolution, phases_of_node, taps_of
-from dmlcpu.onnx.values import Array, Deferred, Dequantized, Operand, Parameters, Table, Tensor, Value, element_type
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    Operand,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+    element_type,
+)
 
 __all__ = ["FEWEST_CHANNELS", "RULES"]
 
@@ -128,41 +139,39 @@ def _as_filter(array: Array, groups: int) -> Array:
     return swapped.reshape(-1, inputs, *array.shape[2:])
 
 
-def _filter(value: Value | None, groups: int) -> Filter:
-    """Return the filter {input channels, output channels / groups, ...} behind a value as a convolution has it.
+def _scales_of_channels(filters: Dequantized, groups: int) -> Array | None:
+    """Return which of a filter's several scales each output channel has; None if it has more than one of them."""
+    inputs, outputs = filters.shape[:2]
+    channels = np.arange(groups * outputs)
+    if filters.axis == 1:
+        return channels % outputs
+    return channels // outputs if filters.axis == 0 and inputs == groups else None
 
-    Raises:
-        NotNative: It is no constant of 8-bit codes, or its scales are along another axis than the output channels'.
-    """
-    if not isinstance(value, Dequantized) or value.codes.dtype not in CODE_TYPES:
-        raise NotNative("a filter that is no constant quantized to 8 bits")
-    codes = _as_filter(value.codes, groups)
-    inputs, outputs = codes.shape[1], value.shape[1]
+
+def _filter(value: Dequantized, groups: int) -> Filter:
+    """Return a filter of codes {input channels, output channels / groups, ...} as a convolution has it."""
     scale, zero_point = value.scale, value.zero_point
     if scale.size > 1:
-        channels = np.arange(groups * outputs)
-        if value.axis == 1:
-            of_channels = channels % outputs
-        elif value.axis == 0 and inputs == 1:
-            of_channels = channels // outputs
-        else:
-            raise NotNative("a filter with scales along another axis than the output channels'")
+        of_channels = _scales_of_channels(value, groups)
         scale, zero_point = scale[of_channels], zero_point[of_channels]
-    return Filter.of(Dequantized(codes, scale, zero_point, axis=0))
+    return Filter.of(Dequantized(_as_filter(value.codes, groups), scale, zero_point, axis=0))
 
 
 def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """ConvTranspose; of volumes only where windows do not overlap."""
-    value, weights = present(inputs[0]), present(inputs[1])
-    is_coded = isinstance(weights, Dequantized) and weights.codes.dtype in CODE_TYPES
+    value, weights, bias = present(inputs[0]), present(inputs[1]), (*inputs, None)[2]
+    groups = int(node.attributes.get("group", 1))
+    if isinstance(weights, Dequantized) and weights.scale.size > 1 and _scales_of_channels(weights, groups) is None:
+        weights = Constant(weights.floats())  # products of its codes have no unit that they could be summed in
+    is_coded = isinstance(weights, Dequantized) and weights.dtype in CODE_TYPES
     of_codes = is_coded and isinstance(value, Table)
     if len(value.shape) == VOLUME_RANK or (not of_codes and are_blocks(node, tuple(weights.shape[2:]))):
-        return transposed_blocks(lowering, node, inputs)
+        return transposed_blocks(lowering, node, [value, weights, bias])
     if not of_codes:
-        return [_of_floats(lowering, node, inputs)]
-    x, bias = lowering.affine(value), (*inputs, None)[2]
+        return [_of_floats(lowering, node, [value, weights, bias])]
+    x = lowering.affine(value)
     assert x.parameters is not None
-    groups = int(node.attributes.get("group", 1))
+    assert isinstance(weights, Dequantized)
     taken = _filter(weights, groups)
     phased = _phased(lowering, node, x.shape, taken.codes.shape, groups)
 
