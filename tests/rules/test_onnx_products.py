@@ -224,6 +224,21 @@ def test_addends_that_are_no_bias(
     assert_like_onnxruntime(builder.build(), feeds, 1)
 
 
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (1, 1), (), (6, 1), (6, 6)])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_addends_of_a_dense_layer_of_codes(
+    random_numbers: np.random.Generator, transposed: int, shape: tuple[int, ...]
+) -> None:
+    """What each row or element has is left to onnxruntime, of as many rows as there are columns too."""
+    x, w = codes(random_numbers, "uint8", (6, 7)), codes(random_numbers, "int8", (6, 7) if transposed else (7, 6))
+    builder = Builder()
+    addend = np.asarray(random_numbers.integers(-9999, 9999, shape, np.int32))
+    operands = [builder.input("uint8", x.shape), np.float32(SCALE), POINTS["uint8"]]
+    operands += [w, np.float32(0.004), np.int8(0), addend]
+    builder.output(builder.node("com.microsoft.QGemm", operands, transB=transposed), "float32")
+    assert_like_onnxruntime(builder.build(), {"x": x}, native=shape not in ((6, 1), (6, 6)))
+
+
 def test_scales_along_the_columns_of_a_left_operand(random_numbers: np.random.Generator) -> None:
     a, b = codes(random_numbers, "int8", (6, 6)), codes(random_numbers, "uint8", (6, 5))
     scales = random_numbers.uniform(0.001, 0.01, 6).astype(np.float32)

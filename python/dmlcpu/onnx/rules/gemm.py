@@ -168,6 +168,8 @@ def qgemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Seq
     if node.attributes.get("transA", 0):
         x = lowering.affine(transposed(lowering, x, (1, 0)))
     assert x.parameters is not None
+    if c is not None and not _is_bias(c, matrix.shape[0 if is_transposed else 1]):
+        raise NotNative("a bias that is no constant with a value for each column")
     # The bias is INT32 in units of both scales and the factor.
     unit = x.parameters.scale * matrix.scale
     zeros = np.zeros(unit.size, np.int32)
