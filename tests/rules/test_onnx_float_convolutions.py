@@ -72,15 +72,24 @@ def test_the_first_and_last_ones_of_a_model(random_numbers: np.random.Generator)
     assert part.provider == "dmlcpu"
 
 
-def test_of_a_function_of_codes(random_numbers: np.random.Generator) -> None:
-    """It is not dequantized codes that the convolution reads, though its filter is."""
+@pytest.mark.parametrize(
+    ("operator", "x_shape", "w_shape"),
+    [
+        ("Conv", (1, 4, 6, 6), (5, 4, 3, 3)),
+        ("ConvTranspose", (1, 4, 6, 6), (4, 8, 3, 3)),
+        ("Gemm", (6, 4), (4, 8)),
+    ],
+)
+def test_of_a_function_of_codes(random_numbers: np.random.Generator, operator: str, x_shape: Any, w_shape: Any) -> None:
+    """It is not dequantized codes that the operator reads, though its filter is."""
     builder = Builder()
-    value = builder.dequantized(builder.input("uint8", (1, 4, 6, 6)), 0.03, POINT)
-    weights = builder.dequantized(codes(random_numbers, "int8", (5, 4, 3, 3)), 0.01, np.int8(0))
-    builder.output(builder.node("Conv", [builder.node("Sigmoid", [value]), weights]), "float32")
-    feeds = add_product_of_codes(builder, random_numbers) | {"x": codes(random_numbers, "uint8", (1, 4, 6, 6))}
+    value = builder.dequantized(builder.input("uint8", x_shape), 0.03, POINT)
+    weights = builder.dequantized(codes(random_numbers, "int8", w_shape), 0.01, np.int8(0))
+    result = builder.node(operator, [builder.node("Sigmoid", [value]), weights])
+    builder.output(result, "float32")
+    feeds = add_product_of_codes(builder, random_numbers) | {"x": codes(random_numbers, "uint8", x_shape)}
     assert_like_onnxruntime(builder.build(), feeds, 1)
-    assert "FLOAT_CONVOLUTION" in steps_of(builder.build())
+    assert ("DEQUANTIZED_PRODUCT" if operator == "Gemm" else "FLOAT_CONVOLUTION") in steps_of(builder.build())
 
 
 def test_images_of_free_sizes(random_numbers: np.random.Generator) -> None:

@@ -114,7 +114,8 @@ def _with_addend(lowering: Lowering, node: Node, x: Table, matrix: Value, addend
 def gemm(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """Gemm: of codes with a constant matrix of 8 bits, or of floats."""
     value, b, addend = (*inputs, None)[:3]
-    if not isinstance(value, Table) or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
+    is_of_codes = isinstance(value, Table) and value.parameters is not None
+    if not is_of_codes or not isinstance(b, Dequantized) or b.dtype not in CODE_TYPES:
         return [_float_gemm(lowering, node, present(value), present(b), addend)]
     if node.attributes.get("transA", 0):
         value = transposed(lowering, present(value), (1, 0))

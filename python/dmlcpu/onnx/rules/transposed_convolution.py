@@ -164,7 +164,7 @@ def transposed_convolution(lowering: Lowering, node: Node, inputs: Sequence[Valu
     if isinstance(weights, Dequantized) and weights.scale.size > 1 and _scales_of_channels(weights, groups) is None:
         weights = Constant(weights.floats())  # products of its codes have no unit that they could be summed in
     is_coded = isinstance(weights, Dequantized) and weights.dtype in CODE_TYPES
-    of_codes = is_coded and isinstance(value, Table)
+    of_codes = is_coded and isinstance(value, Table) and value.parameters is not None
     if len(value.shape) == VOLUME_RANK or (not of_codes and are_blocks(node, tuple(weights.shape[2:]))):
         return transposed_blocks(lowering, node, [value, weights, bias])
     if not of_codes:
