@@ -5,6 +5,11 @@
 
 constexpr std::size_t kTransposedTerms = 4, kMostColumns = 4;
 
+inline float sum_before(const FloatProductBlock& block, std::size_t row, std::size_t column) noexcept {
+  if (!block.begins) return block.sums[row * block.sums_row_stride + column];
+  return block.bias == nullptr ? 0.0f : block.bias[column];
+}
+
 // As many rows as there are lanes, from row on; the first ones of them, which are skipped, are not written.
 template <std::size_t columns>
 inline void write_columns(const FloatProductBlock& block, std::size_t row, std::size_t skipped) noexcept {
@@ -14,7 +19,7 @@ inline void write_columns(const FloatProductBlock& block, std::size_t row, std::
   float lanes[columns][kLanes];
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     for (std::size_t column = 0; column < columns; ++column) {
-      lanes[column][lane] = block.begins ? first_sum(block, column) : sums[lane * block.sums_row_stride + column];
+      lanes[column][lane] = sum_before(block, row + lane, column);
     }
   }
   Floats sum[columns];

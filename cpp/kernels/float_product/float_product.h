@@ -34,10 +34,6 @@ struct FloatProductBlock {
   const float* bias = nullptr;  // of n columns
 };
 
-inline float first_sum(const FloatProductBlock& block, std::size_t column) noexcept {
-  return block.bias == nullptr ? 0.0F : block.bias[column];
-}
-
 using FloatProductFunction = void (*)(const FloatProductBlock& block) noexcept;
 
 struct FloatProductKernels {

@@ -33,12 +33,8 @@ std::size_t image_size(const ConvolutionGeometry& geometry) {
   return size;
 }
 
-// Whether a copy with its padding lets windows be read as they lie, at no more cost than gathering them.
+// Whether a copy with its padding lets windows be read as they lie, and takes no more than gathering them.
 bool padding_pays(const ConvolutionGeometry& geometry) {
-  // Windows that are gathered serve as many products as there are output channels; an input whose channels are
-  // neighbours is not copied without need.
-  constexpr std::int64_t kMostChannels = 64;
-  if (geometry.input.c == 1 && geometry.output_channels > kMostChannels) return false;
   return !float_depthwise_applies(geometry) && windows_are_runs(geometry) && PaddedPlanes::applies(geometry) &&
          geometry.read_height() > geometry.padding_top && geometry.read_width() > geometry.padding_left;
 }
@@ -47,8 +43,11 @@ bool padding_pays(const ConvolutionGeometry& geometry) {
 
 FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
     : geometry_(geometry), inner_(geometry) {
+  // Windows of few channels are short runs, which cost more to gather than a copy does.
+  constexpr std::int64_t kFewChannels = 8;
   const bool padded = padding_pays(geometry) && !windows_lie_in(geometry);
-  if (!padded && (geometry.input.c == 1 || !reads_most(geometry))) return;
+  const bool copied = geometry.input.c == 1 ? padded && geometry.input_channels <= kFewChannels : reads_most(geometry);
+  if (!copied) return;
   copied_height_ = geometry.input_height;
   copied_width_ = geometry.input_width;
   if (padded) add_padding();
@@ -101,7 +100,7 @@ std::string FloatInputStaging::describe() const {
   const bool padded = copied_height_ != inner_.input_height || copied_width_ != inner_.input_width;
   return std::string("staging: input through ") + (padded ? "padded " : "") + "{N, H, W, C} copies of " +
          std::to_string(images()) + " of " + counted(geometry_.batch, "image") + ", because " +
-         (geometry_.input.c != 1 ? "its channels are not neighbours\n" : "windows are read as they lie\n");
+         (geometry_.input.c != 1 ? "its channels are not neighbours\n" : "windows are read as they lie then\n");
 }
 
 }  // namespace dmlcpu

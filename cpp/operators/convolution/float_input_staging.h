@@ -1,5 +1,5 @@
-// Copies of a float convolution's input that its algorithms read faster than the tensor itself: with the channels as
-// neighbours and, where the windows of a row are read as they lie, with the padding as zeros around each image:
+// Copies of a float convolution's input, if its channels are no neighbours or if they are few: with the channels as
+// neighbours and, where windows can be read as they lie then, with the padding as zeros around each image:
 //
 //   input {N, C, H, W} -> {n, top + H + bottom, left + W + right, C}
 //
