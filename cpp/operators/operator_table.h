@@ -60,6 +60,7 @@ std::unique_ptr<CompiledOperator> compile_append_to_past(OperatorDesc desc, Exec
 std::unique_ptr<CompiledOperator> compile_arg_extreme(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_top_k(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_cumulative_summation(OperatorDesc desc, ExecutionTarget target);
+std::unique_ptr<CompiledOperator> compile_rnn(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_lstm(OperatorDesc desc, ExecutionTarget target);
 std::unique_ptr<CompiledOperator> compile_gru(OperatorDesc desc, ExecutionTarget target);
 
@@ -260,6 +261,11 @@ inline constexpr OperatorRow kOperators[] = {
      Arrangement::own,
      {kIndices | kFloat32},
      {kIndices | kFloat32}},
+    {"RNN",
+     compile_rnn,
+     Arrangement::own,
+     {kFloat32, kFloat32 | kCodes, kFloat32, kCodes, kFloat32},
+     {kFloat32, kFloat32}},
     {"LSTM",
      compile_lstm,
      Arrangement::own,

@@ -1,4 +1,4 @@
-"""LSTM and GRU on random layouts, with recurrences of floats and of codes, against the reference."""
+"""RNN, LSTM and GRU on random layouts, with recurrences of floats and of codes, against the reference."""
 
 from __future__ import annotations
 
@@ -19,18 +19,22 @@ from fills import INTEGERS, Fill, any_integers, special_floats
 from laid_out import packed
 from native_operator import run_native
 from onnx_models import Builder
-from reference.recurrence import gru, lstm
+from reference.recurrence import gru, lstm, rnn
 from strategies import input_tensors, output_tensors
 from strided_tensor import StridedTensor, blank_tensor
 
 Devices = Mapping[str, dmlcpu.Device]
 Tensors = dict[str, StridedTensor | None]
 
-PARTS = {"LSTM": 4, "GRU": 3}
+PARTS = {"RNN": 1, "LSTM": 4, "GRU": 3}
+BESIDE = {"RNN": [], "LSTM": ["cell_init_tensor"], "GRU": ["bias_tensor"]}
 OUTPUTS = {
+    "RNN": ("sequence_tensor", "single_tensor"),
     "LSTM": ("sequence_tensor", "single_tensor", "cell_single_tensor"),
     "GRU": ("sequence_tensor", "single_tensor"),
 }
+# Of RNN, by their numbers (FloatUnary).
+FUNCTIONS = {"tanh": 2, "relu": 0}
 OWNED = ("recurrence_tensor", "scale_tensor", "zero_point_tensor")
 
 
@@ -42,12 +46,19 @@ def logical(tensor: StridedTensor | None) -> Any:
     return None if tensor is None else tensor.logical()
 
 
-def expected_outputs(operator: str, tensors: Tensors, direction: int) -> list[NDArray[np.float32]]:
+def attributes_of(operator: str, direction: int, function: str = "tanh") -> dict[str, list[int]]:
+    """`function` is RNN's alone."""
+    return {"direction": [direction], **({"function": [FUNCTIONS[function]]} if operator == "RNN" else {})}
+
+
+def expected_outputs(operator: str, tensors: Tensors, direction: int, function: str) -> list[NDArray[np.float32]]:
     values = {name.removesuffix("_tensor"): logical(tensor) for name, tensor in tensors.items()}
     directions, length, _ = values["recurrence"].shape
     operands = [values[name] for name in ("input", "recurrence", "scale", "zero_point")]
     zeros = np.zeros((directions, values["input"].shape[1], length), np.float32)
     hidden = zeros if values["hidden_init"] is None else values["hidden_init"]
+    if operator == "RNN":
+        return rnn(*operands, hidden, function, direction)
     if operator == "LSTM":
         return lstm(*operands, hidden, zeros if values["cell_init"] is None else values["cell_init"], direction)
     return gru(*operands, hidden, values["bias"], direction)
@@ -57,14 +68,16 @@ def owned_of(tensors: Tensors) -> list[str]:
     return [name for name in OWNED if tensors[name] is not None]
 
 
-def assert_recurrence(devices: Devices, operator: str, tensors: Tensors, direction: int) -> None:
-    results = expected_outputs(operator, tensors, direction)
+def assert_recurrence(
+    devices: Devices, operator: str, tensors: Tensors, direction: int, function: str = "tanh"
+) -> None:
+    results = expected_outputs(operator, tensors, direction, function)
     expected = {
         name: expected_storage(tensor, values)
         for name, values in zip(OUTPUTS[operator], results, strict=True)
         if (tensor := tensors[name]) is not None
     }
-    attributes = {"direction": [direction]}
+    attributes = attributes_of(operator, direction, function)
     for label, device in devices.items():
         outputs, owned = tuple(expected), owned_of(tensors)
         actual = run_native(device, operator, tensors, attributes, outputs=outputs, owned=owned)
@@ -73,7 +86,7 @@ def assert_recurrence(devices: Devices, operator: str, tensors: Tensors, directi
 
 
 @st.composite
-def recurrences(draw: st.DrawFn) -> tuple[str, Tensors, int]:
+def recurrences(draw: st.DrawFn) -> tuple[str, Tensors, int, str]:
     operator, direction = draw(st.sampled_from(tuple(PARTS))), draw(st.integers(0, 2))
     directions, steps, sequences = 2 if direction == 2 else 1, draw(st.integers(1, 4)), draw(st.integers(1, 5))
     hidden = draw(st.integers(1, 9) | st.sampled_from((16, 17, 33)))
@@ -93,18 +106,16 @@ def recurrences(draw: st.DrawFn) -> tuple[str, Tensors, int]:
         "zero_point_tensor": None if is_float else draw(st.none() | input_tensors(data_type, line, INTEGERS)),
         "hidden_init_tensor": draw(st.none() | floats(states)),
     }
-    if operator == "LSTM":
-        tensors["cell_init_tensor"] = draw(st.none() | floats(states))
-    else:
-        tensors["bias_tensor"] = draw(st.none() | floats((directions, hidden)))
+    for name in BESIDE[operator]:
+        tensors[name] = draw(st.none() | floats(states if name == "cell_init_tensor" else (directions, hidden)))
     tensors["sequence_tensor"] = draw(output_tensors("FLOAT32", (steps, *states)))
     for name in OUTPUTS[operator][1:]:
         tensors[name] = draw(st.none() | output_tensors("FLOAT32", states))
-    return operator, tensors, direction
+    return operator, tensors, direction, draw(st.sampled_from(tuple(FUNCTIONS)))
 
 
 @given(recurrences())
-def test_on_any_layout(devices: Devices, recurrence: tuple[str, Tensors, int]) -> None:
+def test_on_any_layout(devices: Devices, recurrence: tuple[str, Tensors, int, str]) -> None:
     assert_recurrence(devices, *recurrence)
 
 
@@ -123,7 +134,7 @@ def plain(
         "scale_tensor": scale,
         "zero_point_tensor": None,
         "hidden_init_tensor": None,
-        "cell_init_tensor" if operator == "LSTM" else "bias_tensor": None,
+        **dict.fromkeys(BESIDE[operator]),
         "sequence_tensor": blank_tensor("FLOAT32", (steps, *states), None),
         "single_tensor": blank_tensor("FLOAT32", states, None),
         **last,
@@ -248,6 +259,24 @@ def test_directions_that_there_are_none(devices: Devices, random_numbers: np.ran
             outputs=OUTPUTS["GRU"],
             owned=owned_of(tensors),
         )
+
+
+@pytest.mark.parametrize("function", [-1, 1, 22])
+def test_functions_of_other_cells(devices: Devices, random_numbers: np.random.Generator, function: int) -> None:
+    tensors = plain(random_numbers, "RNN", "float32", 1, 3, 2, 5)
+    device, attributes = next(iter(devices.values())), {"direction": [0], "function": [function]}
+    with pytest.raises(ValueError, match=r"RNN: .*function is (out of range|neither tanh nor relu)"):
+        run_native(device, "RNN", tensors, attributes, outputs=OUTPUTS["RNN"], owned=owned_of(tensors))
+
+
+@pytest.mark.parametrize("name", ["input_tensor", "hidden_init_tensor", "sequence_tensor", "single_tensor"])
+def test_tensors_of_other_sizes(devices: Devices, random_numbers: np.random.Generator, name: str) -> None:
+    """Of an RNN, whose outputs follow the first state."""
+    sizes = {"input_tensor": (3, 2, 6), "sequence_tensor": (3, 1, 2, 4)}.get(name, (1, 2, 4))
+    tensors = plain(random_numbers, "RNN", "float32", 1, 3, 2, 5) | {name: tensor("FLOAT32", *sizes)}
+    device, attributes = next(iter(devices.values())), attributes_of("RNN", 0)
+    with pytest.raises(ValueError, match=f"RNN: .*tensor {[*tensors].index(name)}"):
+        run_native(device, "RNN", tensors, attributes, outputs=OUTPUTS["RNN"], owned=owned_of(tensors))
 
 
 def test_biases_of_another_length(devices: Devices, random_numbers: np.random.Generator) -> None:

@@ -1,4 +1,4 @@
-"""LSTM and GRU, given the input's products with the weights: step by step, in ONNX's order of the parts of a cell."""
+"""RNN, LSTM and GRU, given the input's products with the weights: step by step, a cell's parts in ONNX's order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reference.dynamic_quantize_linear import dynamic_quantize_linear
 from reference.float_functions import hyperbolic_tangent, logistic
 from reference.matrix_multiply_integer_to_float import chain_of_products, matrix_multiply_integer_to_float
 
-__all__ = ["gru", "lstm"]
+__all__ = ["gru", "lstm", "rnn"]
 
 Array = NDArray[Any]
 # Of a direction: the input's products, the states' and these become the states after the step.
@@ -57,6 +57,25 @@ def recur(
         for state, values in zip(last, own, strict=True):
             state[index] = values
     return [sequence, *last]
+
+
+@np.errstate(all="ignore")
+def rnn(
+    input: FloatArray,
+    recurrence: Array,
+    scale: FloatArray | None,
+    zero_point: Array | None,
+    hidden: FloatArray,
+    function: str,
+    direction: int,
+) -> list[FloatArray]:
+    """`function` is "tanh" or "relu"."""
+
+    def step(index: int, inputs: FloatArray, sums: FloatArray, states: list[FloatArray]) -> list[FloatArray]:
+        total = sums + inputs
+        return [np.where(total < 0, np.float32(0), total) if function == "relu" else hyperbolic_tangent(total)]
+
+    return recur(step, input, recurrence, scale, zero_point, [hidden], direction)
 
 
 @np.errstate(all="ignore")

@@ -1,5 +1,5 @@
-// LSTM, GRU: the steps of recurrent layers, given the products of their inputs and weights (DirectML's operators of
-// these names compute these too). Of graphs alone.
+// RNN, LSTM, GRU: the steps of recurrent layers, given the products of their inputs and weights (DirectML's operators
+// of these names compute these too). Of graphs alone.
 //
 // Tensors, of T steps, B sequences, D directions, a state of H floats and a cell of P parts (recurrent_cell.h):
 //
@@ -14,7 +14,7 @@
 //   LSTM: cell single    {D, B, H}           the same of the other state; may be absent
 //
 // Attribute direction: 0 forward, 1 backward, 2 both. A backward direction begins with the last step; its states lie
-// where the input of their step does.
+// where the input of their step does. Attribute function, of RNN: FloatUnary's tanh or relu, in all directions.
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -40,18 +40,20 @@ enum Tensor : std::size_t {
   kScale,
   kZeroPoint,
   kHiddenInit,
-  kCellInitOrBias,
-  kSequence,
-  kSingle,
-  kCellSingle
+  kCellInitOrBias  // RNN has neither; outputs follow
 };
 
 struct RecurrentKind {
   RecurrentCell cell;
   std::int64_t parts;
-  bool has_cell_state;
+  bool has_cell_state, has_bias;
+
+  std::size_t sequence() const { return kCellInitOrBias + (has_cell_state || has_bias ? 1 : 0); }
+  std::size_t single() const { return sequence() + 1; }
+  std::size_t cell_single() const { return sequence() + 2; }
 };
-constexpr RecurrentKind kLstm = {lstm_cell, 4, true}, kGru = {gru_cell, 3, false};
+constexpr RecurrentKind kRnnOfTanh = {rnn_tanh_cell, 1, false, false}, kRnnOfRelu = {rnn_relu_cell, 1, false, false},
+                        kLstm = {lstm_cell, 4, true, false}, kGru = {gru_cell, 3, false, true};
 
 constexpr std::int64_t kBackward = 1, kBidirectional = 2;
 
@@ -175,7 +177,7 @@ RecurrentSizes Recurrence::checked_sizes() {
   }
   check_sizes(desc(), kRecurrence, {directions, hidden, kind_.parts * hidden});
   check_sizes(desc(), kInput, {steps_, sequences, directions * sizes.columns});
-  check_sizes(desc(), kSequence, {steps_, directions, sequences, hidden});
+  check_sizes(desc(), kind_.sequence(), {steps_, directions, sequences, hidden});
   const bool is_of_codes = recurrence.type != DataType::float32;
   if (has(kScale) != is_of_codes) {
     throw std::invalid_argument(desc().type + ": a recurrence of codes, and no other, has scales");
@@ -189,12 +191,12 @@ RecurrentSizes Recurrence::checked_sizes() {
   if (has(kZeroPoint) && desc().tensor(kZeroPoint).type != recurrence.type) {
     throw std::invalid_argument(desc().type + ": the zero point is of the recurrence's data type");
   }
-  for (const std::size_t state : {kHiddenInit, kSingle, kCellSingle}) {
+  for (const std::size_t state : {std::size_t{kHiddenInit}, kind_.single(), kind_.cell_single()}) {
     if (has(state)) check_sizes(desc(), state, {directions, sequences, hidden});
   }
-  if (has(kCellInitOrBias) && kind_.has_cell_state) {
+  if (kind_.has_cell_state && has(kCellInitOrBias)) {
     check_sizes(desc(), kCellInitOrBias, {directions, sequences, hidden});
-  } else if (has(kCellInitOrBias)) {
+  } else if (kind_.has_bias && has(kCellInitOrBias)) {
     check_sizes(desc(), kCellInitOrBias, {directions, hidden});
   }
   return sizes;
@@ -208,11 +210,12 @@ void Recurrence::plan_copies() {
     if (has(tensor)) copy.emplace(desc().tensor(tensor), packed(desc().tensor(tensor)), target());
   };
   from(hidden_init_copy_, kHiddenInit);
-  from(kind_.has_cell_state ? cell_init_copy_ : bias_copy_, kCellInitOrBias);
-  to(single_copy_, kSingle);
-  to(cell_single_copy_, kCellSingle);
+  if (kind_.has_cell_state) from(cell_init_copy_, kCellInitOrBias);
+  if (kind_.has_bias) from(bias_copy_, kCellInitOrBias);
+  to(single_copy_, kind_.single());
+  to(cell_single_copy_, kind_.cell_single());
   if (!is_packed(desc().tensor(kInput))) from(input_copy_, kInput);
-  if (!is_packed(desc().tensor(kSequence))) to(sequence_copy_, kSequence);
+  if (!is_packed(desc().tensor(kind_.sequence()))) to(sequence_copy_, kind_.sequence());
 }
 
 void Recurrence::run(const TensorPointers& tensors) const {
@@ -227,7 +230,7 @@ void Recurrence::run(const TensorPointers& tensors) const {
   if (input_copy_) input_copy_->run(tensors[kInput], scratch + input_);
 
   const void* input = input_copy_ ? scratch + input_ : tensors[kInput];
-  void* sequence = sequence_copy_ ? scratch + sequence_ : tensors[kSequence];
+  void* sequence = sequence_copy_ ? scratch + sequence_ : tensors[kind_.sequence()];
   const auto* bias = bias_copy_ ? reinterpret_cast<const float*>(scratch + bias_) : nullptr;
   const auto* matrices = static_cast<const std::uint8_t*>(tensors[kRecurrence]);
   for (std::int64_t step = 0; step < steps_; ++step) {
@@ -236,9 +239,9 @@ void Recurrence::run(const TensorPointers& tensors) const {
     finish_step(step, static_cast<const float*>(input), bias, scratch, static_cast<float*>(sequence));
   }
 
-  if (sequence_copy_) sequence_copy_->run(scratch + sequence_, tensors[kSequence]);
-  if (single_copy_) single_copy_->run(scratch + states_, tensors[kSingle]);
-  if (cell_single_copy_) cell_single_copy_->run(scratch + cells_, tensors[kCellSingle]);
+  if (sequence_copy_) sequence_copy_->run(scratch + sequence_, tensors[kind_.sequence()]);
+  if (single_copy_) single_copy_->run(scratch + states_, tensors[kind_.single()]);
+  if (cell_single_copy_) cell_single_copy_->run(scratch + cells_, tensors[kind_.cell_single()]);
 }
 
 // The cells of all directions and sequences.
@@ -267,6 +270,15 @@ void Recurrence::finish_step(std::int64_t step, const float* input, const float*
 }
 
 }  // namespace
+
+std::unique_ptr<CompiledOperator> compile_rnn(OperatorDesc desc, ExecutionTarget target) {
+  const std::size_t function = index_attribute(desc, "function", kFloatUnaryCount);
+  const bool is_tanh = function == static_cast<std::size_t>(FloatUnary::tanh);
+  if (!is_tanh && function != static_cast<std::size_t>(FloatUnary::relu)) {
+    throw std::invalid_argument(desc.type + ": the function is neither tanh nor relu");
+  }
+  return std::make_unique<Recurrence>(std::move(desc), target, is_tanh ? kRnnOfTanh : kRnnOfRelu);
+}
 
 std::unique_ptr<CompiledOperator> compile_lstm(OperatorDesc desc, ExecutionTarget target) {
   return std::make_unique<Recurrence>(std::move(desc), target, kLstm);

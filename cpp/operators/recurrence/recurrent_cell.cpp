@@ -16,7 +16,20 @@ void apply(const FloatFunctionKernels& kernels, FloatUnary function, const float
       {.input = input, .output = output, .count = count, .alpha = 0.0F, .beta = 0.0F});
 }
 
+void rnn_cell(const FloatFunctionKernels& kernels, FloatUnary function, const RecurrentStep& step) noexcept {
+  combine(kernels, FloatBinary::add, step.sums, step.input, step.length);
+  apply(kernels, function, step.sums, step.hidden, step.length);
+}
+
 }  // namespace
+
+void rnn_tanh_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept {
+  rnn_cell(kernels, FloatUnary::tanh, step);
+}
+
+void rnn_relu_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept {
+  rnn_cell(kernels, FloatUnary::relu, step);
+}
 
 void lstm_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept {
   const std::size_t length = step.length;

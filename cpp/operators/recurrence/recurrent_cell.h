@@ -1,5 +1,6 @@
 // What becomes of a sequence's state in a step of a recurrent operator, once the products are there.
 //
+//   RNN    hidden = function(input + sums), the function tanh or relu
 //   LSTM   i, o, f = sigmoid(input + sums), g = tanh(input + sums), of which input and sums have four parts
 //          cell = f * cell + i * g;  hidden = o * tanh(cell)
 //   GRU    z, r = sigmoid(input + sums), n = tanh(input + r * (sums + bias)), of which they have three parts
@@ -19,13 +20,15 @@ struct RecurrentStep {
   const float* input;  // the parts of the input's products with their weights, biases added
   float* sums;         // the parts of the state's products; written over
   float* hidden;       // the state, read and written
-  float* cell_state;   // LSTM: the other one; GRU: null
-  const float* bias;   // GRU: of n's sums, null where there is none; LSTM: null
+  float* cell_state;   // LSTM: the other one; others: null
+  const float* bias;   // GRU: of n's sums, null where there is none; others: null
   std::size_t length;  // of the state, and of each part
 };
 
 using RecurrentCell = void (*)(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
 
+void rnn_tanh_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
+void rnn_relu_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
 void lstm_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
 void gru_cell(const FloatFunctionKernels& kernels, const RecurrentStep& step) noexcept;
 
