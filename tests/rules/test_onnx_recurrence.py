@@ -16,7 +16,10 @@ from template_checks import assert_templates_follow_the_rules
 Array = NDArray[Any]
 
 STEPS, SEQUENCES, INPUTS, HIDDEN = 5, 3, 12, 20
-PARTS: Final = {"LSTM": 4, "GRU": 3}
+PARTS: Final = {"RNN": 1, "LSTM": 4, "GRU": 3}
+OUTPUTS: Final = {"RNN": 2, "LSTM": 3, "GRU": 2}
+# Activations of one direction.
+FUNCTIONS: Final = {"RNN": 1, "LSTM": 3, "GRU": 2}
 DIRECTIONS: Final = ("forward", "reverse", "bidirectional")
 
 
@@ -41,11 +44,11 @@ def layer(
     operands += [uniform(rng, directions, columns, INPUTS), uniform(rng, directions, columns, HIDDEN)]
     operands += [uniform(rng, directions, 2 * columns) if bias else "", ""]
     if states:
-        names = ("hidden", "cell") if operator == "LSTM" else ("hidden",)
+        names = ("hidden", "cell")[: OUTPUTS[operator] - 1]
         operands += [builder.input("float32", (directions, SEQUENCES, HIDDEN), name) for name in names]
     if operator == "GRU":
         attributes = {"linear_before_reset": 1, **attributes}
-    outputs = count or PARTS[operator] - 1
+    outputs = count or OUTPUTS[operator]
     results = builder.node(operator, operands, outputs, direction=direction, hidden_size=HIDDEN, **attributes)
     for name in results if outputs > 1 else [results]:
         builder.output(name, "float32")
@@ -78,8 +81,9 @@ def test_first_outputs_alone(random_numbers: np.random.Generator, operator: str)
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
 
 
-def test_last_states_alone(random_numbers: np.random.Generator) -> None:
-    builder = layer(random_numbers, "LSTM", count=3)
+@pytest.mark.parametrize("operator", PARTS)
+def test_last_states_alone(random_numbers: np.random.Generator, operator: str) -> None:
+    builder = layer(random_numbers, operator)
     builder.nodes[0].output[0] = ""
     del builder.outputs[0]
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
@@ -97,22 +101,26 @@ def test_a_layer_between_transposed_ones(random_numbers: np.random.Generator) ->
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
 
 
-def test_lengths_of_all_sequences(random_numbers: np.random.Generator) -> None:
+@pytest.mark.parametrize("operator", PARTS)
+def test_lengths_of_all_sequences(random_numbers: np.random.Generator, operator: str) -> None:
     """That are the input's own."""
-    builder = layer(random_numbers, "GRU")
+    builder = layer(random_numbers, operator)
     builder.nodes[0].input[4] = builder.constant(np.full(SEQUENCES, STEPS, np.int32))
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
 
 
-def test_free_lengths(random_numbers: np.random.Generator) -> None:
-    builder = Builder()
-    x = builder.input("float32", ("steps", "sequences", INPUTS))
-    weights = uniform(random_numbers, 1, 3 * HIDDEN, INPUTS), uniform(random_numbers, 1, 3 * HIDDEN, HIDDEN)
-    states, last = builder.node("GRU", [x, *weights], 2, hidden_size=HIDDEN, linear_before_reset=1)
-    builder.output(states, "float32")
-    builder.output(last, "float32")
-    for steps, sequences in ((1, 1), (4, 2), (1, 7)):
+@pytest.mark.parametrize("operator", PARTS)
+def test_free_lengths(random_numbers: np.random.Generator, operator: str) -> None:
+    """A template for several steps and sequences is right for all of these, and one for single ones elsewhere."""
+    builder = layer(random_numbers, operator, states=False)
+    for length, name in zip(builder.inputs[0].type.tensor_type.shape.dim, ("steps", "sequences"), strict=False):
+        length.dim_param = name
+    single, several = [(1, 1), (1, 7), (9, 1)], [(4, 2), (6, 5), (3, 64)]
+    for steps, sequences in (*single, several[0]):
         assert_like_onnxruntime(builder.build(), {"x": uniform(random_numbers, steps, sequences, INPUTS)})
+    shapes = [{"x": (*pair, INPUTS)} for pair in (*several, *single)]
+    assert_templates_follow_the_rules(builder.build(), shapes[:3], 1)
+    assert_templates_follow_the_rules(builder.build(), shapes, 3)
 
 
 @pytest.mark.parametrize("operator", PARTS)
@@ -139,6 +147,10 @@ def test_first_states_of_a_free_batch(random_numbers: np.random.Generator, opera
 @pytest.mark.parametrize(
     ("operator", "attributes", "changed"),
     [
+        ("RNN", {"activations": ["Sigmoid"]}, {}),
+        ("RNN", {"activations": ["Tanh", "Relu"], "direction": "bidirectional"}, {}),
+        ("RNN", {"clip": 0.3}, {}),
+        ("RNN", {}, {4: np.array([5, 2, 1], np.int32)}),
         ("GRU", {"linear_before_reset": 0}, {}),
         ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, {}),
         ("LSTM", {"activations": ["Sigmoid", "Tanh", "Relu"]}, {}),
@@ -176,6 +188,20 @@ def test_functions_that_are_the_cell_s_own(random_numbers: np.random.Generator, 
     assert_like_onnxruntime(builder.build(), feeds_of(random_numbers, builder))
 
 
+@pytest.mark.parametrize("activations", [["Relu"], ["Tanh"], ["Relu", "Relu"], ["Tanh", "Tanh"]], ids=str)
+def test_functions_of_plain_cells(random_numbers: np.random.Generator, activations: list[str]) -> None:
+    """In any case, which onnxruntime has for the other layers alone."""
+    builder = layer(random_numbers, "RNN", DIRECTIONS[len(activations) * 2 - 2], activations=activations)
+    feeds = feeds_of(random_numbers, builder)
+    assert_like_onnxruntime(builder.build(), feeds)
+    assert steps_of(builder)[2] == "RNN"
+    expected = dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+    [said] = (attribute for attribute in builder.nodes[0].attribute if attribute.name == "activations")
+    said.strings[:] = [function.lower().encode() for function in activations]
+    actual = dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+    assert [array.tobytes() for array in actual] == [array.tobytes() for array in expected]
+
+
 @pytest.mark.parametrize("operator", PARTS)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_sequences_first(random_numbers: np.random.Generator, operator: str, direction: str) -> None:
@@ -198,13 +224,13 @@ def test_sequences_first(random_numbers: np.random.Generator, operator: str, dir
 @pytest.mark.parametrize("attributes", [{"clip": 0.1}, {"activations": ["Sigmoid", "Relu", "Relu"]}], ids=str)
 def test_what_nothing_computes(random_numbers: np.random.Generator, operator: str, attributes: dict[str, Any]) -> None:
     """Onnxruntime has no layers with sequences first, and onnx's evaluator passes over these attributes."""
-    functions = {name: value[: PARTS[operator] - 1] for name, value in attributes.items() if name == "activations"}
+    functions = {name: value[: FUNCTIONS[operator]] for name, value in attributes.items() if name == "activations"}
     builder = layer(random_numbers, operator, states=False, layout=1, **(functions or attributes))
     with pytest.raises(dmlcpu.InvalidModelError, match=operator):
         dmlcpu.InferenceSession(builder.build())
 
 
-@pytest.mark.parametrize("operator", PARTS)
+@pytest.mark.parametrize("operator", ["LSTM", "GRU"])
 @pytest.mark.parametrize("shape", [(5, 0), (0, 3)])
 @pytest.mark.parametrize("clip", [{}, {"clip": 0.5}], ids=str)
 def test_nothing_to_compute(
@@ -217,6 +243,15 @@ def test_nothing_to_compute(
     session = dmlcpu.InferenceSession(builder.build())
     with pytest.raises(dmlcpu.BindingError, match=r"input 'x' has a length of 0, .*: it has no steps or sequences"):
         session.run(None, {"x": np.zeros((*shape, INPUTS), np.float32)})
+
+
+@pytest.mark.parametrize("shape", [(5, 0), (0, 3)])
+def test_plain_cells_have_nothing_to_compute(random_numbers: np.random.Generator, shape: tuple[int, int]) -> None:
+    """Which onnxruntime does for these."""
+    builder = layer(random_numbers, "RNN", states=False)
+    for length, name in zip(builder.inputs[0].type.tensor_type.shape.dim, ("steps", "sequences"), strict=False):
+        length.dim_param = name
+    assert_like_onnxruntime(builder.build(), {"x": np.zeros((*shape, INPUTS), np.float32)}, native=False)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def fused() -> bytes:
 
 @functools.cache
 def layers() -> bytes:
-    """Recurrent layers of both kinds, one with weights of codes."""
+    """Recurrent layers of each kind, one with weights of codes."""
     builder, random = Builder(), np.random.default_rng((SEED, 2))
 
     def weights(*shape: int) -> NDArray[np.float32]:
@@ -118,6 +118,8 @@ def layers() -> bytes:
     y = builder.node("Reshape", [builder.node("Transpose", [y], perm=[0, 2, 1, 3]), np.array([4, 2, 10])])
     operands = [y, weights(1, 15, 10), weights(1, 15, 5), weights(1, 30), np.full(2, 4, np.int32)]
     y = builder.node("GRU", operands, hidden_size=5, direction="reverse", linear_before_reset=1)
+    y = builder.node("Squeeze", [y, np.array([1])])
+    y = builder.node("RNN", [y, weights(1, 5, 5), weights(1, 5, 5)], hidden_size=5, activations=["Relu"])
     y = builder.node("Squeeze", [y, np.array([1])])
     codes = [random.integers(0, 256, (1, 5, 20), np.uint8) for _ in range(2)]
     parameters = [np.full(1, 0.004, np.float32), np.full(1, 128, np.uint8)] * 2

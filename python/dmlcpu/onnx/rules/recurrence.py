@@ -1,4 +1,4 @@
-"""Recurrent layers: LSTM, GRU, and LSTM with quantized weights.
+"""Recurrent layers: RNN, LSTM, GRU, and LSTM with quantized weights.
 
 The products of the inputs with the weights are one product, of all steps and directions; steps follow it as one
 operator.
@@ -18,7 +18,7 @@ from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, float_product
 from dmlcpu.onnx.rules.movement import transposed
-from dmlcpu.onnx.rules.native_functions import FloatBinary
+from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present, written
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value
@@ -28,6 +28,8 @@ __all__ = ["RULES"]
 # The functions of a cell, in ONNX's order.
 _LSTM_FUNCTIONS: Final = (b"sigmoid", b"tanh", b"tanh")
 _GRU_FUNCTIONS: Final = (b"sigmoid", b"tanh")
+# Of RNN's cell those with a kernel.
+_RNN_FUNCTIONS: Final = {b"tanh": FloatUnary.TANH, b"relu": FloatUnary.RELU}
 _DIRECTIONS: Final = {b"forward": 0, b"reverse": 1, b"bidirectional": 2}
 
 
@@ -44,6 +46,7 @@ class _Layer:
         bias: What is added to the products of the inputs, of shape (D * P * H); it may be absent.
         beside: The states before the first step, and the GRU's bias within it; each may be absent.
         weight_parameters, recurrence_parameters: Scales and zero points of codes, each (D, P * H); of floats None.
+        function: That of RNN's cell; of the others None.
     """
 
     operator: str
@@ -52,9 +55,10 @@ class _Layer:
     weights: Array
     recurrence: Array
     bias: Array | None
-    beside: tuple[Operand, Operand]
+    beside: tuple[Operand, ...]
     weight_parameters: tuple[Array, Array] | None = None
     recurrence_parameters: tuple[Array, Array] | None = None
+    function: FloatUnary | None = None
 
     def add(self, lowering: Lowering) -> list[Tensor]:
         """Add the layer; return all states, and those after the last step."""
@@ -68,7 +72,7 @@ class _Layer:
             self.operator,
             [gates, self.recurrence, scale, zero_point, *self.beside],
             [(FLOAT32, (steps, directions, sequences, hidden)), *[last] * (2 if self.operator == "LSTM" else 1)],
-            {"direction": (self.direction,)},
+            {"direction": (self.direction,), **({} if self.function is None else {"function": (self.function,)})},
         )
 
     def _products(self, lowering: Lowering) -> Tensor:
@@ -155,7 +159,7 @@ def _state(lowering: Lowering, value: Value | None, shape: tuple[int, ...]) -> O
     return floats
 
 
-def _bias_of_lstm(value: Value | None, directions: int, columns: int) -> Array | None:
+def _summed_bias(value: Value | None, directions: int, columns: int) -> Array | None:
     """Return the sum of the two biases of each direction."""
     if value is None:
         return None
@@ -169,14 +173,30 @@ def _matrices(
 ) -> tuple[int, Array, Array]:
     """Return the direction of a layer of floats, its weights and its recurrence as ``_Layer`` has them.
 
-    A cell has one part more than functions.
+    A cell of several functions has one part more than these.
     """
     length = constant(recurrence, "the recurrence").shape[-1]
-    direction, columns = _direction(node, activations, length), (len(activations) + 1) * length
+    parts = len(activations) + (len(activations) > 1)
+    direction, columns = _direction(node, activations, length), parts * length
     directions, inputs = 1 + direction // 2, tensor.shape[2]
     matrices = _floats(recurrence, "the recurrence", (directions, columns, length))
     rows = _floats(weights, "the weights", (directions, columns, inputs)).reshape(-1, inputs)
     return direction, rows.T, matrices.transpose(0, 2, 1)
+
+
+@_with_sequences_first
+def rnn(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
+    """RNN of hyperbolic tangents or of Relu, the same in both directions."""
+    x, weights, recurrence, bias, lengths, hidden = (*inputs, *[None] * 6)[:6]
+    name = next(iter(node.attributes.get("activations", ())), b"tanh").lower()
+    if name not in _RNN_FUNCTIONS or len(inputs) > 6:
+        raise NotNative(f"a cell of {name!r}")
+    tensor = _input(lowering, x, lengths)
+    direction, rows, matrices = _matrices(node, tensor, weights, recurrence, [name])
+    directions, length, columns = matrices.shape
+    beside = (_state(lowering, hidden, (directions, tensor.shape[1], length)),)
+    biases, function = _summed_bias(bias, directions, columns), _RNN_FUNCTIONS[name]
+    return _Layer("RNN", direction, tensor, rows, matrices, biases, beside, function=function).add(lowering)
 
 
 @_with_sequences_first
@@ -190,7 +210,7 @@ def lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> list[Tensor]:
     directions, length, columns = matrices.shape
     state = (directions, tensor.shape[1], length)
     states = _state(lowering, hidden, state), _state(lowering, cell, state)
-    biases = _bias_of_lstm(bias, directions, columns)
+    biases = _summed_bias(bias, directions, columns)
     return _Layer("LSTM", direction, tensor, rows, matrices, biases, states).add(lowering)
 
 
@@ -249,7 +269,7 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Se
         tensor,
         codes.transpose(1, 0, 2).reshape(tensor.shape[2], -1),
         matrices,
-        _bias_of_lstm(bias, directions, columns),
+        _summed_bias(bias, directions, columns),
         (_state(lowering, hidden, state), _state(lowering, cell, state)),
         parameters,
         of_matrices,
@@ -258,6 +278,7 @@ def dynamic_quantize_lstm(lowering: Lowering, node: Node, inputs: _Inputs) -> Se
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "RNN"): rnn,
     ("", "LSTM"): lstm,
     ("", "GRU"): gru,
     ("com.microsoft", "DynamicQuantizeLSTM"): dynamic_quantize_lstm,
