@@ -135,8 +135,26 @@ def test_first_states_of_a_free_batch(random_numbers: np.random.Generator, opera
     shape = builder.node("Concat", [np.array([1]), sequences, np.array([HIDDEN])], axis=0)
     state = builder.node(spelled, [np.zeros((1, 1, 1), np.float32), shape] if spelled == "Expand" else [shape])
     attributes = {"linear_before_reset": 1} if operator == "GRU" else {}
-    states = [state] * (PARTS[operator] - 2)
+    states = [state] * (2 if operator == "LSTM" else 1)
     result = builder.node(operator, [x, *weights, "", "", *states], hidden_size=HIDDEN, **attributes)
+    builder.output(result, "float32")
+    model, counts = builder.build(), (2, 3, 4, 9)
+    assert_templates_follow_the_rules(model, [{"x": (STEPS, count, INPUTS)} for count in counts], 1)
+    for count in (1, *counts):
+        assert_like_onnxruntime(model, {"x": uniform(random_numbers, STEPS, count, INPUTS)})
+
+
+@pytest.mark.parametrize("operator", PARTS)
+def test_lengths_of_a_free_batch(random_numbers: np.random.Generator, operator: str) -> None:
+    """Keras tells each sequence that it is as long as all."""
+    builder = Builder()
+    x = builder.input("float32", (STEPS, "sequences", INPUTS))
+    columns = PARTS[operator] * HIDDEN
+    weights = uniform(random_numbers, 1, columns, INPUTS), uniform(random_numbers, 1, columns, HIDDEN)
+    sequences = builder.node("Shape", [x], start=1, end=2)
+    lengths = builder.node("Expand", [np.array([STEPS], np.int32), sequences])
+    attributes = {"linear_before_reset": 1} if operator == "GRU" else {}
+    result = builder.node(operator, [x, *weights, "", lengths], hidden_size=HIDDEN, **attributes)
     builder.output(result, "float32")
     model, counts = builder.build(), (2, 3, 4, 9)
     assert_templates_follow_the_rules(model, [{"x": (STEPS, count, INPUTS)} for count in counts], 1)

@@ -21,7 +21,8 @@ from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, on_floats, present, written
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
-from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value
+from dmlcpu.onnx.rules.sequence_lengths import are_whole
+from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value, element_type
 
 __all__ = ["RULES"]
 
@@ -135,10 +136,9 @@ def _input(lowering: Lowering, value: Value | None, lengths: Value | None) -> Te
     tensor = computed(lowering, present(value))
     if tensor.dtype != np.float32 or len(tensor.shape) != 3:
         raise NotNative(f"an input of type {tensor.dtype} and shape {tensor.shape}")
-    if lengths is not None:
-        array = constant(lengths, "the lengths of sequences")
-        if array.dtype != np.int32 or array.shape != tensor.shape[1:2] or (array != tensor.shape[0]).any():
-            raise NotNative("sequences of their own lengths")
+    is_whole = lengths is None or (isinstance(lengths, Constant) and are_whole(lengths, *tensor.shape[:2]))
+    if not is_whole or (lengths is not None and element_type(lengths) != np.int32):
+        raise NotNative("sequences of their own lengths")
     return tensor
 
 

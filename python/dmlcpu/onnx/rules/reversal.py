@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.graph.lengths import decided_by, derived
+from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.operands import present
+from dmlcpu.onnx.rules.sequence_lengths import are_whole
 from dmlcpu.onnx.values import Array, Constant, Value
 
 __all__ = ["RULES"]
@@ -38,10 +39,6 @@ def _reversed_rows(lengths: Array, steps: int, count: int, sequences_first: bool
     return rows.reshape(-1)
 
 
-def _are_all(lengths: Array, steps: int, count: int) -> bool:
-    return lengths.shape == (count,) and lengths.dtype.kind in "iu" and bool((lengths == steps).all())
-
-
 def _backwards(steps: int) -> Array:
     return np.arange(steps)[::-1]
 
@@ -53,7 +50,7 @@ def reverse_sequence(lowering: Lowering, node: Node, inputs: Sequence[Value | No
     if not isinstance(lengths, Constant) or len(value.shape) < 2 or {*axes} != {0, 1}:
         raise NotNative("lengths that are computed, or other axes than the first two")
     sequences, steps = axes
-    if decided_by(_are_all, lengths.source, value.shape[steps], value.shape[sequences]):
+    if are_whole(lengths, value.shape[steps], value.shape[sequences]):
         return [gathered(lowering, value, {steps: derived(_backwards, value.shape[steps])})]
     rows = reshaped(lowering, value, (value.shape[0] * value.shape[1], *value.shape[2:]))
     places = derived(_reversed_rows, lengths.source, value.shape[steps], value.shape[sequences], sequences == 0)
