@@ -126,6 +126,8 @@ def convolution_case(
         ((1, 2, 3, 4), (33, 2, 3, 5), {"start_padding": (7, 9), "end_padding": (8, 11)}),
         ((1, 3, 48, 64), (70, 3, 4, 4), {"strides": (4, 4)}),
         ((1, 9, 10, 35), (5, 9, 1, 1), {"strides": (2, 2)}),
+        # Several groups of images whose copies have padding.
+        ((4, 3, 150, 170), (2, 3, 3, 3), {"start_padding": (1, 2), "end_padding": (1, 0)}),
         # The same where the rows of the window are dilated or longer than a block of terms, and in several panels.
         ((1, 5, 24, 18), (3, 5, 4, 3), {"dilations": (3, 1), "start_padding": (2, 1), "end_padding": (2, 1)}),
         ((1, 70, 5, 20), (64, 70, 3, 3), {"start_padding": (1, 1), "end_padding": (1, 1)}),

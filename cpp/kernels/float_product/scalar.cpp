@@ -10,11 +10,13 @@ void accumulate(const FloatProductBlock& block) noexcept {
     for (std::size_t column = 0; block.begins && column < block.n; ++column) {
       sums[column] = block.bias == nullptr ? 0.0f : block.bias[column];
     }
-    for (std::size_t k = 0; k < block.runs * block.k; ++k) {
-      const float* run = block.a + row * block.a_row_stride + k / block.k * block.a_run_stride;
-      const float a = run[k % block.k], *b = block.b + k * block.b_row_stride;
-      for (std::size_t column = 0; column < block.n; ++column) {
-        sums[column] = __builtin_fmaf(a, b[column], sums[column]);
+    const float* b = block.b;
+    for (std::size_t run = 0; run < block.runs; ++run) {
+      const float* a = block.a + row * block.a_row_stride + run * block.a_run_stride;
+      for (std::size_t k = 0; k < block.k; ++k, b += block.b_row_stride) {
+        for (std::size_t column = 0; column < block.n; ++column) {
+          sums[column] = __builtin_fmaf(a[k], b[column], sums[column]);
+        }
       }
     }
   }

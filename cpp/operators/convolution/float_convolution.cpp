@@ -46,8 +46,8 @@ class FloatConvolution final : public CompiledOperator {
     if (desc().tensor(kFilter).element_count() > INT64_MAX / 1024) {
       throw std::invalid_argument(desc().type + ": the filter is too large to be packed");
     }
-    const ExecutionTarget chosen = with_threads_that_pay(geometry_, target());
     const ConvolutionGeometry& inner = staging_.inner();
+    const ExecutionTarget chosen = with_threads_that_pay(inner, target());
     is_depthwise_ = inner.input.c == 1 && float_depthwise_applies(inner);
     algorithm_ =
         is_depthwise_ ? make_float_depthwise_convolution(inner, chosen) : make_float_product_convolution(inner, chosen);

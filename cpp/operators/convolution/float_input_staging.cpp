@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 
-#include "operators/convolution/float_convolution_algorithm.h"
 #include "operators/convolution/float_windows.h"
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/staged_convolution.h"
@@ -35,26 +34,41 @@ std::size_t image_size(const ConvolutionGeometry& geometry) {
 
 // Whether a copy with its padding lets windows be read as they lie, and takes no more than gathering them.
 bool padding_pays(const ConvolutionGeometry& geometry) {
-  return !float_depthwise_applies(geometry) && windows_are_runs(geometry) && PaddedPlanes::applies(geometry) &&
+  return windows_are_runs(geometry) && PaddedPlanes::applies(geometry) &&
          geometry.read_height() > geometry.padding_top && geometry.read_width() > geometry.padding_left;
+}
+
+// Whether an input whose channels are neighbours is copied to be padded: of few channels, whose windows are short runs,
+// which cost more to gather than a copy does, and if these overlap.
+bool is_worth_padding(const ConvolutionGeometry& geometry) {
+  constexpr std::int64_t kFewChannels = 8;
+  return geometry.input_channels <= kFewChannels && !windows_lie_in(geometry) &&
+         geometry.read_height() * geometry.read_width() <
+             geometry.image_pixels() * geometry.kernel_height * geometry.kernel_width;
+}
+
+// As many as fit half of the level-2 cache and divide the batch, at least one.
+std::int64_t images_at_once(const ConvolutionGeometry& geometry) {
+  const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_size(geometry));
+  std::int64_t images = std::clamp<std::int64_t>(most, 1, geometry.batch);
+  while (geometry.batch % images != 0) --images;
+  return images;
 }
 
 }  // namespace
 
 FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
     : geometry_(geometry), inner_(geometry) {
-  // Windows of few channels are short runs, which cost more to gather than a copy does.
-  constexpr std::int64_t kFewChannels = 8;
-  const bool padded = padding_pays(geometry) && !windows_lie_in(geometry);
-  const bool copied = geometry.input.c == 1 ? padded && geometry.input_channels <= kFewChannels : reads_most(geometry);
-  if (!copied) return;
+  const bool padded = padding_pays(geometry), are_neighbours = geometry.input.c == 1;
+  if (are_neighbours ? !padded || !is_worth_padding(geometry) : !reads_most(geometry)) return;
   copied_height_ = geometry.input_height;
   copied_width_ = geometry.input_width;
   if (padded) add_padding();
-  const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_size(inner_));
-  std::int64_t images = std::clamp<std::int64_t>(most, 1, geometry.batch);
-  while (geometry.batch % images != 0) --images;
-  const std::int64_t row = inner_.input_width * inner_.input_channels;
+  const std::int64_t images = images_at_once(inner_), row = inner_.input_width * inner_.input_channels;
+  if (are_neighbours && images < geometry.batch) {  // fewer at a time keep fewer threads busy
+    inner_ = geometry;
+    return;
+  }
   inner_.batch = images;
   inner_.input = {inner_.input_height * row, 1, row, inner_.input_channels};
   copy_.emplace(image_layout(inner_, images, copied_height_, copied_width_, inner_.input),

@@ -3,7 +3,8 @@
 //
 //   input {N, C, H, W} -> {n, top + H + bottom, left + W + right, C}
 //
-// as many images at a time as fit half of the level-2 cache and divide the batch.
+// as many images at a time as fit half of the level-2 cache and divide the batch, at least one. Inputs of few channels
+// are copied all at once, or not.
 #pragma once
 
 #include <cstddef>

@@ -118,13 +118,15 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
 };
 
 // All output channels, so that windows are gathered once; with threads so few that each has several tiles. A block of
-// the filter takes 32 KiB (float_tiles.h), so that panels of few columns have more terms.
+// the filter takes 32 KiB (float_tiles.h), so that panels of few columns have more terms of rows that are not copied.
 void FloatProductConvolution::choose_tiles() {
   tile_pixels_ = std::min(kFloatTileRows, pixels());
   const std::int64_t columns = geometry_.group_output_channels();
   const std::int64_t all = divide_up(columns, kFloatPanelColumns) * kFloatPanelColumns;
   tile_columns_ = rows_ == Rows::gathered ? std::min(kMostTileColumns, all) : kFloatPanelColumns;
-  if (columns < kFloatPanelColumns) most_terms_ *= kFloatPanelColumns / panel_stride(columns);
+  if (columns < kFloatPanelColumns && rows_ != Rows::gathered) {
+    most_terms_ *= kFloatPanelColumns / panel_stride(columns);
+  }
   if (target_.num_threads == 1) return;
   const auto too_few = [&] { return tasks() < static_cast<std::int64_t>(target_.num_threads) * kTasksPerThread; };
   while (too_few() && tile_columns_ > kFloatPanelColumns) {
