@@ -212,3 +212,43 @@ def test_batches_that_alternate_are_left_to_onnxruntime(random_numbers: np.rando
     shapes = (2, 1, 2, 5, 7), (3, 2, 7, 6)
     feeds = {name: random_numbers.standard_normal(shape, np.float32) for name, shape in zip("xw", shapes, strict=True)}
     assert_like_onnxruntime(products("MatMul", shapes, {}, "ff", quantized=False), feeds, native=False)
+
+
+@pytest.mark.parametrize(
+    ("equation", "others"),
+    [
+        ("ab,cb,cb->bac", [(4, "b")] * 2),
+        ("ab,cb->bac", [(4, "b")]),
+        ("ab,cb->ca", [(4, "b")]),
+        ("ab,bc,c->a", [("b", 4), (4,)]),
+    ],
+)
+def test_sums_of_nothing(equation: str, others: list[tuple[int | str, ...]]) -> None:
+    """Onnxruntime ends the process on operands without elements."""
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, "b")), SCALE, POINTS["uint8"])
+    factors = [builder.input("float32", shape, f"y{index}") for index, shape in enumerate(others)]
+    builder.output(builder.node("Einsum", [x, *factors], equation=equation), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for length in (3, 0, 5, 0):
+        shapes = [(2, length), *(tuple(length if n == "b" else int(n) for n in shape) for shape in others)]
+        arrays = [np.ones(shape, np.uint8 if index == 0 else np.float32) for index, shape in enumerate(shapes)]
+        [result] = session.run(
+            None, {info.name: array for info, array in zip(session.get_inputs(), arrays, strict=True)}
+        )
+        floats = [(arrays[0] - np.float32(POINTS["uint8"])) * np.float32(SCALE), *arrays[1:]]
+        expected = np.einsum(equation, *floats)
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, 1e-6)
+
+
+def test_a_refused_sum_of_nothing() -> None:
+    builder = Builder()
+    x = builder.dequantized(builder.input("uint8", (2, "b")), SCALE, POINTS["uint8"])
+    builder.output(
+        builder.node("Einsum", [x, builder.input("float32", (4, "b", "b"), "y")], equation="ab,cbb->ac"), "float32"
+    )
+    session = dmlcpu.InferenceSession(builder.build())
+    feeds = {"x": np.ones((2, 0), np.uint8), "y": np.ones((4, 0, 0), np.float32)}
+    with pytest.raises(dmlcpu.BindingError, match="has no elements to compute with"):
+        session.run(None, feeds)

@@ -121,7 +121,9 @@ def test_names_of_outputs_that_are_none(names: Any) -> None:
         np.testing.assert_array_equal(session.run(every, {"x": X})[0], expected(X))
 
 
-@pytest.mark.parametrize("operator", ["Add", "Concat", "Gather", "MatMul", "Where"])
+@pytest.mark.parametrize(
+    "operator", ["Add", "Concat", "DequantizeLinear", "Gather", "MatMul", "QuantizeLinear", "Where"]
+)
 def test_nodes_without_inputs(operator: str) -> None:
     """They are not computed beforehand as those of constants alone are."""
     model = onnx.parser.parse_model(

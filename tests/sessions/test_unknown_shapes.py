@@ -340,3 +340,38 @@ def test_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
             assert ours.shape == expected.shape
             np.testing.assert_allclose(ours, expected, 0, 1e-5)
         assert len(made) <= 3  # one for each shape that a run tells
+
+
+def found_rows(builder: Builder) -> str:
+    """Of x {n, 8}, those whose first element is above 0, coded."""
+    x = coded(builder, builder.input("float32", ("n", 8)))
+    first = builder.node("Gather", [x, np.int64(0)], axis=1)
+    found = builder.node("NonZero", [builder.node("Greater", [first, np.float32(0)])])
+    return coded(builder, builder.node("Gather", [x, builder.node("Squeeze", [found, np.int64([0])])]))
+
+
+def test_axes_that_onnxruntime_refuses() -> None:
+    """A factor's codes have one axis, its scales the second, as the default is: no plan of onnxruntime's has it."""
+    builder = Builder()
+    taken, scales = found_rows(builder), np.linspace(0.01, 0.02, 8, dtype=np.float32)
+    factor = builder.node("DequantizeLinear", [np.arange(1, 9, dtype=np.int8), scales])
+    builder.output(coded(builder, builder.node("Mul", [taken, factor])), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    for count in (*range(2, 14), 2):
+        [result] = session.run(None, {"x": rows(count)})
+        assert result.shape == (count, 8)
+
+
+def test_constants_that_follow_are_computed_quietly() -> None:
+    """Also those of a plan of onnxruntime's: a logarithm of 0 is no warning to the caller."""
+    builder = Builder()
+    result = builder.node("Mul", [found_rows(builder), np.float32(2)])
+    length = builder.node("Cast", [builder.node("Shape", ["x"], start=0, end=1)], to=1)
+    logarithm = builder.node("Log", [builder.node("Sub", [length, np.float32([40])])])
+    builder.output(builder.node("Add", [coded(builder, result), logarithm]), "float32")
+    session = dmlcpu.InferenceSession(builder.build())
+    with np.errstate(all="raise"):
+        for count, length_of_x in [*((count, 41) for count in range(2, 14)), (2, 40), (3, 40)]:
+            [sums] = session.run(None, {"x": rows(count, length_of_x)})
+            assert sums.shape == (count, 8)
+            assert np.isneginf(sums).all() == (length_of_x == 40)

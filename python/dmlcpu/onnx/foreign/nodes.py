@@ -13,7 +13,7 @@ from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.models.nodes import Node, graphs_within, reaching, short_domain
 from dmlcpu.onnx.rules.operands import CODE_TYPES
-from dmlcpu.onnx.values import Constant, Dequantized, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value
 
 __all__ = ["ANCHORS", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
 
@@ -174,15 +174,30 @@ def _is_dequantized_elsewhere(node: Node, values: Mapping[str, Value]) -> bool:
         are_vectors = shapes <= {(), (1,)} or (len(shapes) == 1 and max(map(len, shapes)) == 1)
         if not are_vectors or (value.dtype == np.int32 and value.zero_point.any()):
             return False
-        if value.scale.size > 1 and int(node.attributes.get("axis", 1)) >= len(value.shape):
+        if _axis_is_beyond(node, len(value.shape), value.scale.size):
             return False
         dtype, least = value.dtype, _COLUMNS_FROM if value.scale.size > 1 else 1
     known = _DEQUANTIZED_FROM.get(dtype.name)
     return known is not None and (node.domain != "" or node.version >= max(known, least))
 
 
-# Layers that onnxruntime ends the process on where there is nothing to compute.
-_RECURRENT: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM"})
+def _axis_is_beyond(node: Node, rank: int, scales: int) -> bool:
+    """Return whether scales are along an axis that the codes lack, which rules take for the only one they have."""
+    return scales > 1 and int(node.attributes.get("axis", 1)) >= rank
+
+
+def are_readable(nodes: Sequence[Node], constants: Mapping[str, Array]) -> bool:
+    """Return whether onnxruntime takes the axes of all constant codes that nodes dequantize, as they are written."""
+    for node in nodes:
+        if node.operator == "DequantizeLinear" and {*node.inputs[:2]} <= constants.keys():
+            codes, scales = (constants[name] for name in node.inputs[:2])
+            if _axis_is_beyond(node, codes.ndim, scales.size):
+                return False
+    return True
+
+
+# Operators that onnxruntime ends the process on where there is nothing to compute.
+_NEVER_EMPTY: Final = frozenset({"LSTM", "GRU", "DynamicQuantizeLSTM", "Einsum"})
 # Operators on any number of operands, each of which onnxruntime reads.
 _VARIADIC: Final = frozenset({"Einsum", "Max", "Mean", "Min", "Sum"})
 
@@ -207,8 +222,9 @@ def check_complete(nodes: Sequence[Node], reasons: Mapping[str, str], values: Ma
 
 def _lacking(node: Node, values: Mapping[str, Value]) -> str | None:
     """Return what a node lacks without which onnxruntime ends the process, if it does."""
-    value = values.get(node.inputs[0]) if node.inputs and node.operator in _RECURRENT else None
-    return _lacking_within(node.proto) or ("steps or sequences" if value is not None and 0 in value.shape else None)
+    read = node.inputs if node.operator == "Einsum" else node.inputs[:1]
+    is_empty = node.operator in _NEVER_EMPTY and any(name in values and 0 in values[name].shape for name in read)
+    return _lacking_within(node.proto) or ("elements to compute with" if is_empty else None)
 
 
 def _lacking_within(proto: onnx.NodeProto) -> str | None:

@@ -182,7 +182,9 @@ def _keeps_floats(part: ForeignPart) -> bool:
     graph = part.model.proto.graph
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     of_codes = [node for node in part.nodes if node.operator in ("QuantizeLinear", "DequantizeLinear")]
-    return len(graph.node) > len(part.nodes) and all(types.get([*node.inputs, "", ""][2]) in _WIDE for node in of_codes)
+    return len(graph.node) > len(part.nodes) and all(
+        types.get([*node.inputs, "", "", ""][2]) in _WIDE for node in of_codes
+    )
 
 
 def _precisions(model: onnx.ModelProto) -> Sequence[bool]:

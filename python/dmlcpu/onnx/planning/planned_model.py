@@ -7,10 +7,12 @@ from importlib.util import find_spec
 from typing import Final
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.foreign.nodes import check_complete
+from dmlcpu.onnx.foreign.nodes import are_readable, check_complete
 from dmlcpu.onnx.foreign.parts import ForeignModels, Reads, can_be_fed
 from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import Model
@@ -121,12 +123,15 @@ class PlannedModel:
         reasons = {node.name: "it follows shapes that each run tells otherwise" for node in nodes}
         inputs = {name: Tensor(-1, -1, name, dtype, shape) for name, (dtype, shape) in arrays.items()}
         shapes = {name: shape for name, (_, shape) in arrays.items()}
-        known = {**model.constants, **{name: each.at(shapes).array for name, each in model.following.items()}}
+        with np.errstate(all="ignore"):
+            followed = {name: each.at(shapes).array for name, each in model.following.items()}
+        known = {**model.constants, **followed}
         constants = {name: Constant(array) for name, array in known.items()}
         given: Reads = {**known, **inputs}
         read = {name for node in nodes for name in node.reads}
         reads = {name: value for name, value in given.items() if name in read}
-        if find_spec("onnxruntime") is None or not can_be_fed(reads, model.constants):
+        are_taken = can_be_fed(reads, model.constants) and are_readable(nodes, known)
+        if find_spec("onnxruntime") is None or not are_taken:
             return None
         try:
             check_complete(nodes, reasons, {**constants, **inputs})

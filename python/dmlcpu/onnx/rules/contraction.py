@@ -1,4 +1,4 @@
-"""Einsum: a transposition, or products of two operands, of each two elements or of matrices."""
+"""Einsum: a transposition, or products, two operands at a time, of each two elements or of matrices."""
 
 from __future__ import annotations
 
@@ -186,6 +186,8 @@ def einsum(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
     text = node.attributes["equation"]
     equation = Equation.of(text.decode() if isinstance(text, bytes) else text, [len(value.shape) for value in values])
     lengths = _lengths(values, equation)
+    if any(length == 0 for length in lengths.values()):  # sums of nothing, which onnxruntime ends the process on
+        return [Constant(np.zeros([int(lengths[name]) for name in equation.result], element_type(values[0])))]
     if any("".join(equation.operands).count(name) == 1 for name in lengths if name not in equation.result):
         raise NotNative("sums over an axis of one operand")
     if len(values) == 1:
