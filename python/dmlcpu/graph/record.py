@@ -255,29 +255,27 @@ class Record:
 
     def keep(self, needed: Iterable[Derived]) -> None:
         """Forget what neither decides nor leads to these values; nothing must be recorded any more."""
-        places = {value.place for value in needed}
-        kept: list[_Operation] = []
-        for operation in reversed(self._operations):
-            place, _, left, right, decision = operation
-            if decision is not None or place in places:
-                kept.append(operation)
-                places.update(right if left is None else (left, right))
-        self._operations = kept[::-1]
+        self._operations = self._leading_to({value.place for value in needed}, with_decisions=True)
         self._following.clear()
 
     def function_of(self, made: Derived) -> RecordedFunction:
         """Return what makes an entry of free lengths, whatever else is recorded, decisions included."""
         places = {made.place}
-        operations: list[_Operation] = []
-        for operation in reversed(self._operations):
-            place, _, left, right, _ = operation
-            if place in places:
-                operations.append(operation)
-                places.update(right if left is None else (left, right))
+        operations = self._leading_to(places, with_decisions=False)
         free = tuple(place for place in self._free if place in places)
         known = places.difference(free, (operation[0] for operation in operations))
         constants = {place: self.values[place] for place in known}
-        return RecordedFunction(made.place, free, constants, operations[::-1])
+        return RecordedFunction(made.place, free, constants, operations)
+
+    def _leading_to(self, places: set[int], *, with_decisions: bool) -> list[_Operation]:
+        """Return the operations that make entries, and, if asked, those that decide; add what they read to places."""
+        leading: list[_Operation] = []
+        for operation in reversed(self._operations):
+            place, _, left, right, decision = operation
+            if place in places or (with_decisions and decision is not None):
+                leading.append(operation)
+                places.update(right if left is None else (left, right))
+        return leading[::-1]
 
     def again(self, free: Sequence[int]) -> Replay | None:
         """Compute everything again for other free lengths; None where something is decided otherwise.

@@ -46,8 +46,7 @@ def _as_matrix(filters: Constant | Dequantized) -> Constant | Dequantized:
     codes, taps = filters.codes.reshape(channels, -1), math.prod(kernel)
     if filters.scale.size == 1:
         return replace(filters, held=codes, axis=1)
-    if filters.axis != 1:
-        raise NotNative("a filter with scales along another axis than the output channels'")
+    assert filters.axis == 1
     scale, zero_point = (np.repeat(array, taps) for array in (filters.scale, filters.zero_point))
     return Dequantized(codes, scale, zero_point, 1)
 
