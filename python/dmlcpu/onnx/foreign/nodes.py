@@ -15,7 +15,7 @@ from dmlcpu.onnx.models.nodes import Node, graphs_within, reaching, short_domain
 from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value
 
-__all__ = ["ANCHORS", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
+__all__ = ["ANCHORS", "are_readable", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
 
 # Where nodes that follow a foreign one in floating point end: here codes begin.
 ANCHORS: Final = frozenset(
