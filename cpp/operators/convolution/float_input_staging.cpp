@@ -8,7 +8,6 @@
 #include "operators/convolution/staged_convolution.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "runtime/cpu_features.h"
 
 namespace dmlcpu {
 namespace {
@@ -47,14 +46,6 @@ bool is_worth_padding(const ConvolutionGeometry& geometry) {
              geometry.image_pixels() * geometry.kernel_height * geometry.kernel_width;
 }
 
-// As many as fit half of the level-2 cache and divide the batch, at least one.
-std::int64_t images_at_once(const ConvolutionGeometry& geometry) {
-  const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_size(geometry));
-  std::int64_t images = std::clamp<std::int64_t>(most, 1, geometry.batch);
-  while (geometry.batch % images != 0) --images;
-  return images;
-}
-
 }  // namespace
 
 FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, const ExecutionTarget& target)
@@ -64,7 +55,8 @@ FloatInputStaging::FloatInputStaging(const ConvolutionGeometry& geometry, const 
   copied_height_ = geometry.input_height;
   copied_width_ = geometry.input_width;
   if (padded) add_padding();
-  const std::int64_t images = images_at_once(inner_), row = inner_.input_width * inner_.input_channels;
+  const std::int64_t images = images_at_once(geometry.batch, image_size(inner_));
+  const std::int64_t row = inner_.input_width * inner_.input_channels;
   if (are_neighbours && images < geometry.batch) {  // fewer at a time keep fewer threads busy
     inner_ = geometry;
     return;

@@ -21,7 +21,8 @@ class StagedConvolution final : public ConvolutionAlgorithm {
         input_{geometry.input_channels, geometry.input_height, geometry.input_width, geometry.input},
         output_{geometry.output_channels, geometry.output_height, geometry.output_width, geometry.output},
         staging_(staging) {
-    choose_images();
+    images_ = images_at_once(geometry.batch, staged_bytes(staging_.input, input_, 1) +
+                                                 staged_bytes(staging_.output, output_, geometry.output_bytes));
     ConvolutionGeometry inner = geometry;
     inner.batch = images_;
     if (staging_.input) {
@@ -90,14 +91,6 @@ class StagedConvolution final : public ConvolutionAlgorithm {
   }
 
   // As many images as divide the batch and fit half of the level-2 cache.
-  void choose_images() {
-    const std::size_t image =
-        staged_bytes(staging_.input, input_, 1) + staged_bytes(staging_.output, output_, geometry_.output_bytes);
-    const std::int64_t most = std::max<std::int64_t>(1, static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image));
-    images_ = std::min(most, geometry_.batch);
-    while (geometry_.batch % images_ != 0) --images_;
-  }
-
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
   ChannelPlanes input_, output_;
@@ -108,6 +101,13 @@ class StagedConvolution final : public ConvolutionAlgorithm {
 };
 
 }  // namespace
+
+std::int64_t images_at_once(std::int64_t batch, std::size_t image_bytes) {
+  const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_bytes);
+  std::int64_t images = std::clamp<std::int64_t>(most, 1, batch);
+  while (batch % images != 0) --images;
+  return images;
+}
 
 bool reads_most(const ConvolutionGeometry& geometry) {
   // In floating point: sizes of absurd descs overflow integers.

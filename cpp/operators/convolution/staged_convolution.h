@@ -2,10 +2,11 @@
 //
 //   input {N, C, H, W} -> transpose -> {n, H, W, C} -> algorithm -> {n, H, W, C} -> transpose -> output {N, C, H, W}
 //
-// Either copy is left out where the tensor's channels are neighbours already. Copies hold as many images as fit half of
-// the level-2 cache and divide the batch, at least one. Input codes become unsigned on the way.
+// Either copy is left out where the tensor's channels are neighbours already. Copies hold images_at_once(). Input codes
+// become unsigned on the way.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -23,6 +24,10 @@ struct Staging {
 std::unique_ptr<ConvolutionAlgorithm> make_staged_convolution(const ConvolutionGeometry& geometry, Staging staging,
                                                               const ExecutionTarget& target,
                                                               MakeAlgorithm* make_algorithm);
+
+// How many images of so many bytes are copied at a time: as many as fit half of the level-2 cache and divide the batch,
+// at least one.
+std::int64_t images_at_once(std::int64_t batch, std::size_t image_bytes);
 
 // Whether the windows read most of the input: repeated elements and strides beyond the window make inputs whose copies
 // would be larger than all that is computed of them.
