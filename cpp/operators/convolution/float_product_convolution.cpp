@@ -104,7 +104,8 @@ class FloatProductConvolution final : public FloatConvolutionAlgorithm {
   void choose_tiles();
   Tile tile_of(std::int64_t task) const noexcept;
   Terms terms_from(std::int64_t k) const noexcept;
-  void add_products(const Tile& tile, std::int64_t k, FloatProductBlock block) const noexcept;
+  void add_products_in_place(const float* input, const Tile& tile, std::int64_t k,
+                             FloatProductBlock block) const noexcept;
   void run_tile(const FloatConvolutionDispatch& dispatch, const Tile& tile, std::uint8_t* own) const noexcept;
   void scatter(const float* sums, const Tile& tile, float* output) const noexcept;
 
@@ -184,15 +185,11 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
   const std::int64_t sums_row = output_pixel_.value_or(tile.columns);
   for (std::int64_t k = 0; k < terms_of_window;) {
     const Terms terms = terms_from(k);
-    const float* rows = input;
-    if (rows_ == Rows::gathered) {
-      windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
-      rows = windows;
-    }
+    if (rows_ == Rows::gathered) windows_.gather(input, tile.pixel, tile.pixels, k, terms.terms, windows);
     for (std::int64_t column = 0; column < tile.columns; column += kFloatPanelColumns) {
       const std::int64_t columns = std::min(kFloatPanelColumns, tile.columns - column);
-      FloatProductBlock block = {.a = rows,
-                                 .a_row_stride = 0,
+      FloatProductBlock block = {.a = input_pixel_ ? input + tile.pixel * *input_pixel_ + k : windows,
+                                 .a_row_stride = as_size(input_pixel_.value_or(terms.terms)),
                                  .runs = as_size(terms.runs),
                                  .b = filter + column * terms_of_window + k * panel_stride(columns),
                                  .b_row_stride = as_size(panel_stride(columns)),
@@ -203,23 +200,19 @@ void FloatProductConvolution::run_tile(const FloatConvolutionDispatch& dispatch,
                                  .sums_row_stride = as_size(sums_row),
                                  .begins = k == 0,
                                  .bias = dispatch.bias == nullptr ? nullptr : dispatch.bias + channel + column};
-      add_products(tile, k, block);
+      rows_ == Rows::windows ? add_products_in_place(input, tile, k, block)
+                             : target_.kernels().float_product->accumulate(block);
     }
     k += terms.runs * terms.terms;
   }
   if (!output_pixel_) scatter(sums, tile, dispatch.output + channel * geometry_.output.c);
 }
 
-// Of the terms from k on; block has all but where the rows of a are, which begins at the input or at gathered windows.
-void FloatProductConvolution::add_products(const Tile& tile, std::int64_t k, FloatProductBlock block) const noexcept {
-  const FloatProductFunction accumulate = target_.kernels().float_product->accumulate;
-  if (rows_ != Rows::windows) {
-    block.a_row_stride = input_pixel_ ? as_size(*input_pixel_) : block.k;
-    if (input_pixel_) block.a += tile.pixel * *input_pixel_ + k;
-    return accumulate(block);
-  }
+// Of the terms from k on of windows in the input; block has all but where these are.
+void FloatProductConvolution::add_products_in_place(const float* input, const Tile& tile, std::int64_t k,
+                                                    FloatProductBlock block) const noexcept {
   const std::int64_t run_terms = geometry_.kernel_width * geometry_.input_channels;
-  const float* input = block.a + k / run_terms * geometry_.dilation_height * geometry_.input.h + k % run_terms;
+  input += k / run_terms * geometry_.dilation_height * geometry_.input.h + k % run_terms;
   float* sums = block.sums;
   block.a_row_stride = as_size(geometry_.stride_width * geometry_.input.w);
   block.a_run_stride = as_size(geometry_.dilation_height * geometry_.input.h);
@@ -228,7 +221,7 @@ void FloatProductConvolution::add_products(const Tile& tile, std::int64_t k, Flo
               run.column * geometry_.stride_width * geometry_.input.w;
     block.m = as_size(run.count);
     block.sums = sums + as_size(offset) * block.sums_row_stride;
-    accumulate(block);
+    target_.kernels().float_product->accumulate(block);
   });
 }
 
