@@ -271,7 +271,9 @@ def call():
 thread = threading.Thread(target=call)
 thread.start()
 thread.join()
-workers = {int(thread) for thread in os.listdir("/proc/self/task")} - before
+# the joined thread may be listed still: Python's end of a thread comes before the system's
+workers = {int(task) for task in os.listdir("/proc/self/task")} - before - {thread.native_id}
+assert workers
 
 def is_free():
     return os.sched_getaffinity(0) in [os.sched_getaffinity(worker) for worker in workers]
