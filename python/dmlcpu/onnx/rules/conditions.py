@@ -203,7 +203,7 @@ def _dequantized(lowering: Lowering, codes: Value | None, scale: Value | None, z
 _LARGEST_DEPTH: Final = 1 << 20
 
 
-def _places(depth: int, axes_behind: int, dtype: np.dtype[np.generic]) -> Array:
+def _depths(depth: int, axes_behind: int, dtype: np.dtype[np.generic]) -> Array:
     places: Array = np.arange(depth, dtype=dtype).reshape(-1, *(1,) * axes_behind)
     return places
 
@@ -225,7 +225,7 @@ def one_hot(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     is_negative = compared(lowering, Logical.LESS_THAN, indices, Constant(np.zeros((), indices.dtype)))
     counted = lowering.emit("ELEMENT_WISE_IF", [is_negative, from_end, indices], indices.dtype, indices.shape)
     aligned = lowering.reshaped(counted, (*indices.shape[:axis], 1, *indices.shape[axis:]))
-    condition = compared(lowering, Logical.EQUALS, aligned, constant_by(_places, depth, rank - axis, indices.dtype))
+    condition = compared(lowering, Logical.EQUALS, aligned, constant_by(_depths, depth, rank - axis, indices.dtype))
     off, on = (sliced(lowering, values, (place,), (1,), (1,)) for place in (0, 1))
     result = Chosen(lowering, condition, on, off)
     return [result if result.dtype == np.float32 else result.computed()]

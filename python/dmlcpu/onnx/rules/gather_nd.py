@@ -38,7 +38,7 @@ def gather_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) ->
         if batch:
             raise NotNative("constant indices in batches")
         source = indices.source if isinstance(indices, Constant) else constant(indices, "the indices")
-        return [chosen_by(lowering, rows, 0, constant_by(_places, source, *lengths))]
+        return [chosen_by(lowering, rows, 0, constant_by(_named_rows, source, *lengths))]
     return [chosen_by(lowering, rows, 0, row_places(lowering, indices, lengths))]
 
 
@@ -67,7 +67,7 @@ def row_places(lowering: Lowering, indices: Value, lengths: Sequence[int]) -> Va
     return places
 
 
-def _places(indices: Array, *lengths: int) -> Array:
+def _named_rows(indices: Array, *lengths: int) -> Array:
     """Return the rows that constant indices name.
 
     Raises:

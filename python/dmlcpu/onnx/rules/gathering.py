@@ -211,7 +211,7 @@ def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices:
     """
     if isinstance(indices, FreeArray) and isinstance(value, Dequantized):
         return _taken_of_constants(lowering, value, axis, indices)
-    places: Any = derived(_places, source_of(indices), value.shape[axis])
+    places: Any = derived(_counted_from_front, source_of(indices), value.shape[axis])
     view = _view(lowering, value, axis, places, indices.shape)
     if view is not None:
         return view
@@ -234,7 +234,7 @@ def _array_gathered(lowering: Lowering, array: Array, axis: int, indices: Array)
     return part.array
 
 
-def _places(indices: Array, length: int) -> Array:
+def _counted_from_front(indices: Array, length: int) -> Array:
     """Return indices counted from the front.
 
     Raises:

@@ -16,7 +16,7 @@ from dmlcpu.onnx.rules.native_functions import FloatUnary, Pooling
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import computed, present
 from dmlcpu.onnx.rules.pooling import pooled_as_image, times, window_of_pooling
-from dmlcpu.onnx.rules.windows import Window
+from dmlcpu.onnx.rules.windows import Window, automatic_padding
 from dmlcpu.onnx.values import Table, Tensor, Value
 
 __all__ = ["RULES"]
@@ -54,7 +54,7 @@ def lp_pool(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     Onnxruntime, whose shapes are the model's, passes over ``ceil_mode``, and dilations beside automatic padding.
     """
     value, degree = present(inputs[0]), node.attributes.get("p", 2)
-    pads_itself = node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"")
+    pads_itself = automatic_padding(node) is not None
     is_dilated = any(dilation != 1 for dilation in node.attributes.get("dilations", ()))
     if node.attributes.get("ceil_mode", 0) or (pads_itself and is_dilated) or node.version < 2:
         raise NotNative("a window that is told otherwise than onnxruntime understands it")

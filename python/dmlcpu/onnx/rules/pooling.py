@@ -18,7 +18,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Pooling
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, on_each_float, on_floats, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices
-from dmlcpu.onnx.rules.windows import Window, window_of
+from dmlcpu.onnx.rules.windows import Window, automatic_padding, window_of
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
 __all__ = [
@@ -327,7 +327,7 @@ def _inside(window: Window, spatial: Sequence[int]) -> Window:
 
 
 def _given_padding(node: Node, rank: int) -> tuple[Sequence[int], Sequence[int]]:
-    if node.attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b""):
+    if automatic_padding(node) is not None:
         raise NotNative("ceil_mode with automatic padding")
     padding = node.attributes.get("pads", (0,) * 2 * rank)
     return padding[:rank], padding[rank:]

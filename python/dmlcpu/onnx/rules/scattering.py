@@ -32,7 +32,7 @@ _REDUCTIONS: Final = (b"none", b"add", b"mul", b"max", b"min")
 _MOST_ELEMENTS: Final = 1 << 20
 
 
-def _places(indices: Array, *shape: int) -> Array:
+def _origins(indices: Array, *shape: int) -> Array:
     """Return where each element is from: its place among the updates, or behind them its own.
 
     Raises:
@@ -133,7 +133,7 @@ def scatter_nd(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -
         shape = (*(length for _, length in ranges), *data.shape[depth:])
         return [_with_block(lowering, data, reshaped(lowering, updates, shape), ranges)]
     count = math.prod(updates.shape)
-    places = constant_by(_places, indices.source, *data.shape)
+    places = constant_by(_origins, indices.source, *data.shape)
     flat = reshaped(lowering, updates, (count,))
     if not decided_by(_are_all_written, places.source, count):
         rest = reshaped(lowering, data, (math.prod(data.shape),))

@@ -19,6 +19,7 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import constant, on_floats, present
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
+from dmlcpu.onnx.rules.windows import automatic_padding
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Value
 
 __all__ = ["are_blocks", "transposed_blocks"]
@@ -33,7 +34,7 @@ def are_blocks(node: Node, kernel: tuple[int, ...]) -> bool:
         and tuple(attributes.get("dilations", ones)) == ones
         and not any((*attributes.get("pads", ()), *attributes.get("output_padding", ())))
         and not attributes.get("output_shape")
-        and attributes.get("auto_pad", b"NOTSET") in (b"NOTSET", b"", b"VALID")
+        and automatic_padding(node) in (None, b"VALID")
         and attributes.get("group", 1) == 1
     )
 

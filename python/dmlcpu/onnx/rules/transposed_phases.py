@@ -17,7 +17,7 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering, NotNative
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.rules.windows import Window
+from dmlcpu.onnx.rules.windows import Window, automatic_padding, spatial_attributes
 from dmlcpu.onnx.values import Array, Tensor
 
 __all__ = ["Phase", "PhasedConvolution", "are_cheaper_together", "phases_of", "phases_of_node", "taps_of"]
@@ -220,21 +220,18 @@ def phases_of_node(node: Node, spatial: Sequence[int], kernel: Sequence[int]) ->
         NotNative: The attributes do not fit the axes, or there are no outputs.
     """
     rank = len(spatial)
-    strides, dilations = (tuple(node.attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
-    padding = tuple(node.attributes.get("pads", (0,) * 2 * rank))
+    strides, dilations, padding = spatial_attributes(node, kernel, rank)
     added = tuple(node.attributes.get("output_padding", ())) or (0,) * rank
     lengths = tuple(node.attributes.get("output_shape", ()))
-    if not len(strides) == len(dilations) == len(added) == rank or len(padding) != 2 * rank:
-        raise NotNative("attributes that do not fit the number of spatial axes")
+    if len(added) != rank or min(added, default=0) < 0:
+        raise NotNative("output padding that does not fit the number of spatial axes, or is negative")
     if len(lengths) not in (0, rank) or tuple(node.attributes.get("kernel_shape", kernel)) != tuple(kernel):
         raise NotNative("an output or a kernel shape that does not fit the operands")
-    if min((*strides, *dilations, *kernel), default=0) < 1 or min((*padding, *added), default=0) < 0:
-        raise NotNative("a stride, dilation or kernel below 1, or negative padding")
     if max(strides) > _MOST_CONVOLUTIONS:  # before any work that is in proportion to them
         raise NotNative(f"strides {strides}")
     if any(more >= max(steps) for more, *steps in zip(added, strides, dilations, strict=True)):
         raise NotNative("output padding as large as stride and dilation")
-    kind = node.attributes.get("auto_pad", b"NOTSET")
+    kind = automatic_padding(node)
     phases = []
     for axis, length in enumerate(spatial):
         written = (length - 1) * strides[axis] + added[axis] + (kernel[axis] - 1) * dilations[axis] + 1

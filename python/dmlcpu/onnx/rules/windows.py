@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.models.nodes import Node
 
-__all__ = ["Window", "window_of"]
+__all__ = ["Window", "automatic_padding", "spatial_attributes", "window_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,29 @@ class Window:
         return {name: getattr(self, name) for name in ("strides", "dilations", "start_padding", "end_padding")}
 
 
+def automatic_padding(node: Node) -> bytes | None:
+    """Return how a node pads by itself: SAME_UPPER, SAME_LOWER or VALID; None where it is told how much."""
+    kind = node.attributes.get("auto_pad", b"NOTSET")
+    return None if kind in (b"NOTSET", b"") else kind
+
+
+def spatial_attributes(
+    node: Node, kernel: Sequence[int], rank: int
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return the strides and the dilations of so many spatial axes, and their padding, all starts before all ends.
+
+    Raises:
+        NotNative: They are not as many as the axes, or out of range, or the kernel is.
+    """
+    strides, dilations = (tuple(node.attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
+    padding = tuple(node.attributes.get("pads", (0,) * 2 * rank))
+    if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
+        raise NotNative("attributes that do not fit the number of spatial axes")
+    if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
+        raise NotNative("a stride, dilation or kernel below 1, or negative padding")
+    return strides, dilations, padding
+
+
 def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Window:
     """Return the window of a convolution or pooling on spatial axes of these lengths.
 
@@ -46,16 +69,11 @@ def window_of(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> Wind
         NotNative: It is no window that lies inside the padded input.
     """
     rank = len(spatial)
-    strides, dilations = (tuple(node.attributes.get(name, (1,) * rank)) for name in ("strides", "dilations"))
-    padding = tuple(node.attributes.get("pads", (0,) * 2 * rank))
-    if not len(kernel) == len(strides) == len(dilations) == rank or len(padding) != 2 * rank:
-        raise NotNative("attributes that do not fit the number of spatial axes")
-    if min((*strides, *dilations, *kernel), default=0) < 1 or min(padding, default=0) < 0:
-        raise NotNative("a stride, dilation or kernel below 1, or negative padding")
+    strides, dilations, padding = spatial_attributes(node, kernel, rank)
     start, end = list(padding[:rank]), list(padding[rank:])
     extents = [(window - 1) * dilation + 1 for window, dilation in zip(kernel, dilations, strict=True)]
-    kind = node.attributes.get("auto_pad", b"NOTSET")
-    if kind not in (b"NOTSET", b""):
+    kind = automatic_padding(node)
+    if kind is not None:
         for axis in range(rank):
             wanted = 0
             if kind in (b"SAME_UPPER", b"SAME_LOWER"):
