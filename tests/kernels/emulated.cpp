@@ -17,22 +17,32 @@ extern const WinogradKernels winograd;
 
 namespace dmlcpu::test {
 
+namespace {
+
+template <class Kernels>
+void add(std::vector<EmulatedKernels>& all, const char* isa, const char* family, const Kernels& kernels,
+         const Kernels* KernelTable::* member, void (*check)(Check&)) {
+  all.push_back({isa, family, kernel_table(Isa::scalar), check});
+  all.back().table.*member = &kernels;
+}
+
+}  // namespace
+
 std::vector<EmulatedKernels> emulated_kernels() {
   std::vector<EmulatedKernels> kernels;
-#if defined(DMLCPU_EMULATED_KERNELS)
-  const auto add_gemm = [&](const char* isa, const GemmKernels& gemm) {
-    kernels.push_back({isa, "gemm", kernel_table(Isa::scalar), check_gemm});
-    kernels.back().table.gemm = &gemm;
-  };
-  add_gemm("amx_int8", emulated_amx_int8::gemm);
-  add_gemm("avx512_vnni", emulated_avx512_vnni::gemm);
+#if defined(DMLCPU_EMULATED_AMX_INT8)
+  add(kernels, "amx_int8", "gemm", emulated_amx_int8::gemm, &KernelTable::gemm, check_gemm);
+#endif
+#if defined(DMLCPU_EMULATED_AVX512_VNNI)
+  add(kernels, "avx512_vnni", "gemm", emulated_avx512_vnni::gemm, &KernelTable::gemm, check_gemm);
+  add(kernels, "avx512_vnni", "depthwise_window", emulated_avx512_vnni::depthwise_window,
+      &KernelTable::depthwise_window, check_depthwise_window);
+#endif
+#if defined(DMLCPU_EMULATED_AVX_VNNI)
   if (unavailable_reason(Isa::avx2).empty()) {
-    add_gemm("avx_vnni", emulated_avx_vnni::gemm);
-    kernels.push_back({"avx_vnni", "winograd", kernel_table(Isa::scalar), check_winograd});
-    kernels.back().table.winograd = &emulated_avx_vnni::winograd;
+    add(kernels, "avx_vnni", "gemm", emulated_avx_vnni::gemm, &KernelTable::gemm, check_gemm);
+    add(kernels, "avx_vnni", "winograd", emulated_avx_vnni::winograd, &KernelTable::winograd, check_winograd);
   }
-  kernels.push_back({"avx512_vnni", "depthwise_window", kernel_table(Isa::scalar), check_depthwise_window});
-  kernels.back().table.depthwise_window = &emulated_avx512_vnni::depthwise_window;
 #endif
   return kernels;
 }

@@ -1,4 +1,4 @@
-// Kernels of instruction sets that this machine may lack, built against emulation/. They prove the kernels' logic,
+// Kernels of instruction sets that this machine lacks, built against emulation/. They prove the kernels' logic,
 // their addressing and their tile configuration; the instructions themselves only a machine that has them can.
 #pragma once
 

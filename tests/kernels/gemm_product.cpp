@@ -165,20 +165,33 @@ struct Operands {
     }
   }
 
-  std::int64_t sum(const GemmKernels& gemm, const Product& product, std::size_t run, std::size_t row,
-                   std::size_t column) const {
-    const std::uint8_t* panel = b.data() + b_begin + column / gemm.nr * b_panel_stride + column % gemm.nr * 4;
-    std::int64_t sum = 0;
+  // The sums of one row, an element a column up to the end of the last panel.
+  void add_products(const GemmKernels& gemm, const Product& product, std::size_t run, std::size_t row,
+                    std::vector<std::int64_t>& sums) const {
+    const std::size_t terms = product.k - product.padding;
     for (std::size_t segment = 0; segment < a_offsets.size(); ++segment) {
       const std::uint8_t* codes = a.data() + run * a_run_stride + row * a_stride + a_offsets[segment];
-      const std::uint8_t* filter = panel + b_offsets[segment];
-      for (std::size_t term = 0; term < product.k - product.padding; ++term) {
-        const int code = a_is_signed ? static_cast<std::int8_t>(codes[term]) : codes[term];
-        const std::uint8_t other = filter[term / 4 * gemm.nr * 4 + term % 4];
-        sum += code * (product.is_of_planes ? other : static_cast<std::int8_t>(other));
+      for (std::size_t term = 0; term < terms; term += 4) {
+        int quad[4] = {};
+        for (std::size_t i = term; i < std::min(term + 4, terms); ++i)
+          quad[i - term] = a_is_signed ? static_cast<std::int8_t>(codes[i]) : codes[i];
+        for (std::size_t column = 0; column < columns; column += gemm.nr) {
+          const std::uint8_t* filters =
+              b.data() + b_begin + column / gemm.nr * b_panel_stride + b_offsets[segment] + term * gemm.nr;
+          for (std::size_t i = 0; i < gemm.nr; ++i) {
+            sums[column + i] += product.is_of_planes ? product_of_quads<std::uint8_t>(quad, filters + 4 * i)
+                                                     : product_of_quads<std::int8_t>(quad, filters + 4 * i);
+          }
+        }
       }
     }
-    return sum;
+  }
+
+ private:
+  template <class Filter>
+  static int product_of_quads(const int (&quad)[4], const std::uint8_t* filters) {
+    return quad[0] * static_cast<Filter>(filters[0]) + quad[1] * static_cast<Filter>(filters[1]) +
+           quad[2] * static_cast<Filter>(filters[2]) + quad[3] * static_cast<Filter>(filters[3]);
   }
 };
 
@@ -188,9 +201,11 @@ void compute_expected(const GemmKernels& gemm, const Product& product, const Ope
                       std::vector<std::int32_t>& expected_sums) {
   for (std::size_t run = 0; run < product.runs; ++run) {
     for (std::size_t row = 0; row < product.m; ++row) {
+      std::vector<std::int64_t> products(operands.columns);
+      operands.add_products(gemm, product, run, row, products);
       for (std::size_t column = 0; column < product.n; ++column) {
         const std::size_t of_row = run * product.m + row, own = product.is_of_planes ? of_row : column;
-        std::int64_t sum = operands.sum(gemm, product, run, row, column) + parameters.offset[own];
+        std::int64_t sum = products[column] + parameters.offset[own];
         if (product.has_filter) {
           sum -= std::int64_t{parameters.filter[own]} * parameters.activation[product.is_of_planes ? column : of_row];
         }

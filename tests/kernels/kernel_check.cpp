@@ -156,10 +156,10 @@ void Check::expect(bool passed) {
 }
 
 std::uint32_t Check::word() {
-  static const std::vector<std::uint32_t> special = {
-      0,          1,          0xffffffff, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffffe, 0x01000000, 0x01000001,
-      0x00ffffff, 0x80000080, 0x80000081, 0x800000ff, 0xffffff80, 0xffffff7f, 0x7fffffbf, 0x7fffffc0};
-  const std::uint32_t random = static_cast<std::uint32_t>(generator_());
+  static constexpr std::uint32_t special[] = {0,          1,          0xffffffff, 0x7fffffff, 0x80000000, 0x80000001,
+                                              0xfffffffe, 0x01000000, 0x01000001, 0x00ffffff, 0x80000080, 0x80000081,
+                                              0x800000ff, 0xffffff80, 0xffffff7f, 0x7fffffbf, 0x7fffffc0};
+  const std::uint32_t random = static_cast<std::uint32_t>(random_bits());
   switch (below(4)) {
     case 0:
       return one_of(special);
@@ -174,30 +174,30 @@ std::uint32_t Check::word() {
 
 float Check::number() {
   using Limits = std::numeric_limits<float>;
-  static const std::vector<float> special = {0.0f,
-                                             0.5f,
-                                             1.0f,
-                                             1.5f,
-                                             2.5f,
-                                             127.5f,
-                                             255.5f,
-                                             256.0f,
-                                             65504.0f,
-                                             65520.0f,
-                                             0x1p-24f,
-                                             0x1p-25f,
-                                             0x1p23f,
-                                             0x1p31f,
-                                             Limits::denorm_min(),
-                                             Limits::min(),
-                                             Limits::max(),
-                                             Limits::infinity(),
-                                             Limits::quiet_NaN(),
-                                             Limits::signaling_NaN()};
+  static constexpr float special[] = {0.0f,
+                                      0.5f,
+                                      1.0f,
+                                      1.5f,
+                                      2.5f,
+                                      127.5f,
+                                      255.5f,
+                                      256.0f,
+                                      65504.0f,
+                                      65520.0f,
+                                      0x1p-24f,
+                                      0x1p-25f,
+                                      0x1p23f,
+                                      0x1p31f,
+                                      Limits::denorm_min(),
+                                      Limits::min(),
+                                      Limits::max(),
+                                      Limits::infinity(),
+                                      Limits::quiet_NaN(),
+                                      Limits::signaling_NaN()};
   const float sign = one_in(2) ? 1.0f : -1.0f;
   if (one_in(3)) return std::copysign(one_of(special), sign);
   if (one_in(2)) {
-    const std::uint32_t bits = static_cast<std::uint32_t>(generator_());
+    const std::uint32_t bits = static_cast<std::uint32_t>(random_bits());
     float value;
     std::memcpy(&value, &bits, sizeof(value));
     return value;
@@ -206,9 +206,9 @@ float Check::number() {
 }
 
 float Check::scale() {
-  static const std::vector<float> special = {1.0f,      0.5f,      0.25f,           0x1p-7f,        0.1f,
-                                             1.0f / 3,  0x1p-64f,  0x1.fffffep-65f, 0x1p64f,        0x1.000002p64f,
-                                             0x1p-126f, 0x1p-140f, 0x1.fffffep127f, 0x1.fffffep-1f, 0x1.000002p0f};
+  static constexpr float special[] = {1.0f,      0.5f,      0.25f,           0x1p-7f,        0.1f,
+                                      1.0f / 3,  0x1p-64f,  0x1.fffffep-65f, 0x1p64f,        0x1.000002p64f,
+                                      0x1p-126f, 0x1p-140f, 0x1.fffffep127f, 0x1.fffffep-1f, 0x1.000002p0f};
   if (one_in(8)) return number();
   if (one_in(3)) return one_in(8) ? -one_of(special) : one_of(special);
   const int exponent = one_in(3) ? static_cast<int>(below(254)) - 126 : -static_cast<int>(below(12));
