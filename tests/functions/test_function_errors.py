@@ -231,6 +231,9 @@ WRONG: list[tuple[str, dict[str, Any], type[dmlcpu.DmlError], str]] = [
     ("dynamic_quantize_linear", {"out": (None, np.float32(0), None)}, BindingError, "out[1]"),
     ("dynamic_quantize_linear", {"out": (None, np.zeros(2, np.float32), None)}, BindingError, "out[1]"),
     ("dynamic_quantize_linear", {"out": (None, np.zeros(1), None)}, InvalidDescError, "output_scale_tensor"),
+    ("dynamic_quantize_linear", {"out": (None, np.zeros((), np.complex64), None)}, BindingError, "out[1]"),
+    ("dynamic_quantize_linear", {"out": (None, np.zeros((), ">f4"), None)}, BindingError, "out[1]"),
+    ("dynamic_quantize_linear", {"out": (np.zeros((2, 3), np.uint8)[::-1], None, None)}, BindingError, "out[0]"),
     ("dynamic_quantize_linear", {"out": (None, None, READ_ONLY[:1, :1])}, BindingError, "output_zero_point_tensor"),
     ("dynamic_quantize_linear", {"out": (None, None, [0])}, BindingError, "out[2]"),
     ("dynamic_quantize_linear", {"out": (READ_ONLY, None, np.int8([0]))}, InvalidDescError, "output_zero_point_tensor"),
@@ -320,6 +323,22 @@ def test_wrong_arguments(function: str, changes: dict[str, Any], error: type[dml
         assert str(raised.value)
     if before is not None:
         assert (out == before).all()
+
+
+@pytest.mark.parametrize(
+    ("out", "told"),
+    [
+        ((None, np.zeros(()), None), "out[1]: got data type FLOAT64, expected FLOAT32"),
+        ((None, np.zeros((), ">f4"), None), "out[1]: got elements of dtype('>f4'), expected float32, in the machine's"),
+        ((np.zeros((2, 2), np.uint8), None, None), "out[0]: got shape (2, 2), expected (2, 3)"),
+        ((None, None, READ_ONLY[:1, :1]), "out[2]: got uint8 of shape (1, 1), read-only"),
+    ],
+)
+def test_one_of_several_outputs_has_one_name(out: tuple[Any, ...], told: str) -> None:
+    """Whoever refuses it: as it was passed, in the tuple."""
+    with pytest.raises(dmlcpu.DmlError) as raised:
+        call("dynamic_quantize_linear", out=out)
+    assert str(raised.value).startswith(f"dynamic_quantize_linear: {told}"), raised.value
 
 
 @each_function

@@ -188,8 +188,10 @@ def test_mistakes_with_expressions() -> None:
         input_tensor(builder, 1, TensorDesc(TensorDataType.UINT8, (0,)))
     with pytest.raises(dmlcpu.InvalidDescError):
         dmlcpu.dequantize_linear(x, 0.5, output_data_type=TensorDataType.INT8)
-    with pytest.raises(dmlcpu.BindingError, match="out"):
+    with pytest.raises(dmlcpu.BindingError, match=r"^dequantize_linear: out: got an array, expected None"):
         dmlcpu.dequantize_linear(x, 0.5, out=np.empty((1, 2, 3, 3), np.float32))
+    with pytest.raises(dmlcpu.BindingError, match=r"^dynamic_quantize_linear: out\[2\]: got an array, expected None"):
+        dmlcpu.dynamic_quantize_linear(dmlcpu.dequantize_linear(x, 0.5), out=(None, None, np.empty((), np.uint8)))
     with pytest.raises(dmlcpu.BindingError, match="device"):
         dmlcpu.dequantize_linear(x, 0.5, device=Device(isa="scalar", num_threads=3))
     with pytest.raises(dmlcpu.BindingError, match="another GraphBuilder"):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,7 @@ from dmlcpu.schema import HIGHEST_FEATURE_LEVEL
 from dmlcpu.shown_values import shown
 from dmlcpu.tensor import data_type_of, dtype_of, has_data_type, is_four_bits
 
-__all__ = ["Arguments", "Operand", "Parameter", "Result", "argument_of", "code_type"]
+__all__ = ["Arguments", "Operand", "Parameter", "Result", "argument_of", "code_type", "output_names"]
 
 Result = TypeVar("Result", Array, Expression)
 """What a function returns: an expression if one of its operands and parameters is one, else an array.
@@ -48,14 +48,27 @@ def code_type(array: Array) -> np.dtype[Any]:
     return array.dtype if array.dtype in (np.int8, np.uint8) else np.dtype(np.uint8)
 
 
-def argument_of(field: str) -> str:
-    """Return the argument that a tensor of a desc comes from.
+_ARGUMENTS: Final = {SCALE: "scale", ZERO_POINT: "zero_point", "output_tensor": "out"}
 
-    >>> argument_of("filter_tensor"), argument_of("quantization_tensors[0]"), argument_of("output_tensor")
-    ('filter', 'scale', 'out')
+
+def argument_of(field: str, operator_type: OperatorType) -> str:
+    """Return the argument that a tensor of an operator's desc comes from; of several outputs, its place in ``out``.
+
+    >>> [argument_of(field, OperatorType.QUANTIZE) for field in ("quantization_tensors[0]", "output_tensor")]
+    ['scale', 'out']
+    >>> argument_of("output_scale_tensor", OperatorType.DYNAMIC_QUANTIZE_LINEAR)
+    'out[1]'
     """
-    names = {SCALE: "scale", ZERO_POINT: "zero_point", "output_tensor": "out"}
-    return names.get(field) or field.removesuffix("_tensor")
+    outputs = output_names(operator_type)
+    if len(outputs) > 1 and field in outputs:
+        return f"out[{outputs.index(field)}]"
+    return _ARGUMENTS.get(field) or field.removesuffix("_tensor")
+
+
+@lru_cache
+def output_names(operator_type: OperatorType) -> tuple[str, ...]:
+    """Return the fields of an operator's desc that it writes."""
+    return tuple(field.name for field in OPERATORS[operator_type].outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +124,9 @@ class Arguments:
 
     def _dtypes(self, name: str) -> str:
         """Return the numpy types that the operator takes in an argument, in words."""
-        fields = {field.name: field for field in OPERATORS[self.desc_type.operator_type].tensors}
-        places = {"scale": "quantization_tensors[0]", "zero_point": "quantization_tensors[1]", "out": "output_tensor"}
-        places |= {"out[0]": "output_tensor", "out[1]": "output_scale_tensor", "out[2]": "output_zero_point_tensor"}
-        field = fields.get(f"{name}_tensor") or fields[places[name]]
+        operator_type = self.desc_type.operator_type
+        fields = {argument_of(field.name, operator_type): field for field in OPERATORS[operator_type].tensors}
+        field = fields[name]
         return " or ".join(known.name.lower() for known in field.support_at(HIGHEST_FEATURE_LEVEL).data_types)
 
     def output_dtype(

@@ -12,10 +12,9 @@ import numpy as np
 from dmlcpu.coercion import coerce_integer
 from dmlcpu.compiled_operator import CompiledOperator
 from dmlcpu.device import Device, default_device
-from dmlcpu.enums import OperatorType, TensorDataType, TensorFlags
+from dmlcpu.enums import TensorDataType, TensorFlags
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError, UnsupportedFeatureLevelError
-from dmlcpu.feature_levels import OPERATORS
-from dmlcpu.functions.arguments import Arguments
+from dmlcpu.functions.arguments import Arguments, argument_of, output_names
 from dmlcpu.functions.error_messages import told_by_arguments
 from dmlcpu.functions.layout import Layout, PackedArray, layout_of, new_array
 from dmlcpu.graph.builder import Expression, GraphBuilder, expression_of
@@ -56,7 +55,7 @@ class FunctionCall(Arguments):
         except (BindingError, InvalidDescError, UnsupportedFeatureLevelError) as error:
             if str(error).startswith(f"{self.function}: "):
                 raise
-            raise told_by_arguments(error, self.function, arrays, attributes) from None
+            raise told_by_arguments(error, self.function, self.desc_type.operator_type, arrays, attributes) from None
 
     def _run(self, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
         if (expression := next(filter(None, map(_expression_of, arrays.values())), None)) is not None:
@@ -86,8 +85,8 @@ class FunctionCall(Arguments):
                 continue
             layout = self._layout(name, array)
             output = _binding(array) is None
-            if not output and name in _output_names(self.desc_type.operator_type):
-                argument = "out" if name == "output_tensor" else name
+            if not output and name in output_names(self.desc_type.operator_type):
+                argument = argument_of(name, self.desc_type.operator_type)
                 raise self.error(argument, "an array", "None: a graph's outputs are bound at dispatch")
             constant = not output and _expression_of(array) is None
             flags = TensorFlags.OWNED_BY_DML if constant else TensorFlags.NONE
@@ -109,17 +108,12 @@ class FunctionCall(Arguments):
             return array
         if isinstance(array, PackedArray):
             return Layout(np.dtype(np.uint8), array.shape, array.strides, array.data_type)
-        argument = "out" if name == "output_tensor" else name
+        argument = argument_of(name, self.desc_type.operator_type)
         if not isinstance(array, np.ndarray):
             raise self.error(argument, f"an object of type {type(array).__name__}", "a numpy array")
         self.data_type(argument, array.dtype)
         expected = f"multiples of {array.itemsize} that are not negative: outputs are never copied"
         raise self.error(argument, f"strides of {array.strides} bytes", expected)
-
-
-@lru_cache
-def _output_names(operator_type: OperatorType) -> frozenset[str]:
-    return frozenset(field.name for field in OPERATORS[operator_type].outputs)
 
 
 def _is_plain(value: Any) -> bool:

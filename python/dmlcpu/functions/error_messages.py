@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dmlcpu.enums import OperatorType
 from dmlcpu.errors import BindingError, InvalidDescError, UnsupportedFeatureLevelError
-from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.feature_levels.quantization import SCALE, ZERO_POINT
-from dmlcpu.functions.arguments import argument_of
+from dmlcpu.functions.arguments import argument_of, output_names
 from dmlcpu.functions.layout import Layout
 
 __all__ = ["told_by_arguments"]
@@ -26,35 +26,35 @@ _OPERANDS = ("input_tensor", "filter_tensor", "a_tensor", "b_tensor")
 
 
 def told_by_arguments(
-    error: _Refusal, function: str, arrays: Mapping[str, Any], attributes: Mapping[str, Any]
+    error: _Refusal,
+    function: str,
+    operator_type: OperatorType,
+    arrays: Mapping[str, Any],
+    attributes: Mapping[str, Any],
 ) -> _Refusal:
     """Return a refusal whose message names arguments; operator and field stand in brackets behind, as in ``field``.
 
     Args:
         error: Of the operator: its message begins with the operator's name.
         function: The function's name.
+        operator_type: The operator.
         arrays: What the operator was given, by field.
         attributes: The same of attributes.
     """
     operator, _, message = str(error).partition(": ")
-    has_out = not isinstance(arrays.get("output_tensor"), Layout)
 
     def argument(match: re.Match[str]) -> str:
-        return "output" if match[0] == "output_tensor" and not has_out else argument_of(match[0])
+        field = match[0]
+        is_new = isinstance(arrays.get(field), Layout)  # an output for which no array was passed
+        return field.removesuffix("_tensor") if is_new else argument_of(field, operator_type)
 
     told = re.sub(r"\bsizes\b", "shape", _FIELD.sub(argument, message)).replace("a TensorDesc", "an array or a number")
-    if error.field not in _outputs(error):
+    if isinstance(error, BindingError) or error.field not in output_names(operator_type):
         told += _hint(error.field or "", told, arrays, attributes)
     at_fault = f"{operator}: {error.field}" if error.field else operator
     result = copy.copy(error)
     result.args = (f"{function}: {told} ({at_fault})",)
     return result
-
-
-def _outputs(error: _Refusal) -> frozenset[str]:
-    """Return the fields that an operator writes."""
-    operator = None if isinstance(error, BindingError) else error.operator
-    return frozenset() if operator is None else frozenset(field.name for field in OPERATORS[operator].outputs)
 
 
 def _hint(field: str, message: str, arrays: Mapping[str, Any], attributes: Mapping[str, Any]) -> str:

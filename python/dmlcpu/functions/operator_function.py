@@ -100,7 +100,8 @@ def _remember(
     given = (*list(signature.parameters)[: len(positional)], *named)
     numbers = {name: number for number, name in enumerate(given)}
     compiled, arrays = call.dispatched[0]
-    fields = OPERATORS[compiled.desc.operator_type].tensors
-    bound = [(numbers.get(argument_of(field.name)), arrays.get(field.name)) for field in fields]
+    operator_type = compiled.desc.operator_type
+    fields = [field.name for field in OPERATORS[operator_type].tensors]
+    bound = [(numbers.get(argument_of(field, operator_type)), arrays.get(field)) for field in fields]
     results = result if isinstance(result, tuple) else (result,)
     memo.remember(signed, positional, named, native_operator(compiled), bound, results, type(result))
