@@ -112,18 +112,17 @@ class InferenceSession:
         self._inputs, self._outputs, self._metadata = model.inputs, outputs_of(model), metadata_of(model)
         self._names = [output.name for output in model.outputs]
         self._constant_names = frozenset(model.constants)
-        variants = Variants(model, self._device)
-        self._variants: Variants | None = variants
+        self._variants = Variants(model, self._device)
         self._plans = PlanCache()
         self._last: Sequence[ExecutablePlan] = ()  # the plans that ran last
         self._latest: CompiledGraph | None = None  # what the last run was, if it was one graph
         self._begin_process()
         _sessions.add(self)
-        self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not variants.deciding
+        self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not self.deciding_inputs
         if self._fixed:
-            plan = self._find_or_make_plan(variants.whole, input_arrays(self._inputs, {}))
+            plan = self._find_or_make_plan(self._variants.whole, input_arrays(self._inputs, {}))
             if plan.rest is None and not plan.plan.told:
-                self._variants = None  # the one plan has what it needs, and is right whatever other runtimes make
+                self._variants.release()  # the one plan is right whatever other runtimes make
 
     def _begin_process(self) -> None:
         """Take locks and threads of this process's own."""
@@ -180,7 +179,7 @@ class InferenceSession:
 
         A model has plans of its own for each combination of their values, the first eight.
         """
-        return () if self._variants is None else self._variants.deciding
+        return self._variants.deciding
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
@@ -277,8 +276,7 @@ class InferenceSession:
         check_names("values", values, deciding)
         given = {value.name: given_value(value, values) for value in self._inputs if value.name in deciding}
         model = self._model(given, runs=False)
-        inputs = self._inputs if model is None else model.model.inputs
-        return self._find_or_make_plan(model, input_arrays(inputs, shapes))
+        return self._find_or_make_plan(model, input_arrays(model.inputs, shapes))
 
     def profile(self, path: str | PathLike[str], input_feed: Mapping[str, Any]) -> str:
         """Run once, and write when each step ran as a trace that chrome://tracing and ui.perfetto.dev show.
@@ -305,12 +303,12 @@ class InferenceSession:
     ) -> tuple[Sequence[ExecutablePlan], Mapping[str, Array]]:
         """Run the model; return the plans that ran, each on the rest of the one before, and what the last one made."""
         model = self._model(feeds)
-        inputs = self._inputs if model is None else model.model.inputs
         try:
-            types = {value.name: (value.dtype, feeds[value.name].shape) for value in inputs}
+            types = {value.name: (value.dtype, feeds[value.name].shape) for value in model.inputs}
             plan, values = self._run_plan(model, types, feeds, profile)
             plans = [plan]
             while (rest := plan.plan.rest) is not None:
+                assert plan.rest is not None  # what the plans of the rest share
                 given = {name: values[source] for name, source in rest.inputs.items()}
                 types = {name: type_of(array) for name, array in given.items()}
                 plan, values = self._run_plan(plan.rest, types, given, profile)
@@ -326,45 +324,44 @@ class InferenceSession:
 
     def _run_plan(
         self,
-        model: PlannedModel | None,
+        model: PlannedModel,
         arrays: Mapping[str, ArrayType],
         feeds: Mapping[str, Array],
         profile: list[PartTime] | None,
     ) -> tuple[ExecutablePlan, dict[str, Array]]:
         """Run the plan of inputs of these types and shapes; another one, where what it was told has misled it."""
-        begun = list(profile or ())
+        begun = len(profile or ())
         while True:
             plan = self._find_or_make_plan(model, arrays)
             try:
                 return plan, self._plans.used(plan).run(feeds, profile)
             except MisjudgedShapesError as error:
-                assert model is not None  # it is kept where a plan is told anything
                 with self._lock:
                     model.correct(error.names)
                     key = model.key_of(arrays)
                     if self._plans.find(key) is plan:  # no other thread has planned anew
                         self._plans.forget(key)
                 if profile is not None:
-                    profile[:] = begun
+                    del profile[begun:]
 
-    def _model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel | None:
-        """Return the model where inputs that decide are as they are fed; None of a model that has its one plan."""
+    def _model(self, feeds: Mapping[str, Array], runs: bool = True) -> PlannedModel:
+        """Return the model where inputs that decide are as they are fed."""
         variants = self._variants
-        if variants is None or not variants.deciding:
-            return None if variants is None else variants.whole
+        if not variants.deciding:
+            return variants.whole
         with self._lock:
             return variants.of(feeds, runs)
 
-    def _find_or_make_plan(self, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+    def _find_or_make_plan(self, model: PlannedModel, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         """Return the plan of inputs of these types and shapes, made at their first time; takes no lock to find it."""
-        key = ((), *arrays.items()) if model is None else model.key_of(arrays)
+        key = model.key_of(arrays)
         return self._plans.find(key) or self._make_plan(key, model, arrays)
 
-    def _make_plan(self, key: PlanKey, model: PlannedModel | None, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
+    def _make_plan(self, key: PlanKey, model: PlannedModel, arrays: Mapping[str, ArrayType]) -> ExecutablePlan:
         """Make a plan and keep it; a caller that waits for the lock meanwhile is given the same one."""
         with self._lock:
             if key not in self._plans:
-                assert model is not None  # of a model without free shapes there is one key
+                assert not self._variants.is_released  # without free shapes there is one key
                 # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
                 shared = None if self._fixed and not self._plans else self._shared
                 plan = model.plan(arrays, shared)
@@ -381,7 +378,7 @@ class InferenceSession:
     def _read_constants(self) -> Mapping[str, Array]:
         """Return the model's constants, read again if they have not been kept."""
         variants = self._variants
-        model = load_model(self._location, to_run=True) if variants is None else variants.whole.model
+        model = load_model(self._location, to_run=True) if variants.is_released else variants.whole.model
         return model.constants
 
 

@@ -38,30 +38,27 @@ class PlannedModel:
     Attributes:
         key: What it is among the models of the session.
         model: The model.
+        inputs: What it is fed.
         templates: For its plans.
     """
 
     def __init__(self, key: object, model: Model, device: Device, is_rest: bool = False) -> None:
-        self.key, self.model = key, model
+        self.key, self.model, self.inputs = key, model, model.inputs
         self._device, self._is_rest = device, is_rest
         self._foreign_models = ForeignModels()
         self.templates = Templates(model, device, self._foreign_models)
         self._rests: WeakKeyDictionary[Rest, PlannedModel] = WeakKeyDictionary()
         self._count = 0  # of plans that have been made
         self._last: Plan | None = None
-        self._is_left = False  # to onnxruntime
+        self._is_left = False  # to onnxruntime, but for what has no elements, by which that may end the process
         self._measured = {name for constant in model.following.values() for name in constant.inputs}
 
     def key_of(self, arrays: Mapping[str, ArrayType]) -> PlanKey:
         """Return what all arrays for which one plan is made have in common."""
-        if self._is_elsewhere(arrays):
-            decisive = {name: shape if name in self._measured else len(shape) for name, (_, shape) in arrays.items()}
-            return self.key, *((name, dtype, decisive[name]) for name, (dtype, _) in arrays.items())
-        return self.key, *arrays.items()
-
-    def _is_elsewhere(self, arrays: Mapping[str, ArrayType]) -> bool:
-        """Return whether onnxruntime runs all: not what has no elements, by which it may end the process."""
-        return self._is_left and all(0 not in shape for _, shape in arrays.values())
+        if not self._is_left or _is_any_empty(arrays):
+            return self.key, *arrays.items()
+        decisive = {name: shape if name in self._measured else len(shape) for name, (_, shape) in arrays.items()}
+        return self.key, *((name, dtype, decisive[name]) for name, (dtype, _) in arrays.items())
 
     def plan(self, arrays: Mapping[str, ArrayType], shared: _core.SessionMemory | None) -> Plan:
         """Return a plan.
@@ -72,7 +69,7 @@ class PlannedModel:
         Raises:
             InvalidModelError: Nodes are given what they cannot take.
         """
-        if self._is_elsewhere(arrays) and (elsewhere := self._plan_elsewhere(arrays)) is not None:
+        if self._is_left and not _is_any_empty(arrays) and (elsewhere := self._plan_elsewhere(arrays)) is not None:
             return elsewhere
         plan = self.templates.plan(arrays, shared)
         cost = 0.0
@@ -140,6 +137,10 @@ class PlannedModel:
         part = self._foreign_models.part(model.proto, nodes, (), reasons, reads, model.constants, results)
         outputs = (known.get(output.name, output.name) for output in model.outputs)
         return Plan((part,), tuple(outputs))
+
+
+def _is_any_empty(arrays: Mapping[str, ArrayType]) -> bool:
+    return any(0 in shape for _, shape in arrays.values())
 
 
 def _native(plan: Plan) -> Iterator[NativePart]:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import onnx
 
 from dmlcpu.device import Device
+from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
 from dmlcpu.onnx.planning.planned_model import PlannedModel
@@ -26,11 +28,13 @@ class Variants:
     Attributes:
         whole: The model, with all of its inputs.
         deciding: Those inputs.
+        is_released: Whether nothing but the inputs is kept of the model.
     """
 
     def __init__(self, model: Model, device: Device) -> None:
         self.whole = PlannedModel((), model, device)
         self.deciding = deciding_inputs(model)
+        self.is_released = False
         self._device = device
         self._variants: dict[tuple[bytes, ...], PlannedModel] = {}
 
@@ -50,6 +54,12 @@ class Variants:
         if runs:
             self._variants[values] = made
         return made
+
+    def release(self) -> None:
+        """Keep nothing but the inputs: the plan that was made has what it needs, and there will be no other."""
+        model, none = self.whole.model, Branches({}, (), ())
+        bare = replace(model, proto=onnx.ModelProto(), nodes=(), constants={}, branches=none, following={})
+        self.whole, self.is_released = PlannedModel((), bare, self._device), True
 
     def _made(self, values: tuple[bytes, ...], feeds: Mapping[str, Array]) -> PlannedModel:
         constants = {name: np.array(feeds[name]) for name in self.deciding}
