@@ -11,7 +11,7 @@ from dmlcpu.graph.compiled_graph import Step
 from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.planning.array_parts import ArrayPart
-from dmlcpu.onnx.planning.plans import NativePart
+from dmlcpu.onnx.planning.plans import Part
 from dmlcpu.onnx.type_names import tensor_name
 
 __all__ = ["ModelMetadata", "NodeArg", "Partition", "metadata_of", "node_arg", "partition_of"]
@@ -91,7 +91,7 @@ def node_arg(value: ValueInfo) -> NodeArg:
     return NodeArg(value.name, list(value.shape or ()), value.container or tensor_name(value.dtype))
 
 
-def partition_of(provider: str, part: NativePart | ForeignPart | ArrayPart) -> Partition:
+def partition_of(provider: str, part: Part) -> Partition:
     """Return what there is to tell of a part that a provider runs."""
     nodes = tuple(node.name for node in part.nodes)
     if isinstance(part, ForeignPart):

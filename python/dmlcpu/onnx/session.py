@@ -43,7 +43,7 @@ from dmlcpu.onnx.options import (
 from dmlcpu.onnx.planning.execution import ExecutablePlan, MisjudgedShapesError, type_of
 from dmlcpu.onnx.planning.plan_cache import PlanCache
 from dmlcpu.onnx.planning.planned_model import PlannedModel
-from dmlcpu.onnx.planning.plans import NativePart, PlanKey
+from dmlcpu.onnx.planning.plans import PlanKey
 from dmlcpu.onnx.planning.variants import Variants
 from dmlcpu.onnx.session_arguments import checked_device, checked_source
 from dmlcpu.onnx.values import Array
@@ -365,9 +365,8 @@ class InferenceSession:
                 # What is shared is compared, which takes time: not for a plan that most likely stays the only one.
                 shared = None if self._fixed and not self._plans else self._shared
                 plan = model.plan(arrays, shared)
-                for part in plan.parts:
-                    if isinstance(part, NativePart):
-                        print_plan(part.graph)
+                for graph in plan.graphs:
+                    print_plan(graph)
                 self._plans.keep(key, ExecutablePlan(plan, model.rest_of(plan), arrays, self._device))
             return self._plans[key]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from dmlcpu.device import Device
 from dmlcpu.errors import MissingRuntimeError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
-from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.foreign.runner import ForeignRunner
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.models.extraction import ArrayType
@@ -67,6 +66,20 @@ class _NativeRunner:
         return steps
 
 
+class _Run(NamedTuple):
+    """What there is to do for a part.
+
+    Attributes:
+        runner: Runs it.
+        conditions: Names of conditions, and what each is where the part runs.
+        told: Of what it writes, the shapes that the plan takes other runtimes' values to have, by name.
+    """
+
+    runner: _Runner
+    conditions: Sequence[tuple[str, bool]]
+    told: Mapping[str, tuple[int, ...]]
+
+
 class MisjudgedShapesError(Exception):
     """Another runtime has made values of other shapes than those that a plan is for."""
 
@@ -93,20 +106,20 @@ class ExecutablePlan:
         self.graph = _only_graph(plan, arrays)
         self.last_use = 0
         try:
-            self._runs: tuple[tuple[Part, _Runner], ...] = tuple(
-                (part, _runner_of(part, device)) for part in plan.parts
+            self._runs = tuple(
+                _Run(_runner_of(part, device), part.conditions, _shapes_told(plan, part)) for part in plan.parts
             )
         except MissingRuntimeError as error:
             is_float = not has_quantized_nodes(node for part in plan.parts for node in part.nodes)
             told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
             told.plan = plan
             raise told from None
-        self.size = sum(runner.size for _, runner in self._runs)
+        self.size = sum(run.runner.size for run in self._runs)
 
     @property
     def providers(self) -> tuple[str, ...]:
         """Who runs each part."""
-        return tuple(runner.provider for _, runner in self._runs)
+        return tuple(run.runner.provider for run in self._runs)
 
     def run(self, feeds: Mapping[str, Array], profile: list[PartTime] | None = None) -> dict[str, Array]:
         """Return all values that parts have made of the feeds, the feeds included.
@@ -120,22 +133,16 @@ class ExecutablePlan:
         """
         values = dict(feeds)
         begin = perf_counter_ns() - (profile[-1].begin + profile[-1].duration if profile else 0)
-        for part, runner in self._runs:
-            if not isinstance(part, NativePart) and not _is_to_run(part, values):
+        for runner, conditions, told in self._runs:
+            if conditions and not _are_met(conditions, values):
                 continue
             started = perf_counter_ns()
             steps = runner.run(values, profile is not None)
-            if not isinstance(part, NativePart):
-                self._check_shapes(part.outputs, values)
+            if told:
+                _check_shapes(told, values)
             if profile is not None:
                 profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps))
         return values
-
-    def _check_shapes(self, names: Sequence[str], values: Mapping[str, Array]) -> None:
-        told = self.plan.told
-        misjudged = [name for name in names if name in told and values[name].shape != told[name][1]]
-        if misjudged:
-            raise MisjudgedShapesError(misjudged)
 
     def outputs(self, values: Mapping[str, Array], feeds: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
         """Return outputs of the model by their indices, copied where they are feeds, constants or other outputs."""
@@ -162,9 +169,19 @@ def _runner_of(part: Part, device: Device) -> _Runner:
     return ArrayRunner(part, device) if isinstance(part, ArrayPart) else ForeignRunner(part, device.num_threads)
 
 
-def _is_to_run(part: ForeignPart | ArrayPart, values: Mapping[str, Array]) -> bool:
+def _are_met(conditions: Sequence[tuple[str, bool]], values: Mapping[str, Array]) -> bool:
     """Return whether a part's conditions are met, of which each later one is computed where those before are."""
-    return all(bool(values[name].reshape(())) == expected for name, expected in part.conditions)
+    return all(bool(values[name].reshape(())) == expected for name, expected in conditions)
+
+
+def _shapes_told(plan: Plan, part: Part) -> Mapping[str, tuple[int, ...]]:
+    return {name: plan.told[name][1] for name in part.outputs if name in plan.told}
+
+
+def _check_shapes(told: Mapping[str, tuple[int, ...]], values: Mapping[str, Array]) -> None:
+    misjudged = [name for name, shape in told.items() if values[name].shape != shape]
+    if misjudged:
+        raise MisjudgedShapesError(misjudged)
 
 
 def _only_graph(plan: Plan, arrays: Mapping[str, ArrayType]) -> CompiledGraph | None:

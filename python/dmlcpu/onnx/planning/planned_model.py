@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -18,7 +18,7 @@ from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import reaching
 from dmlcpu.onnx.planning.planner import make_plan
-from dmlcpu.onnx.planning.plans import NativePart, Plan, PlanKey, Rest
+from dmlcpu.onnx.planning.plans import Plan, PlanKey, Rest
 from dmlcpu.onnx.planning.templates import Templates
 from dmlcpu.onnx.values import Constant, Tensor
 
@@ -103,7 +103,7 @@ class PlannedModel:
         """Return about how many us native graphs gain in a run whose shapes templates know, the rests included."""
         if self._last is None:
             return 0.0
-        steps = [step for part in _native(self._last) for step in part.graph.steps]
+        steps = [step for graph in self._last.graphs for step in graph.steps]
         rest = self.rest_of(self._last)
         own = _GAIN_OF_A_BYTE * sum(step.size for step in steps) - _COST_OF_A_STEP * len(steps)
         return own + (0.0 if rest is None else rest._gain())
@@ -141,7 +141,3 @@ class PlannedModel:
 
 def _is_any_empty(arrays: Mapping[str, ArrayType]) -> bool:
     return any(0 in shape for _, shape in arrays.values())
-
-
-def _native(plan: Plan) -> Iterator[NativePart]:
-    return (part for part in plan.parts if isinstance(part, NativePart))

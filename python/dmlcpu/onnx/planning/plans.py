@@ -27,6 +27,7 @@ class NativePart:
         graph: The compiled graph.
         inputs, outputs: Names of the values that it reads and writes, in the order of the graph's indices.
         types: Of the arrays that it writes, as the model has them.
+        conditions: None: a native part always runs.
     """
 
     nodes: tuple[Node, ...]
@@ -34,9 +35,10 @@ class NativePart:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     types: tuple[ArrayType, ...]
+    conditions: tuple[tuple[str, bool], ...] = ()
 
 
-Part = NativePart | ForeignPart | ArrayPart
+Part: TypeAlias = NativePart | ForeignPart | ArrayPart
 
 
 @dataclass(frozen=True, eq=False)  # without slots, so that it can be referred to weakly
@@ -67,6 +69,11 @@ class Plan:
     outputs: tuple[str | Array, ...]
     rest: Rest | None = None
     told: Mapping[str, ArrayType] = field(default_factory=dict)
+
+    @property
+    def graphs(self) -> tuple[CompiledGraph, ...]:
+        """The graphs of its native parts."""
+        return tuple(part.graph for part in self.parts if isinstance(part, NativePart))
 
 
 PlanKey: TypeAlias = tuple[Any, ...]
