@@ -12,6 +12,7 @@ from typing import Any as _Any
 
 from dmlcpu import main_interpreter as _main_interpreter  # noqa: F401  # refuses others, ahead of the native module
 from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
+from dmlcpu.created_operator import Operator
 from dmlcpu.descs.convolution import ConvolutionIntegerOperatorDesc, QuantizedLinearConvolutionOperatorDesc
 from dmlcpu.descs.element_wise import (
     DynamicQuantizeLinearOperatorDesc,
@@ -27,7 +28,7 @@ from dmlcpu.descs.matrix_multiply import (
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.descs.pooling import QuantizedLinearAveragePoolingOperatorDesc
 from dmlcpu.descs.quantization import DequantizeOperatorDesc, QuantizeOperatorDesc
-from dmlcpu.device import Device, Operator, available_isas, default_device
+from dmlcpu.device import Device, available_isas, default_device
 from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, QuantizationType, TensorDataType, TensorFlags
 from dmlcpu.errors import (
     BindingError,

@@ -18,7 +18,7 @@ from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.schema import FieldKind, place_of
 
 if TYPE_CHECKING:
-    from dmlcpu.device import Operator
+    from dmlcpu.created_operator import Operator
 
 __all__ = [
     "BindingProperties",

@@ -1,29 +1,28 @@
-"""Devices, and the operators that they create and compile: DirectML's object model."""
+"""Devices, which create and compile operators: DirectML's object model."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dmlcpu import _core
 from dmlcpu.coercion import coerce_integer, coerce_member
 from dmlcpu.compiled_operator import CompiledOperator
+from dmlcpu.created_operator import Operator
 from dmlcpu.descs.operator_desc import OperatorDesc
-from dmlcpu.enums import ExecutionFlags, FeatureLevel, OperatorType, TensorDataType
+from dmlcpu.enums import ExecutionFlags, FeatureLevel, TensorDataType
 from dmlcpu.errors import DmlError, UnsupportedFeatureLevelError, UnsupportedIsaError
+from dmlcpu.graph.compiled_graph import CompiledGraph
+from dmlcpu.graph.connections import connect
+from dmlcpu.graph.descs import GraphDesc
 from dmlcpu.shown_values import shown
-from dmlcpu.validation import is_data_type_supported, validate
+from dmlcpu.validation import is_data_type_supported
 
-if TYPE_CHECKING:
-    from dmlcpu.graph.compiled_graph import CompiledGraph
-    from dmlcpu.graph.descs import GraphDesc
-
-__all__ = ["Device", "Operator", "available_isas", "check_flags", "default_device", "print_plan"]
+__all__ = ["Device", "available_isas", "check_flags", "default_device", "print_plan"]
 
 
 def available_isas() -> tuple[str, ...]:
@@ -212,9 +211,6 @@ class Device:
             DmlError: Another device created one of the operators.
             ValueError: A flag is unknown.
         """
-        from dmlcpu.graph.compiled_graph import CompiledGraph
-        from dmlcpu.graph.connections import connect
-
         check_flags(flags)
         compiled = CompiledGraph(self, connect(desc, self))
         print_plan(compiled)
@@ -238,39 +234,6 @@ def print_plan(compiled: CompiledOperator) -> None:
         steps = [line for line in lines if line.startswith("step ")]
         for line in ("; ".join(lines[: len(lines) - len(steps)]), *steps):
             print(f"dmlcpu: {line}", file=sys.stderr)
-
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """A desc that a device has accepted (``IDMLOperator``). Made by ``Device.create_operator``.
-
-    Attributes:
-        device: What accepted it, and compiles it.
-        desc: The desc.
-
-    Raises:
-        InvalidDescError, UnsupportedFeatureLevelError, TypeError: As ``Device.create_operator``.
-
-    >>> from dmlcpu import ElementWiseDequantizeLinearOperatorDesc, TensorDesc
-    >>> operator = Device().create_operator(ElementWiseDequantizeLinearOperatorDesc(
-    ...     input_tensor=TensorDesc(TensorDataType.UINT8, (3,)),
-    ...     scale_tensor=TensorDesc(TensorDataType.FLOAT32, (3,), strides=(0,)),
-    ...     output_tensor=TensorDesc(TensorDataType.FLOAT32, (3,))))
-    >>> operator.type
-    <OperatorType.ELEMENT_WISE_DEQUANTIZE_LINEAR: 34>
-    """
-
-    device: Device
-    desc: OperatorDesc
-
-    def __post_init__(self) -> None:
-        """Check the desc, however the operator is made."""
-        validate(self.desc, self.device.feature_level)
-
-    @property
-    def type(self) -> OperatorType:
-        """Which operator it is."""
-        return self.desc.operator_type
 
 
 @cache

@@ -1,9 +1,10 @@
-"""What modules export is what other modules import."""
+"""What modules export is what other modules import, none of them in a circle."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -68,3 +69,23 @@ def test_what_is_exported_is_imported() -> None:
         if (module, name) not in taken and module not in PUBLIC and name not in OF_EACH_MODULE
     ]
     assert unused == []
+
+
+def run_time_imports(node: ast.AST) -> Iterator[str]:
+    """Modules of the package that are imported when it runs, at once or in a function; types alone do not count."""
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
+    if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+        for alias in node.names:
+            submodule = f"{node.module}.{alias.name}"
+            if alias.name != "_core":
+                yield submodule if submodule in MODULES else node.module
+    elif isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in MODULES)
+    for child in ast.iter_child_nodes(node):
+        yield from run_time_imports(child)
+
+
+def test_no_modules_import_each_other() -> None:
+    order = TopologicalSorter({name: set(run_time_imports(tree)) for name, tree in MODULES.items()})
+    assert len([*order.static_order()]) == len(MODULES)  # a CycleError tells the modules of a circle

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
-from dmlcpu.device import Device
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.interface import GraphInterface, Resolve
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
+
+if TYPE_CHECKING:
+    from dmlcpu.device import Device
 
 __all__ = ["CompiledGraph", "Step"]
 

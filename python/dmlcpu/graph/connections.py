@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlcpu.bindings import TensorBinding
 from dmlcpu.compiled_operator import operator_attributes, operator_tensors
-from dmlcpu.device import Device, Operator
+from dmlcpu.created_operator import Operator
 from dmlcpu.enums import FeatureLevel, TensorFlags
 from dmlcpu.errors import DmlError, InvalidDescError, UnsupportedFeatureLevelError
 from dmlcpu.graph.constant_data import constant_elements, constant_misfit
@@ -24,6 +24,9 @@ from dmlcpu.graph.descs import (
 )
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.tensor import TensorDesc, calc_buffer_tensor_size, data_type_of, span_in_bytes
+
+if TYPE_CHECKING:
+    from dmlcpu.device import Device
 
 __all__ = ["check_graph_level", "connect"]
 

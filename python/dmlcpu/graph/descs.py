@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlcpu.coercion import coerce_integer
-from dmlcpu.device import Operator
+from dmlcpu.created_operator import Operator
 
 __all__ = [
     "ConstantGraphNodeDesc",
