@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
 
 from dmlcpu.onnx.constants.constant_functions import by_numpy
-from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.refusals import NotFolded, NotNative
 
 Array = NDArray[Any]
 

@@ -21,6 +21,7 @@ from dmlcpu.graph.lengths import FreeDesc, derived, is_free
 from dmlcpu.graph.native_graph import Attributes, NativeGraph
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import (
     Array,
@@ -37,7 +38,7 @@ from dmlcpu.onnx.values import (
 )
 from dmlcpu.tensor import TensorDesc, data_type_of
 
-__all__ = ["Lowering", "NotFolded", "NotNative", "Rule", "as_bytes", "broadcast_to", "desc_of", "quantize"]
+__all__ = ["Lowering", "Rule", "as_bytes", "broadcast_to", "desc_of", "quantize"]
 
 _Made = TypeVar("_Made")
 
@@ -48,14 +49,6 @@ _KERNEL_TYPES = frozenset(map(np.dtype, ("f4", "f2", "u1", "i1", "u2", "i2", "u4
 _INT64_END = 1 << 63
 # More than a process can address: strides and bytes are far from overflow.
 _MOST_ELEMENTS = 1 << 48
-
-
-class NotNative(Exception):  # not an error: another runtime takes the node
-    """No kernel does what a node asks for; the message tells what."""
-
-
-class NotFolded(NotNative):
-    """Constants are not computed beforehand, though there is nothing wrong with them: each run may compute them."""
 
 
 class Lowering:

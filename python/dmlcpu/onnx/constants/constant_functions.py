@@ -15,8 +15,8 @@ import onnx
 
 from dmlcpu.onnx.constants.affine_grid import affine_grid
 from dmlcpu.onnx.constants.element_functions import ELEMENT_FUNCTIONS, ElementFunction
-from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotFolded, NotNative
 from dmlcpu.onnx.values import Array
 
 __all__ = ["LARGEST_ENDS", "by_numpy", "is_numpys_slice"]

@@ -22,9 +22,9 @@ from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constants.constant_functions import by_numpy
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.constants.shape_arithmetic import computed_with_shapes
-from dmlcpu.onnx.lowering import NotFolded, NotNative
 from dmlcpu.onnx.models.extraction import described, shape_of
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotFolded, NotNative
 from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 
 __all__ = ["LONGEST_SHAPE", "Folding", "is_computed_beforehand", "propagated"]

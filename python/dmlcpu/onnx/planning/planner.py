@@ -24,7 +24,7 @@ from dmlcpu.onnx.foreign.nodes import check_complete, nodes_of_codes, taken_toge
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
 from dmlcpu.onnx.foreign.turns import holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign.types import told_types
-from dmlcpu.onnx.lowering import NotNative, desc_of
+from dmlcpu.onnx.lowering import desc_of
 from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node, reaching
@@ -32,6 +32,7 @@ from dmlcpu.onnx.node_lowering import MALFORMED, NodeLowering, outer_value
 from dmlcpu.onnx.planning.array_parts import ArrayPart
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.values import Array, FreeArray, Tensor
 
 __all__ = ["lowered_model", "make_plan"]

@@ -11,8 +11,9 @@ import onnx
 
 from dmlcpu.onnx.constants.constant_functions import by_numpy
 from dmlcpu.onnx.constants.evaluator import evaluator_of
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, quantize
+from dmlcpu.onnx.lowering import Lowering, Rule, quantize
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import (

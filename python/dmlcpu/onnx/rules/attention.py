@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes, times

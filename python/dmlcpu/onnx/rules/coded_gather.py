@@ -9,8 +9,9 @@ import numpy as np
 
 from dmlcpu.enums import TensorDataType
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, codes_of_halves, is_block_size
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Value

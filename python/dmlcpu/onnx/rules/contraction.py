@@ -12,8 +12,9 @@ import numpy as np
 
 from dmlcpu.graph.lengths import derived, is_free
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import binary
 from dmlcpu.onnx.rules.matrix_multiply import matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed

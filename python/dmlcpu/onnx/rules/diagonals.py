@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.conditions import where
 from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.values import Array, Constant, Value, constant_by, element_type

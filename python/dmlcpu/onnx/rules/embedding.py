@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import binary
 from dmlcpu.onnx.rules.gathering import looked_up
 from dmlcpu.onnx.rules.movement import sliced

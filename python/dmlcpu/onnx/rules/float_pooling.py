@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.lowering import Lowering, NotNative
+from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.native_functions import Pooling
 from dmlcpu.onnx.rules.operands import computed
 from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices

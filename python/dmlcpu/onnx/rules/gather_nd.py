@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.movement import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary

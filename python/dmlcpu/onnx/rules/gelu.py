@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.activation import table_only
 from dmlcpu.onnx.rules.arithmetic import plus
 from dmlcpu.onnx.rules.native_functions import FloatUnary

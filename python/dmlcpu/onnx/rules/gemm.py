@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import binary
 from dmlcpu.onnx.rules.matrix_multiply import Product, float_product, matmul, times
 from dmlcpu.onnx.rules.movement import transposed

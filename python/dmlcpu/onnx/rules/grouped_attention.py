@@ -16,8 +16,9 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention import attention_scale, row_of_places, scaled_queries
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import float_product, times

@@ -11,8 +11,9 @@ import onnx
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present

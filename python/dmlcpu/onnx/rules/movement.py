@@ -15,8 +15,9 @@ from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.constants.empty_arrays import nothing
 from dmlcpu.onnx.constants.shape_arithmetic import numbers
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import integers, parameters_of, present, written
 from dmlcpu.onnx.rules.wide_codes import WideCodes
 from dmlcpu.onnx.values import (

@@ -11,8 +11,9 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32, INT32, INT64
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import Lowering, NotNative, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
 

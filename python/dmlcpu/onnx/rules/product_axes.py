@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Value

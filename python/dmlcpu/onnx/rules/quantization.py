@@ -16,8 +16,9 @@ from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_lin
 from dmlcpu.functions.element_wise import quantize_linear as linear
 from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.rules.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
 from dmlcpu.onnx.values import (

@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement import moved
 from dmlcpu.onnx.rules.operands import integers, present
 from dmlcpu.onnx.values import Array, Tensor, Value

@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.graph.lengths import broadcast_shapes
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import binary, plus
 from dmlcpu.onnx.rules.normalization import LayerNormalization, root_mean_square_normalization
 from dmlcpu.onnx.rules.operands import constant, present

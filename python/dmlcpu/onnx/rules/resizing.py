@@ -10,8 +10,9 @@ import numpy as np
 
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
 from dmlcpu.onnx.rules.movement import moved, transposed

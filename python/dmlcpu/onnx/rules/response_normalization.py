@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.float_functions import Floats
 from dmlcpu.onnx.rules.float_pooling import float_pooling
 from dmlcpu.onnx.rules.movement import reshaped, transposed

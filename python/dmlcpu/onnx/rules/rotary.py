@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced

@@ -10,8 +10,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.composed_reduction import sum_of_distances
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical

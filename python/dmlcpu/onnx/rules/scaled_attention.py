@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule, broadcast_to
+from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention import attention_scale
 from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads

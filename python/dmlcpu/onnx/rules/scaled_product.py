@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.matrix_multiply import float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.operands import present

@@ -16,8 +16,9 @@ import numpy as np
 
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.graph.lengths import decided_by, derived, length_by
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.gather_nd import row_places
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.movement import expanded, join, joined, reshaped, sliced

@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative
+from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.matrix_multiply import Product, matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary

@@ -8,8 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.onnx.lowering import Lowering, NotNative, Rule
+from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, scaled_sums, with_bias
 from dmlcpu.onnx.rules.slices import VOLUME_RANK

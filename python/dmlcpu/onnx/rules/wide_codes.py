@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from dmlcpu.graph.lengths import derived
-from dmlcpu.onnx.lowering import Lowering, NotNative
+from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import constant, low_bits, on_each_float, on_floats, present
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value

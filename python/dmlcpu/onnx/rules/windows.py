@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dmlcpu.onnx.lowering import NotNative
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.refusals import NotNative
 
 __all__ = ["Window", "automatic_padding", "spatial_attributes", "window_of"]
 
