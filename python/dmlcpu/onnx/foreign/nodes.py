@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.models.nodes import Node, graphs_within, reaching, short_domain
-from dmlcpu.onnx.rules.operands import CODE_TYPES
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value
 
 __all__ = ["ANCHORS", "are_readable", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import onnx
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.constants.constant_functions import by_numpy
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.lowering import Lowering, Rule, quantize
@@ -17,7 +18,6 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Logical
 from dmlcpu.onnx.rules.operands import (
-    CODE_TYPES,
     compared,
     computed,
     constant,

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
@@ -16,16 +17,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
-from dmlcpu.onnx.rules.operands import (
-    CODE_TYPES,
-    computed,
-    constant,
-    on_each_float,
-    on_floats,
-    on_integers,
-    parameters_of,
-    present,
-)
+from dmlcpu.onnx.rules.operands import computed, constant, on_each_float, on_floats, on_integers, parameters_of, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import broadcast_shapes, decided_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
@@ -16,7 +17,6 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
 from dmlcpu.onnx.rules.operands import (
-    CODE_TYPES,
     INTEGER_TYPES,
     broadcast,
     compared,

@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement import with_channels_last
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
 from dmlcpu.onnx.rules.quantized_convolution import (
     Filter,
     QuantizedConvolution,

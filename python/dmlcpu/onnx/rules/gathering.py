@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
@@ -20,7 +21,7 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, INTEGER_TYPES, computed, constant, integers, present
+from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resampling import Taps, resampled
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
 

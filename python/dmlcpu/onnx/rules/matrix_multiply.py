@@ -9,14 +9,14 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.dtypes import FLOAT32
+from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, on_floats, present
+from dmlcpu.onnx.rules.operands import aligned, constant, on_floats, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.values import (

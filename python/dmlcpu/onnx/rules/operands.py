@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from dmlcpu.dtypes import FLOAT32, INT32, INT64
+from dmlcpu.dtypes import CODE_TYPES, FLOAT32, INT32, INT64
 from dmlcpu.graph.lengths import broadcast_shapes
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
@@ -18,7 +18,6 @@ from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerB
 from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
 
 __all__ = [
-    "CODE_TYPES",
     "INTEGER_TYPES",
     "aligned",
     "broadcast",
@@ -35,8 +34,6 @@ __all__ = [
     "present",
     "written",
 ]
-
-CODE_TYPES = (np.dtype(np.uint8), np.dtype(np.int8))
 
 
 def present(value: Value | None) -> Value:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import onnx
 
-from dmlcpu.dtypes import FLOAT32, INT32
+from dmlcpu.dtypes import CODE_TYPES, FLOAT32, INT32
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.functions.element_wise import dynamic_quantize_linear as dynamic_linear
 from dmlcpu.functions.element_wise import quantize_linear as linear
@@ -19,7 +19,7 @@ from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of, present, written
+from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.rules.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
 from dmlcpu.onnx.values import (
     Array,

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.dtypes import FLOAT32
+from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
@@ -17,7 +17,6 @@ from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
 from dmlcpu.onnx.rules.operands import (
-    CODE_TYPES,
     INTEGER_TYPES,
     computed,
     integers,

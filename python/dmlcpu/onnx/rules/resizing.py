@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.lowering import Lowering, Rule
@@ -16,7 +17,7 @@ from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.interpolation import Axis, WeightedTaps, check_weights, interpolated, weighted_taps
 from dmlcpu.onnx.rules.movement import moved, transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, integers, present
+from dmlcpu.onnx.rules.operands import computed, constant, integers, present
 from dmlcpu.onnx.rules.resampling import FreeTaps, Taps, as_image, attributes_of, resampled
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
 

@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.operands import CODE_TYPES, computed, constant, present
+from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, scaled_sums, with_bias
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.transposed_blocks import are_blocks, transposed_blocks

@@ -17,11 +17,12 @@ from typing import Final
 
 import numpy as np
 
+from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import CODE_TYPES, aligned, constant, parameters_of
+from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, convolution_sums
 from dmlcpu.onnx.rules.slices import SLICES_AS_IMAGES, VOLUME_RANK
