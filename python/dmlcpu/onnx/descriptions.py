@@ -8,9 +8,9 @@ from typing import Final
 
 from dmlcpu.compiled_operator import BindingProperties
 from dmlcpu.graph.compiled_graph import Step
+from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.models.model import Model, ValueInfo
-from dmlcpu.onnx.planning.array_parts import ArrayPart
 from dmlcpu.onnx.planning.plans import Part
 from dmlcpu.onnx.type_names import tensor_name
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from dmlcpu.bindings import as_array
 from dmlcpu.errors import BindingError
-from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import ValueInfo
-from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.values import Array, ArrayType
 
 __all__ = [
     "check_names",
@@ -20,7 +19,6 @@ __all__ = [
     "empty_input",
     "given_value",
     "input_arrays",
-    "is_fixed",
     "output_indices",
 ]
 
@@ -28,11 +26,6 @@ __all__ = [
 _NO_ARRAY: Final = (TypeError, ValueError, RuntimeError, BufferError)
 # What has no element type of its own; what numpy makes of its own numbers has.
 _NUMBERS: Final = frozenset((list, tuple, bool, int, float))
-
-
-def is_fixed(shape: Sequence[int | str | None] | None) -> bool:
-    """Return whether a shape leaves nothing free."""
-    return shape is not None and all(isinstance(length, int) for length in shape)
 
 
 def checked_feeds(

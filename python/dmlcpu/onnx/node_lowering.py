@@ -22,13 +22,12 @@ from dmlcpu.onnx.constants.shape_arithmetic import numbers
 from dmlcpu.onnx.float_convolutions import convolves_floats
 from dmlcpu.onnx.foreign.nodes import ANCHORS, is_for_the_reference
 from dmlcpu.onnx.lowering import Lowering
-from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotFolded, NotNative
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.use_counts import UseCounts
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, element_type
+from dmlcpu.onnx.values import Array, ArrayType, Constant, Deferred, Dequantized, FreeArray, Tensor, Value, element_type
 from dmlcpu.onnx.wide_models import rounds_wide_codes
 
 __all__ = ["MALFORMED", "NodeLowering", "outer_value"]

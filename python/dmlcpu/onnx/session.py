@@ -26,12 +26,10 @@ from dmlcpu.onnx.feeds import (
     empty_input,
     given_value,
     input_arrays,
-    is_fixed,
     output_indices,
 )
-from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.inferred_outputs import outputs_of
-from dmlcpu.onnx.models.model import load_model
+from dmlcpu.onnx.models.model import is_fixed, load_model
 from dmlcpu.onnx.options import (
     SessionOptions,
     checked_options,
@@ -46,7 +44,7 @@ from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import PlanKey
 from dmlcpu.onnx.planning.variants import Variants
 from dmlcpu.onnx.session_arguments import checked_device, checked_source
-from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.values import Array, ArrayType
 
 __all__ = ["InferenceSession"]
 

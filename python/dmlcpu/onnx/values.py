@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Array",
+    "ArrayType",
     "Constant",
     "Deferred",
     "Dequantized",
@@ -40,6 +41,8 @@ __all__ = [
 ]
 
 Array: TypeAlias = np.ndarray[Any, Any]
+ArrayType: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+"""Type and shape of an array."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

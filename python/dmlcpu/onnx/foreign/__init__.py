@@ -1,1 +1,1 @@
-"""Nodes without a kernel: which of them another runtime takes together, what their results are, and how they run."""
+"""Nodes without a kernel: which of them other runtimes or functions of arrays take, what they make, and their runs."""

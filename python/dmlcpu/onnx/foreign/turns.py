@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.foreign.array_parts import OPERATORS, ArrayPart, is_function_of_arrays
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart, Passed, PassedReads, Reads
 from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.extraction import extracted, inferred
 from dmlcpu.onnx.models.nodes import Node, graphs_within, reaching
-from dmlcpu.onnx.planning.array_parts import OPERATORS, ArrayPart, is_function_of_arrays
 from dmlcpu.onnx.values import Tensor
 
 __all__ = ["holds_functions_of_arrays", "in_turns"]

@@ -12,9 +12,9 @@ from dmlcpu.graph.lengths import at_hand, decided_by, derived, is_free, length_b
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constants.folding import LONGEST_SHAPE, propagated
 from dmlcpu.onnx.foreign.parts import Reads
-from dmlcpu.onnx.models.extraction import ArrayType, extracted, inferred
+from dmlcpu.onnx.models.extraction import extracted, inferred
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, FreeArray, Tensor
+from dmlcpu.onnx.values import Array, ArrayType, FreeArray, Tensor
 
 __all__ = ["told_types"]
 

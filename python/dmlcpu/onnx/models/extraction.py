@@ -11,10 +11,7 @@ import onnx
 from dmlcpu.onnx.models.nodes import Node, short_domain
 from dmlcpu.onnx.values import Array
 
-__all__ = ["ArrayType", "described", "extracted", "inferred", "is_supplied", "shape_of"]
-
-ArrayType = tuple[np.dtype[Any], tuple[int, ...]]
-"""Type and shape of an array."""
+__all__ = ["described", "extracted", "inferred", "is_supplied", "shape_of"]
 
 # A part is stamped with this version of ONNX's operators where all of its nodes had their present form by then: other
 # runtimes follow new versions late.

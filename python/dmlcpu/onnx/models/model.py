@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -28,7 +28,7 @@ from dmlcpu.onnx.values import Array
 if TYPE_CHECKING:
     from dmlcpu.onnx.constants.following import FollowingConstant
 
-__all__ = ["Model", "ValueInfo", "load_model", "output_info"]
+__all__ = ["Model", "ValueInfo", "is_fixed", "load_model", "output_info"]
 
 _LARGEST_RANK = 32
 # A domain that runtimes take for imported, as tools leave that out: version 1.
@@ -55,6 +55,11 @@ class ValueInfo:
     dtype: np.dtype[Any]
     shape: tuple[int | str | None, ...] | None
     container: str = ""
+
+
+def is_fixed(shape: Sequence[int | str | None] | None) -> bool:
+    """Return whether a shape leaves nothing free."""
+    return shape is not None and all(isinstance(length, int) for length in shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

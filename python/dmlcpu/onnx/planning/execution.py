@@ -13,14 +13,13 @@ from dmlcpu.device import Device
 from dmlcpu.errors import MissingRuntimeError
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
+from dmlcpu.onnx.foreign.array_parts import ArrayPart, ArrayRunner
 from dmlcpu.onnx.foreign.runner import ForeignRunner
 from dmlcpu.onnx.lowering import as_bytes
-from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.nodes import has_quantized_nodes
-from dmlcpu.onnx.planning.array_parts import ArrayPart, ArrayRunner
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import NativePart, Part, Plan
-from dmlcpu.onnx.values import Array
+from dmlcpu.onnx.values import Array, ArrayType
 
 __all__ = ["ExecutablePlan", "MisjudgedShapesError", "type_of"]
 

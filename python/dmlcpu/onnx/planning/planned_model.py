@@ -14,13 +14,12 @@ from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.foreign.nodes import are_readable, check_complete
 from dmlcpu.onnx.foreign.parts import ForeignModels, Reads, can_be_fed
-from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import reaching
 from dmlcpu.onnx.planning.planner import make_plan
 from dmlcpu.onnx.planning.plans import Plan, PlanKey, Rest
 from dmlcpu.onnx.planning.templates import Templates
-from dmlcpu.onnx.values import Constant, Tensor
+from dmlcpu.onnx.values import ArrayType, Constant, Tensor
 
 __all__ = ["PlannedModel"]
 

@@ -19,21 +19,19 @@ from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
 from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.constants.following import free_axes
-from dmlcpu.onnx.feeds import is_fixed
+from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.nodes import check_complete, nodes_of_codes, taken_together
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
 from dmlcpu.onnx.foreign.turns import holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign.types import told_types
 from dmlcpu.onnx.lowering import desc_of
-from dmlcpu.onnx.models.extraction import ArrayType
-from dmlcpu.onnx.models.model import Model
+from dmlcpu.onnx.models.model import Model, is_fixed
 from dmlcpu.onnx.models.nodes import Node, reaching
 from dmlcpu.onnx.node_lowering import MALFORMED, NodeLowering, outer_value
-from dmlcpu.onnx.planning.array_parts import ArrayPart
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, FreeArray, Tensor
+from dmlcpu.onnx.values import Array, ArrayType, FreeArray, Tensor
 
 __all__ = ["lowered_model", "make_plan"]
 

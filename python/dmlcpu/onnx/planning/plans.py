@@ -8,12 +8,11 @@ from typing import Any, TypeAlias
 
 from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.native_graph import NativeGraph
+from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.parts import ForeignPart
-from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.planning.array_parts import ArrayPart
-from dmlcpu.onnx.values import Array, Tensor
+from dmlcpu.onnx.values import Array, ArrayType, Tensor
 
 __all__ = ["LoweredGraph", "LoweredModel", "NativePart", "Part", "Plan", "PlanKey", "Rest"]
 

@@ -20,15 +20,14 @@ from dmlcpu.errors import InvalidDescError, InvalidModelError
 from dmlcpu.graph.free_graph import FreeGraph
 from dmlcpu.graph.lengths import derived_among
 from dmlcpu.graph.record import Derived, Record, Replay
+from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart
-from dmlcpu.onnx.models.extraction import ArrayType
 from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.node_lowering import MALFORMED
-from dmlcpu.onnx.planning.array_parts import ArrayPart
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Part, Plan
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import FreeArray
+from dmlcpu.onnx.values import ArrayType, FreeArray
 
 __all__ = ["PlanTemplate", "Templates", "at_lengths"]
 
