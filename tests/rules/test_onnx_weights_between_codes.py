@@ -242,9 +242,23 @@ def test_outputs_that_are_moved_stay_floats(tmp_path: Path) -> None:
         assert len(of_weights(coded_here(made.model()))) == len(of_weights(theirs))
 
 
-@pytest.mark.parametrize("what", ["infinite", "of 64 bits", "none", "computed"])
+def moved_by_no_order(builder: Builder) -> str:
+    return str(builder.node("Transpose", [FILTER], perm=(0, 1, 3)))
+
+
+def written_without_elements(builder: Builder) -> str:
+    return str(builder.node("Constant", [], value_float=1.0))
+
+
+@pytest.mark.parametrize("what", ["infinite", "of 64 bits", "none", "moved by no order", "no tensor", "computed"])
 def test_weights_that_stay_as_they_are(what: str) -> None:
-    weights: Any = {"infinite": FILTER * np.inf, "of 64 bits": FILTER.astype(np.float64), "none": FILTER[:0]}.get(what)
+    weights: Any = {
+        "infinite": FILTER * np.inf,
+        "of 64 bits": FILTER.astype(np.float64),
+        "none": FILTER[:0],
+        "moved by no order": moved_by_no_order,
+        "no tensor": written_without_elements,
+    }.get(what)
     if what == "computed":
         product = Product(weights=lambda builder: builder.input("float32", FILTER.shape, "w"))
     else:

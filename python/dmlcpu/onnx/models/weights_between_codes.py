@@ -27,7 +27,6 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.constants.constant_functions import by_numpy
 from dmlcpu.onnx.models.nodes import Node, node_of
 from dmlcpu.onnx.values import Array
 
@@ -139,7 +138,7 @@ class _Graph:
             name = node.inputs[0]
         array = self._constants.get(name)
         for node in reversed(moving):
-            array = array if node.operator == "Identity" else by_numpy(node, [] if array is None else [array])
+            array = _moved(node, array)
             if array is None:
                 return None
         return array
@@ -210,6 +209,19 @@ class _Graph:
                 nodes.append(node_of(len(nodes), proto, {"": node.version}, names))
             nodes.append(_reading(node, 1, dequantized[weights]))
         return tuple(nodes), constants
+
+
+def _moved(node: Node, array: Array | None) -> Array | None:
+    """Return what a node that is folded makes of a constant, or holds; None if it is not valid."""
+    if node.operator == "Constant":
+        value = node.attributes.get("value")
+        return value if isinstance(value, np.ndarray) else None
+    if node.operator == "Identity" or array is None:
+        return array
+    try:
+        return np.transpose(array, node.attributes.get("perm"))
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # no order of its axes
+        return None
 
 
 def _moves_codes(node: Node) -> bool:
