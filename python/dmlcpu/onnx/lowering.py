@@ -113,10 +113,9 @@ class Lowering:
 
     def number(self, operand: Operand) -> int | None:
         """Return the number that an operand has in the current graph."""
+        operand = _unwrapped(operand)
         if operand is None:
             return None
-        if isinstance(operand, Constant) and not isinstance(operand, FreeArray):
-            operand = operand.array
         if isinstance(operand, np.ndarray | FreeArray):
             # Constants that several nodes read are told by the object: the model keeps them alive.
             known = self._constants.get(id(operand))
@@ -166,9 +165,7 @@ class Lowering:
         Raises:
             NotNative: Tensors or attributes are none that a kernel takes; nothing has been added.
         """
-        for operand in inputs:
-            if isinstance(operand, Constant) and not isinstance(operand, FreeArray):
-                operand = operand.array
+        for operand in map(_unwrapped, inputs):
             if isinstance(operand, np.ndarray | FreeArray) and id(operand) not in self._constants:
                 _check(operand.dtype, operand.shape)
         for entries in (attributes or {}).values():
@@ -345,6 +342,11 @@ def _fit(entries: Sequence[int] | Derived) -> bool:
     if is_free(entries):
         return all(-_INT64_END <= entry < _INT64_END for entry in entries)
     return -_INT64_END <= min(entries) <= max(entries) < _INT64_END
+
+
+def _unwrapped(operand: Operand) -> Tensor | Array | FreeArray | None:
+    """Return an operand, of a constant whose elements are there its array."""
+    return operand.array if isinstance(operand, Constant) and not isinstance(operand, FreeArray) else operand
 
 
 def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
 
@@ -235,10 +234,9 @@ def _only(array: Array) -> Any:
 def _as_cast(node: Node, dtype: np.dtype[Any]) -> Node:
     """Return the Cast that a CastLike is, whose second input only tells the type."""
     attributes = {**node.attributes, "to": int(onnx.helper.np_dtype_to_tensor_dtype(dtype))}
-    proto = onnx.helper.make_node("Cast", node.inputs[:1], node.outputs, node.name, to=attributes["to"])
+    proto = onnx.helper.make_node("Cast", [], node.outputs, node.name, to=attributes["to"])
     proto.attribute.extend(node.proto.attribute)
-    reads = tuple(filter(None, node.inputs[:1]))
-    return replace(node, operator="Cast", inputs=node.inputs[:1], attributes=attributes, reads=reads, proto=proto)
+    return node.with_inputs(node.inputs[:1], proto, operator="Cast", attributes=attributes)
 
 
 def _is_true(condition: Array) -> bool:

@@ -11,7 +11,6 @@ between codes stay floats, as they do there: those of a Conv it would have made 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -133,17 +132,9 @@ def _is_written_alike(node: Node, function: str, version: int) -> bool:
 
 def _plain(node: Node, version: int, result: str) -> Node:
     """Return the Conv or Gemm of a fused node."""
-    operator, inputs = _PLAIN[node.operator], node.inputs[:3]
-    proto = onnx.helper.make_node(operator, inputs, [result], node.proto.name)
+    operator = _PLAIN[node.operator]
+    proto = onnx.helper.make_node(operator, [], [result], node.proto.name)
     proto.attribute.extend(each for each in node.proto.attribute if not each.name.startswith("activation"))
-    return replace(
-        node,
-        domain="",
-        operator=operator,
-        version=version,
-        inputs=inputs,
-        outputs=(result,),
-        attributes={name: value for name, value in node.attributes.items() if not name.startswith("activation")},
-        reads=tuple(dict.fromkeys(filter(None, inputs))),
-        proto=proto,
-    )
+    attributes = {name: value for name, value in node.attributes.items() if not name.startswith("activation")}
+    changed = {"domain": "", "operator": operator, "version": version, "outputs": (result,), "attributes": attributes}
+    return node.with_inputs(node.inputs[:3], proto, **changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import onnx
@@ -64,6 +64,22 @@ class Node:
         domain = f"{self.domain}." if self.domain else ""
         return f"{domain}{self.operator} ({self.name})"
 
+    def with_inputs(self, inputs: Sequence[str], proto: onnx.NodeProto | None = None, **changed: Any) -> Node:
+        """Return the node with other inputs, which its proto and what it reads tell as well.
+
+        Args:
+            inputs: In place of its own.
+            proto: Of the node that is returned, but for the inputs, which it is given. If None a copy of its own.
+            changed: Other attributes, as in the proto.
+        """
+        if proto is None:
+            proto = onnx.NodeProto()
+            proto.CopyFrom(self.proto)
+        del proto.input[:]
+        proto.input.extend(inputs)
+        reads = _reads(inputs, graphs_within(proto.attribute))
+        return replace(self, inputs=tuple(inputs), reads=reads, proto=proto, **changed)
+
 
 def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], taken: set[str]) -> Node:
     """Return a node as it was read.
@@ -97,8 +113,7 @@ def node_of(index: int, proto: onnx.NodeProto, versions: Mapping[str, int], take
     subgraphs = [*graphs_within(given)] if given else []
     if subgraphs or not _COUNTS.isdisjoint(attributes):
         _check_counts(name, proto, given, subgraphs)
-    captured = [value for graph in subgraphs for value in _captured(graph)]
-    reads = tuple(dict.fromkeys(filter(None, (*inputs, *captured))))
+    reads = _reads(inputs, subgraphs)
     return Node(name, domain, operator, versions[domain], inputs, outputs, attributes, reads, proto)
 
 
@@ -270,6 +285,12 @@ _LONGEST: Final = 96
 def shortened(name: str) -> str:
     """Return a name that others begin with: both ends of a long one, which many copies of would not fit in memory."""
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}...{name[-_LONGEST // 2 :]}"
+
+
+def _reads(inputs: Sequence[str], subgraphs: Iterable[onnx.GraphProto]) -> tuple[str, ...]:
+    """Return what a node of such inputs and subgraphs reads."""
+    captured = (value for graph in subgraphs for value in _captured(graph))
+    return tuple(dict.fromkeys(filter(None, (*inputs, *captured))))
 
 
 def _captured(graph: onnx.GraphProto) -> Iterator[str]:

@@ -20,7 +20,6 @@ If, weights of the branch's own. So are weights that are no finite numbers.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -207,7 +206,7 @@ class _Graph:
                 dequantized[weights] = base
                 proto = onnx.helper.make_node("DequantizeLinear", inputs, [base], base)
                 nodes.append(node_of(len(nodes), proto, {"": node.version}, names))
-            nodes.append(_reading(node, 1, dequantized[weights]))
+            nodes.append(node.with_inputs([node.inputs[0], dequantized[weights], *node.inputs[2:]]))
         return tuple(nodes), constants
 
 
@@ -237,13 +236,3 @@ def _quantized(weights: Array) -> tuple[Array, Array, Array]:
         point = np.rint(np.clip(np.float32(limits.min) - least / scale, limits.min, limits.max))
         codes = np.clip(np.rint(weights / scale) + point, limits.min, limits.max)
     return codes.astype(np.int8), np.array(scale), np.array(point, np.int8)
-
-
-def _reading(node: Node, place: int, name: str) -> Node:
-    """Return a node with another input."""
-    proto = onnx.NodeProto()
-    proto.CopyFrom(node.proto)
-    proto.input[place] = name
-    inputs = tuple(proto.input)
-    captured = [value for value in node.reads if value not in node.inputs]
-    return replace(node, inputs=inputs, proto=proto, reads=tuple(dict.fromkeys(filter(None, (*inputs, *captured)))))
