@@ -12,7 +12,8 @@ import onnx
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
-from dmlcpu.onnx.models.nodes import Node, graphs_within, reaching, short_domain
+from dmlcpu.onnx.models.nodes import Node, reaching, short_domain
+from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value
 
 __all__ = ["ANCHORS", "are_readable", "check_complete", "is_for_the_reference", "nodes_of_codes", "taken_together"]
@@ -233,5 +234,5 @@ def _lacking_within(proto: onnx.NodeProto) -> str | None:
         return "bias"
     if proto.op_type in _VARIADIC and short_domain(proto.domain) == "" and not all(proto.input):
         return f"input {[*proto.input].index('')}"
-    graphs = (graph for attribute in proto.attribute for graph in (attribute.g, *attribute.graphs))
-    return next(filter(None, (_lacking_within(node) for graph in graphs for node in graph.node)), None)
+    within = (node for graph in graphs_within(proto.attribute) for node in graph.node)
+    return next(filter(None, map(_lacking_within, within)), None)

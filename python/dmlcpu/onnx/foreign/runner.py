@@ -15,7 +15,8 @@ from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.models.extraction import inferred
-from dmlcpu.onnx.models.nodes import Node, graphs_within
+from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.models.tensor_protos import tensors_of
 from dmlcpu.onnx.type_names import CONTAINERS
 from dmlcpu.onnx.values import Array

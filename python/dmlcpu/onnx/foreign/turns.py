@@ -16,7 +16,8 @@ from dmlcpu.onnx.foreign.array_parts import OPERATORS, ArrayPart, is_function_of
 from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart, Passed, PassedReads, Reads
 from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.extraction import extracted, inferred
-from dmlcpu.onnx.models.nodes import Node, graphs_within, reaching
+from dmlcpu.onnx.models.nodes import Node, reaching
+from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.values import Tensor
 
 __all__ = ["holds_functions_of_arrays", "in_turns"]

@@ -15,7 +15,8 @@ import onnx
 
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.fused_activations import without_fused_activations
-from dmlcpu.onnx.models.nodes import FreeNames, Node, free_names, graphs_within, names_in, node_of, ordered, shortened
+from dmlcpu.onnx.models.nodes import FreeNames, Node, free_names, node_of, ordered, shortened
+from dmlcpu.onnx.models.subgraphs import graphs_within, names_in, rename
 from dmlcpu.onnx.models.tensor_protos import constant_of
 from dmlcpu.onnx.models.weights_between_codes import with_coded_weights
 from dmlcpu.onnx.values import Array
@@ -129,21 +130,5 @@ def _renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     """Return a node whose values, and those that graphs within it take from outside, have other names."""
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
-    _rename(copy, names)
+    rename(copy, names)
     return copy
-
-
-def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    for values in (node.input, node.output):
-        for index, name in enumerate(values):
-            if name in names:
-                values[index] = names[name]
-    for graph in graphs_within(node.attribute):
-        own = {value.name for value in (*graph.input, *graph.initializer)}
-        own.update(name for inner in graph.node for name in inner.output)
-        shadows = not own.isdisjoint(names)
-        outer = {name: new for name, new in names.items() if name not in own} if shadows else names
-        for inner in graph.node:
-            _rename(inner, outer)
-        for output in graph.output:
-            output.name = outer.get(output.name, output.name)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import onnx
 
 from dmlcpu.onnx.models.nodes import Node, short_domain
+from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
 from dmlcpu.onnx.values import Array
 
 __all__ = ["described", "extracted", "inferred", "is_supplied", "shape_of"]
@@ -101,10 +102,9 @@ def _leave_out_last(proto: onnx.NodeProto) -> None:
     """Leave out last inputs that are told to be none: on one of LayerNormalization onnxruntime ends the process."""
     while proto.input and not proto.input[-1]:
         proto.input.pop()
-    for attribute in proto.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for node in graph.node:
-                _leave_out_last(node)
+    for graph in graphs_within(proto.attribute):
+        for node in graph.node:
+            _leave_out_last(node)
 
 
 def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.NodeProto]) -> int:
@@ -113,21 +113,13 @@ def _sufficient_version(entry: onnx.OperatorSetIdProto, nodes: Iterable[onnx.Nod
     if short_domain(entry.domain):
         return declared
     version = min(declared, _USUAL_VERSION)
-    for node in _with_subgraphs(nodes):
+    for node in all_nodes(nodes):
         if short_domain(node.domain) == "":
             try:
                 version = max(version, int(onnx.defs.get_schema(node.op_type, declared, "").since_version))
             except (onnx.defs.SchemaError, TypeError):  # in a subgraph a name may not be UTF-8: those are bytes
                 return declared
     return version
-
-
-def _with_subgraphs(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _with_subgraphs(graph.node)
 
 
 def described(model: onnx.ModelProto) -> dict[str, tuple[np.dtype[Any] | None, tuple[int, ...] | None]]:
@@ -148,9 +140,7 @@ def inferred(model: onnx.ModelProto, **options: bool) -> onnx.ModelProto:
     """
     given = {value.name for value in (*model.graph.input, *model.graph.initializer)}
     # It reads the type of what an EyeLike is given before it looks whether there is one.
-    if any(
-        node.op_type == "EyeLike" and not given.issuperset(node.input) for node in _with_subgraphs(model.graph.node)
-    ):
+    if any(node.op_type == "EyeLike" and not given.issuperset(node.input) for node in all_nodes(model.graph.node)):
         return model
     return onnx.shape_inference.infer_shapes(model, **options)
 

@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import graphs_within, is_quantized, short_domain
+from dmlcpu.onnx.models.nodes import is_quantized, short_domain
+from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.models.tensor_protos import array_of
 from dmlcpu.onnx.values import Array
 

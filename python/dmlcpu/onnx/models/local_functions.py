@@ -12,7 +12,8 @@ from typing import Final, NamedTuple, TypeAlias
 import onnx
 
 from dmlcpu.errors import InvalidModelError
-from dmlcpu.onnx.models.nodes import FreeNames, graphs_within, names_in, short_domain, shortened
+from dmlcpu.onnx.models.nodes import FreeNames, short_domain, shortened
+from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within, names_in
 
 __all__ = ["without_calls"]
 
@@ -69,7 +70,7 @@ def without_calls(model: onnx.ModelProto) -> None:
     if not model.functions:
         return
     functions = _Functions(model)
-    nodes = functions.size_of(model.graph.node).nodes - sum(1 for _ in _all_of(model.graph.node))
+    nodes = functions.size_of(model.graph.node).nodes - sum(1 for _ in all_nodes(model.graph.node))
     if nodes > _MOST_NODES:
         raise InvalidModelError(f"model: its functions stand for {nodes} nodes")
     functions.expand(model.graph)
@@ -139,7 +140,7 @@ class _Functions:
         if short_domain(function.domain) in _BUILT_IN:
             return False
         imports = {short_domain(entry.domain): int(entry.version) for entry in function.opset_import}
-        for node in _all_of(function.node):
+        for node in all_nodes(function.node):
             domain = short_domain(node.domain)
             if _key_of(node) in self._functions and domain not in _BUILT_IN:
                 continue
@@ -272,13 +273,6 @@ def _bind(node: onnx.NodeProto, given: Mapping[str, onnx.AttributeProto], room: 
 
 def _key_of(node: onnx.NodeProto) -> _Key:
     return short_domain(node.domain), node.op_type, node.overload
-
-
-def _all_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for graph in graphs_within(node.attribute):
-            yield from _all_of(graph.node)
 
 
 def _is_same(node: onnx.NodeProto, domain: str, own: int, other: int) -> bool:

@@ -9,16 +9,15 @@ from typing import Any, Final
 import onnx
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.models.subgraphs import graphs_within, names_in
 from dmlcpu.onnx.models.tensor_protos import array_of
 
 __all__ = [
     "FreeNames",
     "Node",
     "free_names",
-    "graphs_within",
     "has_quantized_nodes",
     "is_quantized",
-    "names_in",
     "node_of",
     "ordered",
     "reaching",
@@ -29,8 +28,6 @@ __all__ = [
 # Looking them up in the class takes longer than comparing with them.
 _INT: Final = onnx.AttributeProto.INT
 _INTS: Final = onnx.AttributeProto.INTS
-_GRAPH: Final = onnx.AttributeProto.GRAPH
-_GRAPHS: Final = onnx.AttributeProto.GRAPHS
 
 
 @dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in five times the time
@@ -224,28 +221,9 @@ def _are_ordered(nodes: Iterable[Node], known: Collection[str], outputs: Iterabl
     return written.issuperset(outputs)
 
 
-def graphs_within(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs that attributes hold, such as the branches of an If."""
-    for attribute in attributes:
-        kind = attribute.type
-        if kind == _GRAPH:
-            yield attribute.g
-        elif kind == _GRAPHS:
-            yield from attribute.graphs
-
-
 def short_domain(name: str) -> str:
     """Return the name of a domain; that of ONNX's operators, which has two, is the empty one."""
     return "" if name == "ai.onnx" else name
-
-
-def names_in(graph: onnx.GraphProto) -> Iterator[str]:
-    """Yield the names of values in a graph, and in those within it."""
-    yield from (value.name for value in (*graph.input, *graph.initializer, *graph.output))
-    for node in graph.node:
-        yield from (*node.input, *node.output)
-        for inner in graphs_within(node.attribute):
-            yield from names_in(inner)
 
 
 class FreeNames:

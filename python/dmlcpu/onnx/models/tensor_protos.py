@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.values import Array
 
 __all__ = ["array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
@@ -33,11 +34,8 @@ _MOST_ELEMENTS: Final = 1 << 48
 _MOST_BYTES: Final = 1 << 31  # that protobuf holds
 _LARGEST_RANK: Final = 32  # of numpy's arrays, in all of its versions
 _EXTERNAL: Final = onnx.TensorProto.EXTERNAL
-_GRAPH: Final = onnx.AttributeProto.GRAPH
-_GRAPHS: Final = onnx.AttributeProto.GRAPHS
-_WITH_TENSORS: Final = frozenset(
-    getattr(onnx.AttributeProto, name) for name in ("TENSOR", "TENSORS", "GRAPH", "GRAPHS")
-)
+_TENSOR: Final = onnx.AttributeProto.TENSOR
+_TENSORS: Final = onnx.AttributeProto.TENSORS
 
 
 def array_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
@@ -90,13 +88,12 @@ def _tensors_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Ten
     for node in part.node:
         for attribute in node.attribute:
             kind = attribute.type
-            if kind not in _WITH_TENSORS:
-                continue
-            if kind == onnx.AttributeProto.TENSOR:
+            if kind == _TENSOR:
                 yield attribute.t
-            yield from attribute.tensors
-            for graph in (attribute.g, *attribute.graphs):
-                yield from _tensors_of(graph)
+            elif kind == _TENSORS:
+                yield from attribute.tensors
+        for graph in graphs_within(node.attribute):
+            yield from _tensors_of(graph)
 
 
 def constant_of(tensor: onnx.TensorProto, raw_data: memoryview | None = None) -> Array:
@@ -153,13 +150,8 @@ def _graphs_of(part: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.Grap
     if isinstance(part, onnx.GraphProto):
         yield part
     for node in part.node:
-        for attribute in node.attribute:
-            kind = attribute.type
-            if kind == _GRAPH:
-                yield from _graphs_of(attribute.g)
-            elif kind == _GRAPHS:
-                for graph in attribute.graphs:
-                    yield from _graphs_of(graph)
+        for graph in graphs_within(node.attribute):
+            yield from _graphs_of(graph)
 
 
 def _dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:

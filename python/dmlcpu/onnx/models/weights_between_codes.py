@@ -26,7 +26,7 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import Node, node_of
+from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
 from dmlcpu.onnx.values import Array
 
 __all__ = ["with_coded_weights"]
@@ -190,7 +190,7 @@ class _Graph:
         """Return nodes and constants with codes for the weights of some nodes."""
         constants = dict(self._constants)
         names = {node.name for node in self._nodes}
-        taken = {*constants, *self._writers, *self._readers}
+        values = FreeNames((*constants, *self._writers, *self._readers))
         dequantized: dict[str, str] = {}
         nodes: list[Node] = []
         for node in self._nodes:
@@ -199,9 +199,8 @@ class _Graph:
                 continue
             weights = node.inputs[1]
             if weights not in dequantized:
-                base = f"{node.name}/weights"
-                while not taken.isdisjoint((base, *(inputs := [f"{base}/{part}" for part in _PARTS]))):
-                    base += "'"
+                base = values.like(f"{node.name}/weights")
+                inputs = [values.like(f"{base}/{part}") for part in _PARTS]
                 constants.update(zip(inputs, _quantized(found[node]), strict=True))
                 dequantized[weights] = base
                 proto = onnx.helper.make_node("DequantizeLinear", inputs, [base], base)

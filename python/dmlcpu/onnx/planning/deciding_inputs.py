@@ -11,7 +11,8 @@ import onnx
 
 from dmlcpu.onnx.constants.folding import is_computed_beforehand
 from dmlcpu.onnx.models.model import Model, ValueInfo
-from dmlcpu.onnx.models.nodes import graphs_within, short_domain
+from dmlcpu.onnx.models.nodes import short_domain
+from dmlcpu.onnx.models.subgraphs import graphs_within
 
 __all__ = ["deciding_inputs"]
 
