@@ -159,12 +159,14 @@ def test_branches(random_numbers: np.random.Generator, condition: bool, captured
     assert np.array_equal(result, (x if captured == "the input" else total) * np.float16(2 if condition else 4))
 
 
-def test_loops(random_numbers: np.random.Generator) -> None:
+@pytest.mark.parametrize("name", ["state", "x"])
+def test_loops(random_numbers: np.random.Generator, name: str) -> None:
+    """What goes round may be called as an input of the model is."""
     network = Network(random_numbers, np.float16)
     builder, body = network.builder, Builder(21, "body")
     body.input("int64", (), "count")
     body.input("bool", (), "goes_on")
-    state = body.input("float16", SHAPE, "state")
+    state = body.input("float16", SHAPE, name)
     body.nodes.append(onnx.helper.make_node("Identity", ["goes_on"], ["still"]))
     body.output("still", "bool")
     body.output(body.node("Add", [state, np.float16(0.5)]), "float16")

@@ -23,8 +23,8 @@ from typing import Final
 import numpy as np
 import onnx
 
-from dmlcpu.onnx.models.nodes import is_quantized, short_domain
-from dmlcpu.onnx.models.subgraphs import graphs_within
+from dmlcpu.onnx.models.nodes import FreeNames, is_quantized, short_domain
+from dmlcpu.onnx.models.subgraphs import graphs_within, names_in, rename
 from dmlcpu.onnx.models.tensor_protos import array_of
 from dmlcpu.onnx.values import Array
 
@@ -181,37 +181,13 @@ def _with_casts(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> Mappi
     made = dict.fromkeys(value.name for value in graph.output if value.name not in inputs and _is_float16(value))
     if not fed and not made:
         return constants
-    taken = {*constants, *inputs, *_names_within(graph.node)}
-    names = {}
-    for name in (*fed, *made):
-        names[name] = f"{name}/float32"
-        while names[name] in taken:
-            names[name] += "'"
-        taken.add(names[name])
-    _rename(graph.node, names)
+    values = FreeNames((*constants, *names_in(graph)))
+    names = {name: values.like(f"{name}/float32") for name in (*fed, *made)}
+    for node in graph.node:
+        rename(node, names)
     nodes = [onnx.helper.make_node("Cast", [name], [names[name]], names[name], to=_FLOAT) for name in fed]
     nodes += graph.node
     nodes += [onnx.helper.make_node("Cast", [names[name]], [name], f"{name}/float16", to=_FLOAT16) for name in made]
     del graph.node[:]
     graph.node.extend(nodes)
     return {names.get(name, name): array for name, array in constants.items()}
-
-
-def _names_within(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    for node in nodes:
-        yield from (*node.input, *node.output)
-        for graph in graphs_within(node.attribute):
-            yield from _names_within(graph.node)
-
-
-def _rename(nodes: Iterable[onnx.NodeProto], names: Mapping[str, str]) -> None:
-    """Give values other names, also where graphs within nodes read them or end with them."""
-    for node in nodes:
-        for values in (node.input, node.output):
-            for place, name in enumerate(values):
-                if name in names:
-                    values[place] = names[name]
-        for graph in graphs_within(node.attribute):
-            _rename(graph.node, names)
-            for value in graph.output:
-                value.name = names.get(value.name, value.name)
