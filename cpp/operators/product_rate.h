@@ -16,6 +16,10 @@ inline double slowdown_of_products(const ExecutionTarget& target) {
   return target.isa == Isa::avx512_vnni && halves_wide_products() ? 2 : 1;
 }
 
+// What a thread has to do at least to make up for handing tasks over: 3 us, and in convolutions 6, whose tensors are
+// often in another core's cache.
+inline constexpr double kLeastCyclesOfProduct = 9000, kLeastCyclesOfConvolution = 18000;
+
 // With no more threads than that, and at least one.
 inline ExecutionTarget with_at_most(double threads, ExecutionTarget target) {
   if (threads < target.num_threads) target.num_threads = std::max(1, static_cast<int>(threads));

@@ -53,9 +53,6 @@ const AlgorithmRow& row_of(const ConvolutionGeometry& geometry, const ExecutionT
   return *std::ranges::find_if(kAlgorithms, [&](const AlgorithmRow& row) { return row.applies(geometry, target); });
 }
 
-// Less than this, about 6 us, does not make up for handing tasks over, and for tensors that are in another core's
-// cache.
-constexpr double kLeastCyclesOfThread = 18000;
 constexpr double kCyclesPerMicrosecond = 3000;
 // Pixels of a thread below which threads share too many of the cache lines at the ends of their parts of each plane.
 constexpr std::int64_t kLeastPixelsOfPlane = 256;
@@ -69,13 +66,12 @@ struct ThreadChoice {
 ThreadChoice choose_threads(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
   constexpr double kCyclesOfTapGroup = 0.15;
   const AlgorithmRow& row = row_of(geometry, target);
-  const auto terms = static_cast<double>(geometry.reduction()),
-             channels = static_cast<double>(geometry.output_channels);
-  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) * channels;
+  const auto terms = as_number(geometry.reduction()), channels = as_number(geometry.output_channels);
+  const double outputs = as_number(geometry.batch) * as_number(geometry.image_pixels()) * channels;
   const double cycles = row.work == Work::taps ? outputs * kCyclesOfTapGroup * terms / 4.0
                                                : estimated_product_cycles(outputs, terms, channels * terms, target);
   const bool shares_planes = row.shares_planes && geometry.output.c != 1 && geometry.batch == 1;
-  double most = cycles / kLeastCyclesOfThread;
+  double most = cycles / kLeastCyclesOfConvolution;
   if (shares_planes) most = std::min(most, static_cast<double>(geometry.image_pixels() / kLeastPixelsOfPlane));
   return {cycles, shares_planes, with_at_most(most, target)};
 }
@@ -94,7 +90,7 @@ std::string threads_that_pay(const ConvolutionGeometry& geometry, const Executio
   std::ostringstream text;
   text << "at most " << choice.target.num_threads << " of " << target.num_threads
        << " because the work is estimated at " << std::setprecision(2) << choice.cycles / kCyclesPerMicrosecond
-       << " us, and less than " << kLeastCyclesOfThread / kCyclesPerMicrosecond << " us a thread do not pay";
+       << " us, and less than " << kLeastCyclesOfConvolution / kCyclesPerMicrosecond << " us a thread do not pay";
   if (choice.shares_planes) text << ", nor parts of less than " << kLeastPixelsOfPlane << " pixels of a plane";
   return text.str();
 }

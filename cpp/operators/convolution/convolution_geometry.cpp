@@ -1,7 +1,10 @@
 #include "operators/convolution/convolution_geometry.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
+
+#include "runtime/cpu_features.h"
 
 namespace dmlcpu {
 namespace {
@@ -110,6 +113,20 @@ ConvolutionGeometry convolution_geometry(const OperatorDesc& desc, const TensorL
   if (geometry.input_width == 1 && geometry.kernel_width == 1 && geometry.output_width == 1) swap_axes(geometry);
   if (geometry.pointwise() && geometry.image_pixels() == 1) join_images(geometry);
   return geometry;
+}
+
+bool reads_most(const ConvolutionGeometry& geometry) {
+  const double taps = as_number(geometry.kernel_height) * as_number(geometry.kernel_width);
+  const double outputs = as_number(geometry.output_height) * as_number(geometry.output_width);
+  const double inputs = as_number(geometry.input_height) * as_number(geometry.input_width);
+  return inputs <= 4.0 * outputs * taps + 64.0;
+}
+
+std::int64_t images_at_once(std::int64_t batch, std::size_t image_bytes) {
+  const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_bytes);
+  std::int64_t images = std::clamp<std::int64_t>(most, 1, batch);
+  while (batch % images != 0) --images;
+  return images;
 }
 
 std::optional<std::int64_t> uniform_pixel_stride(const PlaneStrides& strides, std::int64_t batch, std::int64_t height,

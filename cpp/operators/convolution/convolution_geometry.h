@@ -8,11 +8,11 @@
 #include "operators/channel_planes.h"
 #include "operators/index_range.h"
 #include "operators/operator.h"
+#include "operators/sizes.h"
 
 namespace dmlcpu {
 
-// Padded rows (or columns) from the first that an output reads to the last. In floating point where sizes of absurd
-// descs would overflow integers.
+// Padded rows (or columns) from the first that an output reads to the last: of integers, or of numbers (sizes.h).
 template <class Number>
 constexpr Number window_extent(Number outputs, Number stride, Number kernel, Number dilation) {
   return (outputs - 1) * stride + (kernel - 1) * dilation + 1;
@@ -52,6 +52,14 @@ struct ConvolutionGeometry {
   }
   std::int64_t read_width() const { return window_extent(output_width, stride_width, kernel_width, dilation_width); }
 
+  // Of an image, in floating point.
+  double read_pixels() const {
+    return window_extent(as_number(output_height), as_number(stride_height), as_number(kernel_height),
+                         as_number(dilation_height)) *
+           window_extent(as_number(output_width), as_number(stride_width), as_number(kernel_width),
+                         as_number(dilation_width));
+  }
+
   bool windows_inside() const {
     return padding_top == 0 && padding_left == 0 && read_height() <= input_height && read_width() <= input_width;
   }
@@ -86,6 +94,14 @@ void for_each_pixel_run(const ConvolutionGeometry& geometry, std::int64_t first,
     offset += pixels;
   }
 }
+
+// Whether the windows read most of the input: repeated elements and strides beyond the window make inputs whose copies
+// would be larger than all that is computed of them.
+bool reads_most(const ConvolutionGeometry& geometry);
+
+// How many images of so many bytes are copied at a time: as many as fit half of the level-2 cache and divide the batch,
+// at least one.
+std::int64_t images_at_once(std::int64_t batch, std::size_t image_bytes);
 
 // The distance between consecutive pixels of batch images of height x width, if it is the same throughout.
 std::optional<std::int64_t> uniform_pixel_stride(const PlaneStrides& strides, std::int64_t batch, std::int64_t height,

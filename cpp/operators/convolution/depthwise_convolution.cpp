@@ -260,16 +260,14 @@ std::string DepthwiseConvolution::describe() const {
 
 bool depthwise_applies(const ConvolutionGeometry& geometry, const ExecutionTarget&) {
   if (geometry.group_input_channels() != 1 || geometry.group_output_channels() != 1) return false;
-  // In floating point: sizes of absurd descs overflow integers.
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const double kernel_height = number(geometry.kernel_height);
-  const double bytes_of_output = number(geometry.stride_width) * number(geometry.output_channels) * 4.0;
+  const double kernel_height = as_number(geometry.kernel_height);
+  const double bytes_of_output = as_number(geometry.stride_width) * as_number(geometry.output_channels) * 4.0;
   // Rounded up to a multiple of four.
-  const double columns = std::max(number(kInterleavedBytes) / bytes_of_output, number(kLeastStripColumns)) + 3.0;
-  const double strip = std::min(columns, number(geometry.output_width));
+  const double columns = std::max(as_number(kInterleavedBytes) / bytes_of_output, as_number(kLeastStripColumns)) + 3.0;
+  const double strip = std::min(columns, as_number(geometry.output_width));
   // The rows of a strip and their interleaved copies.
-  const double rows = window_extent(1.0, 1.0, kernel_height, number(geometry.dilation_height)) + 3.0 +
-                      4.0 * (kernel_height + number(geometry.kernel_width));
+  const double rows = window_extent(1.0, 1.0, kernel_height, as_number(geometry.dilation_height)) + 3.0 +
+                      4.0 * (kernel_height + as_number(geometry.kernel_width));
   return PaddedStrips::applies(geometry, strip, rows);
 }
 

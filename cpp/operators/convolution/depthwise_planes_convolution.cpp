@@ -168,8 +168,8 @@ bool depthwise_planes_applies(const ConvolutionGeometry& geometry, const Executi
       window_columns(geometry) > kBytes) {
     return false;
   }
-  const double rows = static_cast<double>(geometry.input_height) + static_cast<double>(geometry.padding_top) +
-                      static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.dilation_height);
+  const double rows = as_number(geometry.input_height) + as_number(geometry.padding_top) +
+                      as_number(geometry.kernel_height) * as_number(geometry.dilation_height);
   return geometry.input.c != 1 && geometry.output.c != 1 &&
          has_packed_rows(geometry.input, geometry.input_height, geometry.input_width) &&
          uniform_pixel_stride(geometry.output, 1, geometry.output_height, geometry.output_width) == 1 &&

@@ -38,7 +38,7 @@ std::int64_t columns_of_strip(const ConvolutionGeometry& geometry) {
 // From the first code of a row to the last.
 double row_bytes(const ConvolutionGeometry& geometry) {
   return static_cast<double>(geometry.input_width - 1) * static_cast<double>(geometry.input.w) +
-         static_cast<double>(geometry.input_channels);
+         as_number(geometry.input_channels);
 }
 
 std::vector<WindowBlock> blocks_of(std::size_t channels) {

@@ -26,12 +26,12 @@ namespace {
 
 enum Tensor : std::size_t { kInput, kFilter, kBias, kOutput };
 
-// Threads for each of which there are 6 us of work at least, as far as an estimate for AVX-512 tells.
+// As far as an estimate for AVX-512 tells.
 ExecutionTarget with_threads_that_pay(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  constexpr double kStepsPerCycle = 16, kLeastCyclesOfThread = 18000;
-  const double outputs = static_cast<double>(geometry.batch) * static_cast<double>(geometry.image_pixels()) *
-                         static_cast<double>(geometry.output_channels);
-  const double most = outputs * static_cast<double>(geometry.reduction()) / kStepsPerCycle / kLeastCyclesOfThread;
+  constexpr double kStepsPerCycle = 16;
+  const double outputs =
+      as_number(geometry.batch) * as_number(geometry.image_pixels()) * as_number(geometry.output_channels);
+  const double most = outputs * as_number(geometry.reduction()) / kStepsPerCycle / kLeastCyclesOfConvolution;
   return with_at_most(most, target);
 }
 

@@ -5,7 +5,6 @@
 
 #include "operators/convolution/float_windows.h"
 #include "operators/convolution/padded_planes.h"
-#include "operators/convolution/staged_convolution.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 

@@ -23,16 +23,14 @@ constexpr double kRingBytes = 1 << 16;
 // Output columns that a strip has at least, where there are as many.
 constexpr double kLeastStripColumns = 16.0;
 
-// In floating point: sizes of absurd descs overflow integers.
 double ring_rows(const ConvolutionGeometry& geometry) {
-  return window_extent(1.0, 1.0, static_cast<double>(geometry.kernel_height),
-                       static_cast<double>(geometry.dilation_height));
+  return window_extent(1.0, 1.0, as_number(geometry.kernel_height), as_number(geometry.dilation_height));
 }
 double strip_columns(const ConvolutionGeometry& geometry) {
   const double column_bytes =
-      static_cast<double>(geometry.stride_width) * static_cast<double>(geometry.input_channels) * ring_rows(geometry);
+      as_number(geometry.stride_width) * as_number(geometry.input_channels) * ring_rows(geometry);
   return std::min(std::max(std::floor(kRingBytes / column_bytes), kLeastStripColumns),
-                  static_cast<double>(geometry.output_width));
+                  as_number(geometry.output_width));
 }
 
 class GroupedConvolution final : public ConvolutionAlgorithm {

@@ -8,18 +8,6 @@
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
-namespace {
-
-// Padded pixels of an image, in floating point: those of absurd descs overflow integers.
-double padded_pixels(const ConvolutionGeometry& geometry) {
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  return window_extent(number(geometry.output_height), number(geometry.stride_height), number(geometry.kernel_height),
-                       number(geometry.dilation_height)) *
-         window_extent(number(geometry.output_width), number(geometry.stride_width), number(geometry.kernel_width),
-                       number(geometry.dilation_width));
-}
-
-}  // namespace
 
 ConvolutionGeometry unpadded(ConvolutionGeometry geometry) {
   geometry.output_height = geometry.input_height;
@@ -34,20 +22,19 @@ ConvolutionGeometry unpadded(ConvolutionGeometry geometry) {
 constexpr double kMostBytes = 1e14;  // beyond any memory, and far below overflow
 
 bool PaddedPlanes::holds(const ConvolutionGeometry& geometry, const PlaneCells& cells) {
-  const double taken = static_cast<double>(cells.bytes) / static_cast<double>(geometry.input_channels);
-  const double pixels = padded_pixels(geometry) * static_cast<double>(geometry.batch);
-  return pixels * std::max(taken, 1.0) * static_cast<double>(geometry.input_channels) <= kMostBytes;
+  const double taken = static_cast<double>(cells.bytes) / as_number(geometry.input_channels);
+  const double pixels = geometry.read_pixels() * as_number(geometry.batch);
+  return pixels * std::max(taken, 1.0) * as_number(geometry.input_channels) <= kMostBytes;
 }
 
 bool PaddedPlanes::holds(const ConvolutionGeometry& geometry) {
-  return padded_pixels(geometry) * static_cast<double>(geometry.input_channels) * static_cast<double>(geometry.batch) <=
-         kMostBytes;
+  return geometry.read_pixels() * as_number(geometry.input_channels) * as_number(geometry.batch) <= kMostBytes;
 }
 
 bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
-  const double taps = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.kernel_width);
-  const double outputs = static_cast<double>(geometry.output_height) * static_cast<double>(geometry.output_width);
-  return holds(geometry) && taps > 1.0 && padded_pixels(geometry) <= outputs * taps;
+  const double taps = as_number(geometry.kernel_height) * as_number(geometry.kernel_width);
+  const double outputs = as_number(geometry.output_height) * as_number(geometry.output_width);
+  return holds(geometry) && taps > 1.0 && geometry.read_pixels() <= outputs * taps;
 }
 
 PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,

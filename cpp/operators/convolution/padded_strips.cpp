@@ -42,21 +42,15 @@ bool PaddedStrips::applies(const ConvolutionGeometry& geometry, double strip_col
       geometry.kernel_height * geometry.kernel_width > kMostTaps) {
     return false;
   }
-  // In floating point: sizes of absurd descs overflow integers.
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const auto columns_read = [&](double outputs) {
-    return window_extent(outputs, number(geometry.stride_width), number(geometry.kernel_width),
-                         number(geometry.dilation_width));
-  };
   constexpr double kMostBytes = 1 << 25;
-  if (columns_read(strip_columns) * number(geometry.input_channels) * rows >= kMostBytes) return false;
+  const double columns = window_extent(strip_columns, as_number(geometry.stride_width),
+                                       as_number(geometry.kernel_width), as_number(geometry.dilation_width));
+  if (columns * as_number(geometry.input_channels) * rows >= kMostBytes) return false;
 
   // Codes between the taps of windows far apart are loaded as well.
   constexpr double kMostWaste = 16.0;
-  const double read = window_extent(number(geometry.output_height), number(geometry.stride_height),
-                                    number(geometry.kernel_height), number(geometry.dilation_height)) *
-                      columns_read(number(geometry.output_width));
-  return read <= kMostWaste * number(geometry.image_pixels()) * number(geometry.kernel_height * geometry.kernel_width);
+  return geometry.read_pixels() <=
+         kMostWaste * as_number(geometry.image_pixels()) * as_number(geometry.kernel_height * geometry.kernel_width);
 }
 
 PaddedStrips::Task PaddedStrips::task(std::size_t index) const {

@@ -197,7 +197,7 @@ class BlockPlan {
 bool has_few_plane_blocks(const ConvolutionGeometry& geometry) {
   constexpr double kMostOfRuns = 4096, kMostOfDescents = 16384;  // masks of all rows are kept, where they differ
   const double blocks_of_row = static_cast<double>(divide_up(geometry.output_width, lanes_of_load(geometry)));
-  const double blocks = blocks_of_row * static_cast<double>(geometry.output_height);
+  const double blocks = blocks_of_row * as_number(geometry.output_height);
   return blocks <= (may_descend(geometry) ? kMostOfDescents : kMostOfRuns);
 }
 

@@ -34,7 +34,7 @@ std::int64_t places_of_windows(const ConvolutionGeometry& geometry) {
 ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   constexpr double kLineCycles = 4.0;
   const TermOrder order = order_of(kernels, geometry.kernel_height * geometry.kernel_width, geometry.input_channels);
-  const double pixels = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width);
+  const double pixels = as_number(geometry.stride_height) * as_number(geometry.stride_width);
   const double lines = pixels * static_cast<double>(lines_of(geometry.input_channels));
   return {.cells = PlaneCells::pixels(static_cast<std::int64_t>(order.segment_padded)),
           .order = order,
@@ -51,8 +51,8 @@ ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKern
   const bool copies = order.k() <= kernels.most_exact_terms;
   const double slow =
       copies ? 0.0 : kSlowStepCycles * static_cast<double>(lines) * static_cast<double>(columns) / kEstimatedRows;
-  const double copied = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width) *
-                        static_cast<double>(geometry.input_channels) / static_cast<double>(kCacheLine);
+  const double copied = as_number(geometry.stride_height) * as_number(geometry.stride_width) *
+                        as_number(geometry.input_channels) / static_cast<double>(kCacheLine);
   return {.cells = PlaneCells::pixels(geometry.input_channels),
           .order = order,
           .padding = 0,
@@ -71,8 +71,8 @@ ProductCells pixels_packed(const ConvolutionGeometry& geometry, const GemmKernel
     order.segment_padded = round_up(before + terms, kernels.kr);
     steps += order.segment_padded;
   }
-  const double pixels = static_cast<double>(geometry.stride_height) * static_cast<double>(geometry.stride_width);
-  const double lines = pixels * static_cast<double>(geometry.input_channels) / static_cast<double>(kCacheLine);
+  const double pixels = as_number(geometry.stride_height) * as_number(geometry.stride_width);
+  const double lines = pixels * as_number(geometry.input_channels) / static_cast<double>(kCacheLine);
   PlaneCells cells = PlaneCells::pixels(geometry.input_channels);
   cells.multiple = places * geometry.stride_width;
   return {.cells = cells,

@@ -116,7 +116,7 @@ void ProductConvolution::find_strides() {
     return uniform_pixel_stride(strides, 1, geometry_.output_height, geometry_.output_width).value_or(strides.w);
   };
   output_pixel_stride_ = plan_.by_rows ? geometry_.output.w : flat_stride(geometry_.output);
-  if (plan_.source.from == ActivationsFrom::pixels) return;
+  if (plan_.source.from == ActivationsFrom::gathered) return;
   image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
   row_bytes_ = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
   pixel_bytes_ =
@@ -128,7 +128,7 @@ void ProductConvolution::find_strides() {
 }
 
 void ProductConvolution::find_segments() {
-  if (plan_.source.from == ActivationsFrom::pixels) {
+  if (plan_.source.from == ActivationsFrom::gathered) {
     segments_ = {{.activations = {0}, .filter = {0}, .summed = {}}};
   } else if (plan_.regions.empty()) {
     const std::int64_t segments = static_cast<std::int64_t>(plan_.filter.order.segments);
@@ -213,7 +213,7 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
                                                                         const Copied& copied, const ProductTile& tile,
                                                                         std::uint8_t* own) const noexcept {
   const TermOrder& order = plan_.filter.order;
-  if (plan_.source.from != ActivationsFrom::pixels) {
+  if (plan_.source.from != ActivationsFrom::gathered) {
     const auto of_row = static_cast<std::int64_t>(output_row_bytes_);
     const auto of_column = static_cast<std::int64_t>(output_column_bytes_);
     std::int64_t place = (tile.image - copied.first_image) * static_cast<std::int64_t>(image_bytes_) +

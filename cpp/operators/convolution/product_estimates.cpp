@@ -11,7 +11,7 @@ namespace {
 
 double output_columns(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   return static_cast<double>(round_up(as_size(geometry.group_output_channels()), kernels.nr)) *
-         static_cast<double>(geometry.groups);
+         as_number(geometry.groups);
 }
 
 }  // namespace
@@ -47,8 +47,7 @@ double cycles_of_gathering(double of_stretches, double k) {
 }
 
 double cycles_of_gathering(const ConvolutionGeometry& geometry, double of_stretches, double k) {
-  return static_cast<double>(geometry.image_pixels()) * static_cast<double>(geometry.groups) *
-         cycles_of_gathering(of_stretches, k);
+  return as_number(geometry.image_pixels()) * as_number(geometry.groups) * cycles_of_gathering(of_stretches, k);
 }
 
 }  // namespace dmlcpu

@@ -7,7 +7,6 @@
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_estimates.h"
 #include "operators/convolution/product_source.h"
-#include "operators/convolution/staged_convolution.h"
 #include "runtime/cache_line.h"
 #include "runtime/cpu_features.h"
 #include "runtime/thread_pool.h"
@@ -26,10 +25,10 @@ std::int64_t least_band_pixels(const ConvolutionGeometry& geometry, const Produc
   const PaddedPlanes of_row(geometry, plan.source.cells, 1, 1, 1);
   const double row_bytes = static_cast<double>(of_row.output_row_bytes());
   const double common = static_cast<double>(of_row.image_bytes()) - row_bytes;
-  const auto height = static_cast<double>(geometry.output_height), width = static_cast<double>(geometry.output_width);
+  const auto height = as_number(geometry.output_height), width = as_number(geometry.output_width);
   const double rows = std::clamp(std::ceil(common / row_bytes / (kMostCopied - 1.0)), 1.0, height);
-  const double channels = std::min(static_cast<double>(geometry.group_output_channels()), kMostTransposed);
-  const double results = geometry.output.c == 1 ? 0.0 : channels * static_cast<double>(geometry.output_bytes) * width;
+  const double channels = std::min(as_number(geometry.group_output_channels()), kMostTransposed);
+  const double results = geometry.output.c == 1 ? 0.0 : channels * as_number(geometry.output_bytes) * width;
   const bool fits = common + rows * (row_bytes + results) <= static_cast<double>(cache_sizes().level_2) / 2.0;
   return fits ? static_cast<std::int64_t>(rows) * geometry.output_width : 0;
 }
@@ -74,7 +73,7 @@ Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& ker
   const bool fetches_rows = kernels.loads_rows_as_tiles;
   const std::int64_t least_pixels = static_cast<std::int64_t>(fetches_rows ? kernels.mr * 3 / 2 : kernels.mr);
   const bool suffice =
-      (plan.source.from == ActivationsFrom::pixels || fetches_rows) && !is_large && pixels >= tasks * least_pixels;
+      (plan.source.from == ActivationsFrom::gathered || fetches_rows) && !is_large && pixels >= tasks * least_pixels;
   const std::int64_t channels = suffice || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
   // Threads would write to the same lines of planes that are cut into parts of less than some lines: one for each part,
   // four for each thread where it has a single one.
@@ -160,9 +159,9 @@ double cycles_of_all_taps(const ConvolutionGeometry& geometry, const GemmKernels
   const auto k = static_cast<double>(plan.filter.order.k());
   const double stretches = kCyclesOfStretch * static_cast<double>(order_in_place(geometry, kernels).segments);
   const double gathering =
-      plan.source.from == ActivationsFrom::pixels ? cycles_of_gathering(geometry, stretches, k) : 0.0;
+      plan.source.from == ActivationsFrom::gathered ? cycles_of_gathering(geometry, stretches, k) : 0.0;
   const std::int64_t run = plan.by_rows ? geometry.output_width : plan.tile_pixels;
-  const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / static_cast<double>(geometry.batch);
+  const double tiles = static_cast<double>(plan.units * plan.tiles_of_unit) / as_number(geometry.batch);
   return gathering + std::max(cycles_of_runs(geometry, kernels, divide_up(geometry.image_pixels(), run), run, k),
                               tiles * cycles_of_fetching(geometry, kernels, k, k));
 }
@@ -230,7 +229,7 @@ bool copies_tiles(const ConvolutionGeometry& geometry, const ProductPlan& plan) 
 void lay_out_scratch(const ConvolutionGeometry& geometry, int num_threads, std::size_t planes_size, ProductPlan& plan) {
   const std::size_t pixels = as_size(plan.tile_pixels);
   BufferLayout own;
-  plan.activations = own.take(plan.source.from == ActivationsFrom::pixels || plan.source.gathers_end ? pixels : 0,
+  plan.activations = own.take(plan.source.from == ActivationsFrom::gathered || plan.source.gathers_end ? pixels : 0,
                               plan.filter.order.k());
   plan.activation_sums = own.take(pixels, sizeof(std::int32_t));
   plan.results =
@@ -254,10 +253,9 @@ PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& p
 }
 
 bool divides_channels(const ConvolutionGeometry& geometry) {
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  const double activations = number(geometry.batch) * number(geometry.input_channels) * number(geometry.input_height) *
-                             number(geometry.input_width);
-  return number(geometry.output_channels) * number(geometry.reduction()) >= activations;
+  const double activations = as_number(geometry.batch) * as_number(geometry.input_channels) *
+                             as_number(geometry.input_height) * as_number(geometry.input_width);
+  return as_number(geometry.output_channels) * as_number(geometry.reduction()) >= activations;
 }
 
 ProductPlan plan_product(const ConvolutionGeometry& geometry, const GemmKernels& kernels,

@@ -10,7 +10,7 @@ namespace {
 
 const char* activations(const ConvolutionGeometry& geometry, const ProductPlan& plan) {
   if (plan.source.from == ActivationsFrom::input) return "read in place from the input";
-  if (plan.source.from == ActivationsFrom::pixels) return "gathered from the input, packed a tile at a time";
+  if (plan.source.from == ActivationsFrom::gathered) return "gathered from the input, packed a tile at a time";
   if (plan.source.cells.are_windows) {
     return "read in place from a padded copy of the input, in which each window has its own rows";
   }

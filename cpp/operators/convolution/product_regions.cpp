@@ -54,7 +54,7 @@ void cut_into_tiles(const ConvolutionGeometry& geometry, const GemmKernels& kern
                   geometry.dilation_width);
     return tile_rows * tile_columns <= most_tile_pixels && static_cast<double>(rows_of_taps) *
                                                                    static_cast<double>(columns_of_taps) *
-                                                                   static_cast<double>(geometry.input_channels) <=
+                                                                   as_number(geometry.input_channels) <=
                                                                budget;
   };
   // A run as long as fits, in equal parts, then as many runs as fit.

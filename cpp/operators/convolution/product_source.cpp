@@ -116,7 +116,7 @@ void pad_rows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, T
 // where each row of the output is a run of its own: short runs leave tiles empty.
 bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const TermOrder& in_place) {
   const bool is_single_tap = geometry.kernel_height == 1 && geometry.kernel_width == 1;
-  if (!is_single_tap || geometry.pointwise() || !is_uniform(geometry, ActivationsFrom::pixels, 1)) return false;
+  if (!is_single_tap || geometry.pointwise() || !is_uniform(geometry, ActivationsFrom::gathered, 1)) return false;
   const auto k = static_cast<double>(in_place.k());
   const double apart = cycles_of_runs(geometry, kernels, geometry.output_height, geometry.output_width, k);
   const double together = cycles_of_runs(geometry, kernels, 1, geometry.image_pixels(), k);
@@ -151,7 +151,7 @@ OrderedSource choose_source(const ConvolutionGeometry& geometry, const GemmKerne
       order = chosen.order;
     }
   } else {
-    source.from = ActivationsFrom::pixels;
+    source.from = ActivationsFrom::gathered;
     order = order_gathered(geometry, kernels);
   }
   return {source, order};

@@ -13,9 +13,9 @@ namespace dmlcpu {
 
 // Where a tile's activations come from.
 enum class ActivationsFrom : std::uint8_t {
-  input,   // the input itself, whose windows are read where they stand
-  planes,  // the same of a padded copy, or of a plain one where taps in the padding are left out
-  pixels,  // each pixel's window, gathered tap by tap: what fits neither
+  input,     // the input itself, whose windows are read where they stand
+  planes,    // the same of a padded copy, or of a plain one where taps in the padding are left out
+  gathered,  // each pixel's window, tap by tap: what fits neither
 };
 
 struct ProductSource {

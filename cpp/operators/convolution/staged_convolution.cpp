@@ -1,13 +1,11 @@
 #include "operators/convolution/staged_convolution.h"
 
-#include <algorithm>
 #include <sstream>
 
 #include "operators/buffer_layout.h"
 #include "operators/channel_planes.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "runtime/cpu_features.h"
 
 namespace dmlcpu {
 namespace {
@@ -90,7 +88,6 @@ class StagedConvolution final : public ConvolutionAlgorithm {
     return staged ? as_size(tensor.pixels()) * as_size(tensor.channels) * as_size(element_bytes) : 0;
   }
 
-  // As many images as divide the batch and fit half of the level-2 cache.
   ConvolutionGeometry geometry_;
   ExecutionTarget target_;
   ChannelPlanes input_, output_;
@@ -101,21 +98,6 @@ class StagedConvolution final : public ConvolutionAlgorithm {
 };
 
 }  // namespace
-
-std::int64_t images_at_once(std::int64_t batch, std::size_t image_bytes) {
-  const auto most = static_cast<std::int64_t>(cache_sizes().level_2 / 2 / image_bytes);
-  std::int64_t images = std::clamp<std::int64_t>(most, 1, batch);
-  while (batch % images != 0) --images;
-  return images;
-}
-
-bool reads_most(const ConvolutionGeometry& geometry) {
-  // In floating point: sizes of absurd descs overflow integers.
-  const double taps = static_cast<double>(geometry.kernel_height) * static_cast<double>(geometry.kernel_width);
-  const double outputs = static_cast<double>(geometry.output_height) * static_cast<double>(geometry.output_width);
-  const double inputs = static_cast<double>(geometry.input_height) * static_cast<double>(geometry.input_width);
-  return inputs <= 4.0 * outputs * taps + 64.0;
-}
 
 std::unique_ptr<ConvolutionAlgorithm> make_staged_convolution(const ConvolutionGeometry& geometry, Staging staging,
                                                               const ExecutionTarget& target,

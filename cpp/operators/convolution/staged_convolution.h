@@ -25,12 +25,4 @@ std::unique_ptr<ConvolutionAlgorithm> make_staged_convolution(const ConvolutionG
                                                               const ExecutionTarget& target,
                                                               MakeAlgorithm* make_algorithm);
 
-// How many images of so many bytes are copied at a time: as many as fit half of the level-2 cache and divide the batch,
-// at least one.
-std::int64_t images_at_once(std::int64_t batch, std::size_t image_bytes);
-
-// Whether the windows read most of the input: repeated elements and strides beyond the window make inputs whose copies
-// would be larger than all that is computed of them.
-bool reads_most(const ConvolutionGeometry& geometry);
-
 }  // namespace dmlcpu

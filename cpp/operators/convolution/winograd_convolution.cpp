@@ -91,7 +91,7 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
   const WinogradKernels& kernels = *target.kernels().winograd;
   const auto tiles = static_cast<double>(plan.block_tiles());
   const auto outputs = static_cast<double>(plan.panels_at_once * kernels.nr);
-  const auto inputs = static_cast<double>(geometry.input_channels);
+  const auto inputs = as_number(geometry.input_channels);
   const double steps = std::ceil(inputs / static_cast<double>(kernels.channels_of_step));
   const double parts = std::ceil(inputs / static_cast<double>(plan.part_channels));
   const double products = kWinogradPlaces * inputs * outputs / kernels.products_per_cycle;
@@ -104,9 +104,8 @@ double winograd_cycles(const ConvolutionGeometry& geometry, const ExecutionTarge
 }
 
 double cycles_of_plain_product(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  return static_cast<double>(geometry.batch) * static_cast<double>(geometry.output_height) *
-         static_cast<double>(geometry.output_width) * static_cast<double>(geometry.output_channels) *
-         static_cast<double>(geometry.reduction()) * slowdown_of_products(target) /
+  return as_number(geometry.batch) * as_number(geometry.output_height) * as_number(geometry.output_width) *
+         as_number(geometry.output_channels) * as_number(geometry.reduction()) * slowdown_of_products(target) /
          target.kernels().gemm->products_per_cycle / target.num_threads;
 }
 

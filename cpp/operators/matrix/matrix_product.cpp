@@ -31,14 +31,12 @@ bool share_a_cache_set(std::int64_t row_stride, std::int64_t rows) {
   return row_stride != 0 && row_stride % kPage == 0 && rows > kWays;
 }
 
-// Leaves out threads that would have less than 3 us of work each, which does not always make up for handing tasks over.
 ExecutionTarget with_threads_that_pay(const MatrixGeometry& geometry, const ExecutionTarget& target) {
-  constexpr double kLeastCyclesOfThread = 9000;
   const auto rows = static_cast<double>(geometry.m), columns = static_cast<double>(geometry.n);
   const auto terms = static_cast<double>(geometry.k);
   const double cycles = estimated_product_cycles(static_cast<double>(geometry.products()) * rows * columns, terms,
                                                  static_cast<double>(geometry.matrices()) * terms * columns, target);
-  return with_at_most(cycles / kLeastCyclesOfThread, target);
+  return with_at_most(cycles / kLeastCyclesOfProduct, target);
 }
 
 }  // namespace
