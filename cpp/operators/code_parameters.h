@@ -11,7 +11,7 @@
 
 namespace dmlcpu {
 
-// Tensor numbers of codes with their scale and their optional zero point.
+// Tensor numbers of codes with a scale and their optional zero point. The scale may be that of other codes.
 struct CodeTensors {
   std::size_t codes, scale, zero_point;
 };

@@ -134,6 +134,8 @@ def test_factor_of_each_channel_of_two_batches(devices: Devices, random_numbers:
         ("a_scale_tensor", None),
         ("output_scale_tensor", None),
         ("a_scale_tensor", blank_tensor("UINT8", (1,), None)),
+        ("b_scale_tensor", blank_tensor("FLOAT32", (2,), None)),
+        ("output_zero_point_tensor", blank_tensor("UINT8", (2,), None)),
         ("output_zero_point_tensor", blank_tensor("INT8", (1,), None)),
     ],
 )
@@ -142,5 +144,5 @@ def test_refuses_what_does_not_fit(
 ) -> None:
     codes = blank_tensor("UINT8", (3, 5), None)
     case = case_on(random_numbers, ("UINT8",) * 3, (1, 1, 1), codes, codes, codes)
-    with pytest.raises(ValueError, match=r"sizes|data type|lacks"):
+    with pytest.raises(ValueError, match=r"sizes|data type|lacks|one element"):
         run_native(device, case.operator, {**case.tensors, field: tensor}, {})

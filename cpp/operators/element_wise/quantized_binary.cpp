@@ -1,15 +1,13 @@
 // ELEMENT_WISE_QUANTIZED_LINEAR_ADD, and QUANTIZED_MULTIPLY, which DirectML does not have: tensors a, a scale, a zero
 // point, b, b scale, b zero point, output scale, output zero point, output.
 #include <array>
-#include <optional>
-#include <stdexcept>
 
+#include "operators/code_parameters.h"
 #include "operators/element_wise/code_runs.h"
 #include "operators/element_wise/integer_sum.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
 
 namespace dmlcpu {
 namespace {
@@ -25,6 +23,10 @@ enum Tensor : std::size_t {
   kOutputZeroPoint,
   kOutput
 };
+
+constexpr CodeTensors kACodes = {kA, kAScale, kAZeroPoint};
+constexpr CodeTensors kBCodes = {kB, kBScale, kBZeroPoint};
+constexpr CodeTensors kOutputCodes = {kOutput, kOutputScale, kOutputZeroPoint};
 
 class Addition {
  public:
@@ -62,9 +64,7 @@ class QuantizedBinary final : public CompiledOperator {
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}, target()),
         operation_(target().kernels()) {
-    check_parameters(kA, kAScale, kAZeroPoint);
-    check_parameters(kB, kBScale, kBZeroPoint);
-    check_parameters(kOutput, kOutputScale, kOutputZeroPoint);
+    for (const CodeTensors& codes : {kACodes, kBCodes, kOutputCodes}) check_code_parameters(desc(), codes);
   }
 
   std::string describe() const override {
@@ -92,33 +92,22 @@ class QuantizedBinary final : public CompiledOperator {
   using Run = typename Operation::Run;
   using Operand = decltype(Run::a_parameters);
 
-  void check_parameters(Tensor codes, Tensor scale, Tensor zero_point) const {
-    desc().tensor(scale);
-    const std::optional<TensorLayout>& given = desc().tensors[zero_point];
-    if (given && given->type != desc().tensor(codes).type) {
-      throw std::invalid_argument(desc().type + ": a zero point is of its tensor's data type");
-    }
-  }
-
   // The kernel with the operands and their parameters; where results go is left open.
   typename Operation::Stage stage_of(const TensorPointers& tensors) const {
     Run run = {.a = static_cast<const std::uint8_t*>(tensors[kA]),
                .b = static_cast<const std::uint8_t*>(tensors[kB]),
                .output = nullptr,
                .count = 0,
-               .a_parameters = operand(tensors, kA, kAScale, kAZeroPoint),
-               .b_parameters = operand(tensors, kB, kBScale, kBZeroPoint),
-               .output_parameters = operand(tensors, kOutput, kOutputScale, kOutputZeroPoint)};
+               .a_parameters = operand(tensors, kACodes),
+               .b_parameters = operand(tensors, kBCodes),
+               .output_parameters = operand(tensors, kOutputCodes)};
     const auto kernel = operation_.kernel(run, as_size(desc().tensor(kOutput).element_count()));
     return {kernel, run};
   }
 
-  Operand operand(const TensorPointers& tensors, Tensor codes, Tensor scale, Tensor zero_point) const {
-    const DataType type = desc().tensor(codes).type;
-    const std::uint8_t flip = offset_flip(type);
-    return {.scale = value_as_float(tensors[scale], DataType::float32),
-            .zero_point = value_as_float(tensors[zero_point], type) + flip,
-            .flip = flip};
+  Operand operand(const TensorPointers& tensors, const CodeTensors& codes) const {
+    const auto [scale, zero_point, flip] = code_parameters(desc(), tensors, codes);
+    return {.scale = scale, .zero_point = zero_point, .flip = flip};
   }
 
   CodeRuns runs_;

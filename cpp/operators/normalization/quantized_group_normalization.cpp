@@ -16,11 +16,11 @@
 #include <stdexcept>
 
 #include "operators/attributes.h"
+#include "operators/code_parameters.h"
 #include "operators/normalization/code_moments.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
-#include "operators/staging.h"
 #include "operators/strided_runs.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
@@ -29,6 +29,9 @@ namespace dmlcpu {
 namespace {
 
 enum Tensor : std::size_t { kInput, kInputScale, kWeight, kBias, kOutputZeroPoint, kOutput };
+
+// The scale of what is read, the zero point of what is written.
+constexpr CodeTensors kParameters = {kOutput, kInputScale, kOutputZeroPoint};
 
 constexpr std::size_t kCodes = 256;
 // Of one call of channel_moments.
@@ -102,15 +105,15 @@ class QuantizedGroupNormalization final : public CompiledOperator {
     std::fill_n(memory.moments, totals * slots(), CodeMoments{0, 0});
     const auto* input = static_cast<const std::uint8_t*>(tensors[kInput]);
     auto* output = static_cast<std::uint8_t*>(tensors[kOutput]);
-    const Results results = results_of(tensors);
+    const CodeParameters parameters = code_parameters(desc(), tensors, kParameters);
     parallel_for(task_count(), target().num_threads, [&](std::size_t task, int slot) noexcept {
       channels_last_ ? add_moments(input, part_of(task), memory, as_size(slot))
                      : add_moments_of_channel(input, task, memory);
     });
-    compute_factors(tensors, memory);
+    compute_factors(tensors, parameters.scale, memory);
     parallel_for(task_count(), target().num_threads, [&](std::size_t task, int) noexcept {
-      channels_last_ ? normalize(input, output, part_of(task), memory, results)
-                     : normalize_channel(input, output, task, memory, results);
+      channels_last_ ? normalize(input, output, part_of(task), memory, parameters)
+                     : normalize_channel(input, output, task, memory, parameters);
     });
   }
 
@@ -121,10 +124,6 @@ class QuantizedGroupNormalization final : public CompiledOperator {
     CodeMoments* moments;
     float* factors;
     std::uint32_t* sums;
-  };
-  struct Results {
-    float zero_point;
-    std::uint8_t flip;
   };
   // Pixels of a run of an image.
   struct Part {
@@ -156,19 +155,7 @@ class QuantizedGroupNormalization final : public CompiledOperator {
         throw std::invalid_argument(desc().type + ": a parameter has not one element for each channel");
       }
     }
-    const std::optional<TensorLayout>& zero_point = desc().tensors[kOutputZeroPoint];
-    if (desc().tensor(kInputScale).element_count() != 1 || (zero_point && zero_point->element_count() != 1)) {
-      throw std::invalid_argument(desc().type + ": a scale or a zero point has other than one element");
-    }
-    if (zero_point && zero_point->type != desc().tensor(kOutput).type) {
-      throw std::invalid_argument(desc().type + ": the zero point is not of its codes' data type");
-    }
-  }
-
-  Results results_of(const TensorPointers& tensors) const {
-    const DataType type = desc().tensor(kOutput).type;
-    const std::uint8_t flip = offset_flip(type);
-    return {value_as_float(tensors[kOutputZeroPoint], type) + static_cast<float>(flip), flip};
+    check_code_parameters(desc(), kParameters);
   }
 
   Part part_of(std::size_t task) const {
@@ -230,8 +217,7 @@ class QuantizedGroupNormalization final : public CompiledOperator {
     }
   }
 
-  void compute_factors(const TensorPointers& tensors, const Memory& memory) const {
-    const double scale = *static_cast<const float*>(tensors[kInputScale]);
+  void compute_factors(const TensorPointers& tensors, double scale, const Memory& memory) const {
     const auto *weight = static_cast<const float*>(tensors[kWeight]), *bias = static_cast<const float*>(tensors[kBias]);
     const std::size_t channels = channels_ / groups_, count = channels * runs_.count() * runs_.length();
     for (std::size_t group = 0; group < images_ * groups_; ++group) {
@@ -258,7 +244,7 @@ class QuantizedGroupNormalization final : public CompiledOperator {
   }
 
   void normalize(const std::uint8_t* input, std::uint8_t* output, const Part& part, const Memory& memory,
-                 const Results& results) const {
+                 const CodeParameters& parameters) const {
     const float* factors = memory.factors + part.image * 2 * lanes();
     const std::size_t step = as_size(runs_.stride(0));
     for_each_rows(input, part, [&](const ChannelCodes& codes, std::size_t pixel) noexcept {
@@ -267,13 +253,13 @@ class QuantizedGroupNormalization final : public CompiledOperator {
                           .output_pixel_step = step * together_,
                           .factor = factors,
                           .offset = factors + lanes(),
-                          .output_zero_point = results.zero_point,
-                          .output_flip = results.flip});
+                          .output_zero_point = parameters.zero_point,
+                          .output_flip = parameters.flip});
     });
   }
 
   void normalize_channel(const std::uint8_t* input, std::uint8_t* output, std::size_t task, const Memory& memory,
-                         const Results& results) const {
+                         const CodeParameters& parameters) const {
     std::array<std::uint8_t, kCodes> codes, table;
     std::array<float, kCodes> factors, offsets;
     const float* factor = memory.factors + task / channels_ * 2 * lanes() + task % channels_;
@@ -285,8 +271,8 @@ class QuantizedGroupNormalization final : public CompiledOperator {
                         .output_pixel_step = kCodes,
                         .factor = factors.data(),
                         .offset = offsets.data(),
-                        .output_zero_point = results.zero_point,
-                        .output_flip = results.flip});
+                        .output_zero_point = parameters.zero_point,
+                        .output_flip = parameters.flip});
     const TableFunction look_up = target().kernels().table->look_up;
     const bool in_place = !runs_.apart(0) && !runs_.apart(1) && runs_.stride(1) != 0;
     for (std::size_t run = 0; run < runs_.count(); ++run) {

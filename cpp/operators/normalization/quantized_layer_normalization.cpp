@@ -10,14 +10,17 @@
 
 #include "operators/attributes.h"
 #include "operators/axis_rows.h"
+#include "operators/code_parameters.h"
 #include "operators/normalization/code_moments.h"
 #include "operators/operator_table.h"
-#include "operators/staging.h"
 
 namespace dmlcpu {
 namespace {
 
 enum Tensor : std::size_t { kInput, kInputScale, kWeight, kBias, kOutputZeroPoint, kOutput };
+
+// The scale of what is read, the zero point of what is written.
+constexpr CodeTensors kParameters = {kOutput, kInputScale, kOutputZeroPoint};
 
 struct Affine {
   float factor, offset;
@@ -36,13 +39,7 @@ class QuantizedLayerNormalization final : public CompiledOperator {
         epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())) {
     for (const Tensor tensor : {kWeight, kBias}) rows_.check_parameter(desc(), tensor);
     if (rows_.length() > kMostCodes) throw std::invalid_argument(desc().type + ": rows of more than 2^23 elements");
-    const std::optional<TensorLayout>& zero_point = desc().tensors[kOutputZeroPoint];
-    if (desc().tensor(kInputScale).element_count() != 1 || (zero_point && zero_point->element_count() != 1)) {
-      throw std::invalid_argument(desc().type + ": a scale or a zero point has other than one element");
-    }
-    if (zero_point && zero_point->type != desc().tensor(kOutput).type) {
-      throw std::invalid_argument(desc().type + ": the zero point is not of its codes' data type");
-    }
+    check_code_parameters(desc(), kParameters);
   }
 
   std::string describe() const override {
@@ -54,14 +51,12 @@ class QuantizedLayerNormalization final : public CompiledOperator {
  protected:
   void run(const TensorPointers& tensors) const override {
     const LayerNormalizationKernels& kernels = *target().kernels().layer_normalization;
-    const DataType type = desc().tensor(kOutput).type;
-    const double scale = *static_cast<const float*>(tensors[kInputScale]);
+    const CodeParameters parameters = code_parameters(desc(), tensors, kParameters);
     const auto *weight = static_cast<const float*>(tensors[kWeight]), *bias = static_cast<const float*>(tensors[kBias]);
-    const std::uint8_t input_flip = offset_flip(desc().tensor(kInput).type), output_flip = offset_flip(type);
-    const float zero_point = value_as_float(tensors[kOutputZeroPoint], type) + static_cast<float>(output_flip);
+    const std::uint8_t input_flip = offset_flip(desc().tensor(kInput).type);
     rows_.run(tensors[kInput], tensors[kOutput], [&](const void* input, void* output, std::size_t count) noexcept {
       const auto* codes = static_cast<const std::uint8_t*>(input);
-      const Affine affine = affine_of(kernels.moments(codes, count, input_flip), count, scale, epsilon_);
+      const Affine affine = affine_of(kernels.moments(codes, count, input_flip), count, parameters.scale, epsilon_);
       kernels.codes({.input = codes,
                      .output = static_cast<std::uint8_t*>(output),
                      .count = count,
@@ -70,8 +65,8 @@ class QuantizedLayerNormalization final : public CompiledOperator {
                      .factor = affine.factor,
                      .offset = affine.offset,
                      .input_flip = input_flip,
-                     .output_zero_point = zero_point,
-                     .output_flip = output_flip});
+                     .output_zero_point = parameters.zero_point,
+                     .output_flip = parameters.flip});
     });
   }
 
