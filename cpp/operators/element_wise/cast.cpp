@@ -6,23 +6,10 @@
 #include "operators/element_wise/wide_cast.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
+#include "operators/quantization_kernels.h"
 
 namespace dmlcpu {
 namespace {
-
-// Conversions of integers to FLOAT32.
-DequantizeFunction dequantizing_kernel(const DequantizeToFloat& kernels, DataType input) {
-  switch (input) {
-    case DataType::uint8:
-      return kernels.uint8;
-    case DataType::int8:
-      return kernels.int8;
-    case DataType::int32:
-      return kernels.int32;
-    default:
-      return nullptr;
-  }
-}
 
 CastFunction casting_kernel(const CastKernels& kernels, DataType input, DataType output) {
   if (output == DataType::float16) return input == DataType::float32 ? kernels.float32_to_float16 : nullptr;
@@ -45,8 +32,7 @@ class Cast final : public CompiledOperator {
   Cast(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target), runs_(desc()) {
     const DataType input = desc().tensor(0).type, output = desc().tensor(1).type;
-    if (output == DataType::float32)
-      dequantize_ = dequantizing_kernel(target().kernels().dequantize->to_float32, input);
+    if (output == DataType::float32) dequantize_ = dequantize_kernel(*target().kernels().dequantize, input, output);
     if (dequantize_ == nullptr) cast_ = casting_kernel(*target().kernels().cast, input, output);
     if (dequantize_ == nullptr && cast_ == nullptr) {
       throw std::invalid_argument(desc().type + ": no conversion of these data types");

@@ -9,8 +9,10 @@
 namespace dmlcpu {
 namespace {
 
-void check_sizes(const TensorLayout& output, const TensorLayout& input, const TensorLayout& scale,
-                 const TensorLayout* zero_point) {
+constexpr std::size_t kOutput = 3;  // which decides the order of the axes
+
+void check_sizes(const TensorLayout& input, const TensorLayout& scale, const TensorLayout* zero_point,
+                 const TensorLayout& output) {
   bool passed = input.rank == output.rank && scale.rank == output.rank;
   for (std::size_t axis = 0; axis < output.rank && passed; ++axis) {
     passed = input.sizes[axis] == output.sizes[axis] && output.sizes[axis] % scale.sizes[axis] == 0;
@@ -24,20 +26,20 @@ void check_sizes(const TensorLayout& output, const TensorLayout& input, const Te
 
 }  // namespace
 
-BlockedRuns::BlockedRuns(const TensorLayout& output, const TensorLayout& input, const TensorLayout& scale,
-                         const TensorLayout* zero_point) {
-  check_sizes(output, input, scale, zero_point);
+BlockedRuns::BlockedRuns(const TensorLayout& input, const TensorLayout& scale, const TensorLayout* zero_point,
+                         const TensorLayout& output) {
+  check_sizes(input, scale, zero_point, output);
   std::size_t count = 0;
   for (std::size_t axis = output.rank; axis-- > 0;) {
     const std::int64_t blocks = scale.sizes[axis], length = output.sizes[axis] / blocks;
     const std::int64_t output_stride = output.strides[axis], input_stride = input.strides[axis];
-    axes_[count++] = {length, {output_stride, input_stride, 0, 0}};
+    axes_[count++] = {length, {input_stride, 0, 0, output_stride}};
     // Within the span of a tensor, which does not overflow (TensorLayout::span).
     axes_[count++] = {blocks,
-                      {output_stride * length, input_stride * length, scale.strides[axis],
-                       zero_point == nullptr ? 0 : zero_point->strides[axis]}};
+                      {input_stride * length, scale.strides[axis],
+                       zero_point == nullptr ? 0 : zero_point->strides[axis], output_stride * length}};
   }
-  rank_ = order_and_join(std::span(axes_).first(count));
+  rank_ = order_and_join(std::span(axes_).first(count), kOutput);
   while (rank_ < 2) axes_[rank_++] = {1, {}};
   for (std::size_t axis = 2; axis < rank_; ++axis) plane_count_ *= as_size(axes_[axis].size);
 }

@@ -23,10 +23,10 @@ class BlockedRuns {
   // never ends in the middle of a byte of a row of 4-bit elements.
   static constexpr std::size_t kElementsPerTask = 65536;
 
-  // The operands are numbered output, input, scale, zero point; the last may be absent (null). Throws
-  // std::invalid_argument if sizes do not go together.
-  BlockedRuns(const TensorLayout& output, const TensorLayout& input, const TensorLayout& scale,
-              const TensorLayout* zero_point);
+  // The operands are numbered input, scale, zero point, output, as the tensors of a desc are; the zero point may be
+  // absent (null). Throws std::invalid_argument if sizes do not go together.
+  BlockedRuns(const TensorLayout& input, const TensorLayout& scale, const TensorLayout* zero_point,
+              const TensorLayout& output);
 
   std::size_t columns() const { return static_cast<std::size_t>(axes_[0].size); }
   std::size_t rows() const { return static_cast<std::size_t>(axes_[1].size); }

@@ -16,8 +16,6 @@ constexpr std::size_t kShortestRow = 16;
 // Columns of rows that share a parameter each, as many as kernels prepare once for all rows.
 constexpr std::size_t kSharedColumns = 512;
 
-constexpr std::size_t kOutput = 0, kInput = 1, kScale = 2, kZeroPoint = 3;  // operands of runs_
-
 }  // namespace
 
 // Parameters are kept while the next chunk uses the same ones, as all rows of a block along an outer axis do.
@@ -33,11 +31,11 @@ struct BlockwiseOperator::Workspace {
 BlockwiseOperator::BlockwiseOperator(OperatorDesc operator_desc, ExecutionTarget target, float zero_point_offset,
                                      float absent_zero_point)
     : CompiledOperator(std::move(operator_desc), target),
-      input_(desc().tensor(0)),
-      scale_(desc().tensor(1)),
-      zero_point_(desc().tensors.at(2)),
-      output_(desc().tensor(3)),
-      runs_(output_, input_, scale_, zero_point_ ? &*zero_point_ : nullptr),
+      input_(desc().tensor(kInput)),
+      scale_(desc().tensor(kScale)),
+      zero_point_(desc().tensors.at(kZeroPoint)),
+      output_(desc().tensor(kOutput)),
+      runs_(input_, scale_, zero_point_ ? &*zero_point_ : nullptr, output_),
       rows_in_place_(takes_rows_in_place()),
       zero_point_offset_(zero_point_offset),
       absent_zero_point_(absent_zero_point) {}
@@ -111,8 +109,8 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
   const bool per_element = !one_parameter_a_row() || (columns < kShortestRow && rows > 1);
   load_parameters(tensors, index, rows_in_place_ && per_element ? 1 : rows, columns, per_element, workspace);
   if (rows_in_place_) {
-    return compute({.input = element(static_cast<const void*>(tensors[0]), input_.type, index[kInput]),
-                    .output = element(tensors[3], output_.type, index[kOutput]),
+    return compute({.input = element(static_cast<const void*>(tensors[kInput]), input_.type, index[kInput]),
+                    .output = element(tensors[kOutput], output_.type, index[kOutput]),
                     .rows = rows,
                     .columns = columns,
                     .input_row_stride = static_cast<std::size_t>(runs_.row_stride(kInput)),
@@ -122,8 +120,8 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
                     .per_element = per_element});
   }
   if (workspace.packed_rows != nullptr) {
-    return workspace.packed_rows({.input = static_cast<const std::uint8_t*>(tensors[0]) + index[kInput] / 2,
-                                  .output = element(tensors[3], output_.type, index[kOutput]),
+    return workspace.packed_rows({.input = static_cast<const std::uint8_t*>(tensors[kInput]) + index[kInput] / 2,
+                                  .output = element(tensors[kOutput], output_.type, index[kOutput]),
                                   .rows = rows,
                                   .columns = columns,
                                   .scale = workspace.scale,
@@ -135,13 +133,13 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
   const void* input = workspace.input.bytes;
   if (is_four_bits(input_.type)) {
     const NibbleRun run = {index[kInput], runs_.stride(kInput), count, offset_flip(input_.type)};
-    load_nibbles(nibbles, tensors[0], run, workspace.input.bytes);
+    load_nibbles(nibbles, tensors[kInput], run, workspace.input.bytes);
   } else {
-    input = gather(element(static_cast<const void*>(tensors[0]), input_.type, index[kInput]), input_.type,
+    input = gather(element(static_cast<const void*>(tensors[kInput]), input_.type, index[kInput]), input_.type,
                    {1, count, 0, runs_.stride(kInput)}, *target().kernels().pack, workspace.input);
   }
   const bool direct = !is_four_bits(output_.type) && (runs_.stride(kOutput) == 1 || count == 1);
-  void* output = direct ? element(tensors[3], output_.type, index[kOutput]) : workspace.output.bytes;
+  void* output = direct ? element(tensors[kOutput], output_.type, index[kOutput]) : workspace.output.bytes;
   const std::size_t columns_of_row = per_element ? count : columns;
   compute({.input = input,
            .output = output,
@@ -154,9 +152,9 @@ void BlockwiseOperator::run_chunk(const TensorPointers& tensors, const OperandSt
            .per_element = per_element});
   if (is_four_bits(output_.type)) {
     const NibbleRun run = {index[kOutput], runs_.stride(kOutput), count, offset_flip(output_.type)};
-    store_nibbles(nibbles, workspace.output.bytes, run, tensors[3]);
+    store_nibbles(nibbles, workspace.output.bytes, run, tensors[kOutput]);
   } else if (!direct) {
-    scatter(workspace.output, output_.type, element(tensors[3], output_.type, index[kOutput]),
+    scatter(workspace.output, output_.type, element(tensors[kOutput], output_.type, index[kOutput]),
             {1, count, 0, runs_.stride(kOutput)}, *target().kernels().pack);
   }
 }
@@ -175,9 +173,9 @@ void BlockwiseOperator::load_parameters(const TensorPointers& tensors, const Ope
     }
   };
   const std::size_t count = per_element ? rows * columns : rows;
-  load(tensors[1], scale_, kScale, workspace.scale);
+  load(tensors[kScale], scale_, kScale, workspace.scale);
   if (zero_point_) {
-    load(tensors[2], *zero_point_, kZeroPoint, workspace.zero_point);
+    load(tensors[kZeroPoint], *zero_point_, kZeroPoint, workspace.zero_point);
     if (zero_point_offset_ != 0.0F) {
       for (std::size_t i = 0; i < count; ++i) workspace.zero_point[i] += zero_point_offset_;
     }

@@ -16,6 +16,8 @@ namespace dmlcpu {
 
 class BlockwiseOperator : public CompiledOperator {
  public:
+  enum Tensor : std::size_t { kInput, kScale, kZeroPoint, kOutput };  // operands of runs_ as well
+
   std::string describe() const final;
 
  protected:
@@ -47,7 +49,7 @@ class BlockwiseOperator : public CompiledOperator {
 
   int num_threads() const;
   bool takes_packed_rows() const;
-  bool one_parameter_a_row() const { return runs_.stride(2) == 0 && runs_.stride(3) == 0; }
+  bool one_parameter_a_row() const { return runs_.stride(kScale) == 0 && runs_.stride(kZeroPoint) == 0; }
   bool takes_rows_in_place() const;
   void run_chunk(const TensorPointers& tensors, const OperandStrides& index, std::size_t rows, std::size_t columns,
                  Workspace& workspace) const noexcept;

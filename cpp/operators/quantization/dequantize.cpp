@@ -1,15 +1,13 @@
 // DEQUANTIZE: tensors input, scale, zero point, output.
 #include "operators/operator_table.h"
 #include "operators/quantization/blockwise_operator.h"
+#include "operators/quantization_kernels.h"
 
 namespace dmlcpu {
 namespace {
 
-// Codes of 4 bits, and so their zero points, are in the offset domain, which leaves the differences as they are.
-DequantizeFunction select_kernel(const DequantizeKernels& kernels, DataType input, DataType output) {
-  const DequantizeToFloat& row = output == DataType::float16 ? kernels.to_float16 : kernels.to_float32;
-  return input == DataType::int8 ? row.int8 : row.uint8;
-}
+// Codes of 4 bits, and so their zero points, are bytes in the offset domain, which leaves the differences as they are.
+DataType type_of_bytes(DataType codes) { return is_four_bits(codes) ? DataType::uint8 : codes; }
 
 float zero_point_offset(DataType codes) { return codes == DataType::int4 ? 8.0F : 0.0F; }
 
@@ -24,14 +22,14 @@ class Dequantize final : public BlockwiseOperator {
   Dequantize(OperatorDesc operator_desc, ExecutionTarget execution_target, DataType codes)
       : BlockwiseOperator(std::move(operator_desc), execution_target, zero_point_offset(codes),
                           absent_zero_point(codes)),
-        kernel_(select_kernel(*target().kernels().dequantize, codes, desc().tensor(3).type)) {}
+        kernel_(dequantize_kernel(*target().kernels().dequantize, type_of_bytes(codes), desc().tensor(kOutput).type)) {}
 
  protected:
   const char* kernel_family() const override { return "dequantize"; }
 
   NibbleRowsFunction packed_rows_kernel() const override {
     const NibblesKernels& nibbles = *target().kernels().nibbles;
-    return desc().tensor(3).type == DataType::float16 ? nibbles.dequantize_float16 : nibbles.dequantize_float32;
+    return desc().tensor(kOutput).type == DataType::float16 ? nibbles.dequantize_float16 : nibbles.dequantize_float32;
   }
 
   void compute(const ScaledRows& rows) const noexcept override {
@@ -53,7 +51,7 @@ class Dequantize final : public BlockwiseOperator {
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_dequantize(OperatorDesc desc, ExecutionTarget target) {
-  const DataType codes = desc.tensor(0).type;
+  const DataType codes = desc.tensor(Dequantize::kInput).type;
   return std::make_unique<Dequantize>(std::move(desc), target, codes);
 }
 

@@ -1,22 +1,10 @@
 // QUANTIZE: tensors input, scale, zero point, output.
-#include <stdexcept>
-
 #include "operators/operator_table.h"
 #include "operators/quantization/blockwise_operator.h"
+#include "operators/quantization_kernels.h"
 
 namespace dmlcpu {
 namespace {
-
-QuantizeFunction select_kernel(const QuantizeKernels& kernels, DataType input) {
-  switch (input) {
-    case DataType::float32:
-      return kernels.divide_float32;
-    case DataType::float16:
-      return kernels.divide_float16;
-    default:
-      throw std::logic_error("QUANTIZE: no kernel for this input type");
-  }
-}
 
 // In the offset domain every absent zero point is in the middle: 128 and 8 of unsigned codes, 0 of signed ones.
 float middle(DataType codes) { return is_four_bits(codes) ? 8.0F : 128.0F; }
@@ -28,7 +16,7 @@ class Quantize final : public BlockwiseOperator {
   Quantize(OperatorDesc operator_desc, ExecutionTarget execution_target, DataType codes)
       : BlockwiseOperator(std::move(operator_desc), execution_target, offset_flip(codes), middle(codes)),
         flip_(is_four_bits(codes) ? std::uint8_t{0} : offset_flip(codes)),
-        kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
+        kernel_(quantize_kernel(*target().kernels().quantize, desc().tensor(kInput).type)) {}
 
  protected:
   const char* kernel_family() const override { return "quantize"; }
@@ -54,7 +42,7 @@ class Quantize final : public BlockwiseOperator {
 }  // namespace
 
 std::unique_ptr<CompiledOperator> compile_quantize(OperatorDesc desc, ExecutionTarget target) {
-  const DataType codes = desc.tensor(3).type;
+  const DataType codes = desc.tensor(Quantize::kOutput).type;
   return std::make_unique<Quantize>(std::move(desc), target, codes);
 }
 

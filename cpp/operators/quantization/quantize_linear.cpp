@@ -1,33 +1,22 @@
 // ELEMENT_WISE_QUANTIZE_LINEAR: tensors input, scale, zero point, output.
-#include <stdexcept>
-
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "operators/quantization/scaled_runs.h"
+#include "operators/quantization_kernels.h"
 
 namespace dmlcpu {
 namespace {
 
-QuantizeFunction select_kernel(const QuantizeKernels& kernels, DataType input) {
-  switch (input) {
-    case DataType::float32:
-      return kernels.divide_float32;
-    case DataType::float16:
-      return kernels.divide_float16;
-    case DataType::int32:
-      return kernels.divide_int32;
-    default:
-      throw std::logic_error("ELEMENT_WISE_QUANTIZE_LINEAR: no kernel for this input type");
-  }
-}
+enum Tensor : std::size_t { kInput, kScale, kZeroPoint, kOutput };
 
 class QuantizeLinear final : public CompiledOperator {
  public:
   QuantizeLinear(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        flip_(offset_flip(desc().tensor(3).type)),
-        runs_(desc().tensor(0), &desc().tensor(1), optional_tensor(desc(), 2), desc().tensor(3), target(), flip_),
-        kernel_(select_kernel(*target().kernels().quantize, desc().tensor(0).type)) {}
+        flip_(offset_flip(desc().tensor(kOutput).type)),
+        runs_(desc().tensor(kInput), &desc().tensor(kScale), optional_tensor(desc(), kZeroPoint),
+              desc().tensor(kOutput), target(), flip_),
+        kernel_(quantize_kernel(*target().kernels().quantize, desc().tensor(kInput).type)) {}
 
   std::string describe() const override {
     return "algorithm: one pass\nkernel: " + kernel_words(target(), "quantize") + ", division\n" + runs_.describe();
@@ -35,10 +24,10 @@ class QuantizeLinear final : public CompiledOperator {
 
  protected:
   void run(const TensorPointers& tensors) const override {
-    runs_.run({.input = tensors[0],
-               .scale = tensors[1],
-               .zero_point = tensors[2],
-               .output = tensors[3],
+    runs_.run({.input = tensors[kInput],
+               .scale = tensors[kScale],
+               .zero_point = tensors[kZeroPoint],
+               .output = tensors[kOutput],
                .constant_zero_point = static_cast<float>(flip_)},
               [this](const ScaledBlock& block) noexcept { kernel_(quantize_run(block, flip_)); });
   }
