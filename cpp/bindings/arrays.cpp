@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "operators/packed_layout.h"
 #include "runtime/recycled_memory.h"
 
 namespace py = pybind11;
@@ -46,15 +47,6 @@ DataType data_type_of(const py::dtype& dtype) {
 }
 
 bool has_flag(const py::array& array, int flag) { return (array.flags() & flag) != 0; }
-
-bool is_row_major(const TensorLayout& layout) {
-  std::int64_t stride = 1;
-  for (std::size_t axis = layout.rank; axis-- > 0;) {
-    if (layout.strides[axis] != stride) return false;
-    stride *= layout.sizes[axis];
-  }
-  return true;
-}
 
 bool is_shaped(const TensorLayout& layout, std::size_t element_bytes, const py::array& array) {
   if (static_cast<std::size_t>(array.ndim()) != layout.rank) return false;
@@ -111,7 +103,7 @@ ArrayRule::ArrayRule(const TensorLayout& tensor_layout)
       span_bytes(layout.span_bytes()),
       element_count(layout.element_count()),
       has_gaps(layout.span() != element_count),
-      is_packed(is_row_major(layout)),
+      is_packed(layout == packed(layout)),
       bound_type(is_four_bits(layout.type) ? DataType::uint8 : layout.type) {}
 
 bool ArrayRule::has_elements_in(const py::array& array) const {
@@ -176,17 +168,7 @@ TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
     std::copy(strides->begin(), strides->end(), layout.strides.begin());
     return layout;
   }
-  pack_strides(layout);
-  return layout;
-}
-
-void pack_strides(TensorLayout& layout) {
-  std::int64_t stride = 1;
-  for (std::size_t axis = layout.rank; axis-- > 0;) {
-    layout.strides[axis] = stride;
-    if (__builtin_mul_overflow(stride, layout.sizes[axis], &stride))
-      throw std::invalid_argument("the sizes of a tensor overflow");
-  }
+  return packed(layout);
 }
 
 TensorLayout tensor_layout(const py::array& array) {

@@ -28,7 +28,7 @@ struct ArrayRule {
   std::size_t span_bytes;
   std::int64_t element_count;
   bool has_gaps;
-  bool is_packed;       // in row-major order
+  bool is_packed;       // in row-major order, by the strides of axes of length 1 too, which arrays show
   DataType bound_type;  // of an array's elements: bytes hold those of 4 bits
 
   explicit ArrayRule(const TensorLayout& tensor_layout);
@@ -53,9 +53,6 @@ struct ArrayRule {
 // sizes, and packed sizes that overflow.
 TensorLayout tensor_layout(int type, const std::vector<std::int64_t>& sizes,
                            const std::optional<std::vector<std::int64_t>>& strides);
-
-// Gives a tensor the strides of a packed one. Throws std::invalid_argument for sizes that overflow.
-void pack_strides(TensorLayout& layout);
 
 // The layout of an array as it lies in memory; one without axes has one of length 1. Throws std::invalid_argument for
 // elements of another type, in another byte order or not aligned, strides that are no whole elements going forward, and

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bindings/arrays.h"
+#include "operators/packed_layout.h"
 
 namespace py = pybind11;
 
@@ -60,7 +61,10 @@ std::unique_ptr<GivenGraph> GivenGraph::changed(const std::vector<std::int64_t>&
     other->graph_.values[number].layout.sizes[axis] = lengths[length];
     other->lineage_.change(number);
   }
-  for (const auto& [number, axis, length] : *free_) pack_strides(other->graph_.values[number].layout);
+  for (const auto& [number, axis, length] : *free_) {
+    TensorLayout& layout = other->graph_.values[number].layout;
+    layout = packed(layout);
+  }
   for (const auto& [number, array] : arrays) {
     if (!arrays_.at(number)) throw std::invalid_argument("an array of what was given by none");
     other->arrays_[number] = array;

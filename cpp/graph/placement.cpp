@@ -127,7 +127,7 @@ Placement Placer::allocate(const TensorLayout& layout) {
 
 Placement Placer::allocate_value(std::size_t value) {
   TensorLayout layout = graph_.values[value].layout;
-  layout.strides = channels_last_[value] ? channels_last_strides(layout) : row_major_strides(layout);
+  layout.strides = channels_last_[value] ? channels_last_strides(layout) : packed(layout).strides;
   if (reinterpreted_[value]) layout.strides = graph_.values[value].layout.strides;
   return allocate(layout);
 }
@@ -259,12 +259,11 @@ void Placer::copy_reshaped(const NodePointer& node, const Placement& from, const
     through.layout.strides = *strides;
     return copy(node, from, through);
   }
-  through.layout.strides = row_major_strides(through.layout);
-  through = allocate(through.layout);
+  through = allocate(packed(through.layout));
   copy(node, from, through);
   through.layout.rank = to.layout.rank;
   through.layout.sizes = to.layout.sizes;
-  through.layout.strides = row_major_strides(through.layout);
+  through.layout = packed(through.layout);
   copy(node, through, to);
 }
 

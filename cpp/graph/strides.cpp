@@ -1,39 +1,17 @@
 #include "graph/strides.h"
 
-#include <array>
-#include <numeric>
+#include <algorithm>
 
 namespace dmlcpu {
 
-Extents packed_strides(const TensorLayout& layout, std::span<const std::size_t> order) {
-  Extents strides{};
-  std::int64_t step = 1;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    strides[order[i]] = step;
-    step *= layout.sizes[order[i]];
-  }
-  return strides;
-}
-
-Extents row_major_strides(const TensorLayout& layout) {
-  std::array<std::size_t, kMaxRank> order{};
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return packed_strides(layout, std::span(order).first(layout.rank));
-}
-
 Extents channels_last_strides(const TensorLayout& layout) {
-  if (layout.rank < 3) return row_major_strides(layout);
-  std::array<std::size_t, kMaxRank> order{};
-  std::iota(order.begin() + 1, order.end(), std::size_t{2});
-  order[layout.rank - 1] = 1;
-  return packed_strides(layout, std::span(order).first(layout.rank));
-}
-
-bool same_strides(const TensorLayout& layout, const Extents& strides) {
-  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
-    if (layout.sizes[axis] > 1 && layout.strides[axis] != strides[axis]) return false;
-  }
-  return true;
+  if (layout.rank < 3) return packed(layout).strides;
+  const auto rank = static_cast<std::ptrdiff_t>(layout.rank);
+  TensorLayout nested = layout;
+  std::rotate(nested.sizes.begin() + 1, nested.sizes.begin() + 2, nested.sizes.begin() + rank);
+  Extents strides = packed(nested).strides;
+  std::rotate(strides.begin() + 1, strides.begin() + rank - 1, strides.begin() + rank);
+  return strides;
 }
 
 // Axes of length 1 aside, the sizes of both are cut into the shortest stretches of equal products. The tensor's axes of

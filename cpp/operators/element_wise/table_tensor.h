@@ -2,22 +2,18 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <stdexcept>
 
-#include "operators/operator.h"
+#include "operators/packed_layout.h"
 
 namespace dmlcpu {
 
 // Kernels read 256 elements from the table's first.
 inline void check_table(const OperatorDesc& desc, std::size_t tensor) {
   const TensorLayout& table = desc.tensor(tensor);
-  std::int64_t packed_stride = 1;
-  for (std::size_t axis = table.rank; axis-- > 0;) {
-    if (table.sizes[axis] != 1 && table.strides[axis] != packed_stride) packed_stride = 0;
-    packed_stride *= table.sizes[axis];
+  if (table.element_count() != 256 || !is_packed(table)) {
+    throw std::invalid_argument(desc.type + ": the table is 256 contiguous elements");
   }
-  if (packed_stride != 256) throw std::invalid_argument(desc.type + ": the table is 256 contiguous elements");
 }
 
 }  // namespace dmlcpu

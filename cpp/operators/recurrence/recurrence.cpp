@@ -23,6 +23,7 @@
 #include "operators/attributes.h"
 #include "operators/buffer_layout.h"
 #include "operators/operator_table.h"
+#include "operators/packed_layout.h"
 #include "operators/plan_words.h"
 #include "operators/recurrence/recurrent_cell.h"
 #include "operators/recurrence/recurrent_product.h"
@@ -56,24 +57,6 @@ constexpr RecurrentKind kRnnOfTanh = {rnn_tanh_cell, 1, false, false}, kRnnOfRel
                         kLstm = {lstm_cell, 4, true, false}, kGru = {gru_cell, 3, false, true};
 
 constexpr std::int64_t kBackward = 1, kBidirectional = 2;
-
-// The same tensor, row-major without gaps.
-TensorLayout packed(TensorLayout layout) {
-  std::int64_t stride = 1;
-  for (std::size_t axis = layout.rank; axis-- > 0;) {
-    layout.strides[axis] = stride;
-    stride *= layout.sizes[axis];
-  }
-  return layout;
-}
-
-bool is_packed(const TensorLayout& layout) {
-  const TensorLayout other = packed(layout);
-  for (std::size_t axis = 0; axis < layout.rank; ++axis) {
-    if (layout.sizes[axis] > 1 && layout.strides[axis] != other.strides[axis]) return false;
-  }
-  return true;
-}
 
 void check_sizes(const OperatorDesc& desc, std::size_t tensor, std::initializer_list<std::int64_t> sizes) {
   const TensorLayout& layout = desc.tensor(tensor);
