@@ -60,6 +60,12 @@ StridedRuns::Offsets StridedRuns::offsets(std::size_t run) const {
   return offsets;
 }
 
+StridedRuns::Offsets StridedRuns::offsets_at(std::size_t run, std::size_t column) const {
+  Offsets offsets = this->offsets(run);
+  for (std::size_t i = 0; i < kMaxOperands; ++i) offsets[i] += static_cast<std::int64_t>(column) * stride(i);
+  return offsets;
+}
+
 // Whether an operand's elements may be neighbours across rows.
 bool StridedRuns::crossed() const { return rank_ > 1 && (apart(0) || apart(1) || apart(2) || apart(3)); }
 

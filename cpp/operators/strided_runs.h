@@ -21,6 +21,7 @@
 #include <string>
 
 #include "operators/operator.h"
+#include "operators/staging.h"
 #include "operators/strided_axes.h"
 
 namespace dmlcpu {
@@ -66,6 +67,30 @@ class StridedRuns {
   std::size_t task_count() const;
   Piece piece(std::size_t task) const;
 
+  // Some neighbouring columns of some rows of a plane.
+  struct Block {
+    Offsets offsets;  // of the first elements
+    std::size_t rows, columns;
+  };
+  // Calls visit(block) for blocks that cover a piece, of so many rows and columns at most. A block is followed by the
+  // one below it, which may need what has been brought together for this one.
+  template <class Visit>
+  void for_each_block(const Piece& piece, std::size_t max_rows, std::size_t max_columns, const Visit& visit) const {
+    for (std::size_t column = 0; column < piece.size; column += max_columns) {
+      const std::size_t columns = std::min(max_columns, piece.size - column);
+      for (std::size_t row = 0, rows = 0; row < piece.run_count; row += rows) {
+        const std::size_t first = piece.first_run + row;
+        rows = rows_from(first, std::min(max_rows, piece.run_count - row));
+        visit(Block{offsets_at(first, piece.begin + column), rows, columns});
+      }
+    }
+  }
+
+  // An operand's elements of a block of so many rows and columns.
+  Rows rows_of(std::size_t operand, std::size_t rows, std::size_t columns) const {
+    return {rows, columns, row_stride(operand), stride(operand)};
+  }
+
  private:
   struct Cut {
     std::size_t rows, columns;  // of a task
@@ -73,6 +98,7 @@ class StridedRuns {
   Cut cut() const;
   bool crossed() const;
   std::size_t rows_together() const;
+  Offsets offsets_at(std::size_t run, std::size_t column) const;
 
   // Axis 0 is the innermost here.
   std::size_t rank_ = 1;

@@ -65,8 +65,8 @@ void CodeRuns::choose_blocks() {
 
 const std::uint8_t* CodeRuns::contiguous(const Block& block, std::size_t input, const std::uint8_t* data,
                                          Copy& copy) const {
-  const std::uint8_t* first = data + offset(block, 1 + input);
-  const Rows rows = rows_of(block, 1 + input);
+  const std::uint8_t* first = data + block.offsets[1 + input];
+  const Rows rows = runs_.rows_of(1 + input, block.rows, block.columns);
   if (rows.contiguous()) return first;
   if (copy.first == first && copy.columns == rows.columns && copy.rows >= rows.rows) return copy.codes.bytes;
   gather(first, DataType::uint8, rows, pack_, copy.codes);

@@ -40,15 +40,9 @@ class CodeRuns {
     parallel_for(runs_.task_count(), num_threads_, [&](std::size_t task, int) noexcept {
       const StridedRuns::Piece piece = runs_.piece(task);
       Staging staging;
-      for (std::size_t column = 0; column < piece.size; column += max_columns_) {
-        const std::size_t columns = std::min(max_columns_, piece.size - column);
-        for (std::size_t row = 0; row < piece.run_count;) {
-          const std::size_t first = piece.first_run + row;
-          const std::size_t rows = runs_.rows_from(first, std::min(max_rows_, piece.run_count - row));
-          run_block({runs_.offsets(first), piece.begin + column, rows, columns}, inputs, output, staging, kernel);
-          row += rows;
-        }
-      }
+      runs_.for_each_block(piece, max_rows_, max_columns_, [&](const StridedRuns::Block& block) noexcept {
+        run_block(block, inputs, output, staging, kernel);
+      });
     });
   }
 
@@ -56,11 +50,7 @@ class CodeRuns {
   std::string describe() const;
 
  private:
-  // columns elements, from begin on, of rows runs.
-  struct Block {
-    StridedRuns::Offsets offsets;
-    std::size_t begin, rows, columns;
-  };
+  using Block = StridedRuns::Block;
 
   // A contiguous copy of rows of a tensor from first on.
   struct Copy {
@@ -88,13 +78,6 @@ class CodeRuns {
     ChunkBuffer output;
   };
 
-  // Operand 0 is the output, operand 1 + i input i.
-  std::int64_t offset(const Block& block, std::size_t operand) const {
-    return block.offsets[operand] + static_cast<std::int64_t>(block.begin) * runs_.stride(operand);
-  }
-  Rows rows_of(const Block& block, std::size_t operand) const {
-    return {block.rows, block.columns, runs_.row_stride(operand), runs_.stride(operand)};
-  }
   void choose_blocks();
   std::optional<std::size_t> constant_input() const;
   const std::uint8_t* contiguous(const Block& block, std::size_t input, const std::uint8_t* data, Copy& copy) const;
@@ -103,13 +86,13 @@ class CodeRuns {
   template <class Kernel>
   void run_block(const Block& block, const Inputs& inputs, std::uint8_t* output, Staging& staging,
                  const Kernel& kernel) const {
-    const Rows output_rows = rows_of(block, 0);
+    const Rows output_rows = runs_.rows_of(0, block.rows, block.columns);
     const bool in_place = output_rows.contiguous();
-    std::uint8_t* codes = in_place ? output + offset(block, 0) : staging.output.bytes;
+    std::uint8_t* codes = in_place ? output + block.offsets[0] : staging.output.bytes;
     if (constant_) {
       const std::size_t constant = *constant_, other = 1 - constant;
-      fill_table(constant, inputs[constant] + offset(block, 1 + constant), staging.table, kernel);
-      look_up(staging.table, inputs[other] + offset(block, 1 + other), block.columns, codes);
+      fill_table(constant, inputs[constant] + block.offsets[1 + constant], staging.table, kernel);
+      look_up(staging.table, inputs[other] + block.offsets[1 + other], block.columns, codes);
     } else {
       Inputs contiguous_codes{};
       for (std::size_t i = 0; i < input_count_; ++i) {
@@ -117,7 +100,7 @@ class CodeRuns {
       }
       kernel(contiguous_codes, codes, block.rows * block.columns);
     }
-    if (!in_place) scatter(staging.output, DataType::uint8, output + offset(block, 0), output_rows, pack_);
+    if (!in_place) scatter(staging.output, DataType::uint8, output + block.offsets[0], output_rows, pack_);
   }
 
   template <class Kernel>
@@ -130,7 +113,7 @@ class CodeRuns {
     table.constant = code;
   }
 
-  StridedRuns runs_;
+  StridedRuns runs_;  // operand 0 is the output, operand 1 + i input i
   std::size_t input_count_;
   const PackKernels& pack_;
   const TableKernels& table_;

@@ -61,11 +61,11 @@ class ElementWiseBinary final : public CompiledOperator {
     };
     // One element, where it repeats.
     const auto input = [&](Tensor tensor, std::size_t operand, ChunkBuffer& buffer) {
-      const Rows read = repeats(operand) ? Rows{1, 1, 0, 0} : rows_of(runs_, operand, rows, columns);
+      const Rows read = repeats(operand) ? Rows{1, 1, 0, 0} : runs_.rows_of(operand, rows, columns);
       return static_cast<const float*>(gather(first(tensor, operand), DataType::float32, read, pack, buffer));
     };
     float* output = first(kOutput, 0);
-    const Rows written = rows_of(runs_, 0, rows, columns);
+    const Rows written = runs_.rows_of(0, rows, columns);
     const bool direct = written.contiguous();
     target().kernels().float_functions->binary[function_](
         {.a = input(kA, 1, buffers.a),

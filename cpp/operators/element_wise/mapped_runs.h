@@ -40,7 +40,7 @@ class MappedRuns {
       ChunkBuffer input_buffer, output_buffer;
       blocks_.visit(runs_, runs_.piece(task),
                     [&](const StridedRuns::Offsets& offsets, std::size_t rows, std::size_t columns) noexcept {
-                      const Rows read = rows_of(runs_, 1, rows, columns), written = rows_of(runs_, 0, rows, columns);
+                      const Rows read = runs_.rows_of(1, rows, columns), written = runs_.rows_of(0, rows, columns);
                       const void* from = gather(element(input, input_, offsets[1]), input_, read, pack, input_buffer);
                       void* to = element(output, output_, offsets[0]);
                       const bool direct = written.contiguous();

@@ -64,9 +64,4 @@ class RowBlocks {
   std::size_t max_rows_ = 1, max_columns_;
 };
 
-// An operand's elements of a block.
-inline Rows rows_of(const StridedRuns& runs, std::size_t operand, std::size_t rows, std::size_t columns) {
-  return {rows, columns, runs.row_stride(operand), runs.stride(operand)};
-}
-
 }  // namespace dmlcpu

@@ -101,14 +101,8 @@ void ScaledRuns::choose_blocks() {
 }
 
 bool ScaledRuns::in_place(Operand operand, std::size_t rows, std::size_t columns) const {
-  const Rows block = {rows, columns, runs_.row_stride(operand), runs_.stride(operand)};
+  const Rows block = runs_.rows_of(operand, rows, columns);
   return spread_ == Spread::elements ? block.contiguous() : columns == 1 || block.column_stride == 1;
-}
-
-StridedRuns::Offsets ScaledRuns::position(std::size_t run, std::size_t column) const {
-  StridedRuns::Offsets offsets = runs_.offsets(run);
-  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[i] += static_cast<std::int64_t>(column) * runs_.stride(i);
-  return offsets;
 }
 
 void ScaledRuns::load(const Operands& operands, const StridedRuns::Offsets& offsets, std::size_t rows,
@@ -170,7 +164,7 @@ void ScaledRuns::repeat_row(void* first, std::size_t row_stride, std::size_t row
 }
 
 void ScaledRuns::store_staged(const ChunkBuffer& buffer, void* output, std::size_t rows, std::size_t columns) const {
-  const Rows target = {rows, columns, runs_.row_stride(kOutput), runs_.stride(kOutput)};
+  const Rows target = runs_.rows_of(kOutput, rows, columns);
   if (!streams_) return scatter(buffer, output_type_, output, target, pack_);
   const std::size_t parts = target.contiguous() ? 1 : rows;
   const std::size_t size = rows / parts * columns * element_size(output_type_);

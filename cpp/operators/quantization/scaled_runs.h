@@ -93,15 +93,9 @@ class ScaledRuns {
     parallel_for(tasks, num_threads_, [&](std::size_t task, int) noexcept {
       const StridedRuns::Piece piece = runs_.piece(reverse ? tasks - 1 - task : task);
       Parameters parameters;
-      for (std::size_t column = 0; column < piece.size; column += max_columns_) {
-        const std::size_t columns = std::min(max_columns_, piece.size - column);
-        for (std::size_t row = 0; row < piece.run_count;) {
-          const std::size_t first = piece.first_run + row;
-          const std::size_t rows = runs_.rows_from(first, std::min(max_rows_, piece.run_count - row));
-          run_block(operands, position(first, piece.begin + column), rows, columns, parameters, kernel);
-          row += rows;
-        }
-      }
+      runs_.for_each_block(piece, max_rows_, max_columns_, [&](const StridedRuns::Block& block) noexcept {
+        run_block(operands, block.offsets, block.rows, block.columns, parameters, kernel);
+      });
       if (streams_) finish_streams();
     });
   }
@@ -130,7 +124,6 @@ class ScaledRuns {
   };
 
   void choose_blocks();
-  StridedRuns::Offsets position(std::size_t run, std::size_t column) const;
   bool row_invariant() const { return runs_.row_stride(kScale) == 0 && runs_.row_stride(kZeroPoint) == 0; }
   // Whether every row of a plane has the elements and the parameters of its first.
   bool repeats() const { return runs_.rows() > 1 && runs_.row_stride(kInput) == 0 && row_invariant(); }
@@ -165,8 +158,7 @@ class ScaledRuns {
         .input_row_stride = static_cast<std::size_t>(runs_.row_stride(kInput)),
         .output_row_stride = output_in_place ? static_cast<std::size_t>(runs_.row_stride(kOutput)) : columns};
     if (!in_place(kInput, kernel_rows, columns)) {
-      block.input = gather(block.input, input_type_,
-                           {kernel_rows, columns, runs_.row_stride(kInput), runs_.stride(kInput)}, pack_, input_buffer);
+      block.input = gather(block.input, input_type_, runs_.rows_of(kInput, kernel_rows, columns), pack_, input_buffer);
       block.input_row_stride = columns;
     }
     call(kernel, block);
