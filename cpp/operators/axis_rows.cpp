@@ -1,11 +1,11 @@
 #include "operators/axis_rows.h"
 
 #include <algorithm>
-#include <cstring>
 #include <stdexcept>
 
 #include "operators/attributes.h"
 #include "operators/buffer_layout.h"
+#include "operators/element_width.h"
 #include "operators/plan_words.h"
 #include "runtime/scratch.h"
 
@@ -31,20 +31,6 @@ StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& inpu
   input_positions.sizes[axis] = output_positions.sizes[axis] = 1;
   const std::array<const TensorLayout*, 2> operands = {&output_positions, &input_positions};
   return StridedRuns(operands);
-}
-
-// Copies rows x count elements between memories of any steps, in bytes; neighbouring rows innermost.
-template <class Element>
-void copy_elements(const std::uint8_t* source, std::int64_t source_step, std::int64_t source_row_step,
-                   std::uint8_t* target, std::int64_t target_step, std::int64_t target_row_step, std::size_t count,
-                   std::size_t rows) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint8_t* from = source + static_cast<std::int64_t>(i) * source_step;
-    std::uint8_t* to = target + static_cast<std::int64_t>(i) * target_step;
-    for (std::size_t row = 0; row < rows; ++row, from += source_row_step, to += target_row_step) {
-      std::memcpy(to, from, sizeof(Element));
-    }
-  }
 }
 
 }  // namespace
@@ -107,15 +93,23 @@ AxisRows::Block AxisRows::block_of(std::size_t block) const {
 }
 
 void AxisRows::gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const {
-  const auto copy = element_bytes_ == 4 ? copy_elements<std::uint32_t> : copy_elements<std::uint8_t>;
-  copy(source, input_.element_step, input_.row_step, staged_rows, element_bytes(),
-       static_cast<std::int64_t>(row_bytes()), length_, rows);
+  with_element_of(element_bytes_, [&]<class Element>(Element) {
+    copy_rows(reinterpret_cast<const Element*>(source), in_elements(input_), reinterpret_cast<Element*>(staged_rows),
+              {static_cast<std::int64_t>(length_), 1}, static_cast<std::int64_t>(rows),
+              static_cast<std::int64_t>(length_));
+  });
 }
 
 void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const {
-  const auto copy = element_bytes_ == 4 ? copy_elements<std::uint32_t> : copy_elements<std::uint8_t>;
-  copy(staged_rows, element_bytes(), static_cast<std::int64_t>(row_bytes()), target, output_.element_step,
-       output_.row_step, output_length_, rows);
+  with_element_of(element_bytes_, [&]<class Element>(Element) {
+    copy_rows(reinterpret_cast<const Element*>(staged_rows), {static_cast<std::int64_t>(length_), 1},
+              reinterpret_cast<Element*>(target), in_elements(output_), static_cast<std::int64_t>(rows),
+              static_cast<std::int64_t>(output_length_));
+  });
+}
+
+ElementStrides AxisRows::in_elements(const Steps& steps) const {
+  return {steps.row_step / element_bytes(), steps.element_step / element_bytes()};
 }
 
 std::string AxisRows::describe() const {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "operators/element_rows.h"
 #include "operators/operator.h"
 #include "operators/strided_runs.h"
 #include "runtime/thread_pool.h"
@@ -95,6 +96,7 @@ class AxisRows {
   int participants() const;
   std::uint8_t* scratch() const;
   Block block_of(std::size_t block) const;
+  ElementStrides in_elements(const Steps& steps) const;
   void gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const;
   void scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operators/element_rows.h"
+#include "operators/element_width.h"
 #include "operators/staging.h"
 #include "runtime/thread_pool.h"
 
@@ -40,6 +42,35 @@ std::int64_t offset_of(const ChannelPlanes& tensor, std::int64_t image, std::int
 
 }  // namespace
 
+void scatter_pixels(const PackKernels& kernels, const void* values, std::int64_t pixels, std::int64_t channels,
+                    std::size_t element_bytes, void* output, std::int64_t pixel_stride,
+                    std::int64_t channel_stride) noexcept {
+  if (pixel_stride == 1 && element_bytes == 4) {  // groups of four bytes that change places make a panel
+    kernels.gather_groups({.columns = static_cast<const std::uint8_t*>(values),
+                           .column_stride = as_size(channels) * element_bytes,
+                           .count = as_size(pixels),
+                           .k = as_size(channels) * element_bytes,
+                           .flip = 0,
+                           .output = static_cast<std::uint8_t*>(output),
+                           .group_stride = as_size(channel_stride) * element_bytes});
+    return;
+  }
+  if (pixel_stride == 1 && element_bytes == 1 && pixels > 1) {
+    kernels.transpose({.input = static_cast<const std::uint8_t*>(values),
+                       .input_row_stride = as_size(channels),
+                       .rows = as_size(pixels),
+                       .columns = as_size(channels),
+                       .flip = 0,
+                       .output = static_cast<std::uint8_t*>(output),
+                       .output_row_stride = as_size(channel_stride)});
+    return;
+  }
+  with_element_of(element_bytes, [&]<class Element>(Element) {
+    copy_rows(static_cast<const Element*>(values), {channels, 1}, static_cast<Element*>(output),
+              {pixel_stride, channel_stride}, pixels, channels);
+  });
+}
+
 void gather_channels_last(const ChannelPlanes& tensor, const PackKernels& kernels, std::int64_t count,
                           const std::uint8_t* planes, std::uint8_t flip, int num_threads, std::uint8_t* packed) {
   for_each_stretch(tensor, count, num_threads, [&](std::int64_t image, std::int64_t pixel, std::int64_t pixels) {
@@ -63,24 +94,9 @@ void scatter_channels_last(const ChannelPlanes& tensor, const PackKernels& kerne
                            const std::uint8_t* packed, std::int64_t element_bytes, int num_threads,
                            std::uint8_t* planes) {
   for_each_stretch(tensor, count, num_threads, [&](std::int64_t image, std::int64_t pixel, std::int64_t pixels) {
-    const std::uint8_t* source = packed + (image * tensor.pixels() + pixel) * tensor.channels * element_bytes;
-    std::uint8_t* target = planes + offset_of(tensor, image, pixel) * element_bytes;
-    if (element_bytes == 4) {
-      scatter_pixels(kernels, reinterpret_cast<const std::int32_t*>(source), pixels, tensor.channels,
-                     reinterpret_cast<std::int32_t*>(target), 1, tensor.strides.c);
-      return;
-    }
-    if (pixels == 1) {
-      for (std::int64_t c = 0; c < tensor.channels; ++c) target[c * tensor.strides.c] = source[c];
-      return;
-    }
-    kernels.transpose({.input = source,
-                       .input_row_stride = as_size(tensor.channels),
-                       .rows = as_size(pixels),
-                       .columns = as_size(tensor.channels),
-                       .flip = 0,
-                       .output = target,
-                       .output_row_stride = as_size(tensor.strides.c)});
+    scatter_pixels(kernels, packed + (image * tensor.pixels() + pixel) * tensor.channels * element_bytes, pixels,
+                   tensor.channels, as_size(element_bytes), planes + offset_of(tensor, image, pixel) * element_bytes, 1,
+                   tensor.strides.c);
   });
 }
 

@@ -1,8 +1,8 @@
 #include "operators/staging.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "operators/element_rows.h"
 #include "operators/element_width.h"
 #include "operators/sizes.h"
 #include "runtime/cpu_features.h"
@@ -12,60 +12,8 @@ namespace {
 
 #include "kernels/half.inl.h"
 
-// Writes a row several times, one after the other: what is there is doubled.
-template <class Element>
-void repeat_row(const Element* source, std::int64_t source_column, Element* target, std::size_t rows,
-                std::size_t columns) {
-  for (std::size_t j = 0; j < columns; ++j) target[j] = source[static_cast<std::int64_t>(j) * source_column];
-  const std::size_t count = rows * columns;
-  for (std::size_t done = columns; done < count; done *= 2) {
-    std::memcpy(target + done, target, std::min(done, count - done) * sizeof(Element));
-  }
-}
-
-// Copies rows that differ in strides. Where elements are neighbours across rows on one side, loops go down the columns.
-template <class Element>
-void copy_elements(const Element* source, std::int64_t source_row, std::int64_t source_column, Element* target,
-                   std::int64_t target_row, std::int64_t target_column, std::size_t rows, std::size_t columns) {
-  const auto m = static_cast<std::int64_t>(rows), n = static_cast<std::int64_t>(columns);
-  if ((source_row == 1 && source_column != 0) || target_row == 1) {
-    for (std::int64_t j = 0; j < n; ++j) {
-      for (std::int64_t i = 0; i < m; ++i) {
-        target[i * target_row + j * target_column] = source[i * source_row + j * source_column];
-      }
-    }
-    return;
-  }
-  if (source_row == 0 && target_row == n && target_column == 1 && m > 1) {
-    repeat_row(source, source_column, target, rows, columns);
-    return;
-  }
-  constexpr std::int64_t kCopied = 16;  // elements from which on a call that copies them is as quick as a loop
-  for (std::int64_t i = 0; i < m; ++i) {
-    const Element* source_first = source + i * source_row;
-    Element* target_first = target + i * target_row;
-    if (source_column == 1 && target_column == 1 && n >= kCopied) {
-      std::memcpy(target_first, source_first, columns * sizeof(Element));
-    } else if (source_column == 0 && target_column == 1) {
-      std::fill_n(target_first, columns, *source_first);
-    } else {
-      for (std::int64_t j = 0; j < n; ++j) target_first[j * target_column] = source_first[j * source_column];
-    }
-  }
-}
-
-template <class Element>
-void gather_elements(const void* first, const Rows& rows, std::uint8_t* buffer) {
-  copy_elements(static_cast<const Element*>(first), rows.row_stride, rows.column_stride,
-                reinterpret_cast<Element*>(buffer), static_cast<std::int64_t>(rows.columns), 1, rows.rows,
-                rows.columns);
-}
-
-template <class Element>
-void scatter_elements(const std::uint8_t* buffer, void* first, const Rows& rows) {
-  copy_elements(reinterpret_cast<const Element*>(buffer), static_cast<std::int64_t>(rows.columns), 1,
-                static_cast<Element*>(first), rows.row_stride, rows.column_stride, rows.rows, rows.columns);
-}
+ElementStrides strides_of(const Rows& rows) { return {rows.row_stride, rows.column_stride}; }
+ElementStrides packed_strides(const Rows& rows) { return {static_cast<std::int64_t>(rows.columns), 1}; }
 
 // From how many rows and columns on elements are transposed within registers; fewer rows where they become a whole
 // stretch, as those of an image's colours do.
@@ -114,7 +62,10 @@ const void* gather(const void* first, DataType type, const Rows& rows, const Pac
                        .output = buffer.bytes,
                        .output_row_stride = rows.columns});
   } else {
-    with_element_of(bytes, [&]<class Element>(Element) { gather_elements<Element>(first, rows, buffer.bytes); });
+    with_element_of(bytes, [&]<class Element>(Element) {
+      copy_rows(static_cast<const Element*>(first), strides_of(rows), reinterpret_cast<Element*>(buffer.bytes),
+                packed_strides(rows), static_cast<std::int64_t>(rows.rows), static_cast<std::int64_t>(rows.columns));
+    });
   }
   return buffer.bytes;
 }
@@ -130,7 +81,10 @@ void scatter(const ChunkBuffer& buffer, DataType type, void* first, const Rows& 
                        .output = static_cast<std::uint8_t*>(first),
                        .output_row_stride = static_cast<std::size_t>(rows.column_stride)});
   } else {
-    with_element_of(bytes, [&]<class Element>(Element) { scatter_elements<Element>(buffer.bytes, first, rows); });
+    with_element_of(bytes, [&]<class Element>(Element) {
+      copy_rows(reinterpret_cast<const Element*>(buffer.bytes), packed_strides(rows), static_cast<Element*>(first),
+                strides_of(rows), static_cast<std::int64_t>(rows.rows), static_cast<std::int64_t>(rows.columns));
+    });
   }
 }
 

@@ -104,11 +104,11 @@ void StridedCopy::copy_block(const Block& block) const {
                                        .output_row_stride = as_size(runs_.stride(kOutput, row_axis_))});
     return;
   }
-  with_element_of(element_bytes_, [&]<class Element>(Element) { copy_elements<Element>(block); });
+  with_element_of(element_bytes_, [&]<class Element>(Element) { copy_tiles<Element>(block); });
 }
 
 template <class Element>
-void StridedCopy::copy_elements(const Block& block) const {
+void StridedCopy::copy_tiles(const Block& block) const {
   const auto* input = reinterpret_cast<const Element*>(block.input);
   auto* output = reinterpret_cast<Element*>(block.output);
   const std::int64_t input_step = runs_.stride(kInput), output_step = runs_.stride(kOutput);

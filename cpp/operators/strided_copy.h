@@ -52,7 +52,7 @@ class StridedCopy {
   StridedRuns::Offsets outer_offsets(std::size_t index) const;
   void copy_block(const Block& block) const;
   template <class Element>
-  void copy_elements(const Block& block) const;
+  void copy_tiles(const Block& block) const;
 
   ExecutionTarget target_;
   std::size_t element_bytes_;

@@ -174,8 +174,8 @@ void FloatDepthwiseConvolution::convolve(const FloatConvolutionDispatch& dispatc
   const float* staged = waiting.staged;
   for (std::int64_t i = 0; stages() && i < waiting.count; ++i) {
     const PixelRun& run = waiting.runs[as_size(i)];
-    scatter_pixels(*target_.kernels().pack, staged, run.count, channels, output_of(run), geometry_.output.w,
-                   geometry_.output.c);
+    scatter_pixels(*target_.kernels().pack, staged, run.count, channels, sizeof(float), output_of(run),
+                   geometry_.output.w, geometry_.output.c);
     staged += run.count * channels;
   }
   waiting.count = waiting.pixels = 0;

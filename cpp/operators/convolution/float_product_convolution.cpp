@@ -227,7 +227,7 @@ void FloatProductConvolution::add_products_in_place(const float* input, const Ti
 
 void FloatProductConvolution::scatter(const float* sums, const Tile& tile, float* output) const noexcept {
   for_each_pixel_run(geometry_, tile.pixel, tile.pixels, [&](std::int64_t offset, const PixelRun& run) {
-    scatter_pixels(*target_.kernels().pack, sums + offset * tile.columns, run.count, tile.columns,
+    scatter_pixels(*target_.kernels().pack, sums + offset * tile.columns, run.count, tile.columns, sizeof(float),
                    output + run.n * geometry_.output.n + run.row * geometry_.output.h + run.column * geometry_.output.w,
                    geometry_.output.w, geometry_.output.c);
   });

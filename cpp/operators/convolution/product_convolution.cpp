@@ -345,26 +345,8 @@ void ProductConvolution::scatter(const std::uint8_t* results, const ProductTile&
 
 void ProductConvolution::scatter_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                                      std::uint8_t* output) const noexcept {
-  if (geometry_.ends_in_sums()) {
-    scatter_pixels(*target_.kernels().pack, reinterpret_cast<const std::int32_t*>(results), pixels, channels,
-                   reinterpret_cast<std::int32_t*>(output), output_pixel_stride_, geometry_.output.c);
-    return;
-  }
-  if (output_pixel_stride_ == 1) {
-    target_.kernels().pack->transpose({.input = results,
-                                       .input_row_stride = as_size(channels),
-                                       .rows = as_size(pixels),
-                                       .columns = as_size(channels),
-                                       .flip = 0,
-                                       .output = output,
-                                       .output_row_stride = as_size(geometry_.output.c)});
-    return;
-  }
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      output[pixel * output_pixel_stride_ + c * geometry_.output.c] = results[pixel * channels + c];
-    }
-  }
+  scatter_pixels(*target_.kernels().pack, results, pixels, channels, as_size(geometry_.output_bytes), output,
+                 output_pixel_stride_, geometry_.output.c);
 }
 
 }  // namespace

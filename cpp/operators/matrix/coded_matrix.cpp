@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "kernels/dequantized_product/dequantized_product.h"
-#include "operators/matrix/matrix_elements.h"
+#include "operators/element_rows.h"
 
 namespace dmlcpu {
 namespace {
@@ -103,7 +103,7 @@ void CodedMatrix::pack_words(const TensorLayout& layout, const PackKernels& kern
   std::int64_t stride = layout.strides[0];
   if (layout.strides[1] != 1 && layout.sizes[1] != 1) {  // a column's codes are no neighbours
     copied.resize(as_size(count * layout.sizes[1]));
-    gather_elements<std::uint8_t>(columns, count, layout.sizes[1], stride, layout.strides[1], copied.data());
+    copy_rows(columns, {stride, layout.strides[1]}, copied.data(), {layout.sizes[1], 1}, count, layout.sizes[1]);
     columns = copied.data();
     stride = layout.sizes[1];
   }

@@ -6,7 +6,8 @@
 
 #include "operators/buffer_layout.h"
 #include "operators/channel_planes.h"
-#include "operators/matrix/matrix_elements.h"
+#include "operators/element_rows.h"
+#include "operators/element_width.h"
 #include "operators/product_rate.h"
 #include "operators/sizes.h"
 #include "runtime/cache_line.h"
@@ -311,8 +312,10 @@ void MatrixProduct::write_rescaled(const MatrixDispatch& dispatch, const Region&
                                     region.first_column * strides.column);
     if (strides.column != 1) {
       const std::int64_t rows = strides.row == 0 ? 1 : region.rows;  // one that repeats is gathered once
-      const auto gather = bytes == 4 ? gather_elements<std::uint32_t> : gather_elements<std::uint16_t>;
-      gather(bias, rows, region.columns, strides.row, strides.column, own + bias_);
+      with_element_of(desc_.output_bytes, [&]<class Element>(Element) {
+        copy_rows(reinterpret_cast<const Element*>(bias), {strides.row, strides.column},
+                  reinterpret_cast<Element*>(own + bias_), {region.columns, 1}, rows, region.columns);
+      });
       bias = own + bias_;
       bias_row_stride = strides.row == 0 ? 0 : as_size(region.columns);
     }
@@ -341,24 +344,8 @@ void MatrixProduct::write_rescaled(const MatrixDispatch& dispatch, const Region&
 
 // Results whose columns follow each other, to an output where they do not.
 void MatrixProduct::scatter(const std::uint8_t* results, const Region& region, std::uint8_t* output) const noexcept {
-  const MatrixStrides& strides = geometry_.output;
-  if (desc_.output_bytes == 1 && strides.row == 1) {
-    pack_.transpose({.input = results,
-                     .input_row_stride = as_size(region.columns),
-                     .rows = as_size(region.rows),
-                     .columns = as_size(region.columns),
-                     .flip = 0,
-                     .output = output,
-                     .output_row_stride = as_size(strides.column)});
-    return;
-  }
-  if (desc_.output_bytes == 4) {  // the bytes of floats as well
-    scatter_pixels(pack_, reinterpret_cast<const std::int32_t*>(results), region.rows, region.columns,
-                   reinterpret_cast<std::int32_t*>(output), strides.row, strides.column);
-    return;
-  }
-  const auto scatter_all = desc_.output_bytes == 2 ? scatter_elements<std::uint16_t> : scatter_elements<std::uint8_t>;
-  scatter_all(results, region.rows, region.columns, output, strides.row, strides.column);
+  scatter_pixels(pack_, results, region.rows, region.columns, desc_.output_bytes, output, geometry_.output.row,
+                 geometry_.output.column);
 }
 
 }  // namespace dmlcpu

@@ -7,8 +7,9 @@
 #include <stdexcept>
 
 #include "operators/buffer_layout.h"
+#include "operators/channel_planes.h"
+#include "operators/element_rows.h"
 #include "operators/matrix/coded_matrix.h"
-#include "operators/matrix/matrix_elements.h"
 #include "operators/operator_table.h"
 #include "operators/plan_words.h"
 #include "runtime/scratch.h"
@@ -95,9 +96,9 @@ void QuantizedBlockProduct::quantize_row(const float* a, std::int64_t row, std::
   const auto index = geometry_.batch_index(row / geometry_.m);
   a += MatrixGeometry::offset(geometry_.a, index) + row % geometry_.m * geometry_.a.row;
   if (gathers_a()) {
-    gather_elements<float>(reinterpret_cast<const std::uint8_t*>(a), 1, geometry_.k, 0, geometry_.a.column,
-                           own + gathered_);
-    a = reinterpret_cast<const float*>(own + gathered_);
+    auto* gathered = reinterpret_cast<float*>(own + gathered_);
+    copy_rows(a, {0, geometry_.a.column}, gathered, {0, 1}, 1, geometry_.k);
+    a = gathered;
   }
   const std::size_t first = as_size(row * matrix().blocks()), block = as_size(matrix().block_size());
   target().kernels().block_product->quantize(
@@ -139,8 +140,7 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
             .sums = sums,
             .sums_row_stride = as_size(sums_row)});
   if (stages_output()) {
-    scatter_elements<float>(own + staged_, rows, columns, reinterpret_cast<std::uint8_t*>(output), strides.row,
-                            strides.column);
+    scatter_pixels(*target().kernels().pack, sums, rows, columns, sizeof(float), output, strides.row, strides.column);
   }
 }
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "operators/buffer_layout.h"
-#include "operators/matrix/matrix_elements.h"
+#include "operators/channel_planes.h"
+#include "operators/element_rows.h"
 #include "operators/plan_words.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
@@ -61,15 +62,14 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
   float* output = static_cast<float*>(tensors[desc().tensors.size() - 1]) +
                   MatrixGeometry::offset(geometry_.output, index) + row * geometry_.output.row +
                   column * geometry_.output.column;
-  const auto* a_values = reinterpret_cast<const float*>(own + a_values_);
+  auto* a_values = reinterpret_cast<float*>(own + a_values_);
   float* sums = stages_sums() ? reinterpret_cast<float*>(own + sums_) : output;
   const std::int64_t sums_row = stages_sums() ? columns : geometry_.output.row;
   for (std::int64_t k = 0, terms = 0; k < geometry_.k; k += terms) {
     terms = terms_from(k);
     const float* of_a = a + k * geometry_.a.column;
     if (gathers_a()) {
-      gather_elements<float>(reinterpret_cast<const std::uint8_t*>(of_a), rows, terms, geometry_.a.row,
-                             geometry_.a.column, own + a_values_);
+      copy_rows(of_a, {geometry_.a.row, geometry_.a.column}, a_values, {terms, 1}, rows, terms);
     }
     FloatProductBlock block = {.a = gathers_a() ? a_values : of_a,
                                .a_row_stride = as_size(gathers_a() ? terms : geometry_.a.row),
@@ -84,8 +84,8 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
     accumulate(tensors, {product, k, column}, block, own);
   }
   if (stages_sums()) {
-    scatter_elements<float>(own + sums_, rows, columns, reinterpret_cast<std::uint8_t*>(output), geometry_.output.row,
-                            geometry_.output.column);
+    scatter_pixels(*target().kernels().pack, sums, rows, columns, sizeof(float), output, geometry_.output.row,
+                   geometry_.output.column);
   }
 }
 
