@@ -30,6 +30,10 @@ struct MatrixGeometry {
   // Matrices of b that differ: batch axes along which it is repeated do not count.
   std::int64_t matrices() const { return (b.batch[0] != 0 ? batch[0] : 1) * (b.batch[1] != 0 ? batch[1] : 1); }
 
+  // Whether the elements of a row are no neighbours; a single one counts as one.
+  bool gathers_a() const { return a.column != 1; }
+  bool stages_output() const { return output.column != 1; }
+
   // Products are numbered such that those that share a matrix of b follow each other.
   std::array<std::int64_t, kBatchAxes> batch_index(std::int64_t product) const;
   std::int64_t matrix_of(std::int64_t product) const { return product / (products() / matrices()); }

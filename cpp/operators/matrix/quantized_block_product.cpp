@@ -42,8 +42,8 @@ class QuantizedBlockProduct final : public OfCodedMatrix<CompiledOperator> {
     sums_ = layout.take(rows, blocks * sizeof(std::int32_t));
     participants_ = layout.size();
     BufferLayout own;
-    gathered_ = own.take(gathers_a() ? as_size(geometry_.k) : 0, sizeof(float));
-    staged_ = own.take(stages_output() ? as_size(kTileRows * kPanelColumns) : 0, sizeof(float));
+    gathered_ = own.take(geometry_.gathers_a() ? as_size(geometry_.k) : 0, sizeof(float));
+    staged_ = own.take(geometry_.stages_output() ? as_size(kTileRows * kPanelColumns) : 0, sizeof(float));
     participant_size_ = own.size();
     layout.take(as_size(participants()), participant_size_);
     temporary_size_ = layout.size();
@@ -65,8 +65,6 @@ class QuantizedBlockProduct final : public OfCodedMatrix<CompiledOperator> {
   std::int64_t participants() const {
     return std::min<std::int64_t>(target().num_threads, std::max(tasks_, geometry_.products() * geometry_.m));
   }
-  bool gathers_a() const { return geometry_.a.column != 1 && geometry_.k != 1; }
-  bool stages_output() const { return geometry_.output.column != 1 && geometry_.n != 1; }
   void quantize_row(const float* a, std::int64_t row, std::uint8_t* scratch, std::uint8_t* own) const noexcept;
   void multiply_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* scratch,
                      std::uint8_t* own) const noexcept;
@@ -95,7 +93,7 @@ void QuantizedBlockProduct::quantize_row(const float* a, std::int64_t row, std::
                                          std::uint8_t* own) const noexcept {
   const auto index = geometry_.batch_index(row / geometry_.m);
   a += MatrixGeometry::offset(geometry_.a, index) + row % geometry_.m * geometry_.a.row;
-  if (gathers_a()) {
+  if (geometry_.gathers_a()) {
     auto* gathered = reinterpret_cast<float*>(own + gathered_);
     copy_rows(a, {0, geometry_.a.column}, gathered, {0, 1}, 1, geometry_.k);
     a = gathered;
@@ -120,8 +118,8 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
   float* output = static_cast<float*>(tensors[kCodedOutput]) +
                   MatrixGeometry::offset(strides, geometry_.batch_index(product)) + row * strides.row +
                   column * strides.column;
-  float* sums = stages_output() ? reinterpret_cast<float*>(own + staged_) : output;
-  const std::int64_t sums_row = stages_output() ? columns : strides.row;
+  float* sums = geometry_.stages_output() ? reinterpret_cast<float*>(own + staged_) : output;
+  const std::int64_t sums_row = geometry_.stages_output() ? columns : strides.row;
   const std::size_t first = as_size((product * geometry_.m + row) * matrix().blocks());
   const std::size_t block = as_size(matrix().block_size());
   const auto of_panel = [&](std::size_t tensor) { return as_size(panel) * matrix().panel_elements(tensor); };
@@ -139,7 +137,7 @@ void QuantizedBlockProduct::multiply_tile(const TensorPointers& tensors, std::in
             .block = block,
             .sums = sums,
             .sums_row_stride = as_size(sums_row)});
-  if (stages_output()) {
+  if (geometry_.stages_output()) {
     scatter_pixels(*target().kernels().pack, sums, rows, columns, sizeof(float), output, strides.row, strides.column);
   }
 }

@@ -27,8 +27,8 @@ TiledFloatProduct::TiledFloatProduct(OperatorDesc operator_desc, ExecutionTarget
       tasks_(geometry.products() * row_tiles_ * column_tiles_) {
   BufferLayout own;
   own.take(own_size);
-  a_values_ = own.take(gathers_a() ? as_size(kFloatTileRows * kFloatBlockTerms) : 0, sizeof(float));
-  sums_ = own.take(stages_sums() ? as_size(kFloatTileRows * tile_columns) : 0, sizeof(float));
+  a_values_ = own.take(geometry_.gathers_a() ? as_size(kFloatTileRows * kFloatBlockTerms) : 0, sizeof(float));
+  sums_ = own.take(geometry_.stages_output() ? as_size(kFloatTileRows * tile_columns) : 0, sizeof(float));
   participant_size_ = own.size();
 }
 
@@ -63,16 +63,16 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
                   MatrixGeometry::offset(geometry_.output, index) + row * geometry_.output.row +
                   column * geometry_.output.column;
   auto* a_values = reinterpret_cast<float*>(own + a_values_);
-  float* sums = stages_sums() ? reinterpret_cast<float*>(own + sums_) : output;
-  const std::int64_t sums_row = stages_sums() ? columns : geometry_.output.row;
+  float* sums = geometry_.stages_output() ? reinterpret_cast<float*>(own + sums_) : output;
+  const std::int64_t sums_row = geometry_.stages_output() ? columns : geometry_.output.row;
   for (std::int64_t k = 0, terms = 0; k < geometry_.k; k += terms) {
     terms = terms_from(k);
     const float* of_a = a + k * geometry_.a.column;
-    if (gathers_a()) {
+    if (geometry_.gathers_a()) {
       copy_rows(of_a, {geometry_.a.row, geometry_.a.column}, a_values, {terms, 1}, rows, terms);
     }
-    FloatProductBlock block = {.a = gathers_a() ? a_values : of_a,
-                               .a_row_stride = as_size(gathers_a() ? terms : geometry_.a.row),
+    FloatProductBlock block = {.a = geometry_.gathers_a() ? a_values : of_a,
+                               .a_row_stride = as_size(geometry_.gathers_a() ? terms : geometry_.a.row),
                                .b = nullptr,
                                .b_row_stride = 0,
                                .m = as_size(rows),
@@ -83,7 +83,7 @@ void TiledFloatProduct::run_tile(const TensorPointers& tensors, std::int64_t tas
                                .begins = k == 0};
     accumulate(tensors, {product, k, column}, block, own);
   }
-  if (stages_sums()) {
+  if (geometry_.stages_output()) {
     scatter_pixels(*target().kernels().pack, sums, rows, columns, sizeof(float), output, geometry_.output.row,
                    geometry_.output.column);
   }

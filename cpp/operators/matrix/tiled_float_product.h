@@ -46,8 +46,6 @@ class TiledFloatProduct : public CompiledOperator {
 
  private:
   std::int64_t participants() const;
-  bool gathers_a() const { return geometry_.a.column != 1 && geometry_.k != 1; }
-  bool stages_sums() const { return geometry_.output.column != 1 && geometry_.n != 1; }
   void run_tile(const TensorPointers& tensors, std::int64_t task, std::uint8_t* own) const noexcept;
 
   MatrixGeometry geometry_;
