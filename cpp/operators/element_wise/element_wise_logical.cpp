@@ -1,6 +1,9 @@
 // ELEMENT_WISE_LOGICAL: tensors a, b, of one data type, output, UINT8, of equal sizes (a stride of 0 broadcasts);
 // attribute function, of those below: 1 where it holds, else 0. The last three are of UINT8 alone, where all but 0 is
 // true. Of graphs alone.
+#include <array>
+#include <cstdint>
+#include <iterator>
 #include <stdexcept>
 
 #include "operators/attributes.h"
@@ -12,27 +15,43 @@ namespace {
 
 enum Tensor : std::size_t { kA, kB, kOutput };
 
+enum class Function : std::uint8_t {
+  equals,
+  not_equals,
+  greater_than,
+  greater_than_or_equal,
+  less_than,
+  less_than_or_equal,
+  logical_and,
+  logical_or,
+  logical_xor
+};
+
+// In the order of Function.
 constexpr const char* kFunctions[] = {
     "equals", "not equals", "greater than", "greater than or equal", "less than", "less than or equal",
     "and",    "or",         "xor",
 };
-constexpr std::size_t kFunctionCount = std::size(kFunctions), kFirstOfConditions = 6;
+static_assert(std::size(kFunctions) == static_cast<std::size_t>(Function::logical_xor) + 1);
+
+bool is_of_conditions(Function function) { return function >= Function::logical_and; }
 
 class ElementWiseLogical final : public CompiledOperator {
  public:
   ElementWiseLogical(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
         runs_(std::array{&desc().tensor(kOutput), &desc().tensor(kA), &desc().tensor(kB)}),
-        function_(index_attribute(desc(), "function", kFunctionCount)) {
+        function_(static_cast<Function>(index_attribute(desc(), "function", std::size(kFunctions)))) {
     const DataType type = desc().tensor(kA).type;
     if (type != desc().tensor(kB).type) throw std::invalid_argument(desc().type + ": a and b differ in data type");
-    if (function_ >= kFirstOfConditions && type != DataType::uint8) {
+    if (is_of_conditions(function_) && type != DataType::uint8) {
       throw std::invalid_argument(desc().type + ": only UINT8 tensors are conditions");
     }
   }
 
   std::string describe() const override {
-    return std::string("algorithm: one pass, ") + kFunctions[function_] + "\n" + runs_.describe(target().num_threads);
+    return std::string("algorithm: one pass, ") + kFunctions[static_cast<std::size_t>(function_)] + "\n" +
+           runs_.describe(target().num_threads);
   }
 
  protected:
@@ -45,16 +64,16 @@ class ElementWiseLogical final : public CompiledOperator {
       case DataType::int32:
         return compare<std::int32_t>(tensors);
       default:
-        return function_ < kFirstOfConditions ? compare<std::uint8_t>(tensors) : combine(tensors);
+        return is_of_conditions(function_) ? combine(tensors) : compare<std::uint8_t>(tensors);
     }
   }
 
  private:
-  template <class Element, class Function>
-  void apply(const TensorPointers& tensors, const Function& function) const {
+  template <class Element, class Holds>
+  void apply(const TensorPointers& tensors, const Holds& holds) const {
     ElementRuns(runs_, static_cast<std::uint8_t*>(tensors[kOutput]), static_cast<const Element*>(tensors[kA]),
                 static_cast<const Element*>(tensors[kB]))
-        .run(target().num_threads, function);
+        .run(target().num_threads, holds);
   }
 
   template <class Element>
@@ -63,15 +82,15 @@ class ElementWiseLogical final : public CompiledOperator {
       apply<Element>(tensors, [holds](Element a, Element b) -> std::uint8_t { return holds(a, b) ? 1 : 0; });
     };
     switch (function_) {
-      case 0:
+      case Function::equals:
         return apply_function([](Element a, Element b) { return a == b; });
-      case 1:
+      case Function::not_equals:
         return apply_function([](Element a, Element b) { return a != b; });
-      case 2:
+      case Function::greater_than:
         return apply_function([](Element a, Element b) { return a > b; });
-      case 3:
+      case Function::greater_than_or_equal:
         return apply_function([](Element a, Element b) { return a >= b; });
-      case 4:
+      case Function::less_than:
         return apply_function([](Element a, Element b) { return a < b; });
       default:
         return apply_function([](Element a, Element b) { return a <= b; });
@@ -83,10 +102,10 @@ class ElementWiseLogical final : public CompiledOperator {
       apply<std::uint8_t>(
           tensors, [holds](std::uint8_t a, std::uint8_t b) -> std::uint8_t { return holds(a != 0, b != 0) ? 1 : 0; });
     };
-    switch (function_ - kFirstOfConditions) {
-      case 0:
+    switch (function_) {
+      case Function::logical_and:
         return apply_function([](bool a, bool b) { return a && b; });
-      case 1:
+      case Function::logical_or:
         return apply_function([](bool a, bool b) { return a || b; });
       default:
         return apply_function([](bool a, bool b) { return a != b; });
@@ -94,7 +113,7 @@ class ElementWiseLogical final : public CompiledOperator {
   }
 
   StridedRuns runs_;
-  std::size_t function_;
+  Function function_;
 };
 
 }  // namespace
