@@ -5,6 +5,7 @@
 #include "operators/element_rows.h"
 #include "operators/element_width.h"
 #include "operators/staging.h"
+#include "runtime/cache_line.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -22,7 +23,8 @@ void for_each_stretch(const ChannelPlanes& tensor, std::int64_t images, int num_
   constexpr std::int64_t kStretchBytes = 1 << 15;
   const std::int64_t run = run_length(tensor), runs = tensor.pixels() / run;
   // Whole multiples of a cache line of pixels, or several runs where these are short.
-  const std::int64_t pixels = std::max<std::int64_t>(kStretchBytes / tensor.channels / 64 * 64, 64);
+  constexpr auto kLine = static_cast<std::int64_t>(kCacheLine);
+  const std::int64_t pixels = std::max(kStretchBytes / tensor.channels / kLine * kLine, kLine);
   const std::int64_t stretch = std::min(run, pixels), stretches_of_run = divide_up(run, stretch);
   const std::int64_t runs_of_task = std::clamp<std::int64_t>(pixels / run, 1, runs);
   const std::int64_t tasks_of_image = divide_up(runs, runs_of_task) * stretches_of_run;

@@ -7,6 +7,7 @@
 #include "operators/element_width.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "runtime/cache_line.h"
 #include "runtime/thread_pool.h"
 
 namespace dmlcpu {
@@ -53,8 +54,7 @@ void StridedCopy::cut_into_tasks(std::size_t elements) {
   const std::size_t rows = row_axis_ < runs_.rank() ? as_size(runs_.size(row_axis_)) : 1;
   columns_ = {runs_.length(), std::min(runs_.length(), wanted)};
   // Whole cache lines of a transposed input.
-  constexpr std::size_t kLine = 64;
-  rows_ = {rows, std::clamp<std::size_t>((wanted / columns_.piece + kLine - 1) / kLine * kLine, 1, rows)};
+  rows_ = {rows, std::clamp<std::size_t>(round_up(wanted / columns_.piece, kCacheLine), 1, rows)};
   const std::size_t outer = runs_.count() / rows;
   outer_ = {outer, std::clamp<std::size_t>(wanted / (columns_.piece * rows_.piece), 1, outer)};
 }

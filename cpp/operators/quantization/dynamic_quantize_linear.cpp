@@ -8,6 +8,7 @@
 #include "operators/plan_words.h"
 #include "operators/quantization/dynamic_codes.h"
 #include "operators/quantization/scaled_runs.h"
+#include "runtime/cache_line.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
@@ -16,7 +17,7 @@ namespace {
 enum Tensor : std::size_t { kInput, kOutput, kOutputScale, kOutputZeroPoint };
 
 // One range a participating thread, a cache line apart.
-struct alignas(kAlignment) ThreadRange {
+struct alignas(kCacheLine) ThreadRange {
   Range range;
 };
 

@@ -16,6 +16,7 @@
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
 #include "operators/strided_runs.h"
+#include "runtime/cache_line.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
 
@@ -108,7 +109,7 @@ class TopK final : public CompiledOperator {
     return static_cast<int>(std::min(task_count(), static_cast<std::size_t>(target().num_threads)));
   }
   // Of the widest element, in whole cache lines.
-  std::size_t heap_size() const { return (count_ * sizeof(Candidate<std::int64_t>) + 63) / 64 * 64; }
+  std::size_t heap_size() const { return round_up(count_ * sizeof(Candidate<std::int64_t>), kCacheLine); }
 
   template <class Element>
   void find(const TensorPointers& tensors) const {
