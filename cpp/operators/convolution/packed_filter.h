@@ -19,6 +19,12 @@ struct TermOrder {
   std::size_t k() const { return segments * segment_padded; }
 };
 
+// Segments of so many terms each, for a kernel of steps of kr.
+inline TermOrder term_order(std::int64_t segments, std::int64_t terms, std::size_t kr) {
+  return {
+      .segments = as_size(segments), .segment_terms = as_size(terms), .segment_padded = round_up(as_size(terms), kr)};
+}
+
 // The filter's place in memory once packed: zeros, per group an operand of operand_size bytes, then a sum of codes for
 // each output channel, then the same of each segment where these are kept.
 struct PackedFilter {

@@ -16,12 +16,6 @@ double cycles_of(const ConvolutionGeometry& geometry, const GemmKernels& kernels
   return kEstimatedRows * cycles_to_copy + cycles_of_rows(kernels, k, geometry.group_output_channels(), 0);
 }
 
-TermOrder order_of(const GemmKernels& kernels, std::int64_t segments, std::int64_t terms) {
-  return {.segments = as_size(segments),
-          .segment_terms = as_size(terms),
-          .segment_padded = round_up(as_size(terms), kernels.kr)};
-}
-
 // Of a cache line, at which windows of pixels without gaps begin; 0 where these are many, or windows few for them.
 std::int64_t places_of_windows(const ConvolutionGeometry& geometry) {
   constexpr auto kLine = static_cast<std::int64_t>(kCacheLine), kMostPlaces = std::int64_t{2};
@@ -33,7 +27,8 @@ std::int64_t places_of_windows(const ConvolutionGeometry& geometry) {
 
 ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   constexpr double kLineCycles = 4.0;
-  const TermOrder order = order_of(kernels, geometry.kernel_height * geometry.kernel_width, geometry.input_channels);
+  const TermOrder order =
+      term_order(geometry.kernel_height * geometry.kernel_width, geometry.input_channels, kernels.kr);
   const double pixels = as_number(geometry.stride_height) * as_number(geometry.stride_width);
   const double lines = pixels * static_cast<double>(lines_of(geometry.input_channels));
   return {.cells = PlaneCells::pixels(static_cast<std::int64_t>(order.segment_padded)),
@@ -45,7 +40,8 @@ ProductCells pixels_apart(const ConvolutionGeometry& geometry, const GemmKernels
 // Pixels without gaps, whose windows begin anywhere: the kernel copies rows of so many terms, and reads longer ones.
 ProductCells pixels_anywhere(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   constexpr double kLineCycles = 4.0, kSlowStepCycles = 88.0;  // for 32 rows by 32 columns
-  const TermOrder order = order_of(kernels, geometry.kernel_height, geometry.kernel_width * geometry.input_channels);
+  const TermOrder order =
+      term_order(geometry.kernel_height, geometry.kernel_width * geometry.input_channels, kernels.kr);
   const std::int64_t columns = geometry.group_output_channels();
   const std::size_t lines = order.k() / kCacheLine;
   const bool copies = order.k() <= kernels.most_exact_terms;
@@ -65,7 +61,7 @@ ProductCells pixels_packed(const ConvolutionGeometry& geometry, const GemmKernel
   constexpr double kLineCycles = 4.0, kPlaceCycles = 2.0;
   const std::size_t terms = as_size(geometry.kernel_width * geometry.input_channels);
   const std::size_t from_place = kCacheLine / as_size(places), rows = as_size(geometry.kernel_height);
-  TermOrder order = order_of(kernels, geometry.kernel_height, static_cast<std::int64_t>(terms));
+  TermOrder order = term_order(geometry.kernel_height, static_cast<std::int64_t>(terms), kernels.kr);
   std::size_t steps = 0;
   for (std::size_t before = 0; before < kCacheLine; before += from_place) {
     order.segment_padded = round_up(before + terms, kernels.kr);
@@ -85,7 +81,7 @@ ProductCells pixels_packed(const ConvolutionGeometry& geometry, const GemmKernel
 // Cells of so many rows of a window: a single one, a multiple of the stride, or all.
 ProductCells windows(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t rows) {
   const std::int64_t terms = geometry.kernel_width * geometry.input_channels;
-  const TermOrder order = order_of(kernels, divide_up(geometry.kernel_height, rows), rows * terms);
+  const TermOrder order = term_order(divide_up(geometry.kernel_height, rows), rows * terms, kernels.kr);
   const bool are_whole = rows % geometry.stride_height == 0 || rows == geometry.kernel_height;
   const std::int64_t row_step = are_whole ? geometry.stride_height : 1;
   const std::int64_t rows_of_output_row = geometry.stride_height / row_step;

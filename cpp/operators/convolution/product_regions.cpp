@@ -92,8 +92,8 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
                  geometry.padding_left, geometry.input_width});
   if (rows.size() * columns.size() * kernel_height * kernel_width > most) return result;
 
-  const std::size_t terms = as_size(geometry.group_input_channels()), padded = round_up(terms, kernels.kr);
-  result.order = {.segments = kernel_height * kernel_width, .segment_terms = terms, .segment_padded = padded};
+  result.order =
+      term_order(geometry.kernel_height * geometry.kernel_width, geometry.group_input_channels(), kernels.kr);
   const auto filter_k = static_cast<double>(result.order.k());
   for (const OutputInterval& of_rows : rows) {
     for (const OutputInterval& of_columns : columns) {
@@ -104,7 +104,7 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
       region.first_tile = result.tiles;
       result.tiles += region.tiles();
       result.tile_pixels = std::max(result.tile_pixels, region.tile_rows * region.tile_columns);
-      const double k = static_cast<double>(region.taps()) * static_cast<double>(padded);
+      const double k = static_cast<double>(region.taps()) * static_cast<double>(result.order.segment_padded);
       const std::int64_t runs = region.down_columns ? of_columns.count() : of_rows.count();
       const std::int64_t m = region.down_columns ? of_rows.count() : of_columns.count();
       result.cycles +=

@@ -10,8 +10,7 @@ namespace {
 
 // So many equal segments of a window's terms.
 TermOrder order_of_segments(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t segments) {
-  const std::size_t terms = as_size(geometry.reduction() / segments);
-  return {.segments = as_size(segments), .segment_terms = terms, .segment_padded = round_up(terms, kernels.kr)};
+  return term_order(segments, geometry.reduction() / segments, kernels.kr);
 }
 
 TermOrder order_by_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
