@@ -92,7 +92,7 @@ class StagedConvolution final : public ConvolutionAlgorithm {
   ExecutionTarget target_;
   ChannelPlanes input_, output_;
   Staging staging_;
-  std::int64_t images_ = 1;
+  std::int64_t images_ = 1;  // that are copied at a time
   std::unique_ptr<ConvolutionAlgorithm> algorithm_;
   std::size_t staged_input_, staged_output_, algorithm_scratch_, scratch_size_;
 };
