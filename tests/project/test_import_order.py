@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "python" / "dmlcpu" / "onnx"
 # Folders and modules: each imports those before it, and within a folder its own modules.
 ORDER = (
     "refusals",
+    "missing_package",
     "type_names",
     "values",
     "models",
@@ -35,7 +36,6 @@ ORDER = (
     "options",
     "session_arguments",
     "descriptions",
-    "missing_package",
     "session",
     "backend",
 )

@@ -7,9 +7,9 @@ anything but floats is left to onnxruntime, whose layouts are made for that: the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from typing import Final
 
+from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node
 
 __all__ = ["convolves_floats"]
@@ -32,7 +32,7 @@ _MOST_FOR_EACH: Final = 4
 
 def convolves_floats(nodes: Sequence[Node]) -> bool:
     """Return whether a model of these nodes has operators on codes enough that its float convolutions are native."""
-    if find_spec("onnxruntime") is None:
+    if not has_onnxruntime():
         return True
     dequantized = {name for node in nodes if node.operator == "DequantizeLinear" for name in node.outputs}
     of_floats = of_codes = 0

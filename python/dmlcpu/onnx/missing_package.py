@@ -1,11 +1,17 @@
-"""What stands for a session where the packages that models need are not installed."""
+"""Packages that may be missing: which are there, and what stands for a session without those that models need."""
 
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["absent_session"]
+__all__ = ["absent_session", "has_onnxruntime"]
+
+
+def has_onnxruntime() -> bool:
+    """Return whether nodes may be left to onnxruntime."""
+    return find_spec("onnxruntime") is not None
 
 
 @cache

@@ -298,9 +298,9 @@ def get_available_providers() -> list[str]:
     >>> get_available_providers()[0]
     'DmlCpuExecutionProvider'
     """
-    from importlib.util import find_spec
+    from dmlcpu.onnx.missing_package import has_onnxruntime  # here: who imports dmlcpu may not need what it imports
 
-    foreign = ["CPUExecutionProvider"] if find_spec("onnxruntime") is not None else []
+    foreign = ["CPUExecutionProvider"] if has_onnxruntime() else []
     return ["DmlCpuExecutionProvider", *foreign]
 
 

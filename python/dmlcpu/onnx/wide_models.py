@@ -9,12 +9,12 @@ made for, or most codes follow nodes that no kernel computes.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from typing import Final
 
 import numpy as np
 import onnx
 
+from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules import RULES
 from dmlcpu.onnx.rules.transposed_convolution import FEWEST_CHANNELS
@@ -35,7 +35,7 @@ def rounds_wide_codes(nodes: Sequence[Node], constants: Mapping[str, Array], ind
         constants: Of the model.
         independent: Names of the values that depend on no input, nor on its lengths.
     """
-    if find_spec("onnxruntime") is None:
+    if not has_onnxruntime():
         return True
     made = {
         node.outputs[0]: node.attributes.get("value") for node in nodes if node.operator == "Constant" and node.outputs

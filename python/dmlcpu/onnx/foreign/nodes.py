@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +11,7 @@ import onnx
 from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks
+from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.nodes import Node, reaching, short_domain
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Tensor, Value
@@ -114,7 +114,7 @@ def _is_anchor(node: Node, values: Mapping[str, Value]) -> bool:
 
 def is_for_the_reference(node: Node, values: Mapping[str, Value]) -> bool:
     """Return whether a node reads or writes what onnxruntime takes no arrays of, or there is no onnxruntime."""
-    if node.domain == "" and node.operator in _QUANTIZED and find_spec("onnxruntime") is None:
+    if node.domain == "" and node.operator in _QUANTIZED and not has_onnxruntime():
         return True
     given = [values[name] for name in node.reads if name in values]
     types = [value.dtype if isinstance(value, Tensor) else None for value in given]
