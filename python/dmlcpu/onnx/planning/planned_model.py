@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.util import find_spec
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -14,6 +13,7 @@ from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.foreign.nodes import are_readable, check_complete
 from dmlcpu.onnx.foreign.parts import ForeignModels, Reads, can_be_fed
+from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import reaching
 from dmlcpu.onnx.planning.planner import make_plan
@@ -127,7 +127,7 @@ class PlannedModel:
         read = {name for node in nodes for name in node.reads}
         reads = {name: value for name, value in given.items() if name in read}
         are_taken = can_be_fed(reads, model.constants) and are_readable(nodes, known)
-        if find_spec("onnxruntime") is None or not are_taken:
+        if not has_onnxruntime() or not are_taken:
             return None
         try:
             check_complete(nodes, reasons, {**constants, **inputs})
