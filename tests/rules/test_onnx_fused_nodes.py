@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
+from onnx_models import Builder, assert_like_onnxruntime, codes, results_of_onnxruntime, steps_of
 
 Array = NDArray[Any]
 
@@ -255,17 +255,56 @@ def test_scaled_products(
     assert_like_onnxruntime(builder.build(), feeds)
 
 
-@pytest.mark.parametrize("what", ["transBatchA", "vector"])
-def test_scaled_products_that_run_elsewhere(random_numbers: np.random.Generator, what: str) -> None:
+def laid_out(array: Array, is_transposed: bool, starts_with_rows: bool) -> Array:
+    """Rows and columns of matrices, the last axes, in the order of a FusedMatMul's operand."""
+    array = array.swapaxes(-1, -2) if is_transposed else array
+    return np.ascontiguousarray(np.moveaxis(array, -2, 0) if starts_with_rows else array)
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("batches", [(0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize("form", ["floats", "codes"])
+def test_scaled_products_whose_batches_are_transposed(
+    random_numbers: np.random.Generator,
+    batch: tuple[int, ...],
+    transposed: tuple[int, int],
+    batches: tuple[int, int],
+    form: str,
+) -> None:
     builder = Builder()
-    feeds = {"a": floats(random_numbers, 3, 3, 4), "b": floats(random_numbers, *((4,) if what == "vector" else (4, 5)))}
-    operands = [builder.input("float32", feed.shape, name) for name, feed in feeds.items()]
-    if what == "transBatchA":
-        feeds["b"] = floats(random_numbers, 3, 4, 5)
-        builder.inputs.pop()
-        operands[1] = builder.input("float32", (3, 4, 5), "b")
-    options = {"transBatchA": 1} if what == "transBatchA" else {}
+    feeds, operands = {}, []
+    for index, shape in enumerate([(*batch, 4, 7), (*batch, 7, 9)]):
+        name = "ab"[index]
+        array = codes(random_numbers, "uint8", shape) if form == "codes" else floats(random_numbers, *shape)
+        feeds[name] = laid_out(array, bool(transposed[index]), bool(batches[index]))
+        value = builder.input(array.dtype, feeds[name].shape, name)
+        operands.append(builder.dequantized(value, 0.02, np.uint8(99)) if form == "codes" else value)
+    options = {f"trans{name}": given for name, given in zip("AB", transposed, strict=True)}
+    options |= {f"transBatch{name}": given for name, given in zip("AB", batches, strict=True)}
     builder.output(builder.node("com.microsoft.FusedMatMul", operands, alpha=0.5, **options), "float32")
+    assert_like_onnxruntime(builder.build(), feeds)
+
+
+@pytest.mark.parametrize("shapes", [((4, 7), (7, 9)), ((4, 2, 7), (7, 9)), ((4, 2, 7), (2, 2, 7, 9))], ids=str)
+def test_transposed_batches_that_onnxruntime_refuses(
+    random_numbers: np.random.Generator, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    builder = Builder()
+    feeds = {name: floats(random_numbers, *shape) for name, shape in zip("ab", shapes, strict=True)}
+    operands = [builder.input("float32", feed.shape, name) for name, feed in feeds.items()]
+    builder.output(builder.node("com.microsoft.FusedMatMul", operands, transBatchA=1), "float32")
+    with pytest.raises(Exception, match="same rank"):
+        results_of_onnxruntime(builder.build(), feeds)
+    with pytest.raises(dmlcpu.InvalidModelError, match="FusedMatMul"):
+        dmlcpu.InferenceSession(builder.build()).run(None, feeds)
+
+
+def test_scaled_products_of_vectors_run_elsewhere(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    feeds = {"a": floats(random_numbers, 3, 3, 4), "b": floats(random_numbers, 4)}
+    operands = [builder.input("float32", feed.shape, name) for name, feed in feeds.items()]
+    builder.output(builder.node("com.microsoft.FusedMatMul", operands, alpha=0.5), "float32")
     assert_like_onnxruntime(builder.build(), feeds, native=False)
 
 

@@ -21,15 +21,19 @@ __all__ = ["RULES"]
 
 def fused_matmul(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
     """FusedMatMul, and TransposeMatMul, as it was called: of codes the scales have the number, else the smaller one."""
-    if node.attributes.get("transBatchA", 0) or node.attributes.get("transBatchB", 0):
-        raise NotNative("axes of a batch that are transposed")
     operands = [present(value) for value in inputs[:2]]
-    for index, name in enumerate(("transA", "transB")):
-        rank = len(operands[index].shape)
-        if rank < 2:
-            raise NotNative("vectors")
-        if node.attributes.get(name, 0):
-            operands[index] = transposed(lowering, operands[index], (*range(rank - 2), rank - 1, rank - 2))
+    ranks = [len(operand.shape) for operand in operands]
+    if min(ranks) < 2:
+        raise NotNative("vectors")
+    for index, (name, rank) in enumerate(zip("AB", ranks, strict=True)):
+        rows = rank - 2
+        if node.attributes.get(f"transBatch{name}", 0):
+            if rank < 3 or len({*ranks}) > 1:
+                raise NotNative("a transposed batch of operands without one, or of different ranks")
+            rows = 0  # before the axes of the batch, which keep their order
+        ends = (rank - 1, rows) if node.attributes.get(f"trans{name}", 0) else (rows, rank - 1)
+        batch = (axis for axis in range(rank - 1) if axis != rows)
+        operands[index] = transposed(lowering, operands[index], (*batch, *ends))
     alpha = np.float32(node.attributes.get("alpha", 1.0))
     product = product_of_codes(lowering, operands[0], operands[1])
     if product is not None:
