@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from dmlcpu.onnx.constants.evaluator import evaluator_of
 from dmlcpu.onnx.foreign.parts import ForeignPart
 from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.models.subgraphs import graphs_within
+from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
 from dmlcpu.onnx.models.tensor_protos import tensors_of
 from dmlcpu.onnx.type_names import CONTAINERS
 from dmlcpu.onnx.values import Array
@@ -98,11 +99,11 @@ class ForeignRunner:
             ) from None
         serialized = self._model.proto.SerializeToString()
         refusal = ""
-        for is_precise in _precisions(self._model.proto):
+        for disabled, is_precise in product(_disabled(part), _precisions(self._model.proto)):
             options = self._options(is_precise)
             try:
                 return "onnxruntime", onnxruntime.InferenceSession(
-                    serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=_disabled(part)
+                    serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
                 )
             except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
                 refusal = str(error)
@@ -161,14 +162,17 @@ def _arrays(part: ForeignPart) -> Mapping[str, Array]:
     return {name: array for name, array in part.constants.items() if isinstance(array, np.ndarray)}
 
 
-def _disabled(part: ForeignPart) -> list[str]:
-    """Return the optimizers of onnxruntime that a part does not get.
+def _disabled(part: ForeignPart) -> Sequence[list[str]]:
+    """Return the optimizers of onnxruntime that a part does not get, and where it may refuse that, more of them.
 
     Of branches within branches whose conditions are constants its folding ends the process, or leaves out results; what
-    moves dequantizations ends it where a graph within a node reads what follows one.
+    moves dequantizations ends it where a graph within a node reads what follows one. Its fusion of products and sums
+    may give a constant of its own a name that is taken, in models that it has optimized before.
     """
     holds_graphs = any(True for node in part.nodes for _ in graphs_within(node.proto.attribute))
-    return ["ConstantFolding", "QDQPropagationTransformer"] if holds_graphs else []
+    disabled = ["ConstantFolding", "QDQPropagationTransformer"] if holds_graphs else []
+    has_products = any(node.op_type == "MatMul" for node in all_nodes(part.model.proto.graph.node))
+    return (disabled, [*disabled, "MatMulAddFusion"]) if has_products else (disabled,)
 
 
 # Types of codes that onnxruntime computes with in floats alone.
