@@ -16,7 +16,6 @@ from dmlcpu import _core
 from dmlcpu.device import Device, print_plan
 from dmlcpu.errors import BindingError, InvalidModelError
 from dmlcpu.float_environment import in_default_float_environment
-from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, write_trace
 from dmlcpu.onnx.descriptions import ModelMetadata, NodeArg, Partition, metadata_of, node_arg, partition_of
 from dmlcpu.onnx.feeds import (
@@ -39,6 +38,7 @@ from dmlcpu.onnx.options import (
     picklable_options,
 )
 from dmlcpu.onnx.planning.execution import ExecutablePlan, MisjudgedShapesError, type_of
+from dmlcpu.onnx.planning.packed_runs import PackedRun
 from dmlcpu.onnx.planning.plan_cache import PlanCache
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import PlanKey
@@ -113,7 +113,7 @@ class InferenceSession:
         self._variants = Variants(model, self._device)
         self._plans = PlanCache()
         self._last: Sequence[ExecutablePlan] = ()  # the plans that ran last
-        self._latest: CompiledGraph | None = None  # what the last run was, if it was one graph
+        self._latest: PackedRun | None = None  # the fast path through the plan that ran last, if it has one
         self._begin_process()
         _sessions.add(self)
         self._fixed = all(is_fixed(value.shape) for value in self._inputs) and not self.deciding_inputs
@@ -200,9 +200,9 @@ class InferenceSession:
             InvalidModelError, MissingRuntimeError: By the first run of shapes that the model leaves free: nodes cannot
                 take them, or need onnxruntime, which is not installed.
         """
-        # Most runs are of arrays as the run before had them: then the native graph's own look at them is enough.
+        # Most runs are of arrays as the run before had them: then the plan's own look at them is enough.
         latest = self._latest
-        if latest is not None and type(input_feed) is dict and (outputs := latest.run_packed(input_feed)) is not None:
+        if latest is not None and type(input_feed) is dict and (outputs := latest(input_feed)) is not None:
             are_all = output_names is None or (
                 type(output_names) is list and {*map(type, output_names)} == {str} and output_names == self._names
             )
@@ -210,7 +210,7 @@ class InferenceSession:
         feeds = self._checked_feeds(input_feed)
         indices = output_indices(self._names, output_names)
         plans, values = self._run(feeds)
-        self._latest = None if self.deciding_inputs else plans[0].graph  # which takes no input that decides
+        self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans[-1].outputs(values, feeds, indices)
 
     def _chosen(self, outputs: list[Array], output_names: Sequence[str] | None) -> list[Array]:

@@ -11,12 +11,12 @@ import numpy as np
 
 from dmlcpu.device import Device
 from dmlcpu.errors import MissingRuntimeError
-from dmlcpu.graph.compiled_graph import CompiledGraph
 from dmlcpu.graph.trace import PartTime, StepTime
 from dmlcpu.onnx.foreign.array_parts import ArrayPart, ArrayRunner
 from dmlcpu.onnx.foreign.runner import ForeignRunner
 from dmlcpu.onnx.lowering import as_bytes
 from dmlcpu.onnx.models.nodes import has_quantized_nodes
+from dmlcpu.onnx.planning.packed_runs import packed_run
 from dmlcpu.onnx.planning.planned_model import PlannedModel
 from dmlcpu.onnx.planning.plans import NativePart, Part, Plan
 from dmlcpu.onnx.values import Array, ArrayType
@@ -93,7 +93,7 @@ class ExecutablePlan:
     Attributes:
         plan: What is run.
         rest: Of what remains then, what its plans share; None if the plan makes the outputs.
-        graph: The one graph that the plan is, from the model's inputs to its outputs; None if there is more to it.
+        run_packed: The fast path through it; None if there is none.
         size: An estimate of its bytes: the steps of its native graphs, and other runtimes' sessions that were opened
             for it. Weights, and the memory that steps compute in, are every plan's; constants that follow from a shape,
             such as rows of positions, are not counted.
@@ -102,7 +102,7 @@ class ExecutablePlan:
 
     def __init__(self, plan: Plan, rest: PlannedModel | None, arrays: Mapping[str, ArrayType], device: Device) -> None:
         self.plan, self.rest = plan, rest
-        self.graph = _only_graph(plan, arrays)
+        self.run_packed = packed_run(plan, arrays)
         self.last_use = 0
         try:
             self._runs = tuple(
@@ -181,18 +181,6 @@ def _check_shapes(told: Mapping[str, tuple[int, ...]], values: Mapping[str, Arra
     misjudged = [name for name, shape in told.items() if values[name].shape != shape]
     if misjudged:
         raise MisjudgedShapesError(misjudged)
-
-
-def _only_graph(plan: Plan, arrays: Mapping[str, ArrayType]) -> CompiledGraph | None:
-    """Return the graph that takes what a plan is given and makes the model's outputs of it, if there is one."""
-    if len(plan.parts) != 1 or plan.rest is not None or not all(isinstance(output, str) for output in plan.outputs):
-        return None
-    [part] = plan.parts
-    if not isinstance(part, NativePart) or arrays.keys() != {*part.inputs} or part.outputs != plan.outputs:
-        return None
-    # To the graph, tensors without axes have one, and conditions are bytes.
-    types = (*part.types, *arrays.values())
-    return part.graph if all(shape and dtype != np.bool_ for dtype, shape in types) else None
 
 
 def _owner(array: Array) -> int:
