@@ -27,7 +27,7 @@ Devices = Mapping[str, dmlcpu.Device]
 Tensors = dict[str, "StridedTensor | None"]
 
 SIGMOID, TANH, EXPONENTIAL, ERROR_FUNCTION, LOGARITHM, SINE, COSINE = 1, 2, 3, 6, 13, 19, 20
-QUANTIZED_TO_16_BITS = 21
+QUANTIZED_TO_16_BITS, QUANTIZED_TO_FLOAT8_E4M3, QUANTIZED_TO_FLOAT8_E5M2 = 21, 22, 23
 
 
 def bits_of(value: float) -> int:
@@ -102,6 +102,21 @@ def test_quantized_to_16_bits(devices: Devices, random_numbers: np.random.Genera
     anything = random_numbers.integers(0, 2**32, 10_001, np.uint32).view(np.float32)
     x = packed(np.concatenate([anything, steps.reshape(-1), np.float32([0, -0.0, np.nan, np.inf, -np.inf])]))
     assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), QUANTIZED_TO_16_BITS, scale, lowest)
+
+
+@pytest.mark.parametrize("function", [QUANTIZED_TO_FLOAT8_E4M3, QUANTIZED_TO_FLOAT8_E5M2])
+@pytest.mark.parametrize("scale", [1, 0.0123, 3.1e-5, 1e-45, 1.1e-38, 3e38, -0.5, 0, np.inf, np.nan])
+def test_quantized_to_float8(
+    devices: Devices, random_numbers: np.random.Generator, scale: float, function: int
+) -> None:
+    """Quotients of all exponents at the numbers of the type and the middles between them, beside these, and any."""
+    middles = (np.arange(1 << 13, dtype=np.uint32) << 19).view(np.float32)
+    with np.errstate(all="ignore"):
+        near = middles * np.float32(scale)
+    steps = (near.view(np.uint32) + np.arange(-1, 2, dtype=np.int64)[:, None]).astype(np.uint32).view(np.float32)
+    anything = random_numbers.integers(0, 2**32, 10_001, np.uint32).view(np.float32)
+    x = packed(np.concatenate([anything, steps.reshape(-1)]))
+    assert_unary(devices, x, blank_tensor("FLOAT32", x.sizes, None), function, scale)
 
 
 @pytest.mark.parametrize("function", range(len(BINARY)))

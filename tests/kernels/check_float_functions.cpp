@@ -1,6 +1,8 @@
 // The other rows against the scalar one, whose values the Python tests compare with the reference; here it is memory
-// that counts.
+// that counts. Of what rounds to FLOAT8 all rows against the arithmetic of numbers and the distances between them.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "check.h"
 #include "kernels/dispatch.h"
@@ -48,9 +50,56 @@ void check_binary(Check& check, std::size_t function, std::size_t count, Edge ed
   check.equal_but_for_nans(output, expected);
 }
 
+struct Float8 {
+  FloatUnary function;
+  int mantissa_bits, least_exponent;
+  double largest;
+};
+
+// x / scale as a number of the type, half to even, times the scale. All but quotient and product is exact.
+float quantized_to_float8(float x, float scale, const Float8& type) {
+  const float quotient = x / scale;
+  if (std::isnan(quotient)) return quotient;
+  const double size = std::min(std::fabs(static_cast<double>(quotient)), type.largest);
+  const int exponent = size == 0 ? type.least_exponent : std::max(std::ilogb(size), type.least_exponent);
+  const double steps = std::ldexp(size, type.mantissa_bits - exponent), below = std::floor(steps);
+  const double rest = steps - below, is_odd = std::fmod(below, 2.0);
+  const double nearest = below + (rest > 0.5 || (rest == 0.5 && is_odd != 0) ? 1 : 0);
+  const double rounded = std::copysign(std::ldexp(nearest, exponent - type.mantissa_bits), quotient);
+  return static_cast<float>(rounded) * scale;
+}
+
+// Of quotients with all upper halves, among which are the numbers of the types and the middles between them, and those
+// next to these.
+void check_float8(Check& check, const Float8& type, float scale) {
+  std::vector<float> x, expected;
+  for (std::uint32_t upper = 0; upper < 0x10000; ++upper) {
+    for (const std::uint32_t step : {0xffffffffU, 0U, 1U}) {
+      const std::uint32_t bits = (upper << 16) + step;
+      float quotient;
+      std::memcpy(&quotient, &bits, sizeof(bits));
+      x.push_back(std::isfinite(scale) && scale != 0 ? quotient * scale : quotient);
+      expected.push_back(quantized_to_float8(x.back(), scale, type));
+    }
+  }
+  const GuardedBuffer<float> input(x, Edge::end), output(x.size(), Edge::end);
+  describe_case("unary function %d, all upper halves, scale %g", static_cast<int>(type.function),
+                static_cast<double>(scale));
+  check.table.float_functions->unary[static_cast<std::size_t>(type.function)](
+      {input.data(), output.data(), x.size(), scale, 0.0F});
+  check.equal_but_for_nans(output, expected);
+}
+
 }  // namespace
 
 void check_float_functions(Check& check) {
+  for (const Float8& type : {Float8{FloatUnary::quantized_to_float8_e4m3, 3, -6, 448},
+                             Float8{FloatUnary::quantized_to_float8_e5m2, 2, -14, 57344}}) {
+    for (const float scale : {1.0F, 0.0123F, 3.1e-5F, -0.5F, 77.0F, 1e-45F, 1.1e-38F, 3e38F, 0.0F,
+                              std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      check_float8(check, type, scale);
+    }
+  }
   for (const std::size_t count : run_lengths()) {
     for (const Edge edge : kEdges) {
       for (std::size_t function = 0; function < kFloatUnaryCount; ++function) {

@@ -184,6 +184,17 @@ def quantized_to_16_bits(x: FloatArray, scale: FloatArray, lowest: FloatArray) -
     return (bounded + ROUND_TO_INTEGER - ROUND_TO_INTEGER) * scale
 
 
+def quantized_to_float8(
+    x: FloatArray, scale: FloatArray, mantissa_bits: int, least_exponent: int, largest: float
+) -> FloatArray:
+    """The nearest multiple of the distance between numbers of the type, half to even; exact but for the quotient."""
+    quotient = x / scale
+    exponent = np.frexp(quotient)[1] - 1
+    unit = np.ldexp(np.float32(1), np.maximum(exponent, least_exponent) - mantissa_bits)
+    rounded = np.copysign(np.rint(quotient / unit) * unit, quotient)
+    return np.clip(rounded, np.float32(-largest), np.float32(largest)) * scale
+
+
 # By function number: of (a, b), and of (x, alpha, beta).
 BINARY: tuple[Callable[[FloatArray, FloatArray], FloatArray], ...] = (
     np.add,
@@ -216,4 +227,6 @@ UNARY: tuple[Callable[[FloatArray, FloatArray, FloatArray], FloatArray], ...] = 
     lambda x, alpha, beta: sine(x),
     lambda x, alpha, beta: cosine(x),
     quantized_to_16_bits,
+    lambda x, alpha, beta: quantized_to_float8(x, alpha, 3, -6, 448),
+    lambda x, alpha, beta: quantized_to_float8(x, alpha, 2, -14, 57344),
 )

@@ -17,6 +17,10 @@
 //                          x / alpha between beta and beta + 65535, rounded half to even, * alpha: what QuantizeLinear
 //                          and DequantizeLinear make of x by codes of 16 bits and the scale alpha; beta is the least
 //                          code less the zero point
+//            quantized_to_float8_e4m3, quantized_to_float8_e5m2
+//                          x / alpha rounded to FLOAT8E4M3FN or FLOAT8E5M2, half to even, of what is beyond its range
+//                          to the largest finite value, * alpha: what the two nodes make of x by such codes and the
+//                          scale alpha
 //            sigmoid, tanh, exponential, error_function, logarithm
 //                          logistic, hyperbolic_tangent, exponential, error_function, logarithm of
 //                          lanes/functions.inl.h, where their errors stand
@@ -60,9 +64,11 @@ enum class FloatUnary : std::uint8_t {
   round,
   sine,
   cosine,
-  quantized_to_16_bits
+  quantized_to_16_bits,
+  quantized_to_float8_e4m3,
+  quantized_to_float8_e5m2
 };
-inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 22;
+inline constexpr std::size_t kFloatBinaryCount = 6, kFloatUnaryCount = 24;
 
 struct FloatBinaryRun {
   const float* a;

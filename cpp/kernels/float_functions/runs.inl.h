@@ -103,6 +103,29 @@ struct QuantizedTo16Bits {
   }
 };
 
+// A type of floats of 8 bits: its mantissa's bits without the leading one, its exponent's bias, its largest number.
+template <int mantissa_bits, int bias, int largest_number>
+struct QuantizedToFloat8 {
+  // p is the power of 2 within |b| of the bounded quotient b, or the smallest normal number where that is larger: then
+  // |b| <= 2p, and the numbers of the type up to 2p that are nearest to b, subnormal ones too, are multiples of
+  // u = p * 2^-mantissa_bits. With magic = 1.5 * 2^23 * u the sum b + magic lies within (1.5 * 2^23 +- 16) u, between
+  // 2^23 u and 2^24 u, where float32 holds the multiples of u and no others. So it is b + magic rounded to one of them,
+  // half to an even one; since 1.5 * 2^23 is even, that is b's nearest multiple of u, half to even, which is an even
+  // mantissa. Taking magic away is exact: at most 16 u remain. p is at most 2^15, so that nothing overflows, and
+  // at least 2^-14, so that nothing is subnormal. The bounds are numbers of the type: rounding what is within them
+  // stays there. A quotient that is no number passes them, has p = infinity, and stays none. Zeros have the quotient's
+  // sign.
+  static Floats of(Floats x, Floats alpha, Floats) noexcept {
+    constexpr float kLargest = largest_number, kSmallestNormal = 1.0f / (1U << (bias - 1));
+    constexpr float kMagic = 1.5f * (1U << (23 - mantissa_bits));
+    const Floats bounded = smaller(spread(kLargest), larger(spread(-kLargest), x / alpha));
+    const Floats magic = larger(spread(kSmallestNormal), power_of_2_within(bounded)) * spread(kMagic);
+    return with_sign_of((bounded + magic) - magic, bounded) * alpha;
+  }
+};
+using QuantizedToFloat8E4M3 = QuantizedToFloat8<3, 7, 448>;
+using QuantizedToFloat8E5M2 = QuantizedToFloat8<2, 15, 57344>;
+
 template <class Function>
 void unary_run(const FloatUnaryRun& run) noexcept {
   const float* input = run.input;
@@ -146,14 +169,27 @@ void binary_run(const FloatBinaryRun& run) noexcept {
 // In the order of FloatBinary and FloatUnary.
 constexpr FloatFunctionKernels kRuns = {.binary = {binary_run<Add>, binary_run<Subtract>, binary_run<Multiply>,
                                                    binary_run<Divide>, binary_run<Maximum>, binary_run<Minimum>},
-                                        .unary = {unary_run<Relu>,          unary_run<Sigmoid>,
-                                                  unary_run<Tanh>,          unary_run<Exponential>,
-                                                  unary_run<SquareRoot>,    unary_run<Reciprocal>,
-                                                  unary_run<ErrorFunction>, unary_run<HardSigmoid>,
-                                                  unary_run<Clip>,          unary_run<LeakyRelu>,
-                                                  unary_run<Identity>,      unary_run<Negate>,
-                                                  unary_run<Gelu>,          unary_run<Logarithm>,
-                                                  unary_run<Gated>,         unary_run<TanhGelu>,
-                                                  unary_run<Floor>,         unary_run<Ceil>,
-                                                  unary_run<Round>,         unary_run<Sine>,
-                                                  unary_run<Cosine>,        unary_run<QuantizedTo16Bits>}};
+                                        .unary = {unary_run<Relu>,
+                                                  unary_run<Sigmoid>,
+                                                  unary_run<Tanh>,
+                                                  unary_run<Exponential>,
+                                                  unary_run<SquareRoot>,
+                                                  unary_run<Reciprocal>,
+                                                  unary_run<ErrorFunction>,
+                                                  unary_run<HardSigmoid>,
+                                                  unary_run<Clip>,
+                                                  unary_run<LeakyRelu>,
+                                                  unary_run<Identity>,
+                                                  unary_run<Negate>,
+                                                  unary_run<Gelu>,
+                                                  unary_run<Logarithm>,
+                                                  unary_run<Gated>,
+                                                  unary_run<TanhGelu>,
+                                                  unary_run<Floor>,
+                                                  unary_run<Ceil>,
+                                                  unary_run<Round>,
+                                                  unary_run<Sine>,
+                                                  unary_run<Cosine>,
+                                                  unary_run<QuantizedTo16Bits>,
+                                                  unary_run<QuantizedToFloat8E4M3>,
+                                                  unary_run<QuantizedToFloat8E5M2>}};

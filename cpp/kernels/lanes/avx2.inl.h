@@ -45,6 +45,7 @@ inline Floats negated(Floats x) noexcept { return _mm256_xor_ps(spread(-0.0f), x
 inline Floats with_sign_of(Floats x, Floats sign) noexcept {
   return _mm256_or_ps(magnitude(x), _mm256_and_ps(spread(-0.0f), sign));
 }
+inline Floats power_of_2_within(Floats x) noexcept { return _mm256_and_ps(spread(__builtin_inff()), x); }
 
 inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   const __m256i n_i32x8 = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32(0x4b400000));

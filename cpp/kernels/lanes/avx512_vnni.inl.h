@@ -42,6 +42,7 @@ inline Floats negated(Floats x) noexcept { return _mm512_xor_ps(spread(-0.0f), x
 inline Floats with_sign_of(Floats x, Floats sign) noexcept {
   return _mm512_or_ps(magnitude(x), _mm512_and_ps(spread(-0.0f), sign));
 }
+inline Floats power_of_2_within(Floats x) noexcept { return _mm512_and_ps(spread(__builtin_inff()), x); }
 
 inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return _mm512_scalef_ps(x, shifted - spread(0x1.8p23f));

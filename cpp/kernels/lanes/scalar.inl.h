@@ -33,6 +33,15 @@ inline Floats magnitude(Floats x) noexcept { return __builtin_fabsf(x); }
 inline Floats negated(Floats x) noexcept { return -x; }
 inline Floats with_sign_of(Floats x, Floats sign) noexcept { return __builtin_copysignf(x, sign); }
 
+// The largest power of 2 that is not above the size of x: 0 of subnormal numbers, infinity of what is none or infinite.
+inline Floats power_of_2_within(Floats x) noexcept {
+  std::uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  bits &= 0x7f800000U;
+  std::memcpy(&x, &bits, sizeof(bits));
+  return x;
+}
+
 // x * 2^n, rounded once, for |x| within 1/2..2 and n = shifted - 1.5 * 2^23 within -150..128: n is in the lowest bits
 // of shifted. Two factors, each in range, of which the first makes no rounding.
 inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {

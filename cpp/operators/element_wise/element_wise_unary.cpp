@@ -37,6 +37,8 @@ constexpr FunctionRow kFunctions[kFloatUnaryCount] = {
     {"sine", false, false},
     {"cosine", false, false},
     {"quantized to 16 bits", true, true},
+    {"quantized to float8 e4m3", true, false},
+    {"quantized to float8 e5m2", true, false},
 };
 
 class ElementWiseUnary final : public CompiledOperator {

@@ -56,6 +56,8 @@ class FloatUnary(IntEnum):
     SINE = 19
     COSINE = 20
     QUANTIZED_TO_16_BITS = 21
+    QUANTIZED_TO_FLOAT8_E4M3 = 22
+    QUANTIZED_TO_FLOAT8_E5M2 = 23
 
 
 class Logical(IntEnum):
