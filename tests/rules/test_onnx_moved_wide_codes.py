@@ -128,6 +128,8 @@ def test_that_are_joined(random_numbers: np.random.Generator, is_constant: bool,
     builder.output(builder.node("Neg", [builder.dequantized(joined, SCALE, WIDE_POINT)]), "float32")
     feeds = {name: floats(random_numbers, (3, 4)) for name in "xy"}
     assert_like_onnxruntime(builder.build(), feeds, equal=True)
+    computes_codes = is_constant or scales[0] != scales[1]
+    assert ("ELEMENT_WISE_BINARY" in _steps(builder)) == computes_codes
 
 
 def test_of_free_lengths(random_numbers: np.random.Generator) -> None:

@@ -117,6 +117,16 @@ def test_several_readers_share_them(random_numbers: np.random.Generator) -> None
     assert steps_of(builder).count("ELEMENT_WISE_UNARY") == 4
 
 
+@pytest.mark.parametrize("dtype", POINTS)
+def test_zero_points_that_are_left_out(random_numbers: np.random.Generator, dtype: str) -> None:
+    """A DequantizeLinear without one has 0."""
+    builder = Builder(21)
+    quantized = builder.quantized(builder.input("float32", (3, 4)), SCALE, np.zeros((), dtype))
+    builder.output(builder.node("DequantizeLinear", [quantized, SCALE]), "float32")
+    assert_equal_bits(builder, {"x": floats(random_numbers, (3, 4))})
+    assert steps_of(builder) == ["ELEMENT_WISE_UNARY"]
+
+
 def test_of_free_lengths(random_numbers: np.random.Generator) -> None:
     """Of floats that have such lengths, and of the lengths."""
     builder = Builder(21)

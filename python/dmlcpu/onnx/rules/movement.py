@@ -345,6 +345,12 @@ def joined(lowering: Lowering, values: Sequence[Value], axis: int) -> Value:
         table.codes.dtype == first.codes.dtype and np.array_equal(table.floats, first.floats) for table in tables
     ):
         return replace(first, codes=join(lowering, [table.codes for table in tables], axis))
+    wide = [value for value in values if isinstance(value, WideCodes)]
+    if len(wide) == len(values) and all(value.has_parameters_of(wide[0]) for value in wide):
+        dequantized = joined(lowering, [value.dequantized for value in wide], axis)
+        return WideCodes(
+            wide[0].parameters, dequantized, lambda: join(lowering, [value.computed() for value in wide], axis)
+        )
     if all(isinstance(value, Tensor | Constant) for value in values):
         parts = [lowering.elements(value) for value in values]
         if len({part.dtype for part in parts}) != 1:

@@ -36,14 +36,22 @@ class WideCodes(Deferred):
         self.dtype, self.shape = parameters.dtype, dequantized.shape
 
     def are_by(self, scale: Value | None, zero_point: Value | None) -> bool:
-        """Return whether these constants are their own parameters; 0 and -0 are not the same, NaN is."""
+        """Return whether these constants are their own parameters: of scales 0 and -0 are not the same, NaN is."""
+        own = self.parameters
         try:
-            others = wide_parameters(scale, zero_point)
+            scales = constant(scale, "a scale")
+            points = np.zeros(1, own.dtype) if zero_point is None else constant(zero_point, "a zero point")
         except NotNative:
             return False
-        own = self.parameters
-        of_one_scale = own.scale.tobytes() == others.scale.tobytes()
-        return of_one_scale and (own.zero_point, own.dtype) == (others.zero_point, others.dtype)
+        if (scales.dtype, points.dtype, points.size) != (own.scale.dtype, own.dtype, 1):
+            return False
+        return scales.tobytes() == own.scale.tobytes() and bool(points.item() == own.zero_point)
+
+    def has_parameters_of(self, other: WideCodes) -> bool:
+        """Return whether two have the same parameters, in the same sense."""
+        own, others = self.parameters, other.parameters
+        is_same = (own.zero_point, own.dtype) == (others.zero_point, others.dtype)
+        return is_same and own.scale.tobytes() == others.scale.tobytes()
 
     def floats(self) -> Tensor:  # no floats, but the codes: what computed() is of this value
         """Compute the codes, for whoever reads them otherwise."""
