@@ -165,7 +165,7 @@ class NodeLowering:
             followed = self._followed(node, inputs)
             return rule(self.lowering, node, inputs) if followed is None else [followed]
         except NotNative as reason:
-            # What each run would ask the same evaluator for, such as weights that are quantized to FLOAT8.
+            # What each run would ask the same evaluator for, such as weights that are quantized to other FLOAT8.
             if foldable and node.operator in _BY_RULES and is_for_the_reference(node, self.values):
                 return self._folded(node, inputs, reason)
             raise

@@ -19,6 +19,7 @@ from dmlcpu.onnx.coded_weights import ConstantOfBlocks
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.float8_codes import FLOAT8_TYPES, float8_codes, float8_parameters, rounded_to_float8
 from dmlcpu.onnx.rules.operands import aligned, constant, parameters_of, present, written
 from dmlcpu.onnx.rules.wide_codes import WIDE_TYPES, WideCodes, wide_codes, wide_parameters
 from dmlcpu.onnx.values import (
@@ -195,6 +196,8 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         if not lowering.rounds_wide_codes():
             raise NotNative(f"codes of type {dtype}, in a model of few others that onnxruntime is made for")
         return [wide_codes(lowering, value, parameters)]
+    if dtype.name in FLOAT8_TYPES:
+        return [_as_float8(lowering, node, value, constant(scale, "a scale"), constant(points, "a zero point"))]
     if isinstance(scale, Constant) and isinstance(points, Constant) and scale.array.size == 1:
         parameters = parameters_of(scale, points)
         if isinstance(value, Tensor) and value.dtype not in (FLOAT32, INT32):
@@ -213,6 +216,19 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
         raise NotNative(f"codes of type {dtype}")
     operands = [floats, *(_along(lowering, parameter, floats.shape, node) for parameter in (scale, points))]
     return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)]
+
+
+def _as_float8(lowering: Lowering, node: Node, value: Value, scales: Array, points: Array) -> Value:
+    """Return floats as FLOAT8: of constants, such as weights, constants, also by scales along an axis."""
+    if not node.attributes.get("saturate", 1) or points.astype(np.float32).any():
+        raise NotNative(f"codes of type {points.dtype} that are shifted, or do not end with the largest")
+    if not isinstance(value, Constant | Dequantized):
+        return float8_codes(lowering, value, float8_parameters(scales, points))
+    floats = lowering.elements(value)
+    if floats.dtype != np.float32 or scales.dtype != np.float32 or not isinstance(floats, np.ndarray):
+        raise NotNative(f"an input of type {floats.dtype} with scales of type {scales.dtype}")
+    along, _ = _of_elements(node, scales, scales, floats.shape)
+    return Constant(rounded_to_float8(floats, along, points.dtype))
 
 
 def _is_better_unsigned(lowering: Lowering, node: Node, value: Value, parameters: Parameters) -> bool:

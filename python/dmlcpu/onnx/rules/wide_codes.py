@@ -24,7 +24,7 @@ WIDE_TYPES: Final = (np.dtype(np.uint16), np.dtype(np.int16))
 
 
 class WideCodes(Deferred):
-    """Codes of 16 bits of which a DequantizeLinear by their own parameters reads the floats alone.
+    """Codes of 16 bits, or FLOAT8, of which a DequantizeLinear by their own parameters reads the floats alone.
 
     Attributes:
         parameters: By which they are quantized.
