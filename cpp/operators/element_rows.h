@@ -67,10 +67,14 @@ void copy_rows(const Element* source, ElementStrides from, Element* target, Elem
     return;
   }
   constexpr std::int64_t kCopied = 16;  // elements from which on a call that copies them is as quick as a loop
+  if (from.column == 1 && to.column == 1 && columns >= kCopied) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::memcpy(target + i * to.row, source + i * from.row, as_size(columns) * sizeof(Element));
+    }
+    return;
+  }
   for (std::int64_t i = 0; i < rows; ++i, source += from.row, target += to.row) {
-    if (from.column == 1 && to.column == 1 && columns >= kCopied) {
-      std::memcpy(target, source, as_size(columns) * sizeof(Element));
-    } else if (from.column == 0 && to.column == 1) {
+    if (from.column == 0 && to.column == 1) {
       std::fill_n(target, columns, *source);
     } else if (from.column == 1) {
       copy_steps(source, 1, target, to.column, columns);
