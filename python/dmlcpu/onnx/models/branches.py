@@ -14,6 +14,7 @@ from typing import Final
 import onnx
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.models.blocked_channels import without_blocked_channels
 from dmlcpu.onnx.models.fused_activations import without_fused_activations
 from dmlcpu.onnx.models.nodes import FreeNames, Node, free_names, node_of, ordered, shortened
 from dmlcpu.onnx.models.subgraphs import graphs_within, names_in, rename
@@ -113,7 +114,8 @@ class Branches:
         in_order = ordered(nodes, {*node.reads, *constants}, [*filter(None, node.outputs)])
         coded, constants = with_coded_weights(in_order, constants, node.outputs, {})
         apart = without_fused_activations(coded, self._versions, self._nodes, lambda: self._values)
-        return Branch(apart, constants)
+        plain = without_blocked_channels(apart, self._versions, node.outputs, self._nodes, lambda: self._values)
+        return Branch(plain, constants)
 
 
 def _names_of_results(graph: onnx.GraphProto, outputs: Sequence[str], written: set[str]) -> dict[str, str]:

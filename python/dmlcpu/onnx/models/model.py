@@ -13,6 +13,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from dmlcpu.errors import InvalidModelError
+from dmlcpu.onnx.models.blocked_channels import without_blocked_channels
 from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.dimension_overrides import DimensionOverrides
 from dmlcpu.onnx.models.float16_between_codes import with_float32
@@ -93,7 +94,8 @@ def load_model(
     Args:
         model: Where it is.
         to_run: Whether it is only to be run. Then nodes and constants are those that run in place of the file's (see
-            float16_between_codes, weights_between_codes and fused_activations), and the proto has no initializers.
+            float16_between_codes, weights_between_codes, fused_activations and blocked_channels), and the proto has no
+            initializers.
         lengths: Take the place of those that it leaves free.
 
     Raises:
@@ -155,6 +157,9 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     if to_run:
         fused = nodes
         nodes = without_fused_activations(nodes, versions, names, lambda: free_names(fused, values))
+        in_blocks = nodes
+        returned = {value.name for value in outputs}
+        nodes = without_blocked_channels(nodes, versions, returned, names, lambda: free_names(in_blocks, values))
     return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
 
 

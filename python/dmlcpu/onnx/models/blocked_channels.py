@@ -1,0 +1,192 @@
+"""Layers on images whose channels lie in blocks: plain ones when a model is read.
+
+Where onnxruntime saves a model that it has optimized for one CPU (its levels LAYOUT and ALL), the channels of some
+images are in blocks as long as that CPU's vectors. Between ReorderInput and ReorderOutput are convolutions, poolings
+and upsamplings of a domain of its own, beside ONNX's functions of elements and joins. Where layers that read each
+other's blocks have no convolution among them, as between codes, they are ONNX's here, which rules know, and a reorder
+is nothing, or a transposition where channels are last. Others, whose weights are in blocks too, stay as they are.
+
+Channels that fill up the last block are no part of plain images: how many there are without, which ReorderOutput tells,
+is the shape of a Reshape, which refuses others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from dmlcpu.onnx.models.nodes import FreeNames, Node, node_of
+from dmlcpu.onnx.values import Array
+
+__all__ = ["without_blocked_channels"]
+
+_DOMAIN: Final = "com.microsoft.nchwc"
+# Version of ONNX's operators from which on poolings have all attributes that are written here.
+_OLDEST: Final = 10
+_RESIZE_WITHOUT_REGION: Final = 13
+_DILATED_AVERAGES: Final = 19
+_POOLS: Final = frozenset({"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"})
+_OF_ELEMENTS: Final = frozenset({"Add", "Mul", "Sum", "Relu", "Sigmoid", "Tanh"})
+_COORDINATES: Final = frozenset({b"asymmetric", b"align_corners", b"half_pixel"})
+_TO_CHANNELS_FIRST: Final = (0, 3, 1, 2)
+_TO_CHANNELS_LAST: Final = (0, 2, 3, 1)
+
+
+def without_blocked_channels(
+    nodes: tuple[Node, ...],
+    versions: Mapping[str, int],
+    outputs: Collection[str],
+    taken: set[str],
+    values: Callable[[], FreeNames],
+) -> tuple[Node, ...]:
+    """Return the nodes of a graph, with plain ones in place of those that read each other's blocks.
+
+    Args:
+        nodes: In an order in which they can run.
+        versions: Of the operators that the model imports, by domain.
+        outputs: The names of what the graph returns.
+        taken: The names of nodes, to which those of new ones are added.
+        values: Called if there is such a node: gives the names of values.
+    """
+    if versions.get("", 0) < _OLDEST or not any(node.domain == _DOMAIN for node in nodes):
+        return nodes
+    plain = _plain(nodes, outputs, versions[""])
+    if not plain:
+        return nodes
+    taken.update(node.name for node in nodes)
+    parts = _Parts(versions, taken, values())
+    return tuple(part for node in nodes for part in (parts.of(node) if node in plain else (node,)))
+
+
+def _plain(nodes: Sequence[Node], outputs: Collection[str], version: int) -> set[Node]:
+    """Return the nodes that are written as plain ones, those of ONNX between them included."""
+    blocked: set[str] = set()
+    touching: dict[str, list[Node]] = {}
+    plain: set[Node] = set()
+    kept = [*outputs]  # values that stay in blocks, as whoever else reads or writes these wants them so
+    for node in nodes:
+        touched = [name for name in node.reads if name in blocked]
+        if not touched and node.domain != _DOMAIN:
+            continue
+        has_equal = _has_equal(node, version) and _fits(node, touched)
+        if _writes_blocks(node):
+            touched += filter(None, node.outputs)
+            blocked.update(node.outputs)
+        for name in touched:
+            touching.setdefault(name, []).append(node)
+        if has_equal:
+            plain.add(node)
+        else:
+            kept += touched
+    while kept:
+        for node in touching.pop(kept.pop(), ()):
+            if node in plain:
+                plain.remove(node)
+                kept += (name for name in (*node.inputs, *node.outputs) if name in touching)
+    return plain
+
+
+def _writes_blocks(node: Node) -> bool:
+    if node.domain == _DOMAIN:
+        return node.operator != "ReorderOutput"
+    return node.domain == "" and (node.operator in _OF_ELEMENTS or node.operator == "Concat")
+
+
+def _fits(node: Node, blocks: Sequence[str]) -> bool:
+    """Return whether a node reads nothing but blocks, and ReorderInput none."""
+    if node.domain == _DOMAIN and node.operator == "ReorderInput":
+        return not blocks
+    return {*node.inputs} == {*blocks}
+
+
+def _has_equal(node: Node, version: int) -> bool:
+    """Return whether a node is the same on plain images as on blocks."""
+    if node.domain != _DOMAIN:
+        is_join = node.operator == "Concat" and node.attributes.get("axis") == 1
+        return node.domain == "" and (node.operator in _OF_ELEMENTS or is_join)
+    if len(node.inputs) != 1 or len(node.outputs) != 1 or not node.outputs[0]:
+        return False
+    if node.operator == "ReorderOutput":
+        channels = node.attributes.get("channels", 0)
+        return isinstance(channels, int) and channels > 0
+    if node.operator == "Upsample":
+        return version >= _RESIZE_WITHOUT_REGION and _scales_plainly(node)
+    if node.operator == "AveragePool":
+        # Onnxruntime's own counts what ceil_mode adds behind the padding, ONNX's does not.
+        has_all = node.attributes.get("ceil_mode", 0) and node.attributes.get("count_include_pad", 0)
+        return not has_all and (version >= _DILATED_AVERAGES or "dilations" not in node.attributes)
+    return node.operator == "ReorderInput" or node.operator in _POOLS
+
+
+def _scales_plainly(node: Node) -> bool:
+    scales = node.attributes.get("scales", ())
+    if not isinstance(scales, tuple) or len(scales) != 4 or scales[:2] != (1, 1) or min(scales) < 1:
+        return False
+    mode = node.attributes.get("mode", b"nearest")
+    return mode == b"nearest" or (mode == b"linear" and _coordinates(node) in _COORDINATES)
+
+
+def _coordinates(node: Node) -> Any:
+    return node.attributes.get("coordinate_transformation_mode", b"asymmetric")
+
+
+class _Parts:
+    """Makes nodes of ONNX's.
+
+    Args:
+        versions: Of the operators that the model imports, by domain.
+        taken: The names of nodes, to which those of new ones are added.
+        values: The names of values, likewise.
+    """
+
+    def __init__(self, versions: Mapping[str, int], taken: set[str], values: FreeNames) -> None:
+        self._versions, self._taken, self._values = versions, taken, values
+
+    def of(self, node: Node) -> Iterator[Node]:
+        """Yield what a node is on plain images."""
+        if node.domain != _DOMAIN:
+            yield node
+        elif node.operator in _POOLS:
+            proto = onnx.helper.make_node(node.operator, [], node.outputs, node.proto.name)
+            proto.attribute.extend(node.proto.attribute)
+            yield node.with_inputs(node.inputs, proto, domain="", version=self._versions[""])
+        elif node.operator == "Upsample":
+            yield from self._resize(node)
+        elif node.operator == "ReorderInput":
+            if node.attributes.get("channels_last", 0):
+                yield self._made(node, "Transpose", node.inputs, node.outputs[0], perm=_TO_CHANNELS_FIRST)
+            else:
+                yield self._made(node, "Identity", node.inputs, node.outputs[0])
+        else:
+            yield from self._reshape(node)
+
+    def _resize(self, node: Node) -> Iterator[Node]:
+        [image], [result] = node.inputs, node.outputs
+        scales = self._values.like(f"{result}/scales")
+        yield self._constant(node, scales, np.array(node.attributes["scales"], np.float32))
+        mode = node.attributes.get("mode", b"nearest")
+        is_nearest = mode == b"nearest"
+        # The nearest element is that before, whatever is told of coordinates.
+        told = {"coordinate_transformation_mode": b"asymmetric" if is_nearest else _coordinates(node), "mode": mode}
+        told |= {"nearest_mode": b"floor"} if is_nearest else {}
+        yield self._made(node, "Resize", [image, "", scales], result, **told)
+
+    def _reshape(self, node: Node) -> Iterator[Node]:
+        [image], [result] = node.inputs, node.outputs
+        shape = self._values.like(f"{result}/shape")
+        yield self._constant(node, shape, np.array([0, node.attributes["channels"], 0, 0], np.int64))
+        is_last = bool(node.attributes.get("channels_last", 0))
+        first = self._values.like(f"{result}/Reshape") if is_last else result
+        yield self._made(node, "Reshape", [image, shape], first)
+        if is_last:
+            yield self._made(node, "Transpose", [first], result, perm=_TO_CHANNELS_LAST)
+
+    def _constant(self, node: Node, name: str, array: Array) -> Node:
+        return self._made(node, "Constant", [], name, value=onnx.numpy_helper.from_array(array))
+
+    def _made(self, node: Node, operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> Node:
+        proto = onnx.helper.make_node(operator, inputs, [output], f"{node.name}/{operator}", **attributes)
+        return node_of(len(self._taken), proto, self._versions, self._taken)
