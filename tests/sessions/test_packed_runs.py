@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
 from dmlcpu.onnx.planning.execution import ExecutablePlan
+from float_modes import each_mode, mode, needs_modes
 from onnx_models import Builder
 
 Array = NDArray[Any]
@@ -47,11 +50,28 @@ def choice(builder: Builder) -> None:
     builder.output(builder.node("Not", [y]), "bool")
 
 
+def tangents(builder: Builder) -> None:
+    """Of what has axes and what has none; neither has a kernel, and what follows goes with them."""
+    x, y = builder.input(np.float32, ("rows", 3)), builder.input("bool", ("rows", 3), "y")
+    tangent, other = (builder.node("Tan", [value]) for value in (x, builder.input(np.float32, (), "z")))
+    builder.output(builder.node("IsInf", [tangent]), "bool")
+    builder.output(other, np.float32)
+    builder.output(builder.node("Where", [y, tangent, x]), np.float32)
+    builder.output(tangent, np.float32)
+
+
+def tangent(builder: Builder) -> None:
+    """Of given shapes."""
+    builder.output(builder.node("Tan", [builder.input(np.float32, (4, 3))]), np.float32)
+
+
 MODELS: Mapping[str, tuple[Callable[[Builder], None], str]] = {
     "scale and point": (scale_and_point, "dmlcpu"),
     "sum and extreme": (sum_and_extreme, "dmlcpu"),
     "comparison": (comparison, "dmlcpu"),
     "choice": (choice, "dmlcpu"),
+    "tangents": (tangents, "onnxruntime"),
+    "tangent": (tangent, "onnxruntime"),
 }
 each_model = pytest.mark.parametrize("name", MODELS)
 
@@ -183,3 +203,107 @@ def test_fast_paths_make_the_outputs_asked_for(
     for nothing in ("y", ["nothing"], 5, [names[0], None]):
         with pytest.raises(dmlcpu.BindingError, match=names[0]):
             session.run(nothing, right)  # type: ignore[arg-type]
+
+
+@each_model
+def test_futures_and_profiles_go_between_fast_paths(
+    random_numbers: np.random.Generator, tmp_path: Path, name: str
+) -> None:
+    session = opened(name)
+    feeds = [feeds_of(session, random_numbers, rows) for rows in (2, 5)]
+    expected = [opened(name).run(None, each) for each in feeds]
+    first, second = feeds
+    for _ in range(2):
+        assert_same(session.run(None, first), expected[0])
+        assert_same(session.run_async(None, second).result(), expected[1], by_flags=False)
+        assert_same(session.run(None, first), expected[0])
+        session.profile(tmp_path / "trace.json", second)
+        assert_same(session.run(None, first), expected[0])
+        names = [output.name for output in session.get_outputs()][::-1]
+        assert_same(session.run_async(iter(names), first).result(), expected[0][::-1], by_flags=False)
+
+
+def reversed_rows() -> dmlcpu.InferenceSession:
+    builder = Builder()
+    x, lengths = builder.input(np.float32, ("rows", 2)), builder.input(np.int64, (2,), "lengths")
+    builder.output(builder.node("ReverseSequence", [x, lengths], time_axis=0, batch_axis=1), np.float32)
+    return dmlcpu.InferenceSession(builder.build())
+
+
+def test_what_onnxruntime_refuses_of_values_is_told_as_before() -> None:
+    session = reversed_rows()
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    for _ in range(2):
+        result = session.run(None, {"x": x, "lengths": np.int64([4, 2])})[0]
+        np.testing.assert_array_equal(result, np.float32([[6, 3], [4, 1], [2, 5], [0, 7]]))
+        wrong = {"x": x, "lengths": np.int64([4, 5])}
+        with pytest.raises(dmlcpu.InvalidModelError) as first:
+            reversed_rows().run(None, wrong)
+        with pytest.raises(dmlcpu.InvalidModelError, match=r"nodes ReverseSequence \(") as later:
+            session.run(None, wrong)
+        assert str(later.value) == str(first.value)
+
+
+def test_words_take_a_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = Builder(20)
+    x = builder.input(np.float32, ("count",))
+    builder.output(builder.node("StringConcat", [x, x]), np.float32)
+    for value in (*builder.inputs, *builder.outputs):
+        value.type.tensor_type.elem_type = onnx.TensorProto.STRING
+    session = dmlcpu.InferenceSession(builder.build())
+    words = np.array(["a", "bc"], object)
+    first = session.run(None, {"x": words})
+    counted = Counted(monkeypatch)
+    assert_same(session.run(None, {"x": words}), first)
+    assert counted.count == 0
+    assert first[0].tolist() == ["aa", "bcbc"]
+    assert session.run(None, {"x": ["de", "f"]})[0].tolist() == ["dede", "ff"]
+
+
+@pytest.mark.parametrize("others", ["its own twice", "copies", "views", "a feed", "a constant"])
+def test_outputs_that_are_one_value_are_arrays_of_their_own(others: str) -> None:
+    builder = Builder()
+    x = builder.input(np.float32, ("rows", 3))
+    tangent = builder.node("Tan", [x])
+    if others == "copies":
+        builder.output(builder.node("Identity", [tangent]), np.float32)
+    elif others == "views":
+        builder.output(builder.node("Reshape", [tangent, np.int64([-1])]), np.float32)
+    elif others != "its own twice":
+        builder.output(x if others == "a feed" else builder.constant(np.float32([5])), np.float32)
+    builder.output(tangent, np.float32)
+    builder.output(tangent, np.float32)
+    session = dmlcpu.InferenceSession(builder.build())
+    feed = np.float32([[0, 1, 2], [3, 4, 5]])
+    runs = [session.run(None, {"x": feed}) for _ in range(3)]
+    assert_apart([feed, *itertools.chain(*runs)])
+    for results in runs:
+        assert_same(results, runs[0], by_flags=False)
+
+
+class OwnRun(dmlcpu.InferenceSession):
+    """A session whose runs are futures' results."""
+
+    def run(self, output_names: Any, input_feed: Any, run_options: Any = None) -> list[Array]:
+        return self.run_async(output_names, input_feed).result(timeout=60)
+
+
+def test_futures_are_not_of_a_derived_run(random_numbers: np.random.Generator) -> None:
+    builder = Builder()
+    tangents(builder)
+    session, other = OwnRun(builder.build()), dmlcpu.InferenceSession(builder.build())
+    feeds = feeds_of(session, random_numbers, 4)
+    for _ in range(2):
+        assert_same(session.run(None, feeds), other.run(None, feeds), by_flags=False)
+
+
+@needs_modes
+@each_mode
+def test_fast_paths_do_not_follow_the_caller(bits: int, random_numbers: np.random.Generator) -> None:
+    session = opened("tangents")
+    feeds = {**feeds_of(session, random_numbers, 400), "z": np.array(1e-40, np.float32)}
+    expected = session.run(None, feeds)
+    for _ in range(2):
+        with mode(bits):
+            within = session.run(None, feeds)
+        assert [result.tobytes() for result in within] == [other.tobytes() for other in expected]

@@ -210,7 +210,6 @@ class InferenceSession:
         feeds = self._checked_feeds(input_feed)
         indices = output_indices(self._names, output_names)
         plans, values = self._run(feeds)
-        self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans[-1].outputs(values, feeds, indices)
 
     def _chosen(self, outputs: list[Array], output_names: Sequence[str] | None) -> list[Array]:
@@ -231,16 +230,11 @@ class InferenceSession:
             BindingError: Of names, types and shapes, at once. Everything else that ``run`` raises is the future's.
         """
         feeds = self._checked_feeds(input_feed, copy=True)
-        indices = output_indices(self._names, output_names)
+        names = [self._names[index] for index in output_indices(self._names, output_names)]
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(_core.usable_processor_count(), "dmlcpu-session")
-
-        def work() -> list[Array]:
-            plans, values = self._run(feeds)
-            return plans[-1].outputs(values, feeds, indices)
-
-        return self._executor.submit(work)
+        return self._executor.submit(InferenceSession.run, self, names, feeds)  # no derived class's run
 
     def partitions(
         self, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Any] | None = None
@@ -318,6 +312,7 @@ class InferenceSession:
                 raise
             raise BindingError(f"{conflict}: {error}") from None
         self._last = plans
+        self._latest = None if self.deciding_inputs else plans[0].run_packed  # which takes no input that decides
         return plans, values
 
     def _run_plan(

@@ -102,7 +102,6 @@ class ExecutablePlan:
 
     def __init__(self, plan: Plan, rest: PlannedModel | None, arrays: Mapping[str, ArrayType], device: Device) -> None:
         self.plan, self.rest = plan, rest
-        self.run_packed = packed_run(plan, arrays)
         self.last_use = 0
         try:
             self._runs = tuple(
@@ -113,7 +112,9 @@ class ExecutablePlan:
             told = MissingRuntimeError(f"the model has no quantized nodes: {error}" if is_float else str(error))
             told.plan = plan
             raise told from None
-        self.size = sum(run.runner.size for run in self._runs)
+        runners = [run.runner for run in self._runs]
+        self.run_packed = packed_run(plan, arrays, runners)
+        self.size = sum(runner.size for runner in runners)
 
     @property
     def providers(self) -> tuple[str, ...]:
