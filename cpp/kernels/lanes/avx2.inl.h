@@ -36,6 +36,8 @@ inline float square_root(float x) noexcept { return _mm_cvtss_f32(_mm_sqrt_ss(_m
 inline Mask less(Floats a, Floats b) noexcept { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 inline Mask is_nan(Floats x) noexcept { return _mm256_cmp_ps(x, x, _CMP_UNORD_Q); }
 inline Mask either(Mask a, Mask b) noexcept { return _mm256_or_ps(a, b); }
+inline Mask both(Mask a, Mask b) noexcept { return _mm256_and_ps(a, b); }
+inline bool any(Mask mask) noexcept { return _mm256_movemask_ps(mask) != 0; }
 inline Floats select(Mask mask, Floats a, Floats b) noexcept { return _mm256_blendv_ps(b, a, mask); }
 inline Floats smaller(Floats a, Floats b) noexcept { return _mm256_min_ps(a, b); }
 inline Floats larger(Floats a, Floats b) noexcept { return _mm256_max_ps(a, b); }
@@ -54,6 +56,12 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   const __m256i first_bits_i32x8 = _mm256_slli_epi32(_mm256_add_epi32(first_i32x8, bias_i32x8), 23);
   const __m256i second_bits_i32x8 = _mm256_slli_epi32(_mm256_add_epi32(second_i32x8, bias_i32x8), 23);
   return x * _mm256_castsi256_ps(first_bits_i32x8) * _mm256_castsi256_ps(second_bits_i32x8);
+}
+
+// Where the result, and 2^n, are normal numbers: the last bits of shifted are n.
+inline Floats times_normal_power_of_2(Floats x, Floats shifted) noexcept {
+  const __m256i n_at_exponent_i32x8 = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return x * _mm256_castsi256_ps(_mm256_add_epi32(n_at_exponent_i32x8, _mm256_set1_epi32(127 << 23)));
 }
 
 inline Floats exponent_of(Floats x, Floats& significand) noexcept {

@@ -33,6 +33,8 @@ inline float square_root(float x) noexcept { return _mm_cvtss_f32(_mm_sqrt_ss(_m
 inline Mask less(Floats a, Floats b) noexcept { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 inline Mask is_nan(Floats x) noexcept { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); }
 inline Mask either(Mask a, Mask b) noexcept { return static_cast<Mask>(a | b); }
+inline Mask both(Mask a, Mask b) noexcept { return static_cast<Mask>(a & b); }
+inline bool any(Mask mask) noexcept { return mask != 0; }
 inline Floats select(Mask mask, Floats a, Floats b) noexcept { return _mm512_mask_blend_ps(mask, b, a); }
 inline Floats smaller(Floats a, Floats b) noexcept { return _mm512_min_ps(a, b); }
 inline Floats larger(Floats a, Floats b) noexcept { return _mm512_max_ps(a, b); }
@@ -47,6 +49,8 @@ inline Floats power_of_2_within(Floats x) noexcept { return _mm512_and_ps(spread
 inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   return _mm512_scalef_ps(x, shifted - spread(0x1.8p23f));
 }
+
+inline Floats times_normal_power_of_2(Floats x, Floats shifted) noexcept { return times_power_of_2(x, shifted); }
 
 inline Floats exponent_of(Floats x, Floats& significand) noexcept {
   const __m512i bits_i32x16 = _mm512_castps_si512(x);

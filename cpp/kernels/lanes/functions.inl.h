@@ -26,18 +26,32 @@ inline Floats rounded_down(Floats x) noexcept {
   return with_sign_of(select(less(x, nearest), nearest - spread(1.0f), nearest), x);
 }
 
-// e^x = 2^n * e^r with n = rne(x / log 2), |r| <= log(2) / 2, e^r by a polynomial of degree 6. log 2 is taken away in
-// two parts. n comes from an addition of 1.5 * 2^23, above which float32 holds integers only. Beyond the bounds the
-// result is 0 or infinite as at them; NaN passes them.
-inline Floats exponential(Floats x) noexcept {
+// e^x = 2^n * e^r with n = rne(x / log 2), |r| <= log(2) / 2, of x from -104 to 89: e^r by a polynomial of degree 6,
+// and n + 1.5 * 2^23. log 2 is taken away in two parts. n comes from an addition of 1.5 * 2^23, above which float32
+// holds integers only.
+struct ExponentialParts {
+  Floats power_of_rest, shifted;
+};
+inline ExponentialParts exponential_parts(Floats x) noexcept {
   constexpr float kCoefficients[] = {
       0x1.6a3fb6p-10f, 0x1.1239ep-7f, 0x1.5558bep-5f, 0x1.555492p-3f, 0x1.fffffcp-2f, 1.0f, 1.0f};
-  const Floats bounded = smaller(spread(89.0f), larger(spread(-104.0f), x));
-  const Floats shifted = fused(bounded, spread(0x1.715476p+0f), spread(0x1.8p23f));
+  const Floats shifted = fused(x, spread(0x1.715476p+0f), spread(0x1.8p23f));
   const Floats n = shifted - spread(0x1.8p23f);
-  const Floats r = fused(n, spread(-0x1.7f7d1cp-20f), fused(n, spread(-0x1.62e4p-1f), bounded));
-  const Floats power = select(less(x, spread(-104.0f)), spread(0.0f), polynomial(r, kCoefficients));
-  return times_power_of_2(power, shifted);
+  const Floats r = fused(n, spread(-0x1.7f7d1cp-20f), fused(n, spread(-0x1.62e4p-1f), x));
+  return {polynomial(r, kCoefficients), shifted};
+}
+
+// Beyond the bounds the result is 0 or infinite as at them; NaN passes them.
+inline Floats exponential(Floats x) noexcept {
+  const ExponentialParts parts = exponential_parts(smaller(spread(89.0f), larger(spread(-104.0f), x)));
+  const Floats power = select(less(x, spread(-104.0f)), spread(0.0f), parts.power_of_rest);
+  return times_power_of_2(power, parts.shifted);
+}
+
+// The same of x from -87 to 0, or NaN, for which it is a normal number.
+inline Floats normal_exponential(Floats x) noexcept {
+  const ExponentialParts parts = exponential_parts(x);
+  return times_normal_power_of_2(parts.power_of_rest, parts.shifted);
 }
 
 // 1 / (1 + e^-x), as e^x / (1 + e^x) where x is negative.

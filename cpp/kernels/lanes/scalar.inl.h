@@ -23,6 +23,8 @@ inline Floats square_root(Floats x) noexcept { return __builtin_sqrtf(x); }
 inline Mask less(Floats a, Floats b) noexcept { return a < b; }
 inline Mask is_nan(Floats x) noexcept { return x != x; }
 inline Mask either(Mask a, Mask b) noexcept { return a || b; }
+inline Mask both(Mask a, Mask b) noexcept { return a && b; }
+inline bool any(Mask mask) noexcept { return mask; }
 inline Floats select(Mask mask, Floats a, Floats b) noexcept { return mask ? a : b; }
 
 // a < b ? a : b and a > b ? a : b
@@ -55,6 +57,9 @@ inline Floats times_power_of_2(Floats x, Floats shifted) noexcept {
   std::memcpy(&second_factor, &second_bits, sizeof(second_bits));
   return x * first_factor * second_factor;
 }
+
+// Where the result, and 2^n, are normal numbers.
+inline Floats times_normal_power_of_2(Floats x, Floats shifted) noexcept { return times_power_of_2(x, shifted); }
 
 // n and the significand, of sqrt(1/2) up to sqrt(2), of which x is significand * 2^n; x is normal, finite and above 0.
 // Of any other it is some number.

@@ -15,11 +15,36 @@ inline float row_maximum(const float* input, std::size_t count) noexcept {
 }
 
 // Distances below -87, such as those of what masks hide, count as -infinity: their powers would be subnormal numbers,
-// which take processors ten times as long.
-inline Floats distance_of(Floats x, Floats maximum) noexcept {
+// which take processors ten times as long. No distance is above 0.
+inline Floats power_of(Floats x, Floats maximum) noexcept {
   const Floats distance = x - maximum;
-  return select(less(distance, spread(-87.0f)), spread(-__builtin_inff()), distance);
+  const Floats power = normal_exponential(larger(spread(-87.0f), distance));
+  return select(less(distance, spread(-87.0f)), spread(0.0f), power);
 }
+
+// e / s by the reciprocal of s, correctly rounded:
+//
+//   r = 1 / s,  rest = (1 - r * s) * r;   q0 = e * r + e * rest,  rem = e - q0 * s,  q = q0 + rem * r
+//
+// r and rest together are 1 / s to twice the digits, so that q0 is within a unit in the last place; r is correctly
+// rounded, and so is q then (Markstein's theorem) if nothing underflows. For s of 1 to 2^64 and quotients from 2^-60 on
+// nothing does: rem is a multiple of the units of q0 and s multiplied, 2^-84 * 2^-23. Of 0 it is 0. Vectors that hold
+// smaller quotients are divided.
+struct Divisor {
+  Floats sum, reciprocal, rest, least;
+
+  explicit Divisor(float of_row) noexcept : sum(spread(of_row)) {
+    reciprocal = spread(1.0f) / sum;
+    rest = fused(negated(reciprocal), sum, spread(1.0f)) * reciprocal;
+    least = sum * spread(0x1p-60f);
+  }
+
+  Floats quotient(Floats e) const noexcept {
+    if (any(both(less(e, least), less(spread(0.0f), e)))) return e / sum;
+    const Floats q0 = fused(e, reciprocal, e * rest);
+    return fused(fused(negated(q0), sum, e), reciprocal, q0);
+  }
+};
 
 // Lanes behind the end hold -infinity, whose exponential adds 0; or NaN, where every element of the row makes NaN too.
 void softmax_floats(const FloatSoftmaxRow& row) noexcept {
@@ -32,18 +57,27 @@ void softmax_floats(const FloatSoftmaxRow& row) noexcept {
   for_each_vector(count, [&](std::size_t i, std::size_t v, std::size_t lanes) {
     const bool whole = lanes == kLanes;
     const Floats x = whole ? load(input + i) : load_first(input + i, lanes, lowest);
-    const Floats power = exponential(distance_of(x, maximum));
+    const Floats power = power_of(x, maximum);
     sums[v] = sums[v] + power;
     whole ? store(output + i, power) : store_first(output + i, lanes, power);
   });
-  const Floats sum = spread(folded(sums));
-  for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) {
-    if (lanes == kLanes) {
-      store(output + i, load(output + i) / sum);
-    } else {
-      store_first(output + i, lanes, load_first(output + i, lanes, 0.0f) / sum);
-    }
-  });
+  const float sum = folded(sums);
+  const auto divide = [&](const auto& quotient) {
+    for_each_vector(count, [&](std::size_t i, std::size_t, std::size_t lanes) {
+      if (lanes == kLanes) {
+        store(output + i, quotient(load(output + i)));
+      } else {
+        store_first(output + i, lanes, quotient(load_first(output + i, lanes, 0.0f)));
+      }
+    });
+  };
+  // A fused operation of one lane may be a call.
+  if (kLanes > 1 && sum >= 1.0f && sum <= 0x1p64f) {
+    const Divisor divisor(sum);
+    divide([&](Floats power) { return divisor.quotient(power); });
+  } else {
+    divide([&](Floats power) { return power / spread(sum); });
+  }
 }
 
 // The same exponentials, of which only the sum is wanted.
