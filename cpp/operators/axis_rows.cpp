@@ -7,6 +7,7 @@
 #include "operators/buffer_layout.h"
 #include "operators/element_width.h"
 #include "operators/plan_words.h"
+#include "operators/transposed_elements.h"
 #include "runtime/scratch.h"
 
 namespace dmlcpu {
@@ -35,10 +36,12 @@ StridedRuns positions_besides(const OperatorDesc& desc, const TensorLayout& inpu
 
 }  // namespace
 
-AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads, Results results)
+AxisRows::AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
+                   Results results)
     : positions_(positions_besides(desc, desc.tensor(input), desc.tensor(output), results)),
       element_bytes_(element_size(desc.tensor(output).type)),
-      num_threads_(num_threads) {
+      pack_(*target.kernels().pack),
+      num_threads_(target.num_threads) {
   // Where rows are neighbours, 16 floats of theirs are a cache line. Staged rows take 128 KiB at most, unless one
   // takes more, and stay in a level-2 cache. Columns are a task's at most, so that several threads share long ones.
   constexpr std::size_t kRows = 16, kBlockElements = 32768, kMostColumns = 16384;
@@ -93,18 +96,27 @@ AxisRows::Block AxisRows::block_of(std::size_t block) const {
 }
 
 void AxisRows::gather_rows(const std::uint8_t* source, std::size_t rows, std::uint8_t* staged_rows) const {
+  const auto count = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(length_);
+  if (input_.row_step == element_bytes()) {
+    transpose_elements(pack_, element_bytes_, source, in_elements(input_).column, length, count, staged_rows, length);
+    return;
+  }
   with_element_of(element_bytes_, [&]<class Element>(Element) {
     copy_rows(reinterpret_cast<const Element*>(source), in_elements(input_), reinterpret_cast<Element*>(staged_rows),
-              {static_cast<std::int64_t>(length_), 1}, static_cast<std::int64_t>(rows),
-              static_cast<std::int64_t>(length_));
+              {length, 1}, count, length);
   });
 }
 
 void AxisRows::scatter_rows(const std::uint8_t* staged_rows, std::size_t rows, std::uint8_t* target) const {
+  const auto count = static_cast<std::int64_t>(rows), length = static_cast<std::int64_t>(length_);
+  const auto results = static_cast<std::int64_t>(output_length_);
+  if (output_.row_step == element_bytes() && results == length) {
+    transpose_elements(pack_, element_bytes_, staged_rows, length, count, results, target, in_elements(output_).column);
+    return;
+  }
   with_element_of(element_bytes_, [&]<class Element>(Element) {
-    copy_rows(reinterpret_cast<const Element*>(staged_rows), {static_cast<std::int64_t>(length_), 1},
-              reinterpret_cast<Element*>(target), in_elements(output_), static_cast<std::int64_t>(rows),
-              static_cast<std::int64_t>(output_length_));
+    copy_rows(reinterpret_cast<const Element*>(staged_rows), {length, 1}, reinterpret_cast<Element*>(target),
+              in_elements(output_), count, results);
   });
 }
 

@@ -25,7 +25,7 @@ class AxisRows {
 
   // The axis is the desc's attribute "axis". Throws std::invalid_argument, and std::bad_alloc where rows pass through
   // more memory than there can be.
-  AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, int num_threads,
+  AxisRows(const OperatorDesc& desc, std::size_t input, std::size_t output, const ExecutionTarget& target,
            Results results = Results::each);
 
   std::size_t length() const { return length_; }  // of a row
@@ -105,6 +105,7 @@ class AxisRows {
   Steps input_, output_;
   bool are_columns_;
   std::size_t rows_of_block_, blocks_of_run_, blocks_of_task_, temporary_size_;
+  const PackKernels& pack_;
   int num_threads_;
 };
 

@@ -5,6 +5,7 @@
 #include "operators/element_rows.h"
 #include "operators/element_width.h"
 #include "operators/staging.h"
+#include "operators/transposed_elements.h"
 #include "runtime/cache_line.h"
 #include "runtime/thread_pool.h"
 
@@ -47,24 +48,8 @@ std::int64_t offset_of(const ChannelPlanes& tensor, std::int64_t image, std::int
 void scatter_pixels(const PackKernels& kernels, const void* values, std::int64_t pixels, std::int64_t channels,
                     std::size_t element_bytes, void* output, std::int64_t pixel_stride,
                     std::int64_t channel_stride) noexcept {
-  if (pixel_stride == 1 && element_bytes == 4) {  // groups of four bytes that change places make a panel
-    kernels.gather_groups({.columns = static_cast<const std::uint8_t*>(values),
-                           .column_stride = as_size(channels) * element_bytes,
-                           .count = as_size(pixels),
-                           .k = as_size(channels) * element_bytes,
-                           .flip = 0,
-                           .output = static_cast<std::uint8_t*>(output),
-                           .group_stride = as_size(channel_stride) * element_bytes});
-    return;
-  }
-  if (pixel_stride == 1 && element_bytes == 1 && pixels > 1) {
-    kernels.transpose({.input = static_cast<const std::uint8_t*>(values),
-                       .input_row_stride = as_size(channels),
-                       .rows = as_size(pixels),
-                       .columns = as_size(channels),
-                       .flip = 0,
-                       .output = static_cast<std::uint8_t*>(output),
-                       .output_row_stride = as_size(channel_stride)});
+  if (pixel_stride == 1) {
+    transpose_elements(kernels, element_bytes, values, channels, pixels, channels, output, channel_stride);
     return;
   }
   with_element_of(element_bytes, [&]<class Element>(Element) {

@@ -7,6 +7,7 @@
 #include "operators/element_width.h"
 #include "operators/plan_words.h"
 #include "operators/sizes.h"
+#include "operators/transposed_elements.h"
 #include "runtime/cache_line.h"
 #include "runtime/thread_pool.h"
 
@@ -94,14 +95,10 @@ void StridedCopy::run(const void* input, void* output) const {
 }
 
 void StridedCopy::copy_block(const Block& block) const {
-  if (method_ == Method::transposed && element_bytes_ == 1) {
-    target_.kernels().pack->transpose({.input = block.input,
-                                       .input_row_stride = as_size(runs_.stride(kInput)),
-                                       .rows = block.columns,
-                                       .columns = block.rows,
-                                       .flip = 0,
-                                       .output = block.output,
-                                       .output_row_stride = as_size(runs_.stride(kOutput, row_axis_))});
+  if (method_ == Method::transposed) {
+    transpose_elements(*target_.kernels().pack, element_bytes_, block.input, runs_.stride(kInput),
+                       static_cast<std::int64_t>(block.columns), static_cast<std::int64_t>(block.rows), block.output,
+                       runs_.stride(kOutput, row_axis_));
     return;
   }
   with_element_of(element_bytes_, [&]<class Element>(Element) { copy_tiles<Element>(block); });

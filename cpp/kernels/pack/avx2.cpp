@@ -141,40 +141,44 @@ inline void transpose_groups(__m256i (&column_x32)[8]) noexcept {
   }
 }
 
-void gather_groups(const GroupBlock& block) noexcept {
-  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
-  std::size_t column = 0;
-  for (; column + 8 <= block.count; column += 8) {
+// Of 8 columns and 8 groups.
+inline void gather_eight(const GroupBlock& block, std::size_t column, std::size_t k, __m256i flip_u8x32) noexcept {
+  const std::uint8_t* codes = block.columns + column * block.column_stride + k;
+  __m256i column_x32[8];
+  for (std::size_t i = 0; i < 8; ++i) {
+    const std::uint8_t* source = codes + i * block.column_stride;
+    // Columns far apart are many short streams, of which the next pieces are fetched here.
+    _mm_prefetch(reinterpret_cast<const char*>(source) + 16 * block.column_stride, _MM_HINT_T0);
+    column_x32[i] = _mm256_xor_si256(load(source), flip_u8x32);
+  }
+  transpose_groups(column_x32);
+  std::uint8_t* output = block.output + column * 4 + k / 4 * block.group_stride;
+  for (std::size_t g = 0; g < 8; ++g) store(output + g * block.group_stride, column_x32[g]);
+}
+
+// The terms from k on of some columns, and zeros up to a multiple of four.
+void gather_rest(const GroupBlock& block, std::size_t first, std::size_t end, std::size_t k) noexcept {
+  for (std::size_t column = first; column < end; ++column) {
     const std::uint8_t* codes = block.columns + column * block.column_stride;
-    std::uint8_t* output = block.output + column * 4;
-    std::size_t k = 0;
-    for (; k + 32 <= block.k; k += 32) {
-      __m256i column_x32[8];
-      for (std::size_t i = 0; i < 8; ++i) {
-        const std::uint8_t* source = codes + i * block.column_stride + k;
-        // Columns far apart are many short streams, of which the next pieces are fetched here.
-        _mm_prefetch(reinterpret_cast<const char*>(source) + 16 * block.column_stride, _MM_HINT_T0);
-        column_x32[i] = _mm256_xor_si256(load(source), flip_u8x32);
-      }
-      transpose_groups(column_x32);
-      for (std::size_t g = 0; g < 8; ++g) store(output + (k / 4 + g) * block.group_stride, column_x32[g]);
-    }
-    for (; k < block.k; ++k) {
-      std::uint8_t* group = output + k / 4 * block.group_stride + k % 4;
-      for (std::size_t i = 0; i < 8; ++i) {
-        group[i * 4] = static_cast<std::uint8_t>(codes[i * block.column_stride + k] ^ block.flip);
-      }
-    }
-    for (; k % 4 != 0; ++k) {
-      for (std::size_t i = 0; i < 8; ++i) output[k / 4 * block.group_stride + i * 4 + k % 4] = 0;
+    for (std::size_t i = k; i < (block.k + 3) / 4 * 4; ++i) {
+      block.output[i / 4 * block.group_stride + column * 4 + i % 4] =
+          i < block.k ? static_cast<std::uint8_t>(codes[i] ^ block.flip) : std::uint8_t{0};
     }
   }
-  for (; column < block.count; ++column) {
-    const std::uint8_t* codes = block.columns + column * block.column_stride;
-    for (std::size_t k = 0; k < (block.k + 3) / 4 * 4; ++k) {
-      block.output[k / 4 * block.group_stride + column * 4 + k % 4] =
-          k < block.k ? static_cast<std::uint8_t>(codes[k] ^ block.flip) : std::uint8_t{0};
-    }
+}
+
+// What is left at an end is taken with its neighbours once more, where there are as many.
+void gather_groups(const GroupBlock& block) noexcept {
+  const __m256i flip_u8x32 = _mm256_set1_epi8(static_cast<char>(block.flip));
+  if (block.count < 8) return gather_rest(block, 0, block.count, 0);
+  const bool has_whole_groups = block.k >= 32 && block.k % 4 == 0;
+  for (std::size_t next = 0; next < block.count; next += 8) {
+    const std::size_t column = next + 8 <= block.count ? next : block.count - 8;
+    std::size_t k = 0;
+    for (; k + 32 <= block.k; k += 32) gather_eight(block, column, k, flip_u8x32);
+    if (k == block.k) continue;
+    has_whole_groups ? gather_eight(block, column, block.k - 32, flip_u8x32)
+                     : gather_rest(block, column, column + 8, k);
   }
 }
 

@@ -13,7 +13,7 @@ class LayerNormalization final : public CompiledOperator {
  public:
   LayerNormalization(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target().num_threads),
+        rows_(desc(), kInput, kOutput, target()),
         epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())),
         uses_mean_(index_attribute(desc(), "use_mean", 2) == 1) {
     for (const Tensor tensor : {kWeight, kBias}) rows_.check_parameter(desc(), tensor);

@@ -35,7 +35,7 @@ class QuantizedLayerNormalization final : public CompiledOperator {
  public:
   QuantizedLayerNormalization(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target().num_threads),
+        rows_(desc(), kInput, kOutput, target()),
         epsilon_(float_of_bits(desc(), "epsilon", desc().attribute("epsilon").front())) {
     for (const Tensor tensor : {kWeight, kBias}) rows_.check_parameter(desc(), tensor);
     if (rows_.length() > kMostCodes) throw std::invalid_argument(desc().type + ": rows of more than 2^23 elements");

@@ -70,7 +70,7 @@ class QuantizedSoftmax final : public CompiledOperator {
  public:
   QuantizedSoftmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target().num_threads),
+        rows_(desc(), kInput, kOutput, target()),
         look_up_(target().kernels().table->look_up) {
     check_code_parameters(desc(), kInputCodes);
     check_code_parameters(desc(), kOutputCodes);

@@ -12,7 +12,7 @@ class Softmax final : public CompiledOperator {
  public:
   Softmax(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target().num_threads),
+        rows_(desc(), kInput, kOutput, target()),
         kernel_(desc().type == "LOG_SOFTMAX" ? target().kernels().softmax->logarithms
                                              : target().kernels().softmax->floats) {}
 

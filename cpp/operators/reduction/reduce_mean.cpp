@@ -11,7 +11,7 @@ class ReduceMean final : public CompiledOperator {
  public:
   ReduceMean(OperatorDesc operator_desc, ExecutionTarget execution_target)
       : CompiledOperator(std::move(operator_desc), execution_target),
-        rows_(desc(), kInput, kOutput, target().num_threads, AxisRows::Results::one) {}
+        rows_(desc(), kInput, kOutput, target(), AxisRows::Results::one) {}
 
   std::string describe() const override {
     return std::string(rows_.are_columns() ? "algorithm: mean of columns" : "algorithm: mean of rows") +
