@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -27,3 +30,21 @@ def test_names_that_onnxruntime_gives_twice(random_numbers: np.random.Generator)
     for result, expected in zip(session.run(None, feeds), unfused.run(None, feeds), strict=True):
         np.testing.assert_allclose(result, expected, rtol=1e-5)
     assert [part.provider for part in session.partitions()] == ["onnxruntime"]
+
+
+def test_what_no_optimizer_is_to_blame_for_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Onnxruntime multiplies no INT8 by MatMul, whatever it optimizes."""
+    builder = Builder()
+    x = builder.input("int8", (2, 4))
+    builder.output(builder.node("MatMul", [x, np.ones((4, 3), np.int8)]), "int8")
+    attempts, opened = [], onnxruntime.InferenceSession
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        attempts.append(options)
+        return opened(*arguments, **options)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", counted)
+    with contextlib.suppress(dmlcpu.InvalidModelError):
+        dmlcpu.InferenceSession(builder.build())
+    assert attempts
+    assert not [options for options in attempts if "MatMulAddFusion" in options["disabled_optimizers"]]

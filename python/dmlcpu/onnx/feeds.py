@@ -1,4 +1,4 @@
-"""What callers give a session, checked: arrays, names of outputs, options."""
+"""What callers give a session, checked: arrays, and names of outputs."""
 
 from __future__ import annotations
 

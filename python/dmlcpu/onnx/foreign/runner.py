@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,8 @@ __all__ = ["ForeignRunner"]
 _COPIES_OF_OTHERS = 5
 # Operators by which onnxruntime ends the process where there are no queries: it divides by their number.
 _DIVIDING = frozenset({"GroupQueryAttention"})
+# Exceptions of onnxruntime that no other choice of its optimizers would spare a model.
+_OF_ANY_OPTIMIZATION = frozenset({"InvalidGraph", "NotImplemented"})
 # A message names this many nodes that have no kernel.
 _MOST_NODES_TOLD = 8
 
@@ -99,15 +100,18 @@ class ForeignRunner:
                 f"onnxruntime): {nodes}"
             ) from None
         serialized = self._model.proto.SerializeToString()
-        refusal = ""
-        for disabled, is_precise in product(_disabled(part), _precisions(self._model.proto)):
-            options = self._options(is_precise)
-            try:
-                return "onnxruntime", onnxruntime.InferenceSession(
-                    serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
-                )
-            except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
-                refusal = str(error)
+        refusal = kind = ""
+        for disabled in _disabled(part):
+            if kind in _OF_ANY_OPTIMIZATION:
+                break
+            for is_precise in _precisions(self._model.proto):
+                options = self._options(is_precise)
+                try:
+                    return "onnxruntime", onnxruntime.InferenceSession(
+                        serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
+                    )
+                except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
+                    refusal, kind = str(error), type(error).__name__
         return None if self._constants else _reference(part, self._model.whole(), f"nodes {nodes}: {refusal}")
 
     def _options(self, is_precise: bool) -> Any:
