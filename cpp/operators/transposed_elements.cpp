@@ -20,7 +20,7 @@ void transpose_elements(const PackKernels& kernels, std::size_t element_bytes, c
                            .group_stride = as_size(target_stride) * element_bytes});
     return;
   }
-  if (element_bytes == 1 && rows > 1) {
+  if (element_bytes == 1 && rows > 1 && columns > 1) {
     kernels.transpose({.input = static_cast<const std::uint8_t*>(source),
                        .input_row_stride = as_size(source_stride),
                        .rows = as_size(rows),

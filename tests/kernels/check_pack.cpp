@@ -102,8 +102,10 @@ void check_interleave_panels(Check& check, std::size_t count, Edge edge) {
   check.equal(output, expected);
 }
 
+// Columns that are apart, overlap or are one.
 void check_gather_groups(Check& check, std::size_t columns, std::size_t k, Edge edge) {
-  const std::size_t column_stride = k + check.below(3), group_stride = 4 * (columns + check.below(3));
+  const std::size_t column_stride = check.one_in(4) ? check.below(2) * 4 : k + check.below(3);
+  const std::size_t group_stride = 4 * (columns + check.below(3));
   const std::size_t groups = (k + 3) / 4;
   const std::vector<std::uint8_t> input =
       draw_codes(check, columns == 0 || k == 0 ? 0 : (columns - 1) * column_stride + k);

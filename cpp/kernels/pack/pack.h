@@ -23,8 +23,8 @@
 //
 // Sums are exact: 255 * k fits int32 for every k below 2^23, and wrap beyond, as all accumulation here does.
 //
-// Contract: reads and writes what the formulas name, and of the cells that it spreads to all; operands do not overlap;
-// no alignment is assumed.
+// Contract: reads and writes what the formulas name, some of it several times, and of the cells that it spreads to all;
+// operands do not overlap; no alignment is assumed.
 #pragma once
 
 #include <cstddef>

@@ -37,8 +37,18 @@ void interleave_panels(const PanelRun& operands) noexcept {
   }
 }
 
+// Whole groups, as they are.
+void move_groups(const GroupBlock& block) noexcept {
+  for (std::size_t column = 0; column < block.count; ++column) {
+    const std::uint8_t* codes = block.columns + column * block.column_stride;
+    std::uint8_t* group = block.output + column * 4;
+    for (std::size_t k = 0; k < block.k; k += 4, group += block.group_stride) std::memcpy(group, codes + k, 4);
+  }
+}
+
 void gather_groups(const GroupBlock& operands) noexcept {
   const GroupBlock block = operands;  // a copy: bytes of output could alias the original
+  if (block.flip == 0 && block.k % 4 == 0) return move_groups(block);
   for (std::size_t column = 0; column < block.count; ++column) {
     const std::uint8_t* codes = block.columns + column * block.column_stride;
     for (std::size_t k = 0; k < (block.k + 3) / 4 * 4; ++k) {

@@ -28,7 +28,7 @@ inline Floats power_of(Floats x, Floats maximum) noexcept {
 //
 // r and rest together are 1 / s to twice the digits, so that q0 is within a unit in the last place; r is correctly
 // rounded, and so is q then (Markstein's theorem) if nothing underflows. For s of 1 to 2^64 and quotients from 2^-60 on
-// nothing does: rem is a multiple of the units of q0 and s multiplied, 2^-84 * 2^-23. Of 0 it is 0. Vectors that hold
+// nothing does: rem is a multiple of the units of q0 and s multiplied, 2^-83 * 2^-23. Of 0 it is 0. Vectors that hold
 // smaller quotients are divided.
 struct Divisor {
   Floats sum, reciprocal, rest, least;
