@@ -54,6 +54,9 @@ EDGE_SHAPES = [
     MatrixShape(5, 700, 1031),
     MatrixShape(9, 513, 301, (3,)),
     *(MatrixShape(m, 33, 18, (2, 3)) for m in (1, 9, 37)),
+    # Sums that no core's cache holds, a few rows at a time.
+    MatrixShape(301, 9, 2003),
+    MatrixShape(41, 9, 7001, (2,)),
     # Rows of a, or those of a packed tile, that are whole pages apart.
     *(MatrixShape(m, 4096, 33) for m in (8, 9, 30)),
     MatrixShape(17, 4093, 33),

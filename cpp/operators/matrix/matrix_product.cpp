@@ -64,6 +64,16 @@ MatrixProduct::MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarge
   streams_ ? plan_streamed() : plan_packed();
 }
 
+// Whether sums, which no core's cache holds, take about as long to write as to compute. Each row of a tile is a stream
+// of lines in pages of its own then, of which prefetchers follow some dozens.
+bool MatrixProduct::is_bound_by_writing() const {
+  constexpr double kFewCycles = 8.0;  // of a sum's products
+  const double sums = as_number(geometry_.m) * as_number(geometry_.n);
+  return direct_ && !rescales_ && desc_.output_bytes == sizeof(std::int32_t) && !gemm_.loads_rows_as_tiles &&
+         sums * sizeof(std::int32_t) > static_cast<double>(cache_sizes().level_2 / 2) &&
+         as_number(geometry_.k) < kFewCycles * gemm_.products_per_cycle;
+}
+
 void MatrixProduct::plan_packed() {
   BufferLayout matrix;
   matrix.take(padded_columns_, k_padded_);
@@ -73,10 +83,11 @@ void MatrixProduct::plan_packed() {
   all_packed.take(as_size(geometry_.matrices()), matrix.size());
   packed_size_ = all_packed.size();
 
-  constexpr std::int64_t kMostTileRows = 256, kTileBytes = 1 << 17;
+  constexpr std::int64_t kMostTileRows = 256, kFewStreams = 24, kTileBytes = 1 << 17;
   const auto level_2 = static_cast<std::int64_t>(cache_sizes().level_2);
   const std::int64_t least = static_cast<std::int64_t>(gemm_.mr), products = geometry_.products();
   tile_rows_ = std::min(kMostTileRows, std::max(level_2 / 4 * 3 / static_cast<std::int64_t>(k_padded_), least));
+  if (is_bound_by_writing()) tile_rows_ = std::min(tile_rows_, divide_up(kFewStreams, least) * least);
   tile_rows_ = divide_up(geometry_.m, divide_up(geometry_.m, tile_rows_));
   if (target_.num_threads > 1) {  // columns are divided first: rows of a are fewer bytes than panels of b
     const std::int64_t wanted = target_.num_threads * kTasksPerThread;

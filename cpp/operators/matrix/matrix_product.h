@@ -93,6 +93,7 @@ class MatrixProduct {
 
   std::string reason_for_a() const;
   std::string reason_for_b() const;
+  bool is_bound_by_writing() const;
   void plan_packed();
   void plan_streamed();
   std::size_t panel_bytes() const { return k_padded_ * nr_; }
