@@ -1,5 +1,5 @@
-// Which kernels of quantize and dequantize are for which data types. Null where there is none, as for no types of an
-// operator in operator_table.h.
+// Which kernels of quantize and dequantize are for which data types. Null where there is none; the types that
+// operator_table.h admits have one.
 #pragma once
 
 #include "kernels/dequantize/dequantize.h"
