@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dmlcpu import _core
 from dmlcpu.bindings import BindingResolver, TensorBinding
+from dmlcpu.created_operator import Operator
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import TensorFlags
 from dmlcpu.errors import DmlError
 from dmlcpu.feature_levels import OPERATORS
 from dmlcpu.schema import FieldKind, place_of
-
-if TYPE_CHECKING:
-    from dmlcpu.created_operator import Operator
 
 __all__ = [
     "BindingProperties",

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+import dmlcpu  # not Device: its module needs this one
 from dmlcpu.descs.operator_desc import OperatorDesc
 from dmlcpu.enums import OperatorType
 from dmlcpu.validation import validate
-
-if TYPE_CHECKING:
-    from dmlcpu.device import Device
 
 __all__ = ["Operator"]
 
@@ -35,7 +32,7 @@ class Operator:
     <OperatorType.ELEMENT_WISE_DEQUANTIZE_LINEAR: 34>
     """
 
-    device: Device
+    device: dmlcpu.Device
     desc: OperatorDesc
 
     def __post_init__(self) -> None:

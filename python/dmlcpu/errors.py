@@ -96,7 +96,9 @@ class MissingRuntimeError(DmlError):
         plan: Who would run what; None where it is not known.
     """
 
-    plan: Plan | None = None
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.plan: Plan | None = None  # no annotation of the class: it would have to be resolved without onnx
 
     def __reduce__(self) -> tuple[type[MissingRuntimeError], tuple[str]]:
         """Pickle without the plan: what is compiled is of one process alone."""

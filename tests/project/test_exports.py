@@ -72,7 +72,10 @@ def test_what_is_exported_is_imported() -> None:
 
 
 def run_time_imports(node: ast.AST) -> Iterator[str]:
-    """Modules of the package that are imported when it runs, at once or in a function; types alone do not count."""
+    """Modules of the package that are imported when it runs, at once or in a function.
+
+    Types alone do not count, nor does the package, which is there before its modules are: they may name it in types.
+    """
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
     if isinstance(node, ast.ImportFrom) and node.module in MODULES:
@@ -81,7 +84,7 @@ def run_time_imports(node: ast.AST) -> Iterator[str]:
             if alias.name != "_core":
                 yield submodule if submodule in MODULES else node.module
     elif isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names if alias.name in MODULES)
+        yield from (alias.name for alias in node.names if alias.name in MODULES and alias.name != PACKAGE.name)
     for child in ast.iter_child_nodes(node):
         yield from run_time_imports(child)
 

@@ -1,14 +1,21 @@
-"""What a program of graphs and arrays may declare: mypy checks this file as strictly as the package, pytest runs it."""
+"""What a program of graphs and arrays may declare: mypy checks this file as strictly as the package, pytest runs it.
+
+What is declared can be asked for at run time, too.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
+import pytest
 
 import dmlcpu
 from dmlcpu import CompiledOperator, ExecutionFlags, Expression, GraphBuilder, TensorDataType, TensorDesc
+from dmlcpu.graph.compiled_graph import CompiledGraph
 
 Array = np.ndarray[Any, Any]
 
@@ -76,3 +83,27 @@ def test_what_is_no_tensor_is_refused_by_the_types_too() -> None:
     assert type(array).__name__ == "Expression"
     with suppress(TypeError):
         builder.build(ExecutionFlags.NONE, [np.zeros(3)])  # type: ignore[list-item]
+
+
+def functions_of(declared: type) -> Iterator[Any]:
+    """What a class and its bases of the package define: methods, and what computes properties."""
+    for base in declared.__mro__:
+        if base.__module__.partition(".")[0] == "dmlcpu":
+            for member in vars(base).values():
+                function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+                if inspect.isfunction(function):
+                    yield function
+
+
+PUBLIC = {name: inspect.unwrap(getattr(dmlcpu, name)) for name in dmlcpu.__all__ if name != "__version__"}
+
+
+@pytest.mark.parametrize("declared", [*PUBLIC.values(), CompiledGraph], ids=[*PUBLIC, "CompiledGraph"])
+def test_annotations_are_resolved(declared: Any) -> None:
+    for each in (declared, *(functions_of(declared) if inspect.isclass(declared) else ())):
+        assert not any(isinstance(hint, str) for hint in get_type_hints(each).values())
+
+
+def test_an_operator_knows_its_device() -> None:
+    assert get_type_hints(dmlcpu.Operator)["device"] is dmlcpu.Device
+    assert get_type_hints(CompiledGraph.__init__)["device"] is dmlcpu.Device

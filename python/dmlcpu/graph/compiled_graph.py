@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+import dmlcpu  # not Device: its module needs this one
 from dmlcpu import _core
 from dmlcpu.compiled_operator import BindingProperties, CompiledOperator
 from dmlcpu.errors import BindingError, DmlError, InvalidDescError
 from dmlcpu.graph.interface import GraphInterface, Resolve
 from dmlcpu.graph.trace import PartTime, StepTime, write_trace
-
-if TYPE_CHECKING:
-    from dmlcpu.device import Device
 
 __all__ = ["CompiledGraph", "Step"]
 
@@ -65,7 +63,7 @@ class CompiledGraph(CompiledOperator):
 
     def __init__(
         self,
-        device: Device,
+        device: dmlcpu.Device,
         graph: Bindable,
         shared: _core.SessionMemory | None = None,
         predecessor: CompiledGraph | None = None,
