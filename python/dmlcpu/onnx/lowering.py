@@ -26,8 +26,10 @@ from dmlcpu.onnx.use_counts import UseCounts
 from dmlcpu.onnx.values import (
     Array,
     Constant,
+    ConstantElements,
     Deferred,
     Dequantized,
+    Elements,
     FreeArray,
     Operand,
     Parameters,
@@ -35,6 +37,8 @@ from dmlcpu.onnx.values import (
     Tensor,
     Value,
     array_broadcast,
+    constant_by,
+    source_of,
 )
 from dmlcpu.tensor import TensorDesc, data_type_of
 
@@ -76,9 +80,9 @@ class Lowering:
         self.node: Node | None = None
         self.imported: dict[str, Tensor] = {}
         self._numbers: dict[str, int] = {}
-        self._constants: dict[int, tuple[Array | FreeArray, int]] = {}
+        self._constants: dict[int, tuple[ConstantElements, int]] = {}
         self._floats: dict[int, tuple[Table, Tensor]] = {}
-        self._codes: dict[tuple[int, Parameters], tuple[Value, Tensor | Array | FreeArray]] = {}
+        self._codes: dict[tuple[int, Parameters], tuple[Value, Elements]] = {}
         self._pairs: dict[tuple[bytes, int, str], tuple[Array, Array]] = {}
         self._sources: dict[Tensor, tuple[Tensor, Array]] = {}
         self._unshaped: dict[Tensor, Tensor] = {}
@@ -131,7 +135,7 @@ class Lowering:
             self.imported[operand.name] = operand
         return self._numbers[operand.name]
 
-    def _added(self, constant: Array | FreeArray) -> int:
+    def _added(self, constant: ConstantElements) -> int:
         if isinstance(constant, FreeArray):
             is_bool = constant.dtype == np.bool_
             return self.graph.add_derived(derived(as_bytes, constant.derived) if is_bool else constant.derived)
@@ -204,11 +208,9 @@ class Lowering:
         aligned = self.reshaped(tensor, (*(1,) * (len(shape) - len(tensor.shape)), *tensor.shape))
         return aligned if aligned.shape == tuple(shape) else self.emit("EXPAND", [aligned], tensor.dtype, shape)
 
-    def elements(self, value: Value) -> Tensor | Array | FreeArray:
+    def elements(self, value: Value) -> Elements:
         """Return what :meth:`floats` does, also where a constant is known only later."""
-        if isinstance(value, FreeArray):
-            return value
-        return value.elements() if isinstance(value, Dequantized) else self.floats(value)
+        return value.elements() if isinstance(value, Constant | Dequantized) else self.floats(value)
 
     def floats(self, value: Value) -> Tensor | Array:
         """Return a value in floating point, or whatever type it has, computed: a tensor or a constant array."""
@@ -232,7 +234,7 @@ class Lowering:
         inputs: list[Operand] = [table.codes, repeated(scale, table.shape), repeated(zero_point, table.shape)]
         return self.emit("ELEMENT_WISE_DEQUANTIZE_LINEAR", inputs, FLOAT32, table.shape)
 
-    def quantized(self, value: Value, parameters: Parameters) -> Tensor | Array | FreeArray:
+    def quantized(self, value: Value, parameters: Parameters) -> Elements:
         """Return a value as codes: a tensor or a constant array, which may be known only later."""
         # Several nodes may want the same codes. The value is kept, so that its id stays its.
         key = id(value), parameters
@@ -251,13 +253,9 @@ class Lowering:
         dtype = np.uint8 if codes.dtype == np.int8 else np.int8
         return self.code_table(codes, (np.arange(256, dtype=np.uint8) ^ 0x80).view(dtype))
 
-    def _quantized(self, value: Value, parameters: Parameters) -> Tensor | Array | FreeArray:
+    def _quantized(self, value: Value, parameters: Parameters) -> Elements:
         if isinstance(value, Constant | Dequantized):
-            floats = self.elements(value)
-            if isinstance(floats, FreeArray):
-                return FreeArray.of(derived(quantize, floats.derived, parameters))
-            assert isinstance(floats, np.ndarray)
-            return quantize(floats, parameters)
+            return constant_by(quantize, source_of(value.elements()), parameters).elements()
         if isinstance(value, Table):
             return self.recoded(value, parameters)
         return value.quantized(parameters) if isinstance(value, Deferred) else self.quantized_tensor(value, parameters)
@@ -344,9 +342,9 @@ def _fit(entries: Sequence[int] | Derived) -> bool:
     return -_INT64_END <= min(entries) <= max(entries) < _INT64_END
 
 
-def _unwrapped(operand: Operand) -> Tensor | Array | FreeArray | None:
+def _unwrapped(operand: Operand) -> Elements | None:
     """Return an operand, of a constant whose elements are there its array."""
-    return operand.array if isinstance(operand, Constant) and not isinstance(operand, FreeArray) else operand
+    return operand.elements() if isinstance(operand, Constant) else operand
 
 
 def _check(dtype: np.dtype[Any] | type[np.generic], shape: Sequence[int]) -> None:
@@ -361,12 +359,12 @@ def _scalar_parameters(parameters: Parameters) -> tuple[Array, Array]:
     return np.array([parameters.scale], np.float32), np.array([parameters.zero_point], parameters.dtype)
 
 
-def repeated(parameter: Array, shape: Sequence[int]) -> Array | FreeArray:
+def repeated(parameter: Array, shape: Sequence[int]) -> ConstantElements:
     """Return a view of one element with another shape, all strides 0."""
     return broadcast_to(parameter.reshape(()), shape)
 
 
-def broadcast_to(array: Array | FreeArray, shape: Sequence[int]) -> Array | FreeArray:
+def broadcast_to(array: ConstantElements, shape: Sequence[int]) -> ConstantElements:
     """Return a view of an array with its elements repeated along axes by strides of 0; one axis at least."""
     if isinstance(array, FreeArray):
         return FreeArray(derived(array_broadcast, array.derived, *(shape or (1,))), array.dtype, shape or (1,))

@@ -24,8 +24,10 @@ __all__ = [
     "Array",
     "ArrayType",
     "Constant",
+    "ConstantElements",
     "Deferred",
     "Dequantized",
+    "Elements",
     "FreeArray",
     "FreeNumbers",
     "Operand",
@@ -35,6 +37,7 @@ __all__ = [
     "Value",
     "array_broadcast",
     "array_in_shape",
+    "as_value",
     "constant_by",
     "element_type",
     "source_of",
@@ -71,6 +74,10 @@ class Constant:
     def entries(self) -> Array:
         """Its elements as objects, of which some may be lengths that are known only later."""
         return self.array.astype(object)
+
+    def elements(self) -> ConstantElements:
+        """Return the array where it is there, else the constant itself."""
+        return self.array
 
 
 class FreeArray(Constant):
@@ -121,14 +128,22 @@ class FreeArray(Constant):
         """The array, in its record."""
         return self.derived
 
+    def elements(self) -> FreeArray:
+        """Return itself."""
+        return self
+
     def reshape(self, shape: Sequence[int]) -> FreeArray:
         """Return the array in another shape, as numpy's method does."""
         return FreeArray(derived(array_in_shape, self.derived, *shape), self.dtype, shape)
 
 
-def source_of(array: Array | FreeArray) -> Array | Derived:
+ConstantElements: TypeAlias = Array | FreeArray
+"""The elements of a constant: an array, or what is one only later."""
+
+
+def source_of(elements: ConstantElements) -> Array | Derived:
     """Return what is given to a function of an array that may be known only later."""
-    return array.source if isinstance(array, FreeArray) else array
+    return elements.derived if isinstance(elements, FreeArray) else elements
 
 
 def array_in_shape(array: Array, *shape: int) -> Array:
@@ -283,7 +298,7 @@ class Dequantized:
         axis: Of the codes.
     """
 
-    held: Array | FreeArray
+    held: ConstantElements
     scale: Array
     zero_point: Array
     axis: int
@@ -307,11 +322,9 @@ class Dequantized:
         """Return the dequantized array: ``(codes - zero_point) * scale`` in FLOAT32."""
         return _dequantized(self.codes, self.scale, self.zero_point, self.axis)
 
-    def elements(self) -> Array | FreeArray:
+    def elements(self) -> ConstantElements:
         """Return the same, also where it is known only later."""
-        if not isinstance(self.held, FreeArray):
-            return self.floats()
-        return FreeArray.of(derived(_dequantized, self.held.derived, self.scale, self.zero_point, self.axis))
+        return constant_by(_dequantized, source_of(self.held), self.scale, self.zero_point, self.axis).elements()
 
 
 def _dequantized(codes: Array, scale: Array, zero_point: Array, axis: int) -> Array:
@@ -383,8 +396,16 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
 Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred
 """What a name of a model stands for."""
 
-Operand: TypeAlias = Tensor | Array | Constant | FreeArray | None
+Elements: TypeAlias = Tensor | ConstantElements
+"""The elements of a value: of one that is computed the tensor."""
+
+Operand: TypeAlias = Elements | Constant | None
 """What an operator of a native graph reads; None where an optional tensor is absent."""
+
+
+def as_value(elements: Elements) -> Value:
+    """Return the value that has these elements, and is nothing but them."""
+    return Constant(elements) if isinstance(elements, np.ndarray) else elements
 
 
 def element_type(value: Value) -> np.dtype[Any]:

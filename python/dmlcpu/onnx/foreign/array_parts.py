@@ -13,7 +13,7 @@ from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, FreeArray
+from dmlcpu.onnx.values import Array, ConstantElements
 
 __all__ = ["OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays"]
 
@@ -40,7 +40,7 @@ class ArrayPart:
 
     nodes: tuple[Node, ...]
     inputs: Mapping[str, str]
-    constants: Mapping[str, Array | FreeArray]
+    constants: Mapping[str, ConstantElements]
     outputs: tuple[str, ...]
     conditions: tuple[tuple[str, bool], ...]
 

@@ -12,7 +12,7 @@ import onnx
 from dmlcpu.graph.lengths import at_hand
 from dmlcpu.onnx.models.extraction import extracted, is_supplied
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, FreeArray, Tensor
+from dmlcpu.onnx.values import Array, ConstantElements, Elements, FreeArray, Tensor
 
 __all__ = ["ForeignModels", "ForeignPart", "Passed", "PassedReads", "Reads", "can_be_fed", "fixed_part"]
 
@@ -30,9 +30,9 @@ class Passed:
     dtype: np.dtype[Any]
 
 
-Reads: TypeAlias = Mapping[str, Tensor | Array | FreeArray]
+Reads: TypeAlias = Mapping[str, Elements]
 """What nodes read of others: values of native graphs or other runtimes, and constants."""
-PassedReads: TypeAlias = Mapping[str, Tensor | Passed | Array | FreeArray]
+PassedReads: TypeAlias = Mapping[str, Elements | Passed]
 """The same, and what nodes that go with them have written."""
 
 
@@ -115,7 +115,7 @@ class ForeignPart:
     reasons: Mapping[str, str]
     model: ForeignModel
     inputs: Mapping[str, str]
-    constants: Mapping[str, Array | FreeArray]
+    constants: Mapping[str, ConstantElements]
     outputs: tuple[str, ...]
     conditions: tuple[tuple[str, bool], ...] = ()
 
@@ -164,7 +164,7 @@ class ForeignModels:
         return ForeignPart(tuple(nodes), False, reasons, self._models[key], tensors, constants, tuple(outputs))
 
 
-def _free_lengths(value: Tensor | Passed | Array | FreeArray) -> tuple[None, ...] | None:
+def _free_lengths(value: Elements | Passed) -> tuple[None, ...] | None:
     return None if isinstance(value, Passed) else (None,) * len(value.shape)
 
 

@@ -14,7 +14,7 @@ from dmlcpu.onnx.constants.folding import LONGEST_SHAPE, propagated
 from dmlcpu.onnx.foreign.parts import Reads
 from dmlcpu.onnx.models.extraction import extracted, inferred
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, ArrayType, FreeArray, Tensor
+from dmlcpu.onnx.values import Array, ArrayType, Elements, FreeArray, Tensor
 
 __all__ = ["told_types"]
 
@@ -149,7 +149,7 @@ def _is_misjudged(node: Node) -> bool:
     return (rounds_up and node.operator == "LpPool") or (pads_itself and (rounds_up or is_dilated))
 
 
-def _is_small(value: Tensor | Array | FreeArray) -> bool:
+def _is_small(value: Elements) -> bool:
     if isinstance(value, Tensor):
         return False
     shape = at_hand(value.shape)

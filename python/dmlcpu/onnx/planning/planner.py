@@ -31,7 +31,7 @@ from dmlcpu.onnx.node_lowering import MALFORMED, NodeLowering, outer_value
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Plan, Rest
 from dmlcpu.onnx.planning.rests import pending_nodes, rest_of, values_read
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import Array, ArrayType, FreeArray, Tensor
+from dmlcpu.onnx.values import Array, ArrayType, Elements, FreeArray, Tensor
 
 __all__ = ["lowered_model", "make_plan"]
 
@@ -190,7 +190,7 @@ class _Planner:
         value = self._elements(name)
         return value.array if isinstance(value, FreeArray) else value
 
-    def _elements(self, name: str) -> Tensor | Array | FreeArray:
+    def _elements(self, name: str) -> Elements:
         value = self._values[name]
         try:
             return self._lowering.elements(value)
@@ -199,7 +199,7 @@ class _Planner:
                 return self._lowering.elements(nothing(value, value.shape))
             raise _NotLoweredError(self._nodes.writers[name]) from None
 
-    def _export(self, values: Iterable[Tensor | Array | FreeArray]) -> None:
+    def _export(self, values: Iterable[Elements]) -> None:
         """Let others read values of native graphs, by their names."""
         for value in values:
             if isinstance(value, Tensor) and value.partition >= 0:

@@ -12,7 +12,7 @@ from dmlcpu.onnx.constants.following import Axis, following
 from dmlcpu.onnx.models.model import Model, ValueInfo
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.planning.plans import Rest
-from dmlcpu.onnx.values import Array, Constant, Deferred, FreeArray, Tensor, Value
+from dmlcpu.onnx.values import Constant, Deferred, Elements, FreeArray, Tensor, Value
 
 __all__ = ["pending_nodes", "rest_of", "values_read"]
 
@@ -60,7 +60,7 @@ def values_read(nodes: Sequence[Node], outputs: Collection[str]) -> list[str]:
 def rest_of(
     model: Model,
     nodes: Sequence[Node],
-    reads: Mapping[str, Tensor | Array | FreeArray | None],
+    reads: Mapping[str, Elements | None],
     axes: Mapping[int, Axis],
 ) -> Rest:
     """Return a rest. Of inputs that constants follow from it is given the lengths, by the inputs themselves.

@@ -27,7 +27,7 @@ from dmlcpu.onnx.node_lowering import MALFORMED
 from dmlcpu.onnx.planning.planner import lowered_model
 from dmlcpu.onnx.planning.plans import LoweredGraph, LoweredModel, NativePart, Part, Plan
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.values import ArrayType, FreeArray
+from dmlcpu.onnx.values import ArrayType, source_of
 
 __all__ = ["PlanTemplate", "Templates", "at_lengths"]
 
@@ -112,8 +112,7 @@ class PlanTemplate:
                 yield from self.graphs[place].needed()
                 yield from chain.from_iterable(derived_among(tensor.shape) for tensor in part.exports)
             else:
-                constants = part.constants.values()
-                yield from (constant.derived for constant in constants if isinstance(constant, FreeArray))
+                yield from derived_among(map(source_of, part.constants.values()))
         yield from chain.from_iterable(derived_among(shape) for _, shape in self.lowered.told.values())
 
     def replay(self, model: Model, arrays: Mapping[str, ArrayType]) -> Replay | None:
@@ -203,10 +202,7 @@ class Templates:
 
 def at_lengths(part: ForeignPart | ArrayPart, replay: Replay) -> ForeignPart | ArrayPart:
     """Return a part with its constants for the lengths of a replay."""
-    constants = {
-        name: replay.of(constant.derived) if isinstance(constant, FreeArray) else constant
-        for name, constant in part.constants.items()
-    }
+    constants = {name: replay.of(source_of(constant)) for name, constant in part.constants.items()}
     return replace(part, constants=constants)
 
 

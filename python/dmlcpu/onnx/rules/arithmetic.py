@@ -23,7 +23,7 @@ from dmlcpu.onnx.values import (
     Constant,
     Deferred,
     Dequantized,
-    FreeArray,
+    Elements,
     Operand,
     Parameters,
     Table,
@@ -37,7 +37,7 @@ __all__ = ["RULES", "Multiple", "binary", "plus", "power"]
 class Quantized:
     """Codes of one scale, computed or constant."""
 
-    def __init__(self, codes: Tensor | Array | FreeArray, parameters: Parameters) -> None:
+    def __init__(self, codes: Elements, parameters: Parameters) -> None:
         self.codes, self.parameters = codes, parameters
 
     @classmethod
@@ -328,7 +328,7 @@ def qlinear_binary(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     for value, scale, zero_point in ((a, a_scale, a_zero_point), (b, b_scale, b_zero_point)):
         if not isinstance(value, Tensor | Constant) or value.dtype not in CODE_TYPES:
             raise NotNative("operands that are no codes")
-        codes = value if isinstance(value, Tensor | FreeArray) else value.array
+        codes = value if isinstance(value, Tensor) else value.elements()
         operands.append(Quantized(codes, parameters_of(scale, zero_point, value.dtype)))
     parameters = parameters_of(c_scale, c_zero_point, operands[0].parameters.dtype)
     if node.operator == "QLinearMul":  # whose kernel has the bits of a table

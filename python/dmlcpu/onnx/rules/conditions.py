@@ -31,11 +31,13 @@ from dmlcpu.onnx.values import (
     Constant,
     Deferred,
     Dequantized,
+    Elements,
     FreeArray,
     Parameters,
     Table,
     Tensor,
     Value,
+    as_value,
     constant_by,
     element_type,
 )
@@ -105,7 +107,7 @@ def _computed_floats(lowering: Lowering, value: Value) -> Tensor:
 class Chosen(Deferred):
     """Elements of one value where a condition holds, elsewhere of another."""
 
-    def __init__(self, lowering: Lowering, condition: Tensor | Array | FreeArray, a: Value, b: Value) -> None:
+    def __init__(self, lowering: Lowering, condition: Elements, a: Value, b: Value) -> None:
         self._lowering, self._condition, self._values = lowering, condition, (a, b)
         self.shape, self.dtype = broadcast_shapes(condition.shape, a.shape, b.shape), element_type(a)
 
@@ -126,7 +128,7 @@ class Chosen(Deferred):
         known = [each for each in codes if each is not None]
         return replace(first, codes=self._emitted(known)) if len(known) == len(codes) else None
 
-    def _emitted(self, values: Sequence[Tensor | Array | FreeArray]) -> Tensor:
+    def _emitted(self, values: Sequence[Elements]) -> Tensor:
         dtype = values[0].dtype
         if dtype != values[1].dtype:
             raise NotNative(f"operands of type {dtype} and {values[1].dtype}")
@@ -187,7 +189,7 @@ def qlinear_where(lowering: Lowering, node: Node, inputs: Sequence[Value | None]
     )
     [result] = where(lowering, node, [condition, x, y])
     codes = lowering.quantized(result, parameters_of(z_scale, z_zero_point))
-    return [Constant(codes) if isinstance(codes, np.ndarray) else codes]
+    return [as_value(codes)]
 
 
 def _dequantized(lowering: Lowering, codes: Value | None, scale: Value | None, zero_point: Value | None) -> Value:
@@ -196,8 +198,7 @@ def _dequantized(lowering: Lowering, codes: Value | None, scale: Value | None, z
     parameters = parameters_of(scale, zero_point, codes.dtype)
     if isinstance(codes, Tensor):
         return Table(codes, parameters)
-    held = codes if isinstance(codes, FreeArray) else codes.array
-    return Dequantized(held, *lowering.pair(parameters), 0)
+    return Dequantized(codes.elements(), *lowering.pair(parameters), 0)
 
 
 # Places along the axis of OneHot, each compared with each index.

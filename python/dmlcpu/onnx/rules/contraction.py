@@ -123,10 +123,6 @@ def _pairs(equation: Equation, names: str, *lengths: int) -> tuple[tuple[int, in
     return tuple(pairs)
 
 
-def _source(constant: Constant | Dequantized) -> Array | Derived:
-    return source_of(constant.elements()) if isinstance(constant, Dequantized) else constant.source
-
-
 def _constant_product(names: str, a: str, b: str, merged: str, left: Array, right: Array) -> Array:
     """Return the product of two arrays of floats with named axes."""
     axes = [[names.index(name) for name in term] for term in (a, b, merged)]
@@ -145,7 +141,7 @@ def _by_pairs(
     for a, b in order.bound if isinstance(order, Derived) else order:
         pair, step = (factors[a], factors[b]), (terms[a], terms[b])
         merged = _merged(terms, equation.result, (a, b))
-        sources = [_source(value) for value in pair if isinstance(value, Constant | Dequantized)]
+        sources = [source_of(value.elements()) for value in pair if isinstance(value, Constant | Dequantized)]
         if len(sources) == 2 and math.prod(lengths[name] for name in merged) <= _MOST_ELEMENTS:
             factors[a] = constant_by(_constant_product, names, *step, merged, *sources)  # which no run computes
         else:

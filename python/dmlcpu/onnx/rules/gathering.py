@@ -23,7 +23,19 @@ from dmlcpu.onnx.rules.coded_rows import dequantized_rows
 from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, constant, integers, present
 from dmlcpu.onnx.rules.resampling import Taps, resampled
-from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, Parameters, Table, Tensor, Value, source_of
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    ConstantElements,
+    Dequantized,
+    Elements,
+    FreeArray,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+    source_of,
+)
 
 __all__ = ["RULES", "chosen_by", "gathered", "looked_up"]
 
@@ -146,9 +158,7 @@ def _along_axes(array: Array, *axes_and_places: Any) -> Array:
     return array
 
 
-def _taken(
-    lowering: Lowering, elements: Tensor | Array | FreeArray, axis: int, indices: Tensor | Array | FreeArray
-) -> Tensor:
+def _taken(lowering: Lowering, elements: Elements, axis: int, indices: Elements) -> Tensor:
     """Add what indices name in place of an axis; they may be computed, and are checked at each run."""
     shape = (*elements.shape[:axis], *indices.shape, *elements.shape[axis + 1 :])
     count = math.prod(indices.shape)
@@ -167,7 +177,7 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
     if indices.dtype not in INTEGER_TYPES:
         raise NotNative(f"indices of type {indices.dtype}")
 
-    def chosen(elements: Tensor | Array | FreeArray) -> Tensor:
+    def chosen(elements: Elements) -> Tensor:
         return _taken(lowering, elements, axis, indices)
 
     if isinstance(value, Dequantized):
@@ -180,7 +190,7 @@ def looked_up(lowering: Lowering, value: Value, axis: int, indices: Tensor) -> V
         if rows is not None:
             return rows
     if isinstance(value, Constant):
-        return chosen(value if isinstance(value, FreeArray) else value.array)
+        return chosen(value.elements())
     shape = (*value.shape[:axis], *indices.shape, *value.shape[axis + 1 :])
     return moved(lowering, value, shape, chosen, lambda array: array)
 
@@ -205,7 +215,7 @@ def chosen_by(lowering: Lowering, value: Value, axis: int, indices: Value) -> Va
     return _gathered_by_constants(lowering, value, axis, known)
 
 
-def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: Array | FreeArray) -> Value:
+def _gathered_by_constants(lowering: Lowering, value: Value, axis: int, indices: ConstantElements) -> Value:
     """Return what constant indices name in place of an axis, as a view where it is one.
 
     Raises:

@@ -24,7 +24,7 @@ from dmlcpu.onnx.values import (
     Constant,
     Deferred,
     Dequantized,
-    FreeArray,
+    Elements,
     Operand,
     Parameters,
     Table,
@@ -42,7 +42,7 @@ _LARGEST_FACTOR: Final = 2.0**32
 class Factor:
     """One operand of a product: codes, and scale and zero point, one or several along one of its last two axes."""
 
-    def __init__(self, codes: Tensor | Array | FreeArray, scale: Operand, zero_point: Operand) -> None:
+    def __init__(self, codes: Elements, scale: Operand, zero_point: Operand) -> None:
         self.codes, self.scale, self.zero_point = codes, scale, zero_point
 
     @property

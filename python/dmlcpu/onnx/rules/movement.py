@@ -25,7 +25,7 @@ from dmlcpu.onnx.values import (
     Constant,
     Deferred,
     Dequantized,
-    FreeArray,
+    Elements,
     Operand,
     Parameters,
     Table,
@@ -33,6 +33,7 @@ from dmlcpu.onnx.values import (
     Value,
     array_broadcast,
     array_in_shape,
+    as_value,
     constant_by,
     element_type,
     source_of,
@@ -96,16 +97,11 @@ def moved(
         return WideCodes(value.parameters, dequantized, lambda: move(value.computed()))
     if isinstance(value, Deferred):
         return Moved(lowering, value, tuple(shape), move)
-    if isinstance(value, Dequantized):
-        of_codes = value.scale.size == 1
-        held = value.held if of_codes else value.elements()
-        constant = constant_by(move_array, source_of(held), *lengths)
-        return _holding(value, constant) if of_codes else constant
-    return constant_by(move_array, value.source, *lengths) if isinstance(value, Constant) else move(value)
-
-
-def _holding(value: Dequantized, codes: Constant) -> Dequantized:
-    return replace(value, held=codes if isinstance(codes, FreeArray) else codes.array)
+    if isinstance(value, Dequantized) and value.scale.size == 1:
+        return replace(value, held=constant_by(move_array, source_of(value.held), *lengths).elements())
+    if isinstance(value, Constant | Dequantized):
+        return constant_by(move_array, source_of(value.elements()), *lengths)
+    return move(value)
 
 
 def _every(array: Array, *limits: int) -> Array:
@@ -212,7 +208,7 @@ def transposed(lowering: Lowering, value: Value, permutation: Sequence[int]) -> 
         return value.transpose(order)
     if isinstance(value, Dequantized):
         codes = constant_by(np.transpose, source_of(value.held), order)
-        return replace(_holding(value, codes), axis=order.index(value.axis))
+        return replace(value, held=codes.elements(), axis=order.index(value.axis))
 
     def move(tensor: Tensor) -> Tensor:
         return lowering.emit("TRANSPOSE", [tensor], tensor.dtype, shape, {"permutation": order})
@@ -307,7 +303,7 @@ class Joined(Deferred):
         return join(self._lowering, [self._lowering.elements(part) for part in self._parts], self._axis)
 
 
-def join(lowering: Lowering, parts: Sequence[Tensor | Array | FreeArray], axis: int) -> Tensor:
+def join(lowering: Lowering, parts: Sequence[Elements], axis: int) -> Tensor:
     """Return tensors of one type side by side."""
     shape = list(parts[0].shape)
     shape[axis] = sum(part.shape[axis] for part in parts)
@@ -366,8 +362,7 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     for index in range(2, len(inputs), 3):
         codes, scale, zero_point = inputs[index : index + 3]
         if isinstance(codes, Constant):
-            held = codes if isinstance(codes, FreeArray) else codes.array
-            floats = Dequantized(held, *lowering.pair(parameters_of(scale, zero_point, codes.dtype)), 0)
+            floats = Dequantized(codes.elements(), *lowering.pair(parameters_of(scale, zero_point, codes.dtype)), 0)
             parts.append(lowering.quantized(floats, parameters))
             continue
         if not isinstance(codes, Tensor):
@@ -377,7 +372,7 @@ def qlinear_concat(lowering: Lowering, node: Node, inputs: Sequence[Value | None
     parts = [part for part in parts if part.shape[axis] != 0] or parts[:1]
     if len(parts) > 1:
         return [join(lowering, parts, axis)]
-    return [Constant(part) if isinstance(part, np.ndarray) else part for part in parts]
+    return [*map(as_value, parts)]
 
 
 RULES: Final[Mapping[tuple[str, str], Rule]] = {

@@ -15,7 +15,7 @@ from dmlcpu.onnx.lowering import Lowering, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
-from dmlcpu.onnx.values import Array, Constant, Dequantized, FreeArray, FreeNumbers, Operand, Parameters, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Dequantized, Elements, FreeNumbers, Operand, Parameters, Tensor, Value
 
 __all__ = [
     "INTEGER_TYPES",
@@ -144,7 +144,7 @@ def on_each_float(lowering: Lowering, function: FloatUnary, tensor: Tensor, **pa
 INTEGER_TYPES: Final = (INT32, INT64)
 
 
-def broadcast(lowering: Lowering, value: Tensor | Array | FreeArray, shape: tuple[int, ...]) -> Operand:
+def broadcast(lowering: Lowering, value: Elements, shape: tuple[int, ...]) -> Operand:
     """Return a tensor or an array with another shape, its elements repeated by strides of 0."""
     return lowering.expanded(value, shape) if isinstance(value, Tensor) else broadcast_to(value, shape)
 

@@ -19,9 +19,10 @@ from dmlcpu.onnx.rules.operands import INTEGER_TYPES, constant, integers, presen
 from dmlcpu.onnx.values import (
     Array,
     Constant,
+    ConstantElements,
     Deferred,
     Dequantized,
-    FreeArray,
+    Elements,
     Parameters,
     Table,
     Tensor,
@@ -68,7 +69,7 @@ class Padded(Deferred):
         tensor = self._lowering.floats(self._source)
         assert isinstance(tensor, Tensor)
         for axis, (before, behind) in enumerate(zip(self._margins.start, self._margins.end, strict=True)):
-            parts: list[Tensor | Array | FreeArray] = [tensor]
+            parts: list[Elements] = [tensor]
             if before:
                 parts.insert(0, self._margin(tensor, axis, before))
             if behind:
@@ -76,7 +77,7 @@ class Padded(Deferred):
             tensor = join(self._lowering, parts, axis) if len(parts) > 1 else tensor
         return tensor
 
-    def _margin(self, tensor: Tensor, axis: int, length: int) -> Array | FreeArray:
+    def _margin(self, tensor: Tensor, axis: int, length: int) -> ConstantElements:
         shape = (*tensor.shape[:axis], length, *tensor.shape[axis + 1 :])
         return broadcast_to(np.asarray(self._fill, tensor.dtype), shape)
 

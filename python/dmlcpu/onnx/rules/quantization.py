@@ -27,12 +27,12 @@ from dmlcpu.onnx.values import (
     Constant,
     Deferred,
     Dequantized,
-    FreeArray,
     Operand,
     Parameters,
     Table,
     Tensor,
     Value,
+    as_value,
     constant_by,
     source_of,
 )
@@ -117,8 +117,7 @@ def _of_columns(node: Node, codes: Constant, scales: Array, zero_point: Value | 
         raise NotNative(f"scales of shape {scales.shape} along axis {axis} of {codes.shape}")
     if points.size != scales.size:
         raise NotNative(f"{points.size} zero points and {scales.size} scales")
-    held = codes if isinstance(codes, FreeArray) else codes.array
-    return Dequantized(held, scales.reshape(-1), points.reshape(-1), axis % max(rank, 1))
+    return Dequantized(codes.elements(), scales.reshape(-1), points.reshape(-1), axis % max(rank, 1))
 
 
 def _check_axis(node: Node, axis: int, shape: Sequence[int]) -> None:
@@ -207,7 +206,7 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
             assert isinstance(unsigned, Tensor)
             return [SignedCodes(lowering, unsigned)]
         codes = lowering.quantized(value, parameters)
-        return [Constant(codes) if isinstance(codes, np.ndarray) else codes]
+        return [as_value(codes)]
     floats = lowering.floats(value)
     if isinstance(floats, np.ndarray) and isinstance(scale, Constant) and isinstance(points, Constant):
         return [Constant(_constant_codes(floats, scale.array, points.array, int(node.attributes.get("axis", 1))))]
@@ -326,8 +325,7 @@ def dynamic_quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Val
     """Codes, scale and zero point, all computed; of constants constants."""
     value = present(inputs[0])
     if isinstance(value, Constant | Dequantized):
-        source = source_of(value.elements()) if isinstance(value, Dequantized) else value.source
-        made = derived(_dynamic_codes, source)
+        made = derived(_dynamic_codes, source_of(value.elements()))
         return written(node, [constant_by(operator.getitem, made, place) for place in range(3)])
     codes, scale, zero_point = dynamically_quantized(lowering, value)
     return written(node, [codes, lowering.reshaped(scale, ()), lowering.reshaped(zero_point, ())])

@@ -27,7 +27,7 @@ from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, convolution_sums
 from dmlcpu.onnx.rules.slices import SLICES_AS_IMAGES, VOLUME_RANK
 from dmlcpu.onnx.rules.windows import Window, window_of
-from dmlcpu.onnx.values import Array, Constant, FreeArray, Table, Tensor, Value
+from dmlcpu.onnx.values import Array, Constant, Elements, Table, Tensor, Value
 
 __all__ = ["convolved_volume", "qlinear_conv_of_volume", "volume_sums"]
 
@@ -57,7 +57,7 @@ def _side_by_side(lowering: Lowering, codes: Tensor, depth: Window, groups: int)
     """
     [taps], [count], [stride], [dilation] = depth.kernel, depth.output, depth.strides, depth.dilations
     images, channels, _, height, width = codes.shape
-    parts: list[Tensor | Array | FreeArray] = []
+    parts: list[Elements] = []
     for tap in range(taps):
         starts, shape = (0, 0, tap * dilation, 0, 0), (images, channels, count, height, width)
         part = transposed(lowering, sliced(lowering, codes, starts, (1, 1, stride, 1, 1), shape), SLICES_AS_IMAGES)
@@ -101,7 +101,7 @@ def _padded_with_computed(lowering: Lowering, x: Tensor, zero_point: Value | Non
     if point is None:
         point = np.zeros((1,) * VOLUME_RANK, x.dtype)
     assert isinstance(point, Tensor | np.ndarray)
-    parts: list[Tensor | Array | FreeArray] = [x]
+    parts: list[Elements] = [x]
     for at_end, count in enumerate((*depth.start_padding, *depth.end_padding)):
         if count:
             shape = (*x.shape[:2], count, *x.shape[3:])

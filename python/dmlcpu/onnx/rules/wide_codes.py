@@ -11,12 +11,22 @@ from typing import Final
 
 import numpy as np
 
-from dmlcpu.graph.lengths import derived
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.operands import constant, low_bits, on_each_float, on_floats, present
-from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, FreeArray, Parameters, Table, Tensor, Value
+from dmlcpu.onnx.values import (
+    Array,
+    Constant,
+    Deferred,
+    Dequantized,
+    Parameters,
+    Table,
+    Tensor,
+    Value,
+    constant_by,
+    source_of,
+)
 
 __all__ = ["WIDE_TYPES", "WideCodes", "wide_codes", "wide_parameters"]
 
@@ -83,7 +93,7 @@ def wide_codes(lowering: Lowering, value: Value, parameters: Parameters) -> Valu
         NotNative: They are of another type.
     """
     if isinstance(value, Constant | Dequantized):
-        return _constant_codes(lowering, value, parameters)
+        return _constant_codes(value, parameters)
     if isinstance(value, Table):
         shifted = Table(value.codes, _offsets(value.floats, parameters) + _shift(parameters))
         dequantized = Table(value.codes, _dequantized(value.floats, parameters))
@@ -120,14 +130,11 @@ def _lower_halves(lowering: Lowering, shifted: Value, parameters: Parameters) ->
     return low_bits(lowering, floats, parameters.dtype)
 
 
-def _constant_codes(lowering: Lowering, value: Constant | Dequantized, parameters: Parameters) -> Constant:
-    floats = lowering.elements(value)
+def _constant_codes(value: Constant | Dequantized, parameters: Parameters) -> Constant:
+    floats = value.elements()
     if floats.dtype != np.float32:
         raise NotNative(f"an input of type {floats.dtype}")
-    if isinstance(floats, FreeArray):
-        return FreeArray.of(derived(_codes, floats.derived, parameters))
-    assert isinstance(floats, np.ndarray)
-    return Constant(_codes(floats, parameters))
+    return constant_by(_codes, source_of(floats), parameters)
 
 
 def _codes(floats: Array, parameters: Parameters) -> Array:
