@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache, partial
 from importlib import import_module
-from itertools import accumulate
-from operator import index, mul
+from math import prod
+from operator import index
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ __all__ = [
     "dtype_of",
     "has_data_type",
     "is_four_bits",
+    "row_major_strides",
     "span_in_bytes",
     "span_in_elements",
 ]
@@ -53,6 +54,15 @@ _DATA_TYPES: Final = MappingProxyType({data_type.name.lower(): data_type for dat
 _DTYPES: Final = MappingProxyType(
     {known: np.dtype(known.name.lower()) for known, bits in ELEMENT_BITS.items() if bits >= 8}
 )
+
+
+def row_major_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the distance of neighbours on each axis of a packed tensor, in elements.
+
+    >>> row_major_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
 
 
 def span_in_elements(sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
@@ -249,10 +259,7 @@ class TensorDesc:
         >>> TensorDesc(TensorDataType.UINT8, (2, 3, 4)).element_strides
         (12, 4, 1)
         """
-        if self.strides is not None:
-            return tuple(self.strides)
-        strides = [1, *accumulate(reversed(self.sizes[1:]), mul)]
-        return tuple(reversed(strides))
+        return row_major_strides(self.sizes) if self.strides is None else tuple(self.strides)
 
     @classmethod
     def from_array(cls, a: np.ndarray[Any, Any] | np.generic, flags: TensorFlags = TensorFlags.NONE) -> TensorDesc:

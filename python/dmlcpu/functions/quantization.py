@@ -22,7 +22,7 @@ from dmlcpu.functions.plain_numbers import is_number
 from dmlcpu.graph.builder import expression_of
 from dmlcpu.nibbles import packed_length
 from dmlcpu.shown_values import shown
-from dmlcpu.tensor import dtype_of, is_four_bits
+from dmlcpu.tensor import dtype_of, is_four_bits, row_major_strides
 
 __all__ = ["dequantize", "quantize"]
 
@@ -199,7 +199,7 @@ def _four_bit_zero_point(
     if array.size != needed or array.ndim > 1:
         expected = f"({needed},): the packed bytes of {name} elements in the scale's shape {shape}"
         raise call.error("zero_point", f"uint8 of shape {array.shape}", expected)
-    return PackedArray(_flat(call, "zero_point", array), data_type, shape, _row_major(shape))
+    return PackedArray(_flat(call, "zero_point", array), data_type, shape, row_major_strides(shape))
 
 
 def _input_type(call: FunctionCall, given: Any, input: Array) -> TensorDataType:
@@ -225,7 +225,7 @@ def _packed_input(call: FunctionCall, pairs: Array, data_type: TensorDataType, s
         raise call.error(name, f"2**{elements.bit_length() - 1} elements or more", "fewer than 2**32")
     if pairs.size != needed:
         raise call.error("input", f"{pairs.size} packed bytes", f"{needed}, which {elements} elements take")
-    return PackedArray(_flat(call, "input", pairs), data_type, shape, _row_major(shape))
+    return PackedArray(_flat(call, "input", pairs), data_type, shape, row_major_strides(shape))
 
 
 def _flat(call: FunctionCall, name: str, pairs: Array) -> Array:
@@ -241,8 +241,4 @@ def _packed_output(
     sizes = shape or (1,)
     if out is not None and not out.flags.c_contiguous:
         raise call.error("out", f"strides of {out.strides} bytes", "packed bytes that are contiguous")
-    return PackedArray(None if out is None else out.reshape(-1), data_type, sizes, _row_major(sizes))
-
-
-def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+    return PackedArray(None if out is None else out.reshape(-1), data_type, sizes, row_major_strides(sizes))

@@ -12,6 +12,7 @@ import onnx
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.models.subgraphs import graphs_within
 from dmlcpu.onnx.values import Array
+from dmlcpu.tensor import row_major_strides
 
 __all__ = ["array_of", "constant_of", "has_external_data", "make_dense", "tensors_of"]
 
@@ -179,10 +180,5 @@ def _dense_constant_of(sparse: onnx.SparseTensorProto) -> Array:
     if ((places < 0) | (places >= lengths)).any():
         raise InvalidModelError(f"initializer {name!r}: an index is beyond its dimensions {list(shape)}")
     dense = np.zeros(math.prod(shape), values.dtype)
-    dense[indices if indices.ndim == 1 else places @ _strides_of(shape)] = values
+    dense[indices if indices.ndim == 1 else places @ np.array(row_major_strides(shape), np.int64)] = values
     return dense.reshape(shape)
-
-
-def _strides_of(shape: tuple[int, ...]) -> Array:
-    """Return how many elements apart neighbours along each axis are."""
-    return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)

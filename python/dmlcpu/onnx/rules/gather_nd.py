@@ -20,6 +20,7 @@ from dmlcpu.onnx.rules.movement import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
 from dmlcpu.onnx.rules.operands import constant, on_integers, present
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by
+from dmlcpu.tensor import row_major_strides
 
 __all__ = ["RULES", "row_places"]
 
@@ -53,7 +54,7 @@ def row_places(lowering: Lowering, indices: Value, lengths: Sequence[int]) -> Va
     """
     shape = indices.shape[:-1]
     batch = len(lengths) - int(indices.shape[-1])
-    steps = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
+    steps = row_major_strides(lengths)
     parts: list[Value] = [constant_by(_along, axis, lengths[axis], steps[axis], len(shape)) for axis in range(batch)]
     for place, (length, step) in enumerate(zip(lengths[batch:], steps[batch:], strict=True)):
         starts = [0] * len(indices.shape)
@@ -77,7 +78,7 @@ def _named_rows(indices: Array, *lengths: int) -> Array:
     bounds = np.array(lengths, np.int64)
     if not indices.size or (indices < -bounds).any() or (indices >= bounds).any():
         raise NotNative("no indices, or some out of range")
-    steps = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
+    steps = row_major_strides(lengths)
     places: Array = (np.where(indices < 0, indices + bounds, indices) * np.array(steps, np.int64)).sum(-1)
     return places
 

@@ -36,6 +36,7 @@ from dmlcpu.onnx.values import (
     Value,
     source_of,
 )
+from dmlcpu.tensor import row_major_strides
 
 __all__ = ["RULES", "chosen_by", "gathered", "looked_up"]
 
@@ -284,7 +285,7 @@ def _steps(places: Array) -> _Steps | None:
         return None
     inner_last = sorted((along for along, step in enumerate(steps) if step), key=lambda along: -steps[along])
     counts = [places.shape[along] for along in inner_last]
-    if any(steps[along] != math.prod(counts[place + 1 :]) for place, along in enumerate(inner_last)):
+    if tuple(steps[along] for along in inner_last) != row_major_strides(counts):
         return None
     return _Steps(first, tuple(inner_last))
 
