@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -14,7 +14,7 @@ from dmlcpu.onnx.models.extraction import extracted, is_supplied
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, ConstantElements, Elements, FreeArray, Tensor
 
-__all__ = ["ForeignModels", "ForeignPart", "Passed", "PassedReads", "Reads", "can_be_fed", "fixed_part"]
+__all__ = ["ForeignModels", "ForeignNodes", "ForeignPart", "Passed", "PassedReads", "Reads", "can_be_fed", "fixed_part"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,31 @@ Reads: TypeAlias = Mapping[str, Elements]
 """What nodes read of others: values of native graphs or other runtimes, and constants."""
 PassedReads: TypeAlias = Mapping[str, Elements | Passed]
 """The same, and what nodes that go with them have written."""
+_Read = TypeVar("_Read", bound=Elements | Passed, covariant=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignNodes(Generic[_Read]):
+    """Nodes of a model that another runtime takes together, and what they have to do with others.
+
+    Attributes:
+        nodes: Those nodes, in an order in which they can run.
+        weights: Nodes that dequantize constants which those read, in order: the other runtime is given them, too.
+        reasons: Why no kernel computes the nodes, by name.
+        reads: What all of them read of others.
+        outputs: Names of what others read of them.
+    """
+
+    nodes: Sequence[Node]
+    weights: Sequence[Node]
+    reasons: Mapping[str, str]
+    reads: Mapping[str, _Read]
+    outputs: Sequence[str]
+
+    @property
+    def given(self) -> tuple[Node, ...]:
+        """All nodes that the other runtime is given, in order."""
+        return (*self.weights, *self.nodes)
 
 
 @dataclass(slots=True, eq=False)
@@ -132,36 +157,25 @@ class ForeignModels:
         self.misjudged: set[str] = set()
 
     def part(
-        self,
-        model: onnx.ModelProto,
-        nodes: Sequence[Node],
-        weights: Sequence[Node],
-        reasons: Mapping[str, str],
-        reads: PassedReads,
-        independent: Collection[str],
-        outputs: Sequence[str],
+        self, model: onnx.ModelProto, taken: ForeignNodes[Elements | Passed], independent: Collection[str]
     ) -> ForeignPart:
         """Return a part of onnxruntime's whose model is that of other lengths as well.
 
         Args:
             model: That the nodes are of.
-            nodes: In order.
-            weights: That dequantize constants which those read, in order.
-            reasons: As of the part.
-            reads: What all of them read.
-            independent: Names of those of it that depend on no input, nor on its lengths.
-            outputs: What others read of them.
+            taken: The nodes.
+            independent: Names of those values that they read which depend on no input, nor on its lengths.
         """
+        reads, outputs = taken.reads, tuple(taken.outputs)
         arrays = {name: value for name, value in reads.items() if isinstance(value, np.ndarray) and name in independent}
         fed = {name: value for name, value in reads.items() if name not in arrays}
         types = {name: (value.dtype, _free_lengths(value)) for name, value in fed.items()}
-        all_nodes = (*weights, *nodes)
-        key = (tuple(node.name for node in all_nodes), tuple(types.items()), tuple(outputs))
+        key = (tuple(node.name for node in taken.given), tuple(types.items()), outputs)
         if key not in self._models:
-            self._models[key] = ForeignModel.of(model, all_nodes, types, arrays, outputs, is_shared=True)
+            self._models[key] = ForeignModel.of(model, taken.given, types, arrays, outputs, is_shared=True)
         tensors = {name: value.name for name, value in fed.items() if isinstance(value, Tensor | Passed)}
         constants = {name: value for name, value in fed.items() if not isinstance(value, Tensor | Passed)}
-        return ForeignPart(tuple(nodes), False, reasons, self._models[key], tensors, constants, tuple(outputs))
+        return ForeignPart(tuple(taken.nodes), False, taken.reasons, self._models[key], tensors, constants, outputs)
 
 
 def _free_lengths(value: Elements | Passed) -> tuple[None, ...] | None:
@@ -176,19 +190,12 @@ def can_be_fed(reads: Reads, independent: Collection[str]) -> bool:
     )
 
 
-def fixed_part(
-    model: onnx.ModelProto,
-    nodes: Sequence[Node],
-    weights: Sequence[Node],
-    by_reference: bool,
-    reasons: Mapping[str, str],
-    reads: Reads,
-    outputs: Sequence[str],
-) -> ForeignPart:
+def fixed_part(model: onnx.ModelProto, taken: ForeignNodes[Elements], by_reference: bool) -> ForeignPart:
     """Return a part whose model is for the lengths at hand alone."""
+    reads, outputs = taken.reads, tuple(taken.outputs)
     arrays = {name: value.array if isinstance(value, FreeArray) else value for name, value in reads.items()}
     constants = {name: value for name, value in arrays.items() if isinstance(value, np.ndarray)}
     inputs = {name: (value.dtype, at_hand(value.shape)) for name, value in arrays.items() if name not in constants}
-    fixed = ForeignModel.of(model, (*weights, *nodes), inputs, constants, outputs, is_shared=False)
+    fixed = ForeignModel.of(model, taken.given, inputs, constants, outputs, is_shared=False)
     tensors = {name: value.name for name, value in reads.items() if isinstance(value, Tensor)}
-    return ForeignPart(tuple(nodes), by_reference, reasons, fixed, tensors, {}, tuple(outputs))
+    return ForeignPart(tuple(taken.nodes), by_reference, taken.reasons, fixed, tensors, {}, outputs)

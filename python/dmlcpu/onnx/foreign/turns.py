@@ -13,14 +13,14 @@ import numpy as np
 import onnx
 
 from dmlcpu.onnx.foreign.array_parts import OPERATORS, ArrayPart, is_function_of_arrays
-from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart, Passed, PassedReads, Reads
+from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, ForeignPart, Passed, PassedReads
 from dmlcpu.onnx.models.branches import Branches
 from dmlcpu.onnx.models.extraction import extracted, inferred
 from dmlcpu.onnx.models.nodes import Node, reaching
 from dmlcpu.onnx.models.subgraphs import graphs_within
-from dmlcpu.onnx.values import Tensor
+from dmlcpu.onnx.values import Elements, Tensor
 
-__all__ = ["holds_functions_of_arrays", "in_turns"]
+__all__ = ["Surroundings", "holds_functions_of_arrays", "in_turns"]
 
 Types = Mapping[str, "np.dtype[Any] | None"]
 
@@ -38,7 +38,7 @@ def _holds(node: onnx.NodeProto) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scope:
+class Surroundings:
     """What all turns have in common.
 
     Attributes:
@@ -58,29 +58,10 @@ class _Scope:
     conditions: tuple[tuple[str, bool], ...] = ()
 
 
-def in_turns(
-    model: onnx.ModelProto,
-    branches: Branches,
-    foreign_models: ForeignModels,
-    weights: Callable[[Sequence[Node]], Sequence[Node]],
-    independent: Collection[str],
-    nodes: Sequence[Node],
-    reasons: Mapping[str, str],
-    reads: Reads,
-    outputs: Sequence[str],
-) -> tuple[ForeignPart | ArrayPart, ...] | None:
-    """Return nodes as parts that run one after the other; None if a type of what one passes another is not known.
-
-    Args:
-        model, branches, foreign_models, weights, independent: As of a scope.
-        nodes: In an order in which they can run.
-        reasons: Why no kernel computes them, by the node's name.
-        reads: What they, and the nodes that dequantize constants for them, read of others.
-        outputs: What others read of them.
-    """
-    scope = _Scope(model, branches, foreign_models, weights, independent)
+def in_turns(surroundings: Surroundings, taken: ForeignNodes[Elements]) -> tuple[ForeignPart | ArrayPart, ...] | None:
+    """Return nodes as parts that run one after the other; None if a type of what one passes another is not known."""
     try:
-        return tuple(_turns(scope, nodes, reasons, reads, outputs))
+        return tuple(_turns(surroundings, taken))
     except _UnknownTypeError:
         return None
 
@@ -89,15 +70,13 @@ class _UnknownTypeError(Exception):
     """The type of a value between parts cannot be told."""
 
 
-def _turns(
-    scope: _Scope, nodes: Sequence[Node], reasons: Mapping[str, str], reads: PassedReads, outputs: Sequence[str]
-) -> Iterator[ForeignPart | ArrayPart]:
-    types = _types(scope, nodes, reads, outputs)
+def _turns(surroundings: Surroundings, taken: ForeignNodes[Elements | Passed]) -> Iterator[ForeignPart | ArrayPart]:
+    types, nodes, outputs = _types(surroundings.model, taken), taken.nodes, taken.outputs
     apart = {id(node) for node in nodes if is_function_of_arrays(node, types) or _is_fork(node)}
     wanted = {*outputs, *(name for node in nodes if id(node) in apart for name in node.reads)}
     repeated = [node for node in nodes if id(node) not in apart and _is_repeated(node, wanted)]
     waiting = [node for node in nodes if node not in repeated]
-    known: dict[str, Any] = dict(reads)
+    known: dict[str, Elements | Passed] = dict(taken.reads)
     while waiting:
         ready = _ready(waiting, apart, repeated, known)
         rest = [node for node in waiting if node not in ready]
@@ -105,12 +84,12 @@ def _turns(
             read_later = wanted | {name for node in (*rest, *repeated) for name in node.reads}
             of_group = _with_repeated(nodes, ready, repeated)
             written = [name for node in ready for name in node.outputs if name in read_later]
-            yield _foreign(scope, of_group, reasons, known, written)
+            yield _foreign(surroundings, of_group, taken.reasons, known, written)
             known.update((name, _passed(name, types)) for name in written)
         for node in [*rest]:
             if id(node) in apart and known.keys() >= {*node.reads}:
                 rest.remove(node)
-                yield from _alone(scope, node, reasons, known, types)
+                yield from _alone(surroundings, node, taken.reasons, known, types)
                 known.update((name, _passed(name, types)) for name in node.outputs if name)
         if len(rest) == len(waiting):
             raise _UnknownTypeError
@@ -152,39 +131,44 @@ def _with_repeated(nodes: Sequence[Node], ready: Sequence[Node], repeated: Seque
 
 
 def _foreign(
-    scope: _Scope, nodes: Sequence[Node], reasons: Mapping[str, str], known: PassedReads, outputs: Sequence[str]
+    surroundings: Surroundings,
+    nodes: Sequence[Node],
+    reasons: Mapping[str, str],
+    known: PassedReads,
+    outputs: Sequence[str],
 ) -> ForeignPart:
-    weights = scope.weights(nodes)
+    weights = surroundings.weights(nodes)
     run = (*weights, *nodes)
     made = {name for node in run for name in node.outputs}
     reads = {name: known[name] for node in run for name in node.reads if name not in made}
-    part = scope.foreign_models.part(scope.model, nodes, weights, reasons, reads, scope.independent, outputs)
-    return replace(part, conditions=scope.conditions)
+    taken = ForeignNodes(nodes, weights, reasons, reads, outputs)
+    part = surroundings.foreign_models.part(surroundings.model, taken, surroundings.independent)
+    return replace(part, conditions=surroundings.conditions)
 
 
 def _alone(
-    scope: _Scope, node: Node, reasons: Mapping[str, str], known: PassedReads, types: Types
+    surroundings: Surroundings, node: Node, reasons: Mapping[str, str], known: PassedReads, types: Types
 ) -> Iterator[ForeignPart | ArrayPart]:
     """Yield the parts of a node that is none of another runtime's."""
     if not _is_fork(node):
         read = {name: known[name] for name in node.reads}
         inputs = {name: value.name for name, value in read.items() if isinstance(value, Tensor | Passed)}
         constants = {name: value for name, value in read.items() if not isinstance(value, Tensor | Passed)}
-        yield ArrayPart((node,), inputs, constants, tuple(filter(None, node.outputs)), scope.conditions)
+        yield ArrayPart((node,), inputs, constants, tuple(filter(None, node.outputs)), surroundings.conditions)
         return
     condition = known[node.inputs[0]]
     if not isinstance(condition, Tensor | Passed):
         raise _UnknownTypeError
     for is_met in (True, False):
-        branch = scope.branches.of(node, is_met)
+        branch = surroundings.branches.of(node, is_met)
         inner = replace(
-            scope,
-            independent={*scope.independent, *branch.constants},
-            conditions=(*scope.conditions, (condition.name, is_met)),
+            surroundings,
+            independent={*surroundings.independent, *branch.constants},
+            conditions=(*surroundings.conditions, (condition.name, is_met)),
         )
         why = {own.name: reasons[node.name] for own in branch.nodes}
         reads = {**known, **branch.constants}
-        yield from _turns(inner, branch.nodes, why, reads, [*filter(None, node.outputs)])
+        yield from _turns(inner, ForeignNodes(branch.nodes, (), why, reads, [*filter(None, node.outputs)]))
 
 
 def _passed(name: str, types: Types) -> Passed:
@@ -194,17 +178,18 @@ def _passed(name: str, types: Types) -> Passed:
     return Passed(name, dtype)
 
 
-def _types(scope: _Scope, nodes: Sequence[Node], reads: PassedReads, outputs: Sequence[str]) -> Types:
+def _types(model: onnx.ModelProto, taken: ForeignNodes[Elements | Passed]) -> Types:
     """Return the types of what nodes read and write, None of what inference does not tell."""
+    nodes, reads = taken.nodes, taken.reads
     names = dict.fromkeys(name for node in nodes for name in node.reads if name in reads)
     inputs = {name: (reads[name].dtype, None) for name in names}
-    model = extracted(scope.model, nodes, inputs, {}, outputs)
+    part = extracted(model, nodes, inputs, {}, taken.outputs)
     try:
-        model = inferred(model)
+        part = inferred(part)
     except Exception:  # inference is a help
         return {}
     types: dict[str, np.dtype[Any] | None] = {name: reads[name].dtype for name in names}
-    for value in (*model.graph.value_info, *model.graph.output):
+    for value in (*part.graph.value_info, *part.graph.output):
         number = value.type.tensor_type.elem_type
         types[value.name] = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(number)) if number else None
     return types

@@ -11,7 +11,7 @@ import onnx
 from dmlcpu.graph.lengths import at_hand, decided_by, derived, is_free, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constants.folding import LONGEST_SHAPE, propagated
-from dmlcpu.onnx.foreign.parts import Reads
+from dmlcpu.onnx.foreign.parts import ForeignNodes
 from dmlcpu.onnx.models.extraction import extracted, inferred
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, ArrayType, Elements, FreeArray, Tensor
@@ -20,7 +20,7 @@ __all__ = ["told_types"]
 
 
 def told_types(
-    model: onnx.ModelProto, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str], misjudged: Collection[str]
+    model: onnx.ModelProto, taken: ForeignNodes[Elements], misjudged: Collection[str]
 ) -> Mapping[str, ArrayType | None]:
     """Return the types and shapes of what nodes write; None of what only a run tells.
 
@@ -28,12 +28,10 @@ def told_types(
 
     Args:
         model: That the nodes are of.
-        nodes: In order.
-        reads: What they read of others.
-        outputs: What is asked for.
+        taken: The nodes; what is asked for are their outputs.
         misjudged: Names of values of which inference has told other shapes than runs made.
     """
-    types = _Types(model, nodes, reads, outputs, misjudged)
+    types, outputs = _Types(model, taken, misjudged), taken.outputs
     told = derived(types, *types.arguments)
     if not isinstance(told, Derived):
         return dict(zip(outputs, told, strict=True))
@@ -68,19 +66,12 @@ class _Types:
         arguments: What it is to be called with: the lengths of what is read and, of small constants, the elements.
     """
 
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        nodes: Sequence[Node],
-        reads: Reads,
-        outputs: Sequence[str],
-        misjudged: Collection[str],
-    ) -> None:
-        self._model, self._nodes, self._reads, self._outputs = model, nodes, reads, outputs
-        self._misjudged = _misjudged(nodes).union(misjudged)
-        self._constants = {name for name, value in reads.items() if _is_small(value)}
+    def __init__(self, model: onnx.ModelProto, taken: ForeignNodes[Elements], misjudged: Collection[str]) -> None:
+        self._model, self._nodes, self._reads, self._outputs = model, taken.given, taken.reads, taken.outputs
+        self._misjudged = _misjudged(taken.given).union(misjudged)
+        self._constants = {name for name, value in taken.reads.items() if _is_small(value)}
         self.arguments: list[Any] = []
-        for name, value in reads.items():
+        for name, value in taken.reads.items():
             if name not in self._constants:
                 self.arguments.extend(value.shape)
             else:

@@ -12,7 +12,7 @@ from dmlcpu import _core
 from dmlcpu.device import Device
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.onnx.foreign.nodes import are_readable, check_complete
-from dmlcpu.onnx.foreign.parts import ForeignModels, Reads, can_be_fed
+from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, Reads, can_be_fed
 from dmlcpu.onnx.missing_package import has_onnxruntime
 from dmlcpu.onnx.models.model import Model
 from dmlcpu.onnx.models.nodes import reaching
@@ -133,7 +133,8 @@ class PlannedModel:
             check_complete(nodes, reasons, {**constants, **inputs})
         except InvalidModelError:  # it would end the process
             return None
-        part = self._foreign_models.part(model.proto, nodes, (), reasons, reads, model.constants, results)
+        taken = ForeignNodes(nodes, (), reasons, reads, results)
+        part = self._foreign_models.part(model.proto, taken, model.constants)
         outputs = (known.get(output.name, output.name) for output in model.outputs)
         return Plan((part,), tuple(outputs))
 

@@ -8,6 +8,7 @@ array.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -21,8 +22,8 @@ from dmlcpu.onnx.constants.empty_arrays import has_no_elements, nothing
 from dmlcpu.onnx.constants.following import free_axes
 from dmlcpu.onnx.foreign.array_parts import ArrayPart
 from dmlcpu.onnx.foreign.nodes import check_complete, nodes_of_codes, taken_together
-from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignPart, Reads, can_be_fed, fixed_part
-from dmlcpu.onnx.foreign.turns import holds_functions_of_arrays, in_turns
+from dmlcpu.onnx.foreign.parts import ForeignModels, ForeignNodes, ForeignPart, can_be_fed, fixed_part
+from dmlcpu.onnx.foreign.turns import Surroundings, holds_functions_of_arrays, in_turns
 from dmlcpu.onnx.foreign.types import told_types
 from dmlcpu.onnx.lowering import desc_of
 from dmlcpu.onnx.models.model import Model, is_fixed
@@ -219,49 +220,36 @@ class _Planner:
         check_complete(taken, reasons, self._values)
         weights = () if by_reference else nodes_of_codes(taken, self._nodes.dequantizing, self._values)
         read_later = self._read_by(remaining)
-        run = (*weights, *taken)
-        made = {name for node in run for name in node.outputs if name}
         outputs = tuple(name for node in taken for name in node.outputs if name in read_later and name)
-        read = dict.fromkeys(name for node in run for name in node.reads if name not in made)
-        reads = {name: self._elements(name) for name in read}
-        unknown = self._learn(run, reads, outputs) if remaining else ()
+        reads = {name: self._elements(name) for name in values_read((*weights, *taken), ())}
         told = {node.name: reasons.get(node.name, "it follows such a node") for node in taken}
+        foreign = ForeignNodes(taken, weights, told, reads, outputs)
+        unknown = self._learn(foreign) if remaining else ()
         self._export(reads.values())
-        self._foreign.append(self._foreign_parts(taken, weights, by_reference, told, reads, outputs))
+        self._foreign.append(self._foreign_parts(foreign, by_reference))
         if not unknown:
             self._begin_partition()
         return unknown
 
     def _foreign_parts(
-        self,
-        taken: Sequence[Node],
-        weights: Sequence[Node],
-        by_reference: bool,
-        reasons: Mapping[str, str],
-        reads: Reads,
-        outputs: Sequence[str],
+        self, foreign: ForeignNodes[Elements], by_reference: bool
     ) -> tuple[ForeignPart | ArrayPart, ...]:
         """Make nodes a part that is fed what follows from lengths, some in turns, or else a part of its lengths alone.
 
         Args:
-            taken: That another runtime is to run.
-            weights: Nodes that dequantize constants for these.
+            foreign: The nodes.
             by_reference: Whether onnx's reference evaluator is meant.
-            reasons: Why no kernel computes what is taken, by name.
-            reads: What all of these read of others.
-            outputs: The names of what others read of them.
         """
         model, models, independent = self._model.proto, self._foreign_models, self._nodes.independent
-        if not by_reference and can_be_fed(reads, independent):
-            if holds_functions_of_arrays(taken):
-                of_codes = partial(nodes_of_codes, writers=self._nodes.dequantizing, values=self._values)
-                branches = self._model.branches
-                parts = in_turns(model, branches, models, of_codes, independent, taken, reasons, reads, outputs)
+        if not by_reference and can_be_fed(foreign.reads, independent):
+            if holds_functions_of_arrays(foreign.nodes):
+                weights = partial(nodes_of_codes, writers=self._nodes.dequantizing, values=self._values)
+                parts = in_turns(Surroundings(model, self._model.branches, models, weights, independent), foreign)
                 if parts is not None:
                     return parts
             if self._varies:
-                return (models.part(model, taken, weights, reasons, reads, independent, outputs),)
-        return (fixed_part(model, taken, weights, by_reference, reasons, reads, outputs),)
+                return (models.part(model, foreign, independent),)
+        return (fixed_part(model, foreign, by_reference),)
 
     def _begin_partition(self) -> None:
         """Go on with a native graph of its own, behind the parts that have been added."""
@@ -271,10 +259,10 @@ class _Planner:
         self._native_nodes.append([])
         self._imports.append(self._lowering.imported)
 
-    def _learn(self, nodes: Sequence[Node], reads: Reads, outputs: Sequence[str]) -> Sequence[str]:
-        """Find the types and shapes of what a foreign part writes; return the values of which that fails."""
-        tensors = [name for name in outputs if name not in self._containers]
-        known = told_types(self._model.proto, nodes, reads, tensors, self._foreign_models.misjudged)
+    def _learn(self, foreign: ForeignNodes[Elements]) -> Sequence[str]:
+        """Find the types and shapes of what foreign nodes write; return the values of which that fails."""
+        tensors = [name for name in foreign.outputs if name not in self._containers]
+        known = told_types(self._model.proto, replace(foreign, outputs=tensors), self._foreign_models.misjudged)
         told = {name: array for name, array in known.items() if array is not None}
         self._told.update(told)
         self._values.update((name, outer_value(name, *array)) for name, array in told.items())
