@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from dmlcpu import _core
 from dmlcpu.device import Device
+from dmlcpu.dtypes import FLOAT32, INT64
 from dmlcpu.errors import InvalidModelError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.models.nodes import Node
@@ -17,8 +18,6 @@ from dmlcpu.onnx.values import Array, ConstantElements
 
 __all__ = ["OPERATORS", "ArrayPart", "ArrayRunner", "is_function_of_arrays"]
 
-OPERATORS: Final = frozenset({"NonMaxSuppression", "RoiAlign"})
-"""ONNX's operators that functions here compute, of most types and attributes."""
 # From this version of RoiAlign on regions begin half a pixel before their corners unless a node says otherwise.
 _HALF_PIXEL_SINCE: Final = 16
 # Of a cell along an axis, and of a region: more than anybody asks for.
@@ -54,7 +53,7 @@ class ArrayRunner:
     def __init__(self, part: ArrayPart, device: Device) -> None:
         self._part, self._device = part, device
         (self._node,) = part.nodes
-        self._function = _FUNCTIONS[self._node.domain, self._node.operator]
+        self._compute = _FUNCTIONS[self._node.domain, self._node.operator].compute
 
     def run(self, values: dict[str, Array], profile: bool) -> tuple[StepTime, ...]:
         """Read what the node reads from the values, and add what it writes."""
@@ -62,7 +61,7 @@ class ArrayRunner:
         given = {own: values[name] for own, name in part.inputs.items()}
         given.update((name, array) for name, array in part.constants.items() if isinstance(array, np.ndarray))
         inputs = [given[name] if name else None for name in self._node.inputs]
-        values[part.outputs[0]] = self._function(self._node, inputs, self._device)
+        values[part.outputs[0]] = self._compute(self._node, inputs, self._device)
         return ()
 
 
@@ -73,20 +72,13 @@ def is_function_of_arrays(node: Node, types: Mapping[str, np.dtype[np.generic] |
         node: Any.
         types: Of what it reads; None where that is not known.
     """
-    expected = _TYPES.get((node.domain, node.operator))
-    if expected is None or not _LEAST[node.operator] <= len(node.inputs) <= len(expected) or not _is_computed(node):
+    function = _FUNCTIONS.get((node.domain, node.operator))
+    if function is None or not function.suits(node):
         return False
-    read = enumerate(zip(node.inputs, expected, strict=False))
-    return all(types.get(name) == dtype if name else place >= _LEAST[node.operator] for place, (name, dtype) in read)
-
-
-def _is_computed(node: Node) -> bool:
-    """Return whether a function computes what a node's attributes ask for."""
-    if node.operator != "RoiAlign":
-        return True
-    samples = node.attributes.get("sampling_ratio", 0)
-    is_mean: bool = node.attributes.get("mode", b"avg") == b"avg"
-    return is_mean and 0 <= samples <= _MOST_SAMPLES
+    if not function.least_inputs <= len(node.inputs) <= len(function.types):
+        return False
+    read = enumerate(zip(node.inputs, function.types, strict=False))
+    return all(types.get(name) == dtype if name else place >= function.least_inputs for place, (name, dtype) in read)
 
 
 def _non_max_suppression(node: Node, inputs: list[Array | None], device: Device) -> Array:
@@ -119,6 +111,13 @@ def _only(node: Node, name: str, array: Array) -> float | int:
     return number
 
 
+def _is_mean_of_few(node: Node) -> bool:
+    """Return whether a RoiAlign asks for the means of as many samples as are taken here."""
+    samples = node.attributes.get("sampling_ratio", 0)
+    is_mean: bool = node.attributes.get("mode", b"avg") == b"avg"
+    return is_mean and 0 <= samples <= _MOST_SAMPLES
+
+
 def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
     images, regions, of_images = inputs
     assert images is not None
@@ -148,13 +147,28 @@ def _roi_align(node: Node, inputs: list[Array | None], device: Device) -> Array:
         raise InvalidModelError(f"node {node}: {error}") from None
 
 
-_FUNCTIONS: Final[Mapping[tuple[str, str], Callable[[Node, list[Array | None], Device], Array]]] = {
-    ("", "NonMaxSuppression"): _non_max_suppression,
-    ("", "RoiAlign"): _roi_align,
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """What computes an operator.
+
+    Attributes:
+        compute: Takes a node, its inputs, None where one is absent, and where it runs.
+        types: Of the inputs, those that may be left out included.
+        least_inputs: So many of them have to be there.
+        suits: Whether it does what the attributes of a node ask for.
+    """
+
+    compute: Callable[[Node, list[Array | None], Device], Array]
+    types: tuple[np.dtype[Any], ...]
+    least_inputs: int
+    suits: Callable[[Node], bool] = lambda node: True
+
+
+_FUNCTIONS: Final[Mapping[tuple[str, str], _Function]] = {
+    ("", "NonMaxSuppression"): _Function(
+        _non_max_suppression, (FLOAT32, FLOAT32, INT64, FLOAT32, FLOAT32), least_inputs=2
+    ),
+    ("", "RoiAlign"): _Function(_roi_align, (FLOAT32, FLOAT32, INT64), least_inputs=3, suits=_is_mean_of_few),
 }
-# Of their inputs, of which so many have to be there.
-_TYPES: Final = {
-    ("", "NonMaxSuppression"): tuple(map(np.dtype, ("float32", "float32", "int64", "float32", "float32"))),
-    ("", "RoiAlign"): tuple(map(np.dtype, ("float32", "float32", "int64"))),
-}
-_LEAST: Final = {"NonMaxSuppression": 2, "RoiAlign": 3}
+OPERATORS: Final = frozenset(operator for _, operator in _FUNCTIONS)
+"""ONNX's operators that functions here compute, of most types and attributes."""
