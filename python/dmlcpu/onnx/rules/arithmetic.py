@@ -16,8 +16,9 @@ from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.activation import evaluated
 from dmlcpu.onnx.rules.channel_affine import channel_affine, channel_constant, number_for_channels
+from dmlcpu.onnx.rules.element_wise import on_each_float, on_floats, on_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary
-from dmlcpu.onnx.rules.operands import computed, constant, on_each_float, on_floats, on_integers, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, constant, parameters_of, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,

@@ -18,11 +18,12 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import plus
+from dmlcpu.onnx.rules.element_wise import compared, on_floats
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import Product, factors, float_product, product_of_codes, times
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
-from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
+from dmlcpu.onnx.rules.operands import computed, present, written
 from dmlcpu.onnx.rules.residual_normalization import vector
 from dmlcpu.onnx.values import Array, Constant, Value, constant_by
 

@@ -15,9 +15,10 @@ from dmlcpu.onnx.constants.empty_arrays import without_elements
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import constant, on_floats, present
+from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Array, Tensor, Value
 
 __all__ = ["RULES", "coded_operand", "coded_product"]

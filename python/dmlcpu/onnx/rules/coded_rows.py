@@ -10,9 +10,9 @@ import numpy as np
 from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.coded_weights import ConstantOfBlocks, coded_matrix
 from dmlcpu.onnx.lowering import Lowering
+from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.movement import join
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import on_floats
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value
 
 __all__ = ["dequantized_rows"]

@@ -14,18 +14,10 @@ from dmlcpu.graph.lengths import broadcast_shapes, decided_by
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, broadcast, compared, on_integers
 from dmlcpu.onnx.rules.movement import sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary, Logical
-from dmlcpu.onnx.rules.operands import (
-    INTEGER_TYPES,
-    broadcast,
-    compared,
-    computed,
-    integers,
-    on_integers,
-    parameters_of,
-    present,
-)
+from dmlcpu.onnx.rules.operands import computed, integers, parameters_of, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,

@@ -13,11 +13,12 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import binary
+from dmlcpu.onnx.rules.element_wise import compared
 from dmlcpu.onnx.rules.gathering import looked_up
 from dmlcpu.onnx.rules.movement import sliced
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization import LayerNormalization
-from dmlcpu.onnx.rules.operands import compared, computed, constant, present
+from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.rules.quantization import dequantize_linear
 from dmlcpu.onnx.rules.reduction import sum_of_integers
 from dmlcpu.onnx.rules.residual_normalization import vector

@@ -12,8 +12,8 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import on_each_float
 from dmlcpu.onnx.rules.native_functions import FloatUnary
-from dmlcpu.onnx.rules.operands import on_each_float
 from dmlcpu.onnx.rules.wide_codes import WideCodes
 from dmlcpu.onnx.values import Array, Parameters, Table, Tensor, Value
 

@@ -10,10 +10,11 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.rules.activation import table_only
+from dmlcpu.onnx.rules.element_wise import on_each_float, on_floats
 from dmlcpu.onnx.rules.integer_functions import of_integers
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import on_each_float, on_floats, present
+from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Constant, Table, Tensor, Value
 
 __all__ = ["RULES", "Floats"]

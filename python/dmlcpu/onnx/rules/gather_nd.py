@@ -15,10 +15,11 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import on_integers
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.movement import reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
-from dmlcpu.onnx.rules.operands import constant, on_integers, present
+from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import Array, Constant, Dequantized, Value, constant_by
 from dmlcpu.tensor import row_major_strides
 

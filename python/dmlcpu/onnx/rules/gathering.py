@@ -20,8 +20,9 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.coded_rows import dequantized_rows
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES
 from dmlcpu.onnx.rules.movement import expanded, join, moved, reshaped, sliced, transposed
-from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, constant, integers, present
+from dmlcpu.onnx.rules.operands import computed, constant, integers, present
 from dmlcpu.onnx.rules.resampling import Taps, resampled
 from dmlcpu.onnx.values import (
     Array,

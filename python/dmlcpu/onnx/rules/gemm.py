@@ -15,10 +15,11 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import binary
+from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.matrix_multiply import Product, float_product, matmul, times
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import constant, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import constant, parameters_of, present
 from dmlcpu.onnx.rules.quantized_convolution import Filter, QuantizedConvolution, with_bias
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Array, Constant, Deferred, Dequantized, Parameters, Table, Tensor, Value, element_type

@@ -20,22 +20,13 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention import attention_scale, row_of_places, scaled_queries
+from dmlcpu.onnx.rules.element_wise import broadcast, compared, on_each_float, on_floats, on_integers
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads, side_by_side
 from dmlcpu.onnx.rules.matrix_multiply import float_product, times
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, IntegerBinary, Logical
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import (
-    broadcast,
-    compared,
-    computed,
-    integers,
-    on_each_float,
-    on_floats,
-    on_integers,
-    present,
-    written,
-)
+from dmlcpu.onnx.rules.operands import computed, integers, present, written
 from dmlcpu.onnx.rules.rotary import Turns, in_order, positions_from
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 

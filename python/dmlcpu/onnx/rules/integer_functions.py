@@ -9,9 +9,9 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, on_integers
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.native_functions import IntegerBinary
-from dmlcpu.onnx.rules.operands import INTEGER_TYPES, on_integers
 from dmlcpu.onnx.values import Constant, Value, element_type
 
 __all__ = ["of_integers"]

@@ -15,8 +15,9 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.coded_product import coded_operand, coded_product
+from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import aligned, constant, on_floats, present
+from dmlcpu.onnx.rules.operands import aligned, constant, present
 from dmlcpu.onnx.rules.product_axes import on_few_axes
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.values import (

@@ -13,8 +13,9 @@ from dmlcpu.graph.native_graph import Attributes
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import float_bits, on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary
-from dmlcpu.onnx.rules.operands import computed, constant, float_bits, on_floats, present
+from dmlcpu.onnx.rules.operands import computed, constant, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,

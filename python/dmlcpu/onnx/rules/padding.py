@@ -13,9 +13,10 @@ from dmlcpu.dtypes import CODE_TYPES
 from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to, quantize
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES
 from dmlcpu.onnx.rules.gathering import gathered
 from dmlcpu.onnx.rules.movement import join, sliced
-from dmlcpu.onnx.rules.operands import INTEGER_TYPES, constant, integers, present
+from dmlcpu.onnx.rules.operands import constant, integers, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,

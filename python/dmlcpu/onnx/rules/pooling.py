@@ -14,10 +14,11 @@ from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.arithmetic import Multiple
+from dmlcpu.onnx.rules.element_wise import on_each_float, on_floats
 from dmlcpu.onnx.rules.float_pooling import float_pooling
 from dmlcpu.onnx.rules.movement import Moved, reshaped, transposed, with_channels_last
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary, Pooling
-from dmlcpu.onnx.rules.operands import computed, on_each_float, on_floats, parameters_of, present
+from dmlcpu.onnx.rules.operands import computed, parameters_of, present
 from dmlcpu.onnx.rules.padding import Margins, padded
 from dmlcpu.onnx.rules.slices import VOLUME_RANK, pooled_by_slices
 from dmlcpu.onnx.rules.windows import Window, automatic_padding, window_of

@@ -17,10 +17,11 @@ from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.matrix_multiply import Factor, Product, float_product
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import computed, constant, on_floats, present, written
+from dmlcpu.onnx.rules.operands import computed, constant, present, written
 from dmlcpu.onnx.rules.quantization import dynamically_quantized
 from dmlcpu.onnx.rules.sequence_lengths import are_whole
 from dmlcpu.onnx.values import Array, Constant, Operand, Tensor, Value, element_type

@@ -13,18 +13,11 @@ from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, on_each_float, on_floats
 from dmlcpu.onnx.rules.movement import axes_of, reshaped, sliced, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import (
-    INTEGER_TYPES,
-    computed,
-    integers,
-    on_each_float,
-    on_floats,
-    parameters_of,
-    present,
-)
+from dmlcpu.onnx.rules.operands import computed, integers, parameters_of, present
 from dmlcpu.onnx.rules.pooling import StackedSum, averaged, maximum, minimum, summed, times
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Table, Tensor, Value

@@ -14,12 +14,13 @@ from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES, on_floats, on_integers
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.movement import join, reshaped, sliced
 from dmlcpu.onnx.rules.native_functions import FloatBinary, IntegerBinary
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, on_floats, on_integers, present
+from dmlcpu.onnx.rules.operands import computed, present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES", "Turns", "in_order", "positions_from"]

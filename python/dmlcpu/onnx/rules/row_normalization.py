@@ -14,10 +14,11 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.composed_reduction import sum_of_distances
+from dmlcpu.onnx.rules.element_wise import compared, on_floats
 from dmlcpu.onnx.rules.movement import transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
 from dmlcpu.onnx.rules.normalization import MOST_CODES, LayerNormalization, computed_floats
-from dmlcpu.onnx.rules.operands import compared, on_floats, present
+from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.rules.reduction import reduce_sum
 from dmlcpu.onnx.values import Constant, Table, Value
 

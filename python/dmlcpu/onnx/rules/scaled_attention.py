@@ -13,12 +13,13 @@ from dmlcpu.onnx.lowering import Lowering, Rule, broadcast_to
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
 from dmlcpu.onnx.rules.attention import attention_scale
+from dmlcpu.onnx.rules.element_wise import compared, on_floats
 from dmlcpu.onnx.rules.grouped_attention import grouped_means, hidden_in_order
 from dmlcpu.onnx.rules.heads import in_heads, out_of_heads
 from dmlcpu.onnx.rules.matrix_multiply import times
 from dmlcpu.onnx.rules.movement import join, reshaped
 from dmlcpu.onnx.rules.native_functions import FloatBinary, Logical
-from dmlcpu.onnx.rules.operands import compared, computed, on_floats, present, written
+from dmlcpu.onnx.rules.operands import computed, present, written
 from dmlcpu.onnx.rules.pooling import maximum
 from dmlcpu.onnx.rules.windows import Window
 from dmlcpu.onnx.values import Constant, Tensor, Value, element_type

@@ -19,10 +19,11 @@ from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES
 from dmlcpu.onnx.rules.gather_nd import row_places
 from dmlcpu.onnx.rules.gathering import chosen_by
 from dmlcpu.onnx.rules.movement import expanded, join, joined, reshaped, sliced
-from dmlcpu.onnx.rules.operands import INTEGER_TYPES, present
+from dmlcpu.onnx.rules.operands import present
 from dmlcpu.onnx.values import Array, Constant, Tensor, Value, constant_by, element_type
 
 __all__ = ["RULES"]

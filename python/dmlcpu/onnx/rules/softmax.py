@@ -12,10 +12,11 @@ from dmlcpu.dtypes import FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import compared
 from dmlcpu.onnx.rules.movement import reshaped
 from dmlcpu.onnx.rules.native_functions import Logical
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import compared, parameters_of, present
+from dmlcpu.onnx.rules.operands import parameters_of, present
 from dmlcpu.onnx.values import Array, Deferred, Operand, Parameters, Table, Tensor, Value, constant_by
 
 __all__ = ["RULES"]

@@ -11,7 +11,8 @@ from dmlcpu.dtypes import CODE_TYPES, FLOAT32
 from dmlcpu.onnx.lowering import Lowering, Rule
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
-from dmlcpu.onnx.rules.operands import INTEGER_TYPES, computed, integers, present
+from dmlcpu.onnx.rules.element_wise import INTEGER_TYPES
+from dmlcpu.onnx.rules.operands import computed, integers, present
 from dmlcpu.onnx.values import Table, Value
 
 __all__ = ["RULES"]

@@ -14,11 +14,12 @@ import numpy as np
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import on_floats
 from dmlcpu.onnx.rules.matrix_multiply import Product, matmul
 from dmlcpu.onnx.rules.movement import reshaped, transposed
 from dmlcpu.onnx.rules.native_functions import FloatBinary
 from dmlcpu.onnx.rules.normalization import computed_floats
-from dmlcpu.onnx.rules.operands import constant, on_floats, present
+from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.rules.slices import VOLUME_RANK
 from dmlcpu.onnx.rules.windows import automatic_padding
 from dmlcpu.onnx.values import Constant, Dequantized, Table, Value

@@ -13,8 +13,9 @@ import numpy as np
 
 from dmlcpu.onnx.lowering import Lowering
 from dmlcpu.onnx.refusals import NotNative
+from dmlcpu.onnx.rules.element_wise import low_bits, on_each_float, on_floats
 from dmlcpu.onnx.rules.native_functions import FloatBinary, FloatUnary
-from dmlcpu.onnx.rules.operands import constant, low_bits, on_each_float, on_floats, present
+from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,
