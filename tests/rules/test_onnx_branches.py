@@ -1,11 +1,9 @@
-"""If nodes whose condition is known, from shapes or from an input of one element: nodes of a branch run natively."""
+"""If nodes whose condition is known: the nodes of a branch run natively, whatever their values are called."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -13,41 +11,19 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
+from branch_models import SHAPE, assert_both_ways, branch, choosing, conditional, floats, scaled
 from dmlcpu.onnx.models.model import load_model
 from dmlcpu.onnx.planning.deciding_inputs import deciding_inputs
 from onnx_models import POINT, Builder, assert_like_onnxruntime, coded, results_of_onnxruntime
 from template_checks import assert_templates_follow_the_rules
 
 Array = NDArray[Any]
-SHAPE: Final = (2, 3, 4)
-
-
-def branch(prefix: str, *results: Callable[[Builder], str]) -> onnx.GraphProto:
-    """A branch whose outputs functions add to it."""
-    builder = Builder(prefix=prefix)
-    for result in results:
-        builder.output(result(builder), "float32")
-    return builder.graph()
-
-
-def scaled(x: str, factor: float) -> Callable[[Builder], str]:
-    """Codes between operators on them, so that what is on both sides of the branch's ends can be one operator."""
-    return lambda builder: coded(builder, builder.node("Mul", [coded(builder, x), np.float32(factor)]))
-
-
-def conditional(builder: Builder, condition: str, then: onnx.GraphProto, other: onnx.GraphProto) -> Any:
-    count = len(then.output)
-    return builder.node("If", [condition], count, then_branch=then, else_branch=other)
 
 
 def by_length(builder: Builder, x: str, axis: int, length: int) -> str:
     """A condition that follows from a shape."""
     gathered = builder.node("Gather", [builder.node("Shape", [x]), np.int64(axis)])
     return str(builder.node("Equal", [gathered, np.int64(length)]))
-
-
-def floats(random_numbers: np.random.Generator, shape: Sequence[int] = SHAPE) -> Array:
-    return random_numbers.uniform(-5, 5, shape).astype(np.float32)
 
 
 @pytest.mark.parametrize("length", [2, 3])
@@ -81,46 +57,6 @@ def test_conditions_of_free_shapes(random_numbers: np.random.Generator) -> None:
         [result] = session.run(None, {"x": fed})
         np.testing.assert_array_equal(result, (fed[0] if shape[0] == 1 else fed.T) * np.float32(3))
         assert {part.provider for part in session.partitions({"x": shape})} == {"dmlcpu"}
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
-def test_conditions_that_are_fed(random_numbers: np.random.Generator, shape: tuple[int, ...]) -> None:
-    """Each way has a plan of its own; both have the same constants."""
-    builder = Builder()
-    x = coded(builder, builder.input("float32", SHAPE))
-    use = builder.input("bool", shape, "use")
-    weights = builder.dequantized(np.arange(-10, 10, dtype=np.int8).reshape(4, 5), 0.1, np.int8(0))
-    product: Callable[[Builder], str] = lambda inner: str(inner.node("MatMul", [x, weights]))  # noqa: E731
-    doubled: Callable[[Builder], str] = lambda inner: str(inner.node("Add", [product(inner), product(inner)]))  # noqa: E731
-    y = conditional(builder, use, branch("a", product), branch("b", doubled))
-    builder.output(builder.quantized(y, 0.05, POINT), "uint8")
-    model = builder.build()
-    session, fed = dmlcpu.InferenceSession(model), floats(random_numbers)
-    for value in (True, False, False, True):
-        feeds = {"x": fed, "use": np.full(shape, value)}
-        [result] = session.run(None, feeds)
-        [expected] = results_of_onnxruntime(model, feeds)
-        assert np.abs(result.astype(int) - expected).max() <= 1
-        np.testing.assert_array_equal(session.run_async(None, feeds).result()[0], result)
-        parts = session.partitions(values={"use": value})
-        assert [part.provider for part in parts] == ["dmlcpu"]
-        assert len([step for step in parts[0].steps if "MATRIX" in step.type]) == 2 - value, parts[0].description
-
-
-@pytest.mark.parametrize(("rate", "factor"), [(16000, 2.0), (8000, 3.0), (7, 3.0)])
-def test_conditions_that_follow_from_a_number(random_numbers: np.random.Generator, rate: int, factor: float) -> None:
-    builder = Builder()
-    x, number = builder.input("float32", SHAPE), builder.input("int64", (), "rate")
-    condition = builder.node("Not", [builder.node("Equal", [number, np.int64(16000)])])
-    other, then = ((lambda inner, by=by: inner.node("Mul", [x, np.float32(by)])) for by in (2, 3))
-    builder.output(conditional(builder, condition, branch("a", then), branch("b", other)), "float32")
-    builder.output(number, "int64")
-    fed = floats(random_numbers)
-    session = dmlcpu.InferenceSession(builder.build())
-    result, again = session.run(None, {"x": fed, "rate": np.array(rate)})
-    np.testing.assert_array_equal(result, fed * np.float32(factor))
-    assert (again.shape, again.item()) == ((), rate)
-    assert {part.provider for part in session.partitions(values={"rate": rate})} == {"dmlcpu"}
 
 
 def test_branches_within_branches(random_numbers: np.random.Generator) -> None:
@@ -188,65 +124,6 @@ def test_conditions_that_are_computed(random_numbers: np.random.Generator) -> No
             np.testing.assert_array_equal(result, expected)
 
 
-def test_more_values_than_plans_are_made_for(random_numbers: np.random.Generator) -> None:
-    builder = Builder()
-    x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
-    condition = builder.node("Less", [number, np.int64([5])])
-    then, other = ((lambda inner, by=by: inner.node("Mul", [x, np.float32(by)])) for by in (2, 3))
-    builder.output(conditional(builder, condition, branch("a", then), branch("b", other)), "float32")
-    session, fed = dmlcpu.InferenceSession(builder.build()), floats(random_numbers)
-    for position in [*range(12), 3, 11]:
-        [result] = session.run(None, {"x": fed, "position": np.array([position])})
-        np.testing.assert_array_equal(result, fed * np.float32(2 if position < 5 else 3))
-    providers = {part.provider for part in session.partitions(values={"position": 7})}
-    assert providers == {"dmlcpu"}
-    assert "onnxruntime" in {part.provider for part in session.partitions(values={"position": 11})}
-
-
-@pytest.mark.parametrize(
-    ("values", "match"),
-    [
-        ({"x": 1}, r"values: got input 'x', expected one of use"),
-        ({"use": 2}, r"values: got 2 for input 'use', expected one bool"),
-        ({"use": [True, False]}, r"values: got \[True, False\] for input 'use', expected one bool"),
-        ({"use": "yes"}, r"values: got 'yes' for input 'use', expected one bool"),
-    ],
-)
-def test_values_that_no_input_has(values: dict[str, Any], match: str) -> None:
-    builder = Builder()
-    x, use = builder.input("float32", SHAPE), builder.input("bool", (1,), "use")
-    other: Callable[[Builder], str] = lambda inner: str(inner.node("Abs", [x]))  # noqa: E731
-    builder.output(conditional(builder, use, branch("a", other), branch("b", other)), "float32")
-    with pytest.raises(dmlcpu.BindingError, match=match):
-        dmlcpu.InferenceSession(builder.build()).partitions(values=values)
-
-
-def choosing(then: onnx.GraphProto, count: int = 1, shape: Sequence[int] = SHAPE) -> Builder:
-    """A model of one If, whose other branch has the absolute value for all outputs; only the first one is wanted."""
-    builder = Builder()
-    builder.input("float32", shape)
-    use = builder.input("bool", (), "use")
-    other = branch("other", *[lambda inner: str(inner.node("Abs", ["x"]))] * count)
-    results = builder.node("If", [use], count, then_branch=then, else_branch=other)
-    builder.output(results if count == 1 else results[0], "float32")
-    return builder
-
-
-def assert_both_ways(model: bytes, x: Array) -> dmlcpu.InferenceSession:
-    session = dmlcpu.InferenceSession(model)
-    for value in (True, False):
-        feeds = {"x": x, "use": np.array(value)}
-        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
-            np.testing.assert_array_equal(ours, expected)
-    return session
-
-
-def test_what_decides_has_to_be_fed(random_numbers: np.random.Generator) -> None:
-    session = assert_both_ways(choosing(branch("a", scaled("x", 2))).build(), floats(random_numbers))
-    with pytest.raises(dmlcpu.BindingError, match="got no input 'use'"):
-        session.run(None, {"x": floats(random_numbers)})
-
-
 def test_results_that_nobody_reads(random_numbers: np.random.Generator) -> None:
     """Of a node without a kernel: onnxruntime makes no part without results."""
     then = branch("a", scaled("x", 2), lambda inner: str(inner.node("Tan", ["x"])))
@@ -298,39 +175,6 @@ def test_refusals_are_remembered() -> None:
             session.run(None, {"x": np.zeros(SHAPE, np.float32), "use": np.array(True)})
         messages.add(str(raised.value))
     assert len(messages) == 1
-
-
-def test_looking_at_partitions_is_no_run(random_numbers: np.random.Generator) -> None:
-    builder = Builder()
-    x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
-    condition = builder.node("Less", [number, np.int64([5])])
-    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
-    session = dmlcpu.InferenceSession(builder.build())
-    for position in range(12):
-        assert {part.provider for part in session.partitions(values={"position": position})} == {"dmlcpu"}
-
-
-@pytest.mark.parametrize("value", ["yes", 2**70, None, [[1], [2, 3]], np.nan, 1.5, 1j])
-def test_values_that_are_no_whole_numbers(value: Any) -> None:
-    builder = Builder()
-    x, number = builder.input("float32", SHAPE), builder.input("int64", (1,), "position")
-    condition = builder.node("Less", [number, np.int64([5])])
-    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
-    with pytest.raises(dmlcpu.BindingError, match="for input 'position', expected one int64"):
-        dmlcpu.InferenceSession(builder.build()).partitions(values={"position": value})
-
-
-def test_threads_that_choose_differently(random_numbers: np.random.Generator) -> None:
-    model, x = choosing(branch("a", scaled("x", 2))).build(), floats(random_numbers)
-    session = pickle.loads(pickle.dumps(dmlcpu.InferenceSession(model)))
-    feeds = [{"x": x, "use": np.array(value)} for value in (True, False)]
-    expected = [results_of_onnxruntime(model, each)[0] for each in feeds]
-
-    def work(index: int) -> bool:
-        return all(np.array_equal(session.run(None, feeds[index])[0], expected[index]) for _ in range(50))
-
-    with ThreadPoolExecutor(4) as executor:
-        assert all(executor.map(work, [0, 1, 1, 0]))
 
 
 def empty(graph: onnx.GraphProto) -> None:
@@ -396,37 +240,3 @@ def test_conditions_that_branches_make(random_numbers: np.random.Generator) -> N
         feeds = {"x": floats(random_numbers), **{name: np.array(value) for name, value in values.items()}}
         np.testing.assert_array_equal(session.run(None, feeds)[0], results_of_onnxruntime(model, feeds)[0])
         assert {part.provider for part in session.partitions(values=values)} == {"dmlcpu"}
-
-
-def test_more_sources_than_are_followed() -> None:
-    builder = Builder()
-    x = builder.input("float32", SHAPE)
-    condition = builder.input("bool", (), "first")
-    for index in range(4):
-        condition = builder.node("And", [condition, builder.input("bool", (), f"other{index}")])
-    builder.output(conditional(builder, condition, branch("a", scaled(x, 2)), branch("b", scaled(x, 3))), "float32")
-    assert deciding_inputs(load_model(builder.build())) == ()
-
-
-def test_inputs_that_do_not_decide() -> None:
-    """Of several elements, of a free shape, fractions, and what is only beside what a run computes."""
-    builder = Builder()
-    x = builder.input("float32", SHAPE)
-    inputs = [
-        builder.input("bool", (2,), "two"),
-        builder.input("bool", ("n",), "free"),
-        builder.input("float32", (1,), "fraction"),
-        builder.input("int64", (1,), "beside"),
-    ]
-    total = builder.node("Cast", [builder.node("ReduceSum", [x], keepdims=0)], to=onnx.TensorProto.INT64)
-    conditions = [
-        builder.node("ReduceMin", [builder.node("Cast", [inputs[0]], to=onnx.TensorProto.INT32)], keepdims=0),
-        inputs[1],
-        builder.node("Greater", [inputs[2], np.float32([0])]),
-        builder.node("Greater", [inputs[3], total]),
-    ]
-    other: Callable[[Builder], str] = lambda inner: str(inner.node("Abs", [x]))  # noqa: E731
-    for index, condition in enumerate(conditions):
-        graphs = branch(f"a{index}", other), branch(f"b{index}", other)
-        builder.output(conditional(builder, condition, *graphs), "float32")
-    assert deciding_inputs(load_model(builder.build())) == ()

@@ -1,4 +1,4 @@
-"""What models compute of token numbers and masks, beside onnxruntime: look-ups, comparisons, choices, sums."""
+"""What models compute of token numbers and masks, beside onnxruntime: comparisons, choices, sums."""
 
 from __future__ import annotations
 
@@ -10,48 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 import dmlcpu
-from dmlcpu import InvalidModelError
 from dmlcpu.errors import BindingError
 from onnx_models import Builder, assert_like_onnxruntime, codes, steps_of
 
 Array = NDArray[Any]
 
-IDS = (2, 7)
 BOOL, FLOAT, INT32, INT64, UINT8 = 9, 1, 6, 7, 2
-
-
-def ids(rng: np.random.Generator, dtype: str = "int64", shape: tuple[int, ...] = IDS, length: int = 30) -> Array:
-    return rng.integers(-length, length, shape).astype(dtype)
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("table", ["floats", "codes", "quantized codes", "along columns", "along rows", "computed"])
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_embeddings(random_numbers: np.random.Generator, dtype: str, table: str, axis: int) -> None:
-    builder = Builder()
-    indices = builder.input(dtype, IDS)
-    feeds = {"x": ids(random_numbers, dtype)}
-    shape = (30, 8) if axis == 0 else (4, 30)
-    numbers = codes(random_numbers, "int8", shape)
-    if table in ("floats", "computed"):
-        rows: Any = random_numbers.normal(0, 1, shape).astype(np.float32)
-        if table == "computed":
-            feeds["y"], rows = rows, builder.input("float32", shape, "y")
-        builder.output(builder.node("Gather", [rows, indices], axis=axis), "float32")
-    elif table == "codes":  # as dynamic quantization has it
-        taken = builder.node("Gather", [numbers, indices], axis=axis)
-        builder.output(builder.dequantized(taken, 0.01, np.int8(3)), "float32")
-    elif table == "quantized codes":
-        taken = builder.node("Gather", [builder.dequantized(numbers, 0.01, np.int8(3)), indices], axis=axis)
-        builder.output(builder.quantized(taken, 0.01, np.int8(3)), "int8")
-    else:
-        along = 1 if table == "along columns" else 0
-        scales, points = random_numbers.uniform(0.01, 0.1, shape[along]), codes(random_numbers, "int8", (shape[along],))
-        whole = builder.node("DequantizeLinear", [numbers, scales.astype(np.float32), points], axis=along)
-        builder.output(builder.node("Gather", [whole, indices], axis=axis), "float32")
-    assert_like_onnxruntime(builder.build(), feeds, equal=True)
-    # The shape of an output is another's memory.
-    assert steps_of(builder) == ["GATHER", "ELEMENT_WISE_DEQUANTIZE_LINEAR" if table == "codes" else "COPY"]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -96,13 +60,6 @@ def test_integers_of_either_type_of_c(random_numbers: np.random.Generator, batch
             np.testing.assert_array_equal(result, rows[[4, 0, -2]])
 
 
-def test_a_row_by_a_single_computed_index(random_numbers: np.random.Generator) -> None:
-    builder = Builder()
-    rows = random_numbers.normal(0, 1, (5, 3)).astype(np.float32)
-    builder.output(builder.node("Gather", [rows, builder.input("int64", [])]), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": np.array(-4)}, equal=True)
-
-
 @pytest.mark.parametrize("dtype", ["int64", "float32"])
 @pytest.mark.parametrize("transposes", [False, True])
 def test_numbers_without_axes(dtype: str, transposes: bool) -> None:
@@ -114,84 +71,6 @@ def test_numbers_without_axes(dtype: str, transposes: bool) -> None:
     builder.output(builder.node("Equal", [number, np.array(16000, dtype)]), "bool")
     for rate in (8000, 16000):
         assert_like_onnxruntime(builder.build(), {"x": np.array(rate, dtype)}, equal=True)
-
-
-@pytest.mark.parametrize("wrong", [30, -31, 2**32 + 1, -(2**63)])
-def test_tokens_out_of_range(wrong: int) -> None:
-    """Of any length, through a session that then goes on."""
-    builder = Builder()
-    tokens = builder.input("int64", ["batch", "tokens"])
-    builder.output(builder.node("Gather", [np.arange(30, dtype=np.float32), tokens]), "float32")
-    session = dmlcpu.InferenceSession(builder.build())
-    for shape in ((1, 4), (3, 2)):
-        feed = np.full(shape, 29)
-        feed[-1, -1] = wrong
-        with pytest.raises(BindingError, match=rf"^node Gather_0: got index {wrong}, expected one from -30 to 29$"):
-            session.run(None, {"x": feed})
-        feed[-1, -1] = -30
-        [result] = session.run(None, {"x": feed})
-        assert result[-1, -1] == 0
-        assert result[0, 0] == 29
-
-
-def test_constant_indices_out_of_range() -> None:
-    builder = Builder()
-    builder.output(builder.node("Gather", [builder.input("float32", (4, 3)), np.array([4])]), "float32")
-    with pytest.raises(InvalidModelError, match=r"[Ii]ndices"):
-        dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.zeros((4, 3), np.float32)})
-
-
-@pytest.mark.parametrize("dtype", ["float32", "int64", "bool"])
-def test_many_constant_indices(random_numbers: np.random.Generator, dtype: str) -> None:
-    builder = Builder()
-    x = builder.input(dtype, (3, 40))
-    builder.output(builder.node("Gather", [x, random_numbers.integers(-40, 40, (6, 5))], axis=1), dtype)
-    feed = random_numbers.integers(0, 2, (3, 40)).astype(dtype)
-    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
-    assert steps_of(builder) == ["GATHER", "COPY"]
-
-
-def grids(form: str) -> Array:
-    batch, column = np.arange(3)[:, None, None, None], np.arange(5)
-    return {
-        "repeated rows": np.broadcast_to(batch * 5 + column, (3, 2, 4, 5)),
-        "columns first": np.broadcast_to((batch * 5 + column).reshape(3, 5).T, (5, 3)),
-        "part": np.broadcast_to(4 + np.arange(6), (2, 6)),
-        "negative": np.arange(-15, 0),
-        "one": np.full((2, 2), 7),
-        "gaps": batch * 5 + column[:3],
-        "backwards": np.arange(14, -1, -1),
-        "not quite": np.append(np.arange(13), [12, 14]),
-    }[form]
-
-
-@pytest.mark.parametrize(
-    "form",
-    ["repeated rows", "columns first", "part", "negative", "one", "gaps", "backwards", "not quite"],
-)
-@pytest.mark.parametrize("axis", [0, 1])
-def test_ranges_of_constant_indices(random_numbers: np.random.Generator, form: str, axis: int) -> None:
-    """Indices that only repeat or reorder whole axes are views, which one copy ends."""
-    builder = Builder()
-    shape = (15, 2) if axis == 0 else (2, 15, 3)
-    x = builder.input("int64", shape)
-    builder.output(builder.node("Gather", [x, grids(form)], axis=axis), "int64")
-    assert_like_onnxruntime(builder.build(), {"x": random_numbers.integers(0, 99, shape)}, equal=True)
-    if form not in ("gaps", "backwards", "not quite"):
-        assert steps_of(builder) == ["COPY"]
-
-
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_gather_elements(random_numbers: np.random.Generator, axis: int) -> None:
-    builder = Builder()
-    builder.output(
-        builder.node("GatherElements", [np.arange(40).reshape(5, 8), builder.input("int64", (4, 3))], axis=axis),
-        "int64",
-    )
-    lengths = (5, 8)[axis]
-    feed = random_numbers.integers(-lengths, lengths, (4, 3))
-    assert_like_onnxruntime(builder.build(), {"x": feed}, equal=True)
-    assert steps_of(builder) == ["GATHER_ELEMENTS"]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
@@ -315,16 +194,6 @@ def test_places_of_extremes(
     steps = steps_of(builder)
     assert ("ELEMENT_WISE_DEQUANTIZE_LINEAR" in steps) == (form == "falling")
     assert operator.upper() in steps
-
-
-def test_constants_of_constant_indices(random_numbers: np.random.Generator) -> None:
-    """As of token types that nobody gives: only the last look-up is left, and that of constants."""
-    builder = Builder()
-    types = builder.node("GatherElements", [np.zeros((1, 9), np.int64), np.arange(-2, 5)[None]], axis=1)
-    rows = builder.node("Gather", [random_numbers.normal(0, 1, (2, 4)).astype(np.float32), types])
-    builder.output(builder.node("Add", [builder.input("float32", (1, 7, 4)), rows]), "float32")
-    assert_like_onnxruntime(builder.build(), {"x": np.ones((1, 7, 4), np.float32)}, equal=True)
-    assert steps_of(builder) == ["ELEMENT_WISE_BINARY"]
 
 
 SCORES = (2, 3, 5, 5)

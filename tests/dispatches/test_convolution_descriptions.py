@@ -1,0 +1,242 @@
+"""What describe tells of a convolution's plan: its algorithm, what is copied, gathered or shared, and why."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dmlcpu
+from dmlcpu import ConvolutionIntegerOperatorDesc, Device
+from operator_samples import changed, tensor
+from plan_descriptions import SMALL_PRODUCTS, convolution, kernels, lines, product
+
+MULTIPLY_SIGNED = ("scalar", "amx_int8")
+
+REASONS: dict[str, tuple[Any, str]] = {
+    "in place": (convolution(64, 64, 1), "in place because every window's codes are unsigned neighbours"),
+    "a padded copy": (convolution(64, 64, 5), "copied because windows reach into the padding"),
+    "the next pixels": (
+        convolution(19, 64, 1),
+        "in place because what is read behind a pixel is the next one and meets zeros in the filter",
+    ),
+    "depthwise": (convolution(64, 64, 3, group_count=64), "every channel is a group of its own"),
+    "grouped": (convolution(64, 64, 3, group_count=8), "8 channels of a group would fill a part of a product's"),
+    "padding left out": (
+        convolution(64, 64, 3, start_padding=(12, 12), end_padding=(12, 12), dilations=(12, 12)),
+        "kernel; taps left out because that saves ",
+    ),
+}
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_which_tiles_copy_what_they_read(isa: str, num_threads: int) -> None:
+    """But for windows of which tiles in a cache would have much in common."""
+    device = Device(isa=isa, num_threads=num_threads)
+    level_2 = dmlcpu.info().cache_sizes[1]
+    tiles = ", for a tile at a time"
+    for desc in (convolution(64, 1, 3, size=56), convolution(4, 1, 3, size=1100), convolution(64, 1, 7, size=112)):
+        assert lines(device, desc)["activations"].endswith(tiles)
+    far = {"dilations": (20, 20), "start_padding": (20, 20), "end_padding": (20, 20)}
+    assert not lines(device, convolution(64, 1, 3, size=math.isqrt(level_2 // 32), **far))["activations"].endswith(
+        tiles
+    )
+
+
+@pytest.mark.parametrize(("desc", "why"), REASONS.values(), ids=REASONS.keys())
+def test_why_a_convolution_runs_as_it_does(desc: dmlcpu.OperatorDesc, why: str) -> None:
+    told = lines(Device(num_threads=1, isa=dmlcpu.available_isas()[-1]), desc)
+    assert why in told["why"]
+
+
+def test_few_terms_by_few_channels_are_small_products(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, row = Device(num_threads=1, isa=isa), kernels(isa, monkeypatch)["gemm"]
+    for small in (convolution(3, 16, 3), convolution(32, 16, 1)):
+        assert lines(device, small)["kernel"].startswith(f"gemm {SMALL_PRODUCTS.get(isa, row)},")
+    for large in (convolution(64, 64, 5), convolution(128, 64, 1)):
+        assert lines(device, large)["kernel"].startswith(f"gemm {row},")
+
+
+def test_which_convolutions_are_products_of_planes(isa: str) -> None:
+    """Pointwise ones from planes to planes, of pixels enough for the columns of a product."""
+
+    def algorithm(channels: int, outputs: int, size: int, input_last: bool = False, output_last: bool = False) -> str:
+        def pixels(channels: int, is_last: bool) -> Any:
+            strides = (size * size * channels, 1, size * channels, channels) if is_last else None
+            return tensor("UINT8", 1, channels, size, size, strides=strides)
+
+        planes = {"input_tensor": pixels(channels, input_last), "output_tensor": pixels(outputs, output_last)}
+        desc = changed(convolution(channels, outputs, 1, size=size), **planes)
+        return lines(Device(num_threads=1, isa=isa), desc)["algorithm"]
+
+    planar = "matrix product of planes, requantized in the same pass"
+    for told in (algorithm(64, 64, 28), algorithm(8, 16, 8), algorithm(64, 80, 7)):
+        assert (told == planar) == (isa in ("scalar", "amx_int8"))
+    others = (
+        algorithm(80, 64, 7),
+        algorithm(64, 80, 5),
+        algorithm(64, 64, 28, True),
+        algorithm(64, 64, 28, False, True),
+    )
+    assert planar not in others
+
+
+def test_which_depthwise_convolutions_read_planes(isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for small images and large windows at stride 1, in rows that have the kernel."""
+    has_kernel = "depthwise_planes" in kernels(isa, monkeypatch)
+
+    def told_of(channels: int, window: int, size: int, stride: int = 1) -> dict[str, str]:
+        to = (size - 1) // stride + 1
+        planes = {
+            "input_tensor": tensor("UINT8", 1, channels, size, size),
+            "output_tensor": tensor("UINT8", 1, channels, to, to),
+        }
+        desc = convolution(channels, channels, window, size=size, group_count=channels, strides=(stride, stride))
+        return lines(Device(num_threads=1, isa=isa), changed(desc, **planes))
+
+    def reads_planes(channels: int, window: int, size: int, stride: int = 1) -> bool:
+        told = told_of(channels, window, size, stride)
+        return told["algorithm"] == "depthwise, neighbouring outputs of a plane as lanes"
+
+    def descends(channels: int, window: int, size: int, stride: int = 1) -> bool:
+        return "down the image" in told_of(channels, window, size, stride)["lanes"]
+
+    for reads in (
+        reads_planes(64, 3, 14),
+        reads_planes(64, 3, 300),
+        reads_planes(64, 5, 28, 2),
+        reads_planes(3, 5, 28),
+        reads_planes(64, 7, 7),
+    ):
+        assert reads == has_kernel
+    if has_kernel:
+        assert all((descends(64, 3, 28), descends(64, 3, 14), descends(64, 3, 64, 2), descends(3, 5, 28)))
+        assert not any((descends(64, 3, 20), descends(3, 3, 7), descends(64, 7, 28)))
+    for reads in (reads_planes(64, 3, 7), reads_planes(64, 5, 28), reads_planes(64, 3, 600)):
+        assert not reads
+
+
+def test_threads_share_planes_only_where_an_algorithm_transposes_them_back() -> None:
+    """Groups of few channels do where sums become codes; where they are the output, a product writes the planes."""
+
+    codes = changed(convolution(128, 128, 3, group_count=32), output_tensor=tensor("UINT8", 1, 128, 28, 28))
+    sums = ConvolutionIntegerOperatorDesc(
+        input_tensor=codes.input_tensor,
+        input_zero_point_tensor=codes.input_zero_point_tensor,
+        filter_tensor=codes.filter_tensor,
+        output_tensor=tensor("INT32", 1, 128, 28, 28),
+        strides=codes.strides,
+        dilations=codes.dilations,
+        start_padding=codes.start_padding,
+        end_padding=codes.end_padding,
+        group_count=codes.group_count,
+    )
+    share = ["pixels of a plane" in lines(Device(num_threads=2), desc)["threads"] for desc in (codes, sums)]
+    assert share == [True, False]
+
+
+def test_which_windows_stand_in_a_copy_with_their_own_rows() -> None:
+    """For kernels whose steps of k are cache lines: where pixels with steps of their own would be more products."""
+    if "amx_int8" not in dmlcpu.available_isas():
+        pytest.skip("no kernel here has steps of cache lines")
+
+    def activations(desc: Any) -> str:
+        return lines(Device(num_threads=1, isa="amx_int8"), desc)["activations"].removesuffix(", for a tile at a time")
+
+    dilated = {"dilations": (1, 2), "start_padding": (1, 2), "end_padding": (1, 2)}
+    copy = "read in place from a padded copy of the input"
+    for windows in (convolution(16, 64, 3), convolution(3, 64, 7), convolution(8, 64, 5), convolution(80, 80, 3)):
+        assert activations(windows) == f"{copy}, in which each window has its own rows"
+    for pixels in (convolution(48, 64, 3), convolution(96, 64, 3, size=14), convolution(16, 64, 3, **dilated)):
+        assert activations(pixels) == f"{copy}, its pixels whole steps of the kernel apart"
+    for packed in (convolution(64, 64, 3), convolution(32, 64, 3), convolution(96, 64, 3), convolution(160, 64, 3)):
+        assert activations(packed) == copy
+
+
+def is_zen_4() -> bool:
+    """Whether products of 512 bits take twice the cycles here that they take elsewhere."""
+    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    told = dict(re.findall(r"^(vendor_id|cpu family|flags)\s*: (.*)$", text, re.MULTILINE))
+    is_family = (told.get("vendor_id"), told.get("cpu family")) == ("AuthenticAMD", "25")
+    return is_family and "avx512f" in told["flags"].split()
+
+
+# Whether a row's products of 8 bits are at most twice as fast as those of 16, and so leave room for transforms.
+GAINS_BY_WINOGRAD = ("scalar", "avx2", "avx_vnni", "avx512_vnni")
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_which_convolutions_have_a_quarter_of_the_products(isa: str, num_threads: int) -> None:
+    device = Device(num_threads=num_threads, isa=isa)
+
+    def is_winograds(desc: Any) -> bool:
+        return lines(device, desc)["algorithm"].startswith("Winograd's")
+
+    assert is_winograds(convolution(128, 128, 3, size=56)) == (isa in GAINS_BY_WINOGRAD)
+    # Few channels leave less of the gain, unless products are slow.
+    gains = isa in ("scalar", "avx2", "avx_vnni") or (isa == "avx512_vnni" and is_zen_4())
+    assert is_winograds(convolution(32, 32, 3, size=80)) == gains
+    if isa == "avx2":
+        block = lines(device, convolution(512, 512, 3, size=7))["block"]
+        assert f" by {32 // num_threads} panels, of 32," in block  # each thread transforms its own part of the filter
+    others = [
+        convolution(120, 128, 3, size=56),
+        convolution(128, 128, 3, size=5700),  # transforms of a row of tiles are 13 MB
+        convolution(128, 128, 1, size=56),
+        convolution(128, 128, 5, size=56),
+        convolution(128, 128, 3, size=56, group_count=2),
+        convolution(128, 128, 3, size=56, dilations=(2, 2), start_padding=(2, 2), end_padding=(2, 2)),
+    ]
+    assert not any(is_winograds(desc) for desc in others)
+
+
+def test_int8_codes_become_unsigned_where_no_kernel_multiplies_signed_ones(isa: str) -> None:
+    device = Device(num_threads=1, isa=isa)
+
+    def why(desc: Any) -> str:
+        return lines(device, desc)["why"]
+
+    strided = changed(
+        convolution(64, 64, 1, "INT8", strides=(3, 3)),
+        output_tensor=tensor("UINT8", 1, 64, 10, 10, strides=(6400, 1, 640, 64)),
+    )
+    owned = product(40, 1, "INT8")
+    if isa in MULTIPLY_SIGNED:
+        assert "in place because every window's codes are signed neighbours" in why(convolution(64, 64, 1, "INT8"))
+        assert why(owned).endswith("; a in place because its codes are signed neighbours in whole steps of the kernel")
+        assert why(convolution(64, 64, 5, "INT8")) == "copied because windows reach into the padding"
+        assert "INT8 codes" not in why(strided)
+        return
+    for window in (1, 5):
+        assert "ed because INT8 codes become unsigned" in why(convolution(64, 64, window, "INT8"))
+    assert why(owned).endswith("; a packed because INT8 codes become unsigned")
+    assert why(strided) == (
+        "gathered because INT8 codes become unsigned, and not copied because a copy would have more codes than the "
+        "windows read"
+    )
+
+
+def test_which_depthwise_convolutions_read_windows_where_they_stand(isa: str) -> None:
+    def reads_windows(**changes: Any) -> bool:
+        channels, kernel = changes.pop("channels", 32), changes.pop("kernel", 3)
+        told = lines(Device(num_threads=1, isa=isa), convolution(channels, channels, kernel, **changes))
+        return told["algorithm"].endswith("from the rows of the input")
+
+    assert reads_windows(group_count=32)
+    assert reads_windows(group_count=32, kernel=5)
+    assert not reads_windows(channels=31, group_count=31)
+    assert not reads_windows(kernel=7, group_count=32)
+    assert not reads_windows(start_padding=(2, 2), end_padding=(2, 2), dilations=(2, 2), group_count=32)
+
+
+def test_why_a_convolution_has_so_many_threads() -> None:
+    device = Device(num_threads=2)
+    small = lines(device, convolution(16, 16, 1))["threads"]
+    assert re.fullmatch(
+        r"at most 1 of 2 because the work is estimated at [\d.]+ us, and less than 6 us a thread do not pay", small
+    )
+    large = lines(device, convolution(256, 256, 3))["threads"]
+    assert re.fullmatch(r"at most 2 of 2 because the work is estimated at [\d.e+]+ us, .*", large)

@@ -1,0 +1,76 @@
+"""Nodes of constants that are computed when a model is planned, beside onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlcpu
+from dmlcpu import InvalidModelError
+from onnx_models import Builder, results_of_onnxruntime
+
+
+@pytest.mark.parametrize("shape", [(6, 2), (-1,), (0, -1), (0, 0), (2, 1, 0), (-2, 3)], ids=str)
+def test_constants_that_are_reshaped(random_numbers: np.random.Generator, shape: tuple[int, ...]) -> None:
+    """As ONNX has it: 0 is the length of the constant's own axis, -1 what is left."""
+    builder = Builder()
+    constant = random_numbers.normal(size=(3, 4, 1)[: max(len(shape), 2)]).astype(np.float32)
+    builder.output(builder.node("Reshape", [constant, np.array(shape)]), "float32")
+    if shape in ((2, 1, 0), (-2, 3)):  # 2 floats are not all; no other length is below 0
+        with pytest.raises(InvalidModelError, match="Reshape"):
+            dmlcpu.InferenceSession(builder.build()).run(None, {})
+    else:
+        lengths = [length or constant.shape[axis] for axis, length in enumerate(shape)]
+        [result] = dmlcpu.InferenceSession(builder.build()).run(None, {})
+        assert result.tolist() == constant.reshape(lengths).tolist()
+
+
+def test_the_same_function_of_other_attributes(random_numbers: np.random.Generator) -> None:
+    """Tables of one operator with two slopes and two offsets are four tables."""
+    builder = Builder()
+    value = builder.dequantized(builder.input("uint8", (4, 33)), 0.05, np.uint8(99))
+    expected = []
+    for alpha in (0.2, 0.3):
+        for beta in (0.5, 0.6):
+            gates = builder.node("HardSigmoid", [value], alpha=alpha, beta=beta)
+            builder.output(gates, "float32")
+            expected.append((alpha, beta))
+    codes = random_numbers.integers(0, 256, (4, 33), np.uint8)
+    floats = (codes.astype(np.float32) - 99) * np.float32(0.05)
+    results = dmlcpu.InferenceSession(builder.build()).run(None, {"x": codes})
+    for result, (alpha, beta) in zip(results, expected, strict=True):
+        np.testing.assert_allclose(result, np.clip(floats * alpha + beta, 0, 1), rtol=0, atol=1e-6)
+
+
+def test_a_product_of_constants_without_axes() -> None:
+    """It is none, of which onnxruntime says so."""
+    builder = Builder()
+    product = builder.node("MatMul", [np.float32(2), np.float32(3)])
+    builder.output(builder.node("Add", [builder.input("float32", (2,)), product]), "float32")
+    with pytest.raises(dmlcpu.InvalidModelError, match="MatMul"):
+        dmlcpu.InferenceSession(builder.build())
+
+
+def test_a_shape_that_is_squeezed_along_no_axes(random_numbers: np.random.Generator) -> None:
+    """Along all of length 1, then: of lengths that are known only later, too."""
+    builder = Builder()
+    x = builder.input("float32", ("rows", 3))
+    length = builder.node("Slice", [builder.node("Shape", [x]), *(np.int64([n]) for n in (0, 1))])
+    number = builder.node("Squeeze", [length, np.zeros(0, np.int64)])
+    builder.output(builder.node("Add", [x, builder.node("Cast", [number], to=1)]), "float32")
+    builder.output(number, "int64")
+    model = builder.build()
+    session = dmlcpu.InferenceSession(model)
+    for rows in (2, 5, 4):
+        feeds = {"x": random_numbers.normal(0, 1, (rows, 3)).astype(np.float32)}
+        for ours, expected in zip(session.run(None, feeds), results_of_onnxruntime(model, feeds), strict=True):
+            np.testing.assert_array_equal(ours, expected, strict=True)
+
+
+def test_sums_of_constants_of_32_bits() -> None:
+    """They have as many bits: numpy's have 64."""
+    builder = Builder()
+    total = builder.node("ReduceSumSquare", [np.int32([[1, -2], [3, 4]])])
+    builder.output(builder.node("Add", [builder.input("int32", (1, 1)), total]), "int32")
+    [ours] = dmlcpu.InferenceSession(builder.build()).run(None, {"x": np.int32([[5]])})
+    np.testing.assert_array_equal(ours, np.int32([[35]]), strict=True)
