@@ -354,8 +354,8 @@ def test_weights_beside_codes_stay_codes(random_numbers: np.random.Generator, is
     filters = [node for node in part.model.proto.graph.node if read.get(node.input[0]) == onnx.TensorProto.INT8]
     assert [node.op_type for node in filters] == ["DequantizeLinear"] * 2
     ForeignRunner(part, 1)
-    assert part.model.session is not None
-    options = part.model.session[1].get_session_options()
+    assert part.model.opened is not None
+    options = part.model.opened.session.get_session_options()
     assert options.get_session_config_entry("session.disable_quant_qdq") == "1"  # they are dequantized once
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
@@ -14,7 +14,17 @@ from dmlcpu.onnx.models.extraction import extracted, is_supplied
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.values import Array, ConstantElements, Elements, FreeArray, Tensor
 
-__all__ = ["ForeignModels", "ForeignNodes", "ForeignPart", "Passed", "PassedReads", "Reads", "can_be_fed", "fixed_part"]
+__all__ = [
+    "ForeignModels",
+    "ForeignNodes",
+    "ForeignPart",
+    "OpenSession",
+    "Passed",
+    "PassedReads",
+    "Reads",
+    "can_be_fed",
+    "fixed_part",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,20 @@ class ForeignNodes(Generic[_Read]):
         return (*self.weights, *self.nodes)
 
 
+class OpenSession(NamedTuple):
+    """Another runtime's session of a model.
+
+    Attributes:
+        provider: Who runs it.
+        session: The session.
+        process: That opened it: in a child of fork() its threads are missing.
+    """
+
+    provider: str
+    session: Any
+    process: int
+
+
 @dataclass(slots=True, eq=False)
 class ForeignModel:
     """Some nodes of a model as a model of their own.
@@ -69,14 +93,14 @@ class ForeignModel:
         proto: Of these nodes alone.
         supplied: Its large constants, which the proto does not hold.
         is_shared: Whether it is for all lengths: then what follows from them is fed.
-        session: Who runs it, another runtime's session, and the process that opened it; None before.
+        opened: The session that runs it; None before there is one.
         is_refused: Whether the other runtime does not take it as it is, for all lengths.
     """
 
     proto: onnx.ModelProto = field(repr=False)
     supplied: Mapping[str, Array] = field(repr=False)
     is_shared: bool
-    session: tuple[str, Any, int] | None = field(default=None, repr=False)
+    opened: OpenSession | None = field(default=None, repr=False)
     is_refused: bool = False
 
     @classmethod

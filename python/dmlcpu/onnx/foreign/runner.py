@@ -14,7 +14,7 @@ from dmlcpu import _core
 from dmlcpu.errors import InvalidModelError, MissingRuntimeError
 from dmlcpu.graph.trace import StepTime
 from dmlcpu.onnx.constants.evaluator import evaluator_of
-from dmlcpu.onnx.foreign.parts import ForeignPart
+from dmlcpu.onnx.foreign.parts import ForeignPart, OpenSession
 from dmlcpu.onnx.models.extraction import inferred
 from dmlcpu.onnx.models.nodes import Node
 from dmlcpu.onnx.models.subgraphs import all_nodes, graphs_within
@@ -58,7 +58,7 @@ class ForeignRunner:
         self._containers = {value.name for value in outputs if value.type.WhichOneof("value") in CONTAINERS}
         if self._model.is_refused:
             self._fix_lengths()
-        is_open = self._model.session is not None
+        is_open = self._model.opened is not None
         self._open()
         own = 0 if is_open else _COPIES_OF_OTHERS * self._model.num_bytes
         self.size = own + sum(array.nbytes for array in self._constants.values())
@@ -69,23 +69,23 @@ class ForeignRunner:
 
     def _open(self) -> None:
         """Open the other runtime's session, unless this process has, for another plan."""
-        session = self._model.session
-        if session is not None and session[2] != os.getpid():
+        opened = self._model.opened
+        if opened is not None and opened.process != os.getpid():
             # Never freed: onnxruntime would wait for the threads of the session, which are not in a child of fork().
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(session[1]))
-            session = None
-        if session is None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(opened.session))
+            opened = None
+        if opened is None:
             opened = self._opened()
             if opened is None:
                 self._model.is_refused = True
                 self._fix_lengths()
-                return self._open()
-            session = self._model.session = (*opened, os.getpid())
-        self.provider, self._session, self._process = session
-        return None
+                opened = self._opened()
+                assert opened is not None  # for the lengths at hand it is open, or an error
+            self._model.opened = opened
+        self.provider, self._session, self._process = opened
 
-    def _opened(self) -> tuple[str, Any] | None:
-        """Return who runs the model, and its session; None if a model for the lengths at hand is to be tried."""
+    def _opened(self) -> OpenSession | None:
+        """Open a session of the model; None if a model for the lengths at hand is to be tried."""
         part = self._part
         nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes[:_MOST_NODES_TOLD])
         if len(part.nodes) > _MOST_NODES_TOLD:
@@ -107,9 +107,10 @@ class ForeignRunner:
             for is_precise in _precisions(self._model.proto):
                 options = self._options(is_precise)
                 try:
-                    return "onnxruntime", onnxruntime.InferenceSession(
+                    session = onnxruntime.InferenceSession(
                         serialized, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
                     )
+                    return OpenSession("onnxruntime", session, os.getpid())
                 except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
                     refusal, kind = str(error), type(error).__name__
         return None if self._constants else _reference(part, self._model.whole(), f"nodes {nodes}: {refusal}")
@@ -247,13 +248,13 @@ def _is_blockwise(graph: onnx.GraphProto) -> bool:
     )
 
 
-def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> tuple[str, Any]:
+def _reference(part: ForeignPart, proto: onnx.ModelProto, refusal: str) -> OpenSession:
     """Return onnx's reference evaluator for a part, if the part is valid ONNX."""
     if any(map(_says_too_much, part.nodes)):
         raise InvalidModelError(refusal)
     try:
         inferred(proto, check_type=True, strict_mode=True)
-        return "onnx.reference", evaluator_of(proto)
+        return OpenSession("onnx.reference", evaluator_of(proto), os.getpid())
     except Exception as error:  # whatever the checker or an operator without a reference raises
         raise InvalidModelError(f"{refusal} ({error})") from None
 
