@@ -299,9 +299,8 @@ class InferenceSession:
             types = {value.name: (value.dtype, feeds[value.name].shape) for value in model.inputs}
             plan, values = self._run_plan(model, types, feeds, profile)
             plans = [plan]
-            while (rest := plan.plan.rest) is not None:
-                assert plan.rest is not None  # what the plans of the rest share
-                given = {name: values[source] for name, source in rest.inputs.items()}
+            while plan.rest is not None:
+                given = plan.feeds_of_rest(values)
                 types = {name: type_of(array) for name, array in given.items()}
                 plan, values = self._run_plan(plan.rest, types, given, profile)
                 plans.append(plan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -149,17 +150,15 @@ def _checked(proto: onnx.ModelProto, large: Mapping[int, memoryview], to_run: bo
     names: set[str] = set()
     nodes = tuple(node_of(index, node, versions, names) for index, node in enumerate(proto.graph.node))
     outputs = tuple(output_info(value) for value in proto.graph.output)
-    nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, [value.name for value in outputs])
+    returned = [value.name for value in outputs]
+    nodes = ordered(nodes, {*constants, *(value.name for value in inputs)}, returned)
     if to_run and widened is None:  # onnxruntime quantizes no weights of FLOAT16
         ranks = {value.name: len(value.shape) for value in inputs if value.shape is not None}
-        nodes, constants = with_coded_weights(nodes, constants, {value.name for value in outputs}, ranks)
-    values = [*constants, *(value.name for value in (*inputs, *outputs))]
+        nodes, constants = with_coded_weights(nodes, constants, {*returned}, ranks)
+    values = [*constants, *(value.name for value in inputs), *returned]
     if to_run:
-        fused = nodes
-        nodes = without_fused_activations(nodes, versions, names, lambda: free_names(fused, values))
-        in_blocks = nodes
-        returned = {value.name for value in outputs}
-        nodes = without_blocked_channels(nodes, versions, returned, names, lambda: free_names(in_blocks, values))
+        nodes = without_fused_activations(nodes, versions, names, partial(free_names, nodes, values))
+        nodes = without_blocked_channels(nodes, versions, {*returned}, names, partial(free_names, nodes, values))
     return Model(proto, inputs, outputs, nodes, constants, Branches(versions, nodes, values))
 
 

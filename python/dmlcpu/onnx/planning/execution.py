@@ -92,7 +92,7 @@ class ExecutablePlan:
 
     Attributes:
         plan: What is run.
-        rest: Of what remains then, what its plans share; None if the plan makes the outputs.
+        rest: What remains of the model then; None if the plan makes the outputs.
         run_packed: The fast path through it; None if there is none.
         size: An estimate of its bytes: the steps of its native graphs, and other runtimes' sessions that were opened
             for it. Weights, and the memory that steps compute in, are every plan's; constants that follow from a shape,
@@ -143,6 +143,11 @@ class ExecutablePlan:
             if profile is not None:
                 profile.append(PartTime(runner.provider, started - begin, perf_counter_ns() - started, steps))
         return values
+
+    def feeds_of_rest(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return what remains of the model is fed, of the values that parts have made."""
+        assert self.plan.rest is not None
+        return {name: values[source] for name, source in self.plan.rest.inputs.items()}
 
     def outputs(self, values: Mapping[str, Array], feeds: Mapping[str, Array], indices: Sequence[int]) -> list[Array]:
         """Return outputs of the model by their indices, copied where they are feeds, constants or other outputs."""
