@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
-from typing import Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from dmlcpu.onnx.values import Constant, Deferred, Dequantized, Parameters, Tabl
 __all__ = ["RULES"]
 
 _ZERO: Final = np.float32(0)
+_ONE: Final = np.float32(1)
 
 
 class Kind(Enum):
@@ -61,34 +63,42 @@ class Kind(Enum):
     TWICE_BY_TANH = auto()
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a step is of x. The numbers go on from step to step, to the function.
+
+    Attributes:
+        kind: Which step it is.
+        axes: How many axes a mean is over, the last ones, and what is computed of the mean.
+        mean_axes: The same of a mean that is subtracted.
+        epsilon: What is added to a variance, or a mean of squares.
+        factor: Of x, or of its power; of a quotient the divisor; of a sum of x and its cube the factor of x.
+        cubic: The factor of the cube then.
+    """
+
+    kind: Kind
+    axes: int = 0
+    mean_axes: int = 0
+    epsilon: np.float32 = _ZERO
+    factor: np.float32 = _ONE
+    cubic: np.float32 = _ZERO
+
+
 class Step(Deferred):
     """What a node computes, on the way to a function of x.
 
     Attributes:
-        kind: Which step it is.
         x: What the function is of.
-        number: The divisor or factor of a quotient, product or power, the epsilon that a variance has got, of a sum of
-            x and its cube the factor of x; of distances to a mean, and of their squares, over how many axes that is.
-        cubic: The factor of the cube then.
-        axes: How many axes a mean is over, the last ones.
+        form: What this is of x.
     """
 
     def __init__(
-        self,
-        lowering: Lowering,
-        rule: Rule,
-        node: Node,
-        inputs: Sequence[Value | None],
-        kind: Kind,
-        x: Value,
-        number: np.float32 = _ZERO,
-        axes: int = 0,
-        cubic: np.float32 = _ZERO,
+        self, lowering: Lowering, rule: Rule, node: Node, inputs: Sequence[Value | None], x: Value, form: Form
     ) -> None:
         self._lowering, self._rule, self._node, self._inputs = lowering, rule, node, inputs
-        self.kind, self.x, self.number, self.axes, self.cubic = kind, x, number, axes, cubic
+        self.x, self.form = x, form
         self._result: Value | None = None
-        self.shape = x.shape[: len(x.shape) - axes] + (1,) * axes
+        self.shape = x.shape[: len(x.shape) - form.axes] + (1,) * form.axes
 
     def quantized(self, parameters: Parameters) -> Tensor:
         """Compute it as the node says, and quantize."""
@@ -107,54 +117,45 @@ class Step(Deferred):
 
     def as_multiple(self) -> tuple[Value, np.float32]:
         """Return x and the factor of a product that has not been computed for what else reads it."""
-        return (self.x, self.number) if self.kind == Kind.PRODUCT and self._result is None else super().as_multiple()
+        is_product = self.form.kind == Kind.PRODUCT and self._result is None
+        return (self.x, self.form.factor) if is_product else super().as_multiple()
 
     def followed_by(self, node: Node, inputs: Sequence[Value | None], alone: bool) -> Value | None:
         """Go on to the next step, or to the function."""
-        follow = None if node.domain else _FOLLOWING.get((self.kind, node.operator))
+        follow = None if node.domain else _FOLLOWING.get((self.form.kind, node.operator))
         if follow is None or any(value is not None and len(value.shape) > len(self.shape) for value in inputs):
             return None  # a number of more axes gives them to the result
         return follow(self, node, inputs)
 
-    def next(
-        self,
-        rule: Rule,
-        node: Node,
-        inputs: Sequence[Value | None],
-        kind: Kind,
-        axes: int = 0,
-        *,
-        number: np.float32 | None = None,
-        cubic: np.float32 | None = None,
-    ) -> Step:
-        """Return the step that a node is, which reads this one, and has its numbers where no others are given."""
-        number, cubic = self.number if number is None else number, self.cubic if cubic is None else cubic
-        return Step(self._lowering, rule, node, inputs, kind, self.x, number, axes, cubic)
+    def next(self, rule: Rule, node: Node, inputs: Sequence[Value | None], kind: Kind, **changed: Any) -> Step:
+        """Return the step that a node is, which reads this one, and is of its form but for what is given."""
+        return Step(self._lowering, rule, node, inputs, self.x, replace(self.form, kind=kind, **changed))
 
     def other(self, inputs: Sequence[Value | None]) -> Value | None:
         """Return the operand beside this step."""
         return inputs[1] if inputs[0] is self else inputs[0]
 
-    def is_beside(self, value: Value | None, kind: Kind) -> bool:
+    def is_beside(self, value: Value | None, kind: Kind) -> TypeGuard[Step]:
         """Whether a value is another step of the same function."""
-        return isinstance(value, Step) and value.kind == kind and _same(value.x, self.x)
+        return isinstance(value, Step) and value.form.kind == kind and _same(value.x, self.x)
 
     def normalized(self, deviation: Step) -> Value:
         """Return the quotient of the distances to the mean, which this is, and the deviation."""
-        count = deviation.axes
+        count, epsilon = deviation.form.axes, deviation.form.epsilon
         ones = np.ones(math.prod(self.shape[len(self.shape) - count :]), np.float32)
-        return LayerNormalization(self._lowering, self.x, count, deviation.number, ones, np.zeros_like(ones))
+        return LayerNormalization(self._lowering, self.x, count, epsilon, ones, np.zeros_like(ones))
 
     def over_root(self) -> Value:
         """Return x over the root of the mean of its squares, which this is, or its reciprocal."""
-        ones = np.ones(math.prod(self.x.shape[len(self.shape) - self.axes :]), np.float32)
-        return root_mean_square_normalization(self._lowering, self.x, self.axes, self.number, ones)
+        count, epsilon = self.form.axes, self.form.epsilon
+        ones = np.ones(math.prod(self.x.shape[len(self.shape) - count :]), np.float32)
+        return root_mean_square_normalization(self._lowering, self.x, count, epsilon, ones)
 
     def gelu(self) -> Value:
         """Return the GELU of x, by the function that this is a step of."""
-        if self.kind in (Kind.ERF_AND_1, Kind.TWICE):
-            return gelu_by_error_function(self._lowering, self.x, float(self.number))
-        return gelu_by_tanh(self._lowering, self.x, float(self.number), float(self.cubic))
+        if self.form.kind in (Kind.ERF_AND_1, Kind.TWICE):
+            return gelu_by_error_function(self._lowering, self.x, float(self.form.factor))
+        return gelu_by_tanh(self._lowering, self.x, float(self.form.factor), float(self.form.cubic))
 
 
 Following: TypeAlias = Callable[[Step, Node, Sequence[Value | None]], Value | None]
@@ -179,7 +180,7 @@ def _number(value: Value | None) -> np.float32 | None:
 def _distances(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     if inputs[1] is not step or not _same(inputs[0], step.x):
         return None
-    return step.next(binary, node, inputs, Kind.DISTANCES, number=np.float32(step.axes))
+    return step.next(binary, node, inputs, Kind.DISTANCES, axes=0, mean_axes=step.form.axes)
 
 
 def _squares(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -193,9 +194,9 @@ def _mean_as(kind: Kind) -> Following:
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         count = _trailing(node, inputs)
-        if count is None or (step.kind == Kind.SQUARES and count != step.number):
+        if count is None or (step.form.kind == Kind.SQUARES and count != step.form.mean_axes):
             return None
-        return step.next(mean, node, inputs, kind, count)
+        return step.next(mean, node, inputs, kind, axes=count)
 
     return follow
 
@@ -204,22 +205,22 @@ def _with_epsilon_as(kind: Kind) -> Following:
     """Return what makes a sum with a number, the epsilon, a step of a kind."""
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
-        number = _number(step.other(inputs))
-        return None if number is None else step.next(binary, node, inputs, kind, step.axes, number=number)
+        epsilon = _number(step.other(inputs))
+        return None if epsilon is None else step.next(binary, node, inputs, kind, epsilon=epsilon)
 
     return follow
 
 
 def _function_as(kind: Kind) -> Following:
     """Return what makes a function of each element a step of a kind."""
-    return lambda step, node, inputs: step.next(element_wise, node, inputs, kind, step.axes)
+    return lambda step, node, inputs: step.next(element_wise, node, inputs, kind)
 
 
 def _normalized(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     deviation = inputs[1]
-    if inputs[0] is not step or not isinstance(deviation, Step) or not step.is_beside(deviation, Kind.DEVIATION):
+    if inputs[0] is not step or not step.is_beside(deviation, Kind.DEVIATION):
         return None
-    return step.normalized(deviation) if deviation.axes == step.number else None
+    return step.normalized(deviation) if deviation.form.axes == step.form.mean_axes else None
 
 
 def _and_one_as(kind: Kind) -> Following:
@@ -236,7 +237,7 @@ def _times_x_as(kind: Kind) -> Following:
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         other = step.other(inputs)
-        if step.is_beside(other, Kind.PRODUCT) and isinstance(other, Step) and other.number == 0.5:
+        if step.is_beside(other, Kind.PRODUCT) and other.form.factor == 0.5:
             return step.gelu()
         return step.next(binary, node, inputs, kind) if _same(other, step.x) else None
 
@@ -252,12 +253,13 @@ def _scaled_as(kind: Kind) -> Following:
 
     def follow(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
         other = step.other(inputs)
-        if step.kind == Kind.SQUARE and _same(other, step.x):
+        if step.form.kind == Kind.SQUARE and _same(other, step.x):
             return step.next(binary, node, inputs, Kind.CUBE)
         factor = _number(other)
         if factor is None:
             return None
-        return step.next(binary, node, inputs, kind, number=step.number * factor, cubic=step.cubic * factor)
+        own = step.form
+        return step.next(binary, node, inputs, kind, factor=own.factor * factor, cubic=own.cubic * factor)
 
     return follow
 
@@ -269,19 +271,19 @@ def _product_times_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> 
 def _plus_x(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     if not _same(step.other(inputs), step.x):
         return None
-    return step.next(binary, node, inputs, Kind.CUBIC, number=np.float32(1), cubic=step.number)
+    return step.next(binary, node, inputs, Kind.CUBIC, factor=_ONE, cubic=step.form.factor)
 
 
 def _times_multiple(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
     """The sum of 1 and a multiple of x squared, times x or another multiple of it."""
     other = step.other(inputs)
-    if isinstance(other, Step) and step.is_beside(other, Kind.PRODUCT):
-        factor = other.number
+    if step.is_beside(other, Kind.PRODUCT):
+        factor = other.form.factor
     elif _same(other, step.x):
-        factor = np.float32(1)
+        factor = _ONE
     else:
         return None
-    return step.next(binary, node, inputs, Kind.CUBIC, number=factor, cubic=factor * step.number)
+    return step.next(binary, node, inputs, Kind.CUBIC, factor=factor, cubic=factor * step.form.factor)
 
 
 def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -289,7 +291,7 @@ def _over_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value 
         return None
     if _same(inputs[0], step.x):
         return step.over_root()
-    return step.next(binary, node, inputs, Kind.INVERSE_ROOT, step.axes) if _number(inputs[0]) == 1 else None
+    return step.next(binary, node, inputs, Kind.INVERSE_ROOT) if _number(inputs[0]) == 1 else None
 
 
 def _times_inverse_root(step: Step, node: Node, inputs: Sequence[Value | None]) -> Value | None:
@@ -333,7 +335,7 @@ def squared(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> S
     x, exponent = inputs[0], _number(inputs[1])
     if _is_float_rows(x) and exponent in (2, 3) and len(present(inputs[1]).shape) <= len(x.shape):
         kind = Kind.SQUARE if exponent == 2 else Kind.CUBE
-        return [Step(lowering, power, node, inputs, kind, x, np.float32(1))]
+        return [Step(lowering, power, node, inputs, x, Form(kind))]
     return power(lowering, node, inputs)
 
 
@@ -350,7 +352,7 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
         and square is inputs[1]
         and square.dtype == np.float32
     ):
-        return [Step(lowering, binary, node, inputs, Kind.SQUARE, square, np.float32(1))]
+        return [Step(lowering, binary, node, inputs, square, Form(Kind.SQUARE))]
     if len(inputs) == 2:
         for x, other, kind in ((inputs[0], inputs[1], None), (inputs[1], inputs[0], Kind.PRODUCT)):
             number = _number(other)
@@ -363,7 +365,7 @@ def scaled(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Se
             if kind == Kind.QUOTIENT or node.operator == "Mul":
                 if number == 1:
                     return [x]
-                return [Step(lowering, binary, node, inputs, kind, x, number)]
+                return [Step(lowering, binary, node, inputs, x, Form(kind, factor=number))]
     return binary(lowering, node, inputs)
 
 
@@ -384,7 +386,7 @@ def mean(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequ
     if isinstance(value, Tensor):
         computed_floats(lowering, value)
     if count is not None and not (isinstance(value, Table | StackedSum) and axes == (2, 3)):
-        return [Step(lowering, computed_mean, node, inputs, Kind.MEAN, value, axes=count)]
+        return [Step(lowering, computed_mean, node, inputs, value, Form(Kind.MEAN, axes=count))]
     return computed_mean(lowering, node, inputs)
 
 
