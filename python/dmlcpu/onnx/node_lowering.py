@@ -142,16 +142,17 @@ class NodeLowering:
         return branch.nodes
 
     def _results(self, node: Node) -> Sequence[Value]:
-        inputs = [self.values[name] if name else None for name in node.inputs]
+        """Return what a node of constants comes to, or else what its rule makes of its inputs.
+
+        Raises:
+            InvalidModelError: A rule says what is wrong with the node.
+            NotNative: It is not lowered.
+        """
         rule = RULES.get((node.domain, node.operator))
-        # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
-        computes = rule is None or node.operator in _OF_NUMBERS
-        if computes and all(value is None or _is_known(value, of_any_size=rule is None) for value in inputs):
-            inputs = [_as_constant(value) if isinstance(value, Dequantized) else value for value in inputs]
-        constant = all(value is None or isinstance(value, Constant) for value in inputs)
-        foldable = constant and node.domain == "" and {*node.reads} <= {*node.inputs}  # no subgraph takes more
+        inputs = self._inputs(node, has_rule=rule is not None)
         is_lowered = rule is not None and node.name not in self._never_lowered
-        if foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
+        is_foldable = _is_foldable(node, inputs)
+        if is_foldable and (rule is None or node.operator not in _BY_RULES) and node.operator not in _RANDOM:
             try:
                 return self.folding(node, inputs)
             except NotFolded:  # each run can compute it, such as an image of positions that is resized
@@ -166,7 +167,7 @@ class NodeLowering:
             return rule(self.lowering, node, inputs) if followed is None else [followed]
         except NotNative as reason:
             # What each run would ask the same evaluator for, such as weights that are quantized to other FLOAT8.
-            if foldable and node.operator in _BY_RULES and is_for_the_reference(node, self.values):
+            if is_foldable and node.operator in _BY_RULES and is_for_the_reference(node, self.values):
                 return self._folded(node, inputs, reason)
             raise
         except InvalidModelError:  # a rule has said what is wrong
@@ -174,6 +175,16 @@ class NodeLowering:
         except MALFORMED as error:
             # A rule may assume what a valid node has. The other runtime says better what is wrong with this one.
             raise NotNative(f"its inputs or attributes are not as they should be ({error})") from None
+
+    def _inputs(self, node: Node, has_rule: bool) -> Sequence[Value | None]:
+        """Return the values that a node is given, in floats those codes of constants that count as numbers."""
+        inputs = [self.values[name] if name else None for name in node.inputs]
+        # Of shapes, too, some numbers are codes: quantizers do not tell them from others.
+        if has_rule and node.operator not in _OF_NUMBERS:
+            return inputs
+        if not all(value is None or _is_known(value, of_any_size=not has_rule) for value in inputs):
+            return inputs
+        return [_as_constant(value) if isinstance(value, Dequantized) else value for value in inputs]
 
     def _folded(self, node: Node, inputs: Sequence[Value | None], reason: NotNative) -> Sequence[Value]:
         """Return what a node of constants comes to, or tell why its rule has not lowered it."""
@@ -209,6 +220,12 @@ def _near(value: Value) -> Value:
         return value.computed()
     except (NotNative, *MALFORMED):  # who reads it may do without its floats
         return value
+
+
+def _is_foldable(node: Node, inputs: Sequence[Value | None]) -> bool:
+    """Return whether one of ONNX's operators reads constants alone, no more of them in graphs within it."""
+    is_constant = all(value is None or isinstance(value, Constant) for value in inputs)
+    return is_constant and node.domain == "" and {*node.reads} <= {*node.inputs}
 
 
 def _is_known(value: Value, of_any_size: bool) -> bool:
