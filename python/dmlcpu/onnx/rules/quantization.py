@@ -176,7 +176,7 @@ def _along(lowering: Lowering, value: Value | None, shape: tuple[int, ...], node
 
 
 def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | None]) -> Sequence[Value]:
-    """What is a function of codes becomes a table; what an operator computes is computed in codes."""
+    """QuantizeLinear to 8 bits, to 16 or to FLOAT8; of constants, such as weights, also to 4."""
     value, scale, zero_point = (*inputs, None)[:3]
     if node.attributes.get("precision", 0) not in (0, onnx.TensorProto.FLOAT):
         raise NotNative("a division of another precision")
@@ -189,32 +189,44 @@ def quantize_linear(lowering: Lowering, node: Node, inputs: Sequence[Value | Non
     points: Value = Constant(np.zeros(1, named)) if zero_point is None else zero_point
     dtype = _type_of(points)
     if dtype in WIDE_TYPES:
-        parameters = wide_parameters(scale, points)
-        if lowering.uses.is_for_the_caller(node.outputs[0]) and math.prod(value.shape) > _MOST_FOR_THE_CALLER:
-            raise NotNative(f"codes of type {dtype}, so many for the caller alone")
-        if not lowering.rounds_wide_codes():
-            raise NotNative(f"codes of type {dtype}, in a model of few others that onnxruntime is made for")
-        return [wide_codes(lowering, value, parameters)]
+        return [_as_wide_codes(lowering, node, value, wide_parameters(scale, points))]
     if dtype.name in FLOAT8_TYPES:
         return [_as_float8(lowering, node, value, constant(scale, "a scale"), constant(points, "a zero point"))]
     if isinstance(scale, Constant) and isinstance(points, Constant) and scale.array.size == 1:
-        parameters = parameters_of(scale, points)
-        if isinstance(value, Tensor) and value.dtype not in (FLOAT32, INT32):
-            raise NotNative(f"an input of type {value.dtype}")
-        if _is_better_unsigned(lowering, node, value, parameters):
-            unsigned = lowering.quantized(value, parameters.of_other_sign)
-            assert isinstance(unsigned, Tensor)
-            return [SignedCodes(lowering, unsigned)]
-        codes = lowering.quantized(value, parameters)
-        return [as_value(codes)]
-    floats = lowering.floats(value)
+        return [_by_one_scale(lowering, node, value, parameters_of(scale, points))]
+    return [_by_several_scales(lowering, node, value, scale, points)]
+
+
+def _by_one_scale(lowering: Lowering, node: Node, value: Value, parameters: Parameters) -> Value:
+    """What is a function of codes becomes a table; what an operator computes is computed in codes."""
+    if isinstance(value, Tensor) and value.dtype not in (FLOAT32, INT32):
+        raise NotNative(f"an input of type {value.dtype}")
+    if _is_better_unsigned(lowering, node, value, parameters):
+        unsigned = lowering.quantized(value, parameters.of_other_sign)
+        assert isinstance(unsigned, Tensor)
+        return SignedCodes(lowering, unsigned)
+    return as_value(lowering.quantized(value, parameters))
+
+
+def _by_several_scales(lowering: Lowering, node: Node, value: Value, scale: Value | None, points: Value) -> Value:
+    """Return the codes of floats that have scales along an axis, or such as are computed."""
+    floats, dtype = lowering.floats(value), _type_of(points)
     if isinstance(floats, np.ndarray) and isinstance(scale, Constant) and isinstance(points, Constant):
-        return [Constant(_constant_codes(floats, scale.array, points.array, int(node.attributes.get("axis", 1))))]
+        return Constant(_constant_codes(floats, scale.array, points.array, int(node.attributes.get("axis", 1))))
     divided = FLOAT32 if floats.dtype == INT32 else floats.dtype
     if isinstance(floats, np.ndarray) or dtype not in CODE_TYPES or _type_of(scale) != divided:
         raise NotNative(f"codes of type {dtype}")
     operands = [floats, *(_along(lowering, parameter, floats.shape, node) for parameter in (scale, points))]
-    return [lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)]
+    return lowering.emit("ELEMENT_WISE_QUANTIZE_LINEAR", operands, dtype, floats.shape)
+
+
+def _as_wide_codes(lowering: Lowering, node: Node, value: Value, parameters: Parameters) -> Value:
+    """Return codes of 16 bits, where a run is quicker with them than with onnxruntime's."""
+    if lowering.uses.is_for_the_caller(node.outputs[0]) and math.prod(value.shape) > _MOST_FOR_THE_CALLER:
+        raise NotNative(f"codes of type {parameters.dtype}, so many for the caller alone")
+    if not lowering.rounds_wide_codes():
+        raise NotNative(f"codes of type {parameters.dtype}, in a model of few others that onnxruntime is made for")
+    return wide_codes(lowering, value, parameters)
 
 
 def _as_float8(lowering: Lowering, node: Node, value: Value, scales: Array, points: Array) -> Value:
