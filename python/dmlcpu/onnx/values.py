@@ -29,7 +29,6 @@ __all__ = [
     "Dequantized",
     "Elements",
     "FreeArray",
-    "FreeNumbers",
     "Operand",
     "Parameters",
     "Table",
@@ -172,37 +171,6 @@ def constant_by(function: Callable[..., Array], *arguments: Any) -> Constant:
     """
     made = derived(function, *arguments)
     return FreeArray.of(made) if isinstance(made, Derived) else Constant(made)
-
-
-class FreeNumbers(FreeArray):
-    """Numbers, such as a shape, some of which follow from lengths that are known only later.
-
-    Attributes:
-        entries: The numbers, objects.
-    """
-
-    __slots__ = ("_derived", "entries")
-    entries: Array
-    _derived: Derived | None
-
-    def __init__(self, entries: Array, dtype: np.dtype[Any]) -> None:
-        object.__setattr__(self, "entries", entries)
-        object.__setattr__(self, "dtype", dtype)
-        object.__setattr__(self, "shape", tuple(entries.shape))
-        object.__setattr__(self, "_bound", None)
-        object.__setattr__(self, "_derived", None)
-
-    @property
-    def derived(self) -> Derived:  # type: ignore[override]  # made when it is asked for: most numbers are read one by one
-        """The numbers as an array, in a record of these lengths."""
-        if self._derived is None:
-            object.__setattr__(self, "_derived", derived(_numbers, self.dtype, self.shape, *self.entries.flat))
-        assert self._derived is not None
-        return self._derived
-
-
-def _numbers(dtype: np.dtype[Any], shape: Sequence[int], *entries: Any) -> Array:
-    return np.array(entries, dtype).reshape(shape)
 
 
 @dataclass(slots=True, eq=False)  # never changed, but frozen it would be made in three times the time

@@ -18,13 +18,44 @@ from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
 from dmlcpu.onnx.constants.constant_functions import is_numpys_slice
 from dmlcpu.onnx.models.nodes import Node
-from dmlcpu.onnx.values import Array, Constant, FreeArray, FreeNumbers, Value
+from dmlcpu.onnx.values import Array, Constant, FreeArray, Value
 
-__all__ = ["computed_with_shapes", "numbers"]
+__all__ = ["FreeNumbers", "computed_with_shapes", "numbers"]
 
 # Arrays of more elements are no shapes.
 _MOST_ENTRIES: Final = 64
 _INTEGERS: Final = (np.dtype(np.int64), np.dtype(np.int32))
+
+
+class FreeNumbers(FreeArray):
+    """Numbers, such as a shape, some of which follow from lengths that are known only later.
+
+    Attributes:
+        entries: The numbers, objects.
+    """
+
+    __slots__ = ("_derived", "entries")
+    entries: Array
+    _derived: Derived | None
+
+    def __init__(self, entries: Array, dtype: np.dtype[Any]) -> None:
+        object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "shape", tuple(entries.shape))
+        object.__setattr__(self, "_bound", None)
+        object.__setattr__(self, "_derived", None)
+
+    @property
+    def derived(self) -> Derived:  # type: ignore[override]  # made when it is asked for: most numbers are read one by one
+        """The numbers as an array, in a record of these lengths."""
+        if self._derived is None:
+            object.__setattr__(self, "_derived", derived(_array_of, self.dtype, self.shape, *self.entries.flat))
+        assert self._derived is not None
+        return self._derived
+
+
+def _array_of(dtype: np.dtype[Any], shape: Sequence[int], *entries: Any) -> Array:
+    return np.array(entries, dtype).reshape(shape)
 
 
 def numbers(entries: Sequence[Any] | Array, dtype: np.dtype[Any], shape: Sequence[int] | None = None) -> Constant:
