@@ -16,6 +16,7 @@ import numpy as np
 
 from dmlcpu.graph.lengths import decided_by, derived, length_by
 from dmlcpu.graph.record import Derived
+from dmlcpu.onnx.refusals import NotNative
 
 if TYPE_CHECKING:
     from dmlcpu.onnx.models.nodes import Node
@@ -26,6 +27,7 @@ __all__ = [
     "Constant",
     "ConstantElements",
     "Deferred",
+    "DeferredCodes",
     "Dequantized",
     "Elements",
     "FreeArray",
@@ -359,6 +361,22 @@ class Deferred:  # no ABC, of which isinstance() takes several times as long, an
             None where the node takes this value as any other.
         """
         return None
+
+
+class DeferredCodes(Deferred):
+    """Codes that are computed for those alone who read them as they are: nodes that dequantize them do without."""
+
+    def codes(self) -> Tensor:
+        """Compute the codes."""
+        raise NotImplementedError
+
+    def quantized(self, parameters: Parameters) -> Tensor:
+        """Refuse: codes are not quantized."""
+        raise NotNative(f"an input of type {self.dtype}")
+
+    def floats(self) -> Tensor:
+        """Compute the codes, which is what the value is."""
+        return self.codes()
 
 
 Value: TypeAlias = Constant | Tensor | Table | Dequantized | Deferred

@@ -26,6 +26,7 @@ from dmlcpu.onnx.values import (
     Array,
     Constant,
     Deferred,
+    DeferredCodes,
     Dequantized,
     Operand,
     Parameters,
@@ -45,7 +46,7 @@ _NIBBLES: Final = {"int4": (-8, 7), "uint4": (0, 15)}
 _MOST_FOR_THE_CALLER: Final = 1 << 16
 
 
-class SignedCodes(Deferred):
+class SignedCodes(DeferredCodes):
     """INT8 codes that are computed as UINT8 ones, 128 more each, and made INT8 again for who wants them so.
 
     Products read unsigned codes where they stand. Quantized with a zero point of 128 more, floats have the same codes.
@@ -56,11 +57,8 @@ class SignedCodes(Deferred):
     def __init__(self, lowering: Lowering, unsigned: Tensor) -> None:
         self._lowering, self.unsigned, self.shape = lowering, unsigned, unsigned.shape
 
-    def floats(self) -> Tensor:  # no floats, but the codes: what computed() is of this value
+    def codes(self) -> Tensor:
         return self._lowering.with_other_sign(self.unsigned)
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        raise NotNative(f"an input of type {self.dtype}")
 
 
 def _tensor(codes: Tensor | Deferred) -> Tensor:

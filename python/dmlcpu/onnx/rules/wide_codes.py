@@ -19,7 +19,7 @@ from dmlcpu.onnx.rules.operands import constant, present
 from dmlcpu.onnx.values import (
     Array,
     Constant,
-    Deferred,
+    DeferredCodes,
     Dequantized,
     Parameters,
     Table,
@@ -34,7 +34,7 @@ __all__ = ["WIDE_TYPES", "WideCodes", "wide_codes", "wide_parameters"]
 WIDE_TYPES: Final = (np.dtype(np.uint16), np.dtype(np.int16))
 
 
-class WideCodes(Deferred):
+class WideCodes(DeferredCodes):
     """Codes of 16 bits, or FLOAT8, of which a DequantizeLinear by their own parameters reads the floats alone.
 
     Attributes:
@@ -64,13 +64,9 @@ class WideCodes(Deferred):
         is_same = (own.zero_point, own.dtype) == (others.zero_point, others.dtype)
         return is_same and own.scale.tobytes() == others.scale.tobytes()
 
-    def floats(self) -> Tensor:  # no floats, but the codes: what computed() is of this value
-        """Compute the codes, for whoever reads them otherwise."""
+    def codes(self) -> Tensor:
+        """Compute the codes."""
         return self._codes()
-
-    def quantized(self, parameters: Parameters) -> Tensor:
-        """Refuse: codes are not quantized."""
-        raise NotNative(f"an input of type {self.dtype}")
 
 
 def wide_parameters(scale: Value | None, zero_point: Value | None) -> Parameters:
