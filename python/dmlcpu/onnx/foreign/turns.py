@@ -72,9 +72,9 @@ class _UnknownTypeError(Exception):
 
 def _turns(surroundings: Surroundings, taken: ForeignNodes[Elements | Passed]) -> Iterator[ForeignPart | ArrayPart]:
     types, nodes, outputs = _types(surroundings.model, taken), taken.nodes, taken.outputs
-    apart = {id(node) for node in nodes if is_function_of_arrays(node, types) or _is_fork(node)}
-    wanted = {*outputs, *(name for node in nodes if id(node) in apart for name in node.reads)}
-    repeated = [node for node in nodes if id(node) not in apart and _is_repeated(node, wanted)]
+    apart = {node for node in nodes if is_function_of_arrays(node, types) or _is_fork(node)}
+    wanted = {*outputs, *(name for node in nodes if node in apart for name in node.reads)}
+    repeated = [node for node in nodes if node not in apart and _is_repeated(node, wanted)]
     waiting = [node for node in nodes if node not in repeated]
     known: dict[str, Elements | Passed] = dict(taken.reads)
     while waiting:
@@ -87,7 +87,7 @@ def _turns(surroundings: Surroundings, taken: ForeignNodes[Elements | Passed]) -
             yield _foreign(surroundings, of_group, taken.reasons, known, written)
             known.update((name, _passed(name, types)) for name in written)
         for node in [*rest]:
-            if id(node) in apart and known.keys() >= {*node.reads}:
+            if node in apart and known.keys() >= {*node.reads}:
                 rest.remove(node)
                 yield from _alone(surroundings, node, taken.reasons, known, types)
                 known.update((name, _passed(name, types)) for name in node.outputs if name)
@@ -109,7 +109,7 @@ def _is_repeated(node: Node, wanted: set[str]) -> bool:
 
 
 def _ready(
-    nodes: Sequence[Node], apart: Collection[int], repeated: Sequence[Node], known: Collection[str]
+    nodes: Sequence[Node], apart: Collection[Node], repeated: Sequence[Node], known: Collection[str]
 ) -> list[Node]:
     """Return the nodes that can run as one part, given what is known."""
     made = {*known}
@@ -118,7 +118,7 @@ def _ready(
         for other in repeated:
             if made.issuperset(other.reads):
                 made.update(other.outputs)
-        if id(node) not in apart and made.issuperset(node.reads):
+        if node not in apart and made.issuperset(node.reads):
             ready.append(node)
             made.update(filter(None, node.outputs))
     return ready

@@ -174,37 +174,47 @@ def ordered(nodes: Sequence[Node], known: Collection[str], outputs: Collection[s
     """
     if _are_ordered(nodes, known, outputs):
         return tuple(nodes)
+    writers = _writers(nodes, known)
+    waits_for = dict.fromkeys(nodes, 0)
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in node.reads:
+            if name in writers:
+                waits_for[node] += 1
+                readers.setdefault(name, []).append(node)
+            elif name not in known:
+                raise InvalidModelError(f"node {node}: it reads {name!r}, which nothing writes")
+    ready = [node for node in nodes if waits_for[node] == 0]
+    order: list[Node] = []
+    for node in ready:  # grows while it is walked
+        order.append(node)
+        for name in filter(None, node.outputs):
+            for reader in readers.get(name, ()):
+                waits_for[reader] -= 1
+                if waits_for[reader] == 0:
+                    ready.append(reader)
+    if len(order) != len(nodes):
+        stuck = next(node for node in nodes if waits_for[node] > 0)
+        raise InvalidModelError(f"node {stuck}: it waits for its own result")
+    for output in outputs:
+        if output not in writers and output not in known:
+            raise InvalidModelError(f"output {output!r}: nothing writes it")
+    return tuple(order)
+
+
+def _writers(nodes: Iterable[Node], known: Collection[str]) -> dict[str, Node]:
+    """Return the nodes by what they write.
+
+    Raises:
+        InvalidModelError: A value is written twice, or known before.
+    """
     writers: dict[str, Node] = {}
     for node in nodes:
         for name in filter(None, node.outputs):
             if name in writers or name in known:
                 raise InvalidModelError(f"node {node}: it writes {name!r}, which is written already")
             writers[name] = node
-    waiting = {id(node): 0 for node in nodes}
-    readers: dict[str, list[Node]] = {}
-    for node in nodes:
-        for name in node.reads:
-            if name in writers:
-                waiting[id(node)] += 1
-                readers.setdefault(name, []).append(node)
-            elif name not in known:
-                raise InvalidModelError(f"node {node}: it reads {name!r}, which nothing writes")
-    ready = [node for node in nodes if waiting[id(node)] == 0]
-    order: list[Node] = []
-    for node in ready:  # grows while it is walked
-        order.append(node)
-        for name in filter(None, node.outputs):
-            for reader in readers.get(name, ()):
-                waiting[id(reader)] -= 1
-                if waiting[id(reader)] == 0:
-                    ready.append(reader)
-    if len(order) != len(nodes):
-        stuck = next(node for node in nodes if waiting[id(node)] > 0)
-        raise InvalidModelError(f"node {stuck}: it waits for its own result")
-    for output in outputs:
-        if output not in writers and output not in known:
-            raise InvalidModelError(f"output {output!r}: nothing writes it")
-    return tuple(order)
+    return writers
 
 
 def _are_ordered(nodes: Iterable[Node], known: Collection[str], outputs: Iterable[str]) -> bool:
