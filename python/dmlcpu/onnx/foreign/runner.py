@@ -86,12 +86,16 @@ class ForeignRunner:
 
     def _opened(self) -> OpenSession | None:
         """Open a session of the model; None if a model for the lengths at hand is to be tried."""
-        part = self._part
-        nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes[:_MOST_NODES_TOLD])
-        if len(part.nodes) > _MOST_NODES_TOLD:
-            nodes += f"; and {len(part.nodes) - _MOST_NODES_TOLD} more"
-        if part.by_reference:
-            return _reference(part, self._model.whole(), f"nodes {nodes}")
+        nodes = _told(self._part)
+        if self._part.by_reference:
+            return _reference(self._part, self._model.whole(), f"nodes {nodes}")
+        opened = self._opened_by_onnxruntime(nodes)
+        if isinstance(opened, OpenSession):
+            return opened
+        return None if self._constants else _reference(self._part, self._model.whole(), f"nodes {nodes}: {opened}")
+
+    def _opened_by_onnxruntime(self, nodes: str) -> OpenSession | str:
+        """Open a session of onnxruntime's; where it takes the model with no set of its optimizers return why."""
         try:
             import onnxruntime
         except ImportError:
@@ -101,7 +105,7 @@ class ForeignRunner:
             ) from None
         serialized = self._model.proto.SerializeToString()
         refusal = kind = ""
-        for disabled in _disabled(part):
+        for disabled in _disabled(self._part):
             if kind in _OF_ANY_OPTIMIZATION:
                 break
             for is_precise in _precisions(self._model.proto):
@@ -113,7 +117,7 @@ class ForeignRunner:
                     return OpenSession("onnxruntime", session, os.getpid())
                 except Exception as error:  # whatever onnxruntime raises: no caller knows its exceptions
                     refusal, kind = str(error), type(error).__name__
-        return None if self._constants else _reference(part, self._model.whole(), f"nodes {nodes}: {refusal}")
+        return refusal
 
     def _options(self, is_precise: bool) -> Any:
         """Return onnxruntime's options for a session of the part."""
@@ -195,6 +199,13 @@ class ForeignRunner:
 def _arrays(part: ForeignPart) -> Mapping[str, Array]:
     """Return the constants of a part, all of which are known once it runs."""
     return {name: array for name, array in part.constants.items() if isinstance(array, np.ndarray)}
+
+
+def _told(part: ForeignPart) -> str:
+    """Return the first nodes of a part, and why no kernel computes them, for a message."""
+    nodes = "; ".join(f"{node}: {part.reasons[node.name]}" for node in part.nodes[:_MOST_NODES_TOLD])
+    more = len(part.nodes) - _MOST_NODES_TOLD
+    return f"{nodes}; and {more} more" if more > 0 else nodes
 
 
 def _disabled(part: ForeignPart) -> Sequence[list[str]]:
