@@ -32,26 +32,25 @@ class ProductConvolution final : public ConvolutionAlgorithm {
         target_(target_of_products(geometry, target)),
         gemm_(*target_.kernels().gemm),
         plan_(plan_product(geometry, gemm_, target)) {
-    if (plan_.source.from == ActivationsFrom::planes) planes_ = planes_of(geometry, plan_, target.num_threads);
     find_strides();
     find_segments();
   }
 
   bool reads_signed() const override { return plan_.reads_signed; }
-  std::size_t packed_filter_size() const override { return plan_.filter.size(); }
-  std::vector<std::size_t> packing() const override { return plan_.filter.numbers(); }
+  std::size_t packed_filter_size() const override { return plan_.cut.filter.size(); }
+  std::vector<std::size_t> packing() const override { return plan_.cut.filter.numbers(); }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override {
-    dmlcpu::pack_filter(geometry_, *target_.kernels().pack, plan_.filter, filter, flip, packed);
+    dmlcpu::pack_filter(geometry_, *target_.kernels().pack, plan_.cut.filter, filter, flip, packed);
   }
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
-    return reinterpret_cast<const std::int32_t*>(packed + plan_.filter.sums_offset());
+    return reinterpret_cast<const std::int32_t*>(packed + plan_.cut.filter.sums_offset());
   }
   std::size_t arranged_size() const override {
-    return plan_.regions.size() * plan_.region_offsets_stride * sizeof(std::int32_t);
+    return plan_.cut.regions.size() * plan_.region_offsets_stride * sizeof(std::int32_t);
   }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                             std::int32_t input_zero_point, std::uint8_t* arranged) const override;
-  std::size_t scratch_size() const override { return plan_.scratch_size; }
+  std::size_t scratch_size() const override { return plan_.scratch.size; }
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;
   std::string describe() const override { return describe_product_plan(geometry_, target_, plan_); }
 
@@ -101,7 +100,6 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   ExecutionTarget target_;
   const GemmKernels& gemm_;
   ProductPlan plan_;
-  std::optional<PaddedPlanes> planes_;
   // Of the input or the planes: from an image, a row and a pixel to the next.
   std::size_t image_bytes_ = 0, row_bytes_ = 0, pixel_bytes_ = 0;
   // From the windows of an output row or column to those of the next, and from a segment of one to that a row below.
@@ -115,45 +113,46 @@ void ProductConvolution::find_strides() {
   const auto flat_stride = [&](const PlaneStrides& strides) {
     return uniform_pixel_stride(strides, 1, geometry_.output_height, geometry_.output_width).value_or(strides.w);
   };
-  output_pixel_stride_ = plan_.by_rows ? geometry_.output.w : flat_stride(geometry_.output);
-  if (plan_.source.from == ActivationsFrom::gathered) return;
-  image_bytes_ = planes_ ? planes_->image_bytes() : as_size(geometry_.input.n);
-  row_bytes_ = planes_ ? planes_->row_bytes() : as_size(geometry_.input.h);
-  pixel_bytes_ =
-      planes_ ? planes_->cell_bytes() : as_size(plan_.by_rows ? geometry_.input.w : flat_stride(geometry_.input));
-  const bool has_windows = plan_.source.cells.are_windows;
-  output_row_bytes_ = has_windows ? planes_->output_row_bytes() : as_size(geometry_.stride_height) * row_bytes_;
-  segment_bytes_ = has_windows ? planes_->segment_bytes() : as_size(geometry_.dilation_height) * row_bytes_;
+  const bool by_rows = plan_.cut.tiles.units.by_rows;
+  output_pixel_stride_ = by_rows ? geometry_.output.w : flat_stride(geometry_.output);
+  if (plan_.cut.source.from == ActivationsFrom::gathered) return;
+  const std::optional<PaddedPlanes>& planes = plan_.copies.planes;
+  image_bytes_ = planes ? planes->image_bytes() : as_size(geometry_.input.n);
+  row_bytes_ = planes ? planes->row_bytes() : as_size(geometry_.input.h);
+  pixel_bytes_ = planes ? planes->cell_bytes() : as_size(by_rows ? geometry_.input.w : flat_stride(geometry_.input));
+  const bool has_windows = plan_.cut.source.cells.are_windows;
+  output_row_bytes_ = has_windows ? planes->output_row_bytes() : as_size(geometry_.stride_height) * row_bytes_;
+  segment_bytes_ = has_windows ? planes->segment_bytes() : as_size(geometry_.dilation_height) * row_bytes_;
   output_column_bytes_ = has_windows ? pixel_bytes_ : as_size(geometry_.stride_width) * pixel_bytes_;
 }
 
 void ProductConvolution::find_segments() {
-  if (plan_.source.from == ActivationsFrom::gathered) {
+  if (plan_.cut.source.from == ActivationsFrom::gathered) {
     segments_ = {{.activations = {0}, .filter = {0}, .summed = {}}};
-  } else if (plan_.regions.empty()) {
-    const std::int64_t segments = static_cast<std::int64_t>(plan_.filter.order.segments);
-    const std::int64_t rows = divide_up(geometry_.kernel_height, plan_.source.cells.rows);
+  } else if (plan_.cut.regions.empty()) {
+    const std::int64_t segments = static_cast<std::int64_t>(plan_.cut.filter.order.segments);
+    const std::int64_t rows = divide_up(geometry_.kernel_height, plan_.cut.source.cells.rows);
     add_segments({0, rows}, {0, segments / rows});
-    for (std::int64_t row = 0; plan_.source.cells.rows > 1 && row < geometry_.kernel_height; ++row) {
-      segments_.back().summed.push_back(as_size(row / plan_.source.cells.rows) * segment_bytes_ +
-                                        as_size(row % plan_.source.cells.rows) * terms_of_row());
+    for (std::int64_t row = 0; plan_.cut.source.cells.rows > 1 && row < geometry_.kernel_height; ++row) {
+      segments_.back().summed.push_back(as_size(row / plan_.cut.source.cells.rows) * segment_bytes_ +
+                                        as_size(row % plan_.cut.source.cells.rows) * terms_of_row());
     }
   }
-  for (const ProductRegion& region : plan_.regions) add_segments(region.rows.taps, region.columns.taps);
+  for (const ProductRegion& region : plan_.cut.regions) add_segments(region.rows.taps, region.columns.taps);
 }
 
 // Segments of a range of kernel rows and columns; a kernel row may be a single segment.
 void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
-  const TermOrder& order = plan_.filter.order;
+  const TermOrder& order = plan_.cut.filter.order;
   const std::size_t columns_of_row =
-      order.segments / as_size(divide_up(geometry_.kernel_height, plan_.source.cells.rows));
+      order.segments / as_size(divide_up(geometry_.kernel_height, plan_.cut.source.cells.rows));
   Segments segments;
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     for (std::int64_t column = columns.begin; column < columns.end; ++column) {
       segments.activations.push_back(as_size(row - rows.begin) * segment_bytes_ +
                                      as_size((column - columns.begin) * geometry_.dilation_width) * pixel_bytes_);
       segments.filter.push_back((as_size(row) * columns_of_row + as_size(column)) * order.segment_padded *
-                                plan_.filter.nr);
+                                plan_.cut.filter.nr);
     }
   }
   segments_.push_back(std::move(segments));
@@ -162,10 +161,10 @@ void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
 // The offsets of each region's channels, from which the taps in the padding are taken out.
 ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                                               std::int32_t input_zero_point, std::uint8_t* arranged) const {
-  if (plan_.regions.empty()) return channels;
-  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(packed_filter + plan_.filter.segment_sums_offset());
+  if (plan_.cut.regions.empty()) return channels;
+  const auto* tap_sums = reinterpret_cast<const std::int32_t*>(packed_filter + plan_.cut.filter.segment_sums_offset());
   auto* offsets = reinterpret_cast<std::int32_t*>(arranged);
-  for (const ProductRegion& region : plan_.regions) {
+  for (const ProductRegion& region : plan_.cut.regions) {
     std::copy_n(channels.offset, plan_.region_offsets_stride, offsets);
     take_out_taps(geometry_, region, tap_sums, channels.filter_zero_point, input_zero_point, offsets);
     offsets += plan_.region_offsets_stride;
@@ -176,25 +175,28 @@ ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels,
 }
 
 void ProductConvolution::run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const {
-  for (std::int64_t image = 0; image < geometry_.batch; image += plan_.images_at_once) {
+  for (std::int64_t image = 0; image < geometry_.batch; image += plan_.copies.images_at_once) {
     ConvolutionDispatch part = dispatch;
     part.source.data += image * geometry_.input.n;
     part.output += image * geometry_.output.n * geometry_.output_bytes;
-    run_images(part, std::min(plan_.images_at_once, geometry_.batch - image), scratch);
+    run_images(part, std::min(plan_.copies.images_at_once, geometry_.batch - image), scratch);
   }
 }
 
 void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::int64_t images,
                                     std::uint8_t* scratch) const {
-  const std::size_t all = plan_.tasks();
+  const std::size_t all = as_size(plan_.cut.tasks());
   const std::size_t tasks = images == geometry_.batch ? all : all / as_size(geometry_.batch) * as_size(images);
-  if (planes_ && !plan_.copies_tiles) planes_->fill(dispatch.source, *target_.kernels().pack, images, 0, scratch);
+  const PlaneCopies& copies = plan_.copies;
+  if (copies.planes && !copies.of_tiles) {
+    copies.planes->fill(dispatch.source, *target_.kernels().pack, images, 0, scratch);
+  }
   parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
-    std::uint8_t* own = scratch + plan_.participants_offset + as_size(slot) * plan_.participant_size;
-    ProductTile tile = product_tile(geometry_, plan_, output_pixel_stride_, static_cast<std::int64_t>(task));
+    std::uint8_t* own = scratch + plan_.scratch.participants_offset + as_size(slot) * plan_.scratch.participant_size;
+    ProductTile tile = product_tile(geometry_, plan_.cut, output_pixel_stride_, static_cast<std::int64_t>(task));
     ConvolutionDispatch of_region = dispatch;
     of_region.channels.offset += tile.region * plan_.region_offsets_stride;
-    const Copied copied = plan_.copies_tiles ? copy_tile(dispatch, tile, own) : Copied{scratch, 0, 0};
+    const Copied copied = copies.of_tiles ? copy_tile(dispatch, tile, own) : Copied{scratch, 0, 0};
     for (; tile.group < geometry_.groups; ++tile.group) run_tile(of_region, copied, tile, own);
     if (dispatch.epilogue != nullptr) finish_tile(dispatch, tile);
   });
@@ -205,23 +207,23 @@ ProductConvolution::Copied ProductConvolution::copy_tile(const ConvolutionDispat
                                                          std::uint8_t* own) const noexcept {
   ActivationSource source = dispatch.source;
   source.data += tile.image * geometry_.input.n;
-  planes_->fill(source, *target_.kernels().pack, 1, tile.row, own + plan_.tile_planes);
-  return {own + plan_.tile_planes, tile.image, tile.row};
+  plan_.copies.planes->fill(source, *target_.kernels().pack, 1, tile.row, own + plan_.scratch.tile_planes);
+  return {own + plan_.scratch.tile_planes, tile.image, tile.row};
 }
 
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
                                                                         const Copied& copied, const ProductTile& tile,
                                                                         std::uint8_t* own) const noexcept {
-  const TermOrder& order = plan_.filter.order;
-  if (plan_.source.from != ActivationsFrom::gathered) {
+  const TermOrder& order = plan_.cut.filter.order;
+  if (plan_.cut.source.from != ActivationsFrom::gathered) {
     const auto of_row = static_cast<std::int64_t>(output_row_bytes_);
     const auto of_column = static_cast<std::int64_t>(output_column_bytes_);
     std::int64_t place = (tile.image - copied.first_image) * static_cast<std::int64_t>(image_bytes_) +
                          (tile.row - copied.first_row) * of_row + tile.column * of_column +
                          tile.group * geometry_.group_input_channels();
     bool down = false;
-    if (!plan_.regions.empty()) {
-      const ProductRegion& region = plan_.regions[tile.region];
+    if (!plan_.cut.regions.empty()) {
+      const ProductRegion& region = plan_.cut.regions[tile.region];
       if (region.taps() == 0) return {dispatch.source.data, 0, 0, order.segment_terms, order.segment_padded};
       const std::int64_t row = region.rows.taps.begin * geometry_.dilation_height - geometry_.padding_top;
       const std::int64_t column = region.columns.taps.begin * geometry_.dilation_width - geometry_.padding_left;
@@ -229,13 +231,13 @@ ProductConvolution::Activations ProductConvolution::prepare_activations(const Co
       down = region.down_columns;
     }
     const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
-    if (!plan_.source.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
+    if (!plan_.cut.source.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
       const std::size_t of_m = as_size(down ? of_row : of_column), of_run = as_size(down ? of_column : of_row);
-      const std::uint8_t* data = planes_ ? copied.planes : dispatch.source.data;
+      const std::uint8_t* data = plan_.copies.planes ? copied.planes : dispatch.source.data;
       return {data + place, of_m, of_run, order.segment_terms, order.segment_padded};
     }
   }
-  std::uint8_t* packed = own + plan_.activations;
+  std::uint8_t* packed = own + plan_.scratch.activations;
   gather_windows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile), tile.pixels(),
                  order.k(), packed);
   return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
@@ -261,7 +263,7 @@ void ProductConvolution::sum_activations(const Activations& activations, const P
 
 // How many pixels of the next tile follow those of this one, where they are read as they stand, one tap each.
 std::size_t ProductConvolution::next_rows(const ProductTile& tile) const noexcept {
-  if (plan_.source.from != ActivationsFrom::input || !geometry_.pointwise()) return 0;
+  if (plan_.cut.source.from != ActivationsFrom::input || !geometry_.pointwise()) return 0;
   const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
   return as_size(std::min(behind, tile.pixels()));
 }
@@ -269,29 +271,30 @@ std::size_t ProductConvolution::next_rows(const ProductTile& tile) const noexcep
 void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
                                   std::uint8_t* own) const noexcept {
   const Activations activations = prepare_activations(dispatch, copied, tile, own);
-  auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.activation_sums);
+  auto* sums = reinterpret_cast<std::int32_t*>(own + plan_.scratch.activation_sums);
   if (dispatch.channels.filter_zero_point != nullptr) sum_activations(activations, tile, sums);
 
   const PlaneStrides& strides = geometry_.output;
   const ChannelParameters& parameters = dispatch.channels;
   const Segments& segments = segments_[tile.region];
-  const std::uint8_t* filter = dispatch.filter + plan_.filter.zeros + as_size(tile.group) * plan_.filter.operand_size;
+  const PackedFilter& packed = plan_.cut.filter;
+  const std::uint8_t* filter = dispatch.filter + packed.zeros + as_size(tile.group) * packed.operand_size;
   for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
-    const std::int64_t of_group = block * plan_.block_channels;
-    const std::int64_t channels = std::min(plan_.block_channels, geometry_.group_output_channels() - of_group);
+    const std::int64_t of_group = block * plan_.cut.blocks.channels;
+    const std::int64_t channels = std::min(plan_.cut.blocks.channels, geometry_.group_output_channels() - of_group);
     const std::int64_t channel = tile.group * geometry_.group_output_channels() + of_group;
     std::uint8_t* output = dispatch.output + geometry_.output_bytes * (tile.image * strides.n + channel * strides.c +
                                                                        tile.row * strides.h + tile.column * strides.w);
     const bool direct = strides.c == 1, ends_in_sums = geometry_.ends_in_sums();
-    std::uint8_t* results = direct ? output : own + plan_.results;
+    std::uint8_t* results = direct ? output : own + plan_.scratch.results;
     gemm_.multiply({.a = activations.data,
                     .a_row_stride = activations.row_stride,
                     .a_run_stride = activations.run_stride,
                     .a_offsets = segments.activations.data(),
                     .segments = segments.activations.size(),
-                    .b = filter + as_size(of_group) * plan_.filter.order.k(),
+                    .b = filter + as_size(of_group) * packed.order.k(),
                     .b_offsets = segments.filter.data(),
-                    .b_panel_stride = plan_.filter.order.k() * plan_.filter.nr,
+                    .b_panel_stride = packed.order.k() * packed.nr,
                     .runs = as_size(tile.runs),
                     .m = as_size(tile.m),
                     .n = as_size(channels),
@@ -308,7 +311,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
                     .output_run_stride = direct ? tile.output_run_stride : as_size(tile.m * channels),
                     .sums = ends_in_sums ? reinterpret_cast<std::int32_t*>(results) : nullptr,
                     .a_is_signed = plan_.reads_signed,
-                    .padding = plan_.source.padding,
+                    .padding = plan_.cut.source.padding,
                     .next_rows = block + 1 == tile.end_block ? next_rows(tile) : 0});
     if (!direct) scatter(results, tile, channels, output);
   }
@@ -317,10 +320,10 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
 // Applies the epilogue to all channels of a tile, or to those of its blocks in each group.
 void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile) const noexcept {
   const PlaneStrides& strides = geometry_.output;
-  const bool whole = plan_.block_splits == 1;
+  const bool whole = plan_.cut.blocks.splits == 1;
   const std::int64_t of_group = whole ? geometry_.output_channels : geometry_.group_output_channels();
-  const std::int64_t first = whole ? 0 : tile.first_block * plan_.block_channels;
-  const std::int64_t end = whole ? of_group : std::min(tile.end_block * plan_.block_channels, of_group);
+  const std::int64_t first = whole ? 0 : tile.first_block * plan_.cut.blocks.channels;
+  const std::int64_t end = whole ? of_group : std::min(tile.end_block * plan_.cut.blocks.channels, of_group);
   for (std::int64_t channel = first; channel < geometry_.output_channels; channel += of_group) {
     std::uint8_t* output =
         dispatch.output + tile.image * strides.n + channel + tile.row * strides.h + tile.column * strides.w;

@@ -1,9 +1,10 @@
 // How a convolution is cut up for a matrix product: where its activations come from, tiles, blocks of channels, tasks
-// and scratch memory, chosen once from the desc and the caches.
+// and scratch memory, chosen once from the desc and the caches. Each record follows from those above it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,42 +16,67 @@
 
 namespace dmlcpu {
 
+// What tiles do not cross: a row of the output, an image or the batch.
+struct PixelUnits {
+  bool by_rows;         // the input's rows have seams: tiles are bands or parts of a row
+  std::int64_t pixels;  // of one
+  std::int64_t count;
+
+  // Whether tiles are bands of whole rows; else a tile is a single run.
+  bool bands(const ConvolutionGeometry& geometry) const { return by_rows && pixels != geometry.output_width; }
+};
+
 // Output pixels are rows of the product. A tile is a band of whole output rows (runs of the product), a part of one
 // row, or a flat stretch of pixels whose rows follow each other without a seam, in the output and where the input is
 // read in place; or, where taps in the padding are left out, a part of a region.
-struct ProductPlan {
-  ProductSource source;
-  bool reads_signed;  // INT8 codes of the input, as they are
-  bool by_rows;       // the input's rows have seams: tiles are bands or parts of a row
-  PackedFilter filter;
-  std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
-  double saved_by_regions;             // the part of the estimated time
-  std::int64_t unit_pixels;            // of what tiles do not cross: a row, an image or the batch
-  std::int64_t units;
-  std::int64_t tile_pixels;  // for bands a multiple of the output's width
-  std::int64_t tiles_of_unit;
-  std::int64_t block_channels;  // output channels of one product, of one group
-  std::int64_t blocks;          // of a group
-  std::int64_t block_splits;    // parts that the blocks of a tile are divided into for more tasks
-  int participants;
-  bool copies_tiles;            // each task copies what its own tile reads; else planes are copied before the tasks
-  std::int64_t images_at_once;  // of the batch: all, or as many planes as are in a cache
+struct PixelTiles {
+  PixelUnits units;
+  std::int64_t pixels;  // of the largest; for bands a multiple of the output's width
+  std::int64_t of_unit;
 
-  // Whether tiles are bands of whole rows; else a tile is a single run.
-  bool bands(const ConvolutionGeometry& geometry) const { return by_rows && unit_pixels != geometry.output_width; }
-  std::size_t tasks() const { return as_size(units * tiles_of_unit * block_splits); }
-
-  std::size_t region_offsets_stride;  // from the channels' offsets of a region to those of the next, in elements
-
-  // The scratch buffer is the planes, unless tiles have their own, then one part for each participant; offsets into
-  // one.
-  std::size_t participants_offset, participant_size;
-  std::size_t activations, activation_sums, results, tile_planes;
-  std::size_t scratch_size;
+  std::int64_t count() const { return units.count * of_unit; }
 };
 
-// The copy that the plan reads: of images, by so many threads, or for a tile, by its own.
-PaddedPlanes planes_of(const ConvolutionGeometry& geometry, const ProductPlan& plan, int num_threads);
+struct ChannelBlocks {
+  std::int64_t channels;  // output channels of one product, of one group
+  std::int64_t count;     // of a group
+  std::int64_t splits;    // parts that the blocks of a tile are divided into for more tasks
+};
+
+// What the products read, and what each of them computes.
+struct ProductCut {
+  ProductSource source;
+  PackedFilter filter;
+  PixelTiles tiles;
+  ChannelBlocks blocks;
+  std::vector<ProductRegion> regions;  // of an image; none where all taps are multiplied
+  double saved_by_regions;             // the part of the estimated time
+
+  std::int64_t tasks() const { return tiles.count() * blocks.splits; }
+};
+
+// The copies that the products read.
+struct PlaneCopies {
+  std::optional<PaddedPlanes> planes;  // of images, or of what a tile reads; none where nothing is copied
+  bool of_tiles;                       // each task copies what its own tile reads; else all is copied before the tasks
+  std::int64_t images_at_once;         // of the batch: all, or as many planes as are in a cache
+};
+
+// The scratch buffer is the planes, unless tiles have their own, then one part for each participant; offsets into one.
+struct ProductScratch {
+  std::int64_t participants;
+  std::size_t participants_offset, participant_size;
+  std::size_t activations, activation_sums, results, tile_planes;
+  std::size_t size;
+};
+
+struct ProductPlan {
+  ProductCut cut;
+  PlaneCopies copies;
+  ProductScratch scratch;
+  bool reads_signed;                  // INT8 codes of the input, as they are
+  std::size_t region_offsets_stride;  // from the channels' offsets of a region to those of the next, in elements
+};
 
 // Whether threads divide the channels of the output rather than its pixels: a task reads its pixels' share of the
 // activations and its channels' share of the filter, so the larger of the two is divided.

@@ -1,4 +1,4 @@
-// The part of a convolution's output that a task of a ProductPlan makes.
+// The part of a convolution's output that a task of a ProductCut makes.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace dmlcpu {
 
 // Output pixels, as the product's runs of rows: parts of output rows, or in some regions of output columns.
 struct ProductTile {
-  std::size_t region;  // of the plan; 0 where it has none
+  std::size_t region;  // of the cut; 0 where it has none
   std::int64_t group;
   std::int64_t image, row, column;  // of the first pixel
   std::int64_t runs, m;
@@ -22,7 +22,7 @@ struct ProductTile {
 };
 
 // That of a task, for its first group; output_pixel_stride counts elements within an output row.
-ProductTile product_tile(const ConvolutionGeometry& geometry, const ProductPlan& plan, std::int64_t output_pixel_stride,
+ProductTile product_tile(const ConvolutionGeometry& geometry, const ProductCut& cut, std::int64_t output_pixel_stride,
                          std::int64_t task) noexcept;
 
 }  // namespace dmlcpu
