@@ -9,7 +9,6 @@
 //       product into codes or sums                            kernels/gemm
 //       transpose them into the output, where its channels are not neighbours
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "operators/channel_planes.h"
@@ -19,6 +18,7 @@
 #include "operators/convolution/padded_planes.h"
 #include "operators/convolution/product_plan.h"
 #include "operators/convolution/product_source.h"
+#include "operators/convolution/product_strides.h"
 #include "operators/convolution/product_tile.h"
 #include "runtime/thread_pool.h"
 
@@ -31,10 +31,9 @@ class ProductConvolution final : public ConvolutionAlgorithm {
       : geometry_(geometry),
         target_(target_of_products(geometry, target)),
         gemm_(*target_.kernels().gemm),
-        plan_(plan_product(geometry, gemm_, target)) {
-    find_strides();
-    find_segments();
-  }
+        plan_(plan_product(geometry, gemm_, target)),
+        strides_(product_strides(geometry, plan_)),
+        segments_(product_segments(geometry, plan_.cut, strides_)) {}
 
   bool reads_signed() const override { return plan_.reads_signed; }
   std::size_t packed_filter_size() const override { return plan_.cut.filter.size(); }
@@ -61,13 +60,6 @@ class ProductConvolution final : public ConvolutionAlgorithm {
     std::size_t row_stride, run_stride;
     std::size_t terms, k;  // of one segment
   };
-  // Where the segments of a product stand: offsets from a window's beginning, and in a panel of the packed filter.
-  struct Segments {
-    std::vector<std::size_t> activations, filter;
-    // Of a window's rows, where a segment has several and the last one too many, which are not to be summed.
-    std::vector<std::size_t> summed;
-  };
-
   // Planes, and the first image and row of the output whose windows they have.
   struct Copied {
     std::uint8_t* planes;
@@ -76,16 +68,17 @@ class ProductConvolution final : public ConvolutionAlgorithm {
 
   void run_images(const ConvolutionDispatch& dispatch, std::int64_t images, std::uint8_t* scratch) const;
   Copied copy_tile(const ConvolutionDispatch& dispatch, const ProductTile& tile, std::uint8_t* own) const noexcept;
-  std::size_t terms_of_row() const { return as_size(geometry_.kernel_width * geometry_.group_input_channels()); }
-  void find_strides();
-  void find_segments();
-  void add_segments(IndexRange rows, IndexRange columns);
   // Of the batch.
   std::int64_t first_pixel(const ProductTile& tile) const noexcept {
     return tile.image * geometry_.image_pixels() + tile.row * geometry_.output_width + tile.column;
   }
+  std::int64_t pixels_behind(const ProductTile& tile) const noexcept {
+    return geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
+  }
   Activations prepare_activations(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
                                   std::uint8_t* own) const noexcept;
+  Activations activations_in_place(const std::uint8_t* data, const Copied& copied,
+                                   const ProductTile& tile) const noexcept;
   void sum_activations(const Activations& activations, const ProductTile& tile, std::int32_t* sums) const noexcept;
   std::size_t next_rows(const ProductTile& tile) const noexcept;
   void run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
@@ -100,63 +93,9 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   ExecutionTarget target_;
   const GemmKernels& gemm_;
   ProductPlan plan_;
-  // Of the input or the planes: from an image, a row and a pixel to the next.
-  std::size_t image_bytes_ = 0, row_bytes_ = 0, pixel_bytes_ = 0;
-  // From the windows of an output row or column to those of the next, and from a segment of one to that a row below.
-  std::size_t output_row_bytes_ = 0, output_column_bytes_ = 0, segment_bytes_ = 0;
-  std::vector<Segments> segments_;        // of each region, or of the only product
-  std::int64_t output_pixel_stride_ = 0;  // within an output row
+  ProductStrides strides_;
+  std::vector<ProductSegments> segments_;  // of each region, or of the only product
 };
-
-void ProductConvolution::find_strides() {
-  // Where a row has a single pixel, the distance to the next one is that of rows or images.
-  const auto flat_stride = [&](const PlaneStrides& strides) {
-    return uniform_pixel_stride(strides, 1, geometry_.output_height, geometry_.output_width).value_or(strides.w);
-  };
-  const bool by_rows = plan_.cut.tiles.units.by_rows;
-  output_pixel_stride_ = by_rows ? geometry_.output.w : flat_stride(geometry_.output);
-  if (plan_.cut.source.from == ActivationsFrom::gathered) return;
-  const std::optional<PaddedPlanes>& planes = plan_.copies.planes;
-  image_bytes_ = planes ? planes->image_bytes() : as_size(geometry_.input.n);
-  row_bytes_ = planes ? planes->row_bytes() : as_size(geometry_.input.h);
-  pixel_bytes_ = planes ? planes->cell_bytes() : as_size(by_rows ? geometry_.input.w : flat_stride(geometry_.input));
-  const bool has_windows = plan_.cut.source.cells.are_windows;
-  output_row_bytes_ = has_windows ? planes->output_row_bytes() : as_size(geometry_.stride_height) * row_bytes_;
-  segment_bytes_ = has_windows ? planes->segment_bytes() : as_size(geometry_.dilation_height) * row_bytes_;
-  output_column_bytes_ = has_windows ? pixel_bytes_ : as_size(geometry_.stride_width) * pixel_bytes_;
-}
-
-void ProductConvolution::find_segments() {
-  if (plan_.cut.source.from == ActivationsFrom::gathered) {
-    segments_ = {{.activations = {0}, .filter = {0}, .summed = {}}};
-  } else if (plan_.cut.regions.empty()) {
-    const std::int64_t segments = static_cast<std::int64_t>(plan_.cut.filter.order.segments);
-    const std::int64_t rows = divide_up(geometry_.kernel_height, plan_.cut.source.cells.rows);
-    add_segments({0, rows}, {0, segments / rows});
-    for (std::int64_t row = 0; plan_.cut.source.cells.rows > 1 && row < geometry_.kernel_height; ++row) {
-      segments_.back().summed.push_back(as_size(row / plan_.cut.source.cells.rows) * segment_bytes_ +
-                                        as_size(row % plan_.cut.source.cells.rows) * terms_of_row());
-    }
-  }
-  for (const ProductRegion& region : plan_.cut.regions) add_segments(region.rows.taps, region.columns.taps);
-}
-
-// Segments of a range of kernel rows and columns; a kernel row may be a single segment.
-void ProductConvolution::add_segments(IndexRange rows, IndexRange columns) {
-  const TermOrder& order = plan_.cut.filter.order;
-  const std::size_t columns_of_row =
-      order.segments / as_size(divide_up(geometry_.kernel_height, plan_.cut.source.cells.rows));
-  Segments segments;
-  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    for (std::int64_t column = columns.begin; column < columns.end; ++column) {
-      segments.activations.push_back(as_size(row - rows.begin) * segment_bytes_ +
-                                     as_size((column - columns.begin) * geometry_.dilation_width) * pixel_bytes_);
-      segments.filter.push_back((as_size(row) * columns_of_row + as_size(column)) * order.segment_padded *
-                                plan_.cut.filter.nr);
-    }
-  }
-  segments_.push_back(std::move(segments));
-}
 
 // The offsets of each region's channels, from which the taps in the padding are taken out.
 ChannelParameters ProductConvolution::arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
@@ -193,7 +132,7 @@ void ProductConvolution::run_images(const ConvolutionDispatch& dispatch, std::in
   }
   parallel_for(tasks, target_.num_threads, [&](std::size_t task, int slot) noexcept {
     std::uint8_t* own = scratch + plan_.scratch.participants_offset + as_size(slot) * plan_.scratch.participant_size;
-    ProductTile tile = product_tile(geometry_, plan_.cut, output_pixel_stride_, static_cast<std::int64_t>(task));
+    ProductTile tile = product_tile(geometry_, plan_.cut, strides_.output_pixel, static_cast<std::int64_t>(task));
     ConvolutionDispatch of_region = dispatch;
     of_region.channels.offset += tile.region * plan_.region_offsets_stride;
     const Copied copied = copies.of_tiles ? copy_tile(dispatch, tile, own) : Copied{scratch, 0, 0};
@@ -214,39 +153,44 @@ ProductConvolution::Copied ProductConvolution::copy_tile(const ConvolutionDispat
 ProductConvolution::Activations ProductConvolution::prepare_activations(const ConvolutionDispatch& dispatch,
                                                                         const Copied& copied, const ProductTile& tile,
                                                                         std::uint8_t* own) const noexcept {
-  const TermOrder& order = plan_.cut.filter.order;
-  if (plan_.cut.source.from != ActivationsFrom::gathered) {
-    const auto of_row = static_cast<std::int64_t>(output_row_bytes_);
-    const auto of_column = static_cast<std::int64_t>(output_column_bytes_);
-    std::int64_t place = (tile.image - copied.first_image) * static_cast<std::int64_t>(image_bytes_) +
-                         (tile.row - copied.first_row) * of_row + tile.column * of_column +
-                         tile.group * geometry_.group_input_channels();
-    bool down = false;
-    if (!plan_.cut.regions.empty()) {
-      const ProductRegion& region = plan_.cut.regions[tile.region];
-      if (region.taps() == 0) return {dispatch.source.data, 0, 0, order.segment_terms, order.segment_padded};
-      const std::int64_t row = region.rows.taps.begin * geometry_.dilation_height - geometry_.padding_top;
-      const std::int64_t column = region.columns.taps.begin * geometry_.dilation_width - geometry_.padding_left;
-      place += row * static_cast<std::int64_t>(row_bytes_) + column * static_cast<std::int64_t>(pixel_bytes_);
-      down = region.down_columns;
-    }
-    const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
-    if (!plan_.cut.source.gathers_end || as_size(behind) * pixel_bytes_ >= order.segment_padded) {
-      const std::size_t of_m = as_size(down ? of_row : of_column), of_run = as_size(down ? of_column : of_row);
-      const std::uint8_t* data = plan_.copies.planes ? copied.planes : dispatch.source.data;
-      return {data + place, of_m, of_run, order.segment_terms, order.segment_padded};
-    }
+  const ProductSource& source = plan_.cut.source;
+  const std::size_t k = plan_.cut.filter.order.k();
+  const bool reaches_beyond = as_size(pixels_behind(tile)) * strides_.pixel < k;
+  if (source.from != ActivationsFrom::gathered && !(source.gathers_end && reaches_beyond)) {
+    return activations_in_place(plan_.copies.planes ? copied.planes : dispatch.source.data, copied, tile);
   }
   std::uint8_t* packed = own + plan_.scratch.activations;
-  gather_windows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile), tile.pixels(),
-                 order.k(), packed);
-  return {packed, order.k(), 0, as_size(geometry_.reduction()), order.k()};
+  gather_windows(geometry_, *target_.kernels().pack, dispatch.source, tile.group, first_pixel(tile), tile.pixels(), k,
+                 packed);
+  return {packed, k, 0, as_size(geometry_.reduction()), k};
+}
+
+// A tile's windows where they stand. Of a region, they begin at its first tap.
+ProductConvolution::Activations ProductConvolution::activations_in_place(const std::uint8_t* data, const Copied& copied,
+                                                                         const ProductTile& tile) const noexcept {
+  const TermOrder& order = plan_.cut.filter.order;
+  const auto of_row = static_cast<std::int64_t>(strides_.output_row);
+  const auto of_column = static_cast<std::int64_t>(strides_.output_column);
+  std::int64_t place = (tile.image - copied.first_image) * static_cast<std::int64_t>(strides_.image) +
+                       (tile.row - copied.first_row) * of_row + tile.column * of_column +
+                       tile.group * geometry_.group_input_channels();
+  bool down = false;
+  if (!plan_.cut.regions.empty()) {
+    const ProductRegion& region = plan_.cut.regions[tile.region];
+    if (region.taps() == 0) return {data, 0, 0, order.segment_terms, order.segment_padded};
+    const std::int64_t row = region.rows.taps.begin * geometry_.dilation_height - geometry_.padding_top;
+    const std::int64_t column = region.columns.taps.begin * geometry_.dilation_width - geometry_.padding_left;
+    place += row * static_cast<std::int64_t>(strides_.row) + column * static_cast<std::int64_t>(strides_.pixel);
+    down = region.down_columns;
+  }
+  const std::size_t of_m = as_size(down ? of_row : of_column), of_run = as_size(down ? of_column : of_row);
+  return {data + place, of_m, of_run, order.segment_terms, order.segment_padded};
 }
 
 // The sum of each pixel's window, which filters with zero points other than 0 need.
 void ProductConvolution::sum_activations(const Activations& activations, const ProductTile& tile,
                                          std::int32_t* sums) const noexcept {
-  const Segments& of_region = segments_[tile.region];
+  const ProductSegments& of_region = segments_[tile.region];
   const std::vector<std::size_t>& segments = of_region.summed.empty() ? of_region.activations : of_region.summed;
   const std::size_t m = as_size(tile.m);
   for (std::size_t run = 0; run < as_size(tile.runs); ++run) {
@@ -255,7 +199,7 @@ void ProductConvolution::sum_activations(const Activations& activations, const P
                                       .a_offsets = segments.data(),
                                       .segments = segments.size(),
                                       .m = m,
-                                      .k = of_region.summed.empty() ? activations.terms : terms_of_row(),
+                                      .k = of_region.summed.empty() ? activations.terms : terms_of_row(geometry_),
                                       .a_is_signed = plan_.reads_signed},
                                      sums + run * m);
   }
@@ -264,8 +208,7 @@ void ProductConvolution::sum_activations(const Activations& activations, const P
 // How many pixels of the next tile follow those of this one, where they are read as they stand, one tap each.
 std::size_t ProductConvolution::next_rows(const ProductTile& tile) const noexcept {
   if (plan_.cut.source.from != ActivationsFrom::input || !geometry_.pointwise()) return 0;
-  const std::int64_t behind = geometry_.image_pixels() * geometry_.batch - first_pixel(tile) - tile.pixels();
-  return as_size(std::min(behind, tile.pixels()));
+  return as_size(std::min(pixels_behind(tile), tile.pixels()));
 }
 
 void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Copied& copied, const ProductTile& tile,
@@ -276,7 +219,7 @@ void ProductConvolution::run_tile(const ConvolutionDispatch& dispatch, const Cop
 
   const PlaneStrides& strides = geometry_.output;
   const ChannelParameters& parameters = dispatch.channels;
-  const Segments& segments = segments_[tile.region];
+  const ProductSegments& segments = segments_[tile.region];
   const PackedFilter& packed = plan_.cut.filter;
   const std::uint8_t* filter = dispatch.filter + packed.zeros + as_size(tile.group) * packed.operand_size;
   for (std::int64_t block = tile.first_block; block < tile.end_block; ++block) {
@@ -336,7 +279,7 @@ void ProductConvolution::finish_tile(const ConvolutionDispatch& dispatch, const 
 // Writes the results of a tile's pixels, whose channels follow each other, to an output where they do not.
 void ProductConvolution::scatter(const std::uint8_t* results, const ProductTile& tile, std::int64_t channels,
                                  std::uint8_t* output) const noexcept {
-  if (geometry_.output.h == tile.m * output_pixel_stride_) {  // the runs are one
+  if (geometry_.output.h == tile.m * strides_.output_pixel) {  // the runs are one
     scatter_run(results, tile.pixels(), channels, output);
     return;
   }
@@ -349,7 +292,7 @@ void ProductConvolution::scatter(const std::uint8_t* results, const ProductTile&
 void ProductConvolution::scatter_run(const std::uint8_t* results, std::int64_t pixels, std::int64_t channels,
                                      std::uint8_t* output) const noexcept {
   scatter_pixels(*target_.kernels().pack, results, pixels, channels, as_size(geometry_.output_bytes), output,
-                 output_pixel_stride_, geometry_.output.c);
+                 strides_.output_pixel, geometry_.output.c);
 }
 
 }  // namespace
