@@ -1,6 +1,7 @@
 // MATRIX_MULTIPLY_INTEGER, QUANTIZED_LINEAR_MATRIX_MULTIPLY, and MATRIX_MULTIPLY_INTEGER_TO_FLOAT of 8-bit tensors: the
 // parameters of a dispatch, and how the product's sums leave.
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include "operators/buffer_layout.h"
@@ -58,11 +59,11 @@ class MatrixMultiply final : public CompiledOperator {
         b_zero_point_(parameter(numbers.b_zero_point, Line::columns)),
         output_scale_(parameter(numbers.output_scale, Line::rows)),
         output_zero_point_(parameter(numbers.output_zero_point, Line::rows)),
-        product_(product_desc(), target()) {
+        product_(make_matrix_product(product_desc(), target())) {
     for (const std::size_t number : {numbers.a_scale, numbers.b_scale, numbers.output_scale}) {
       if (number != kAbsent) desc().tensor(number);
     }
-    const std::size_t rows = product_.rescales() ? as_size(geometry_.m) : 1, columns = product_.padded_columns();
+    const std::size_t rows = product_->rescales() ? as_size(geometry_.m) : 1, columns = product_->padded_columns();
     BufferLayout parameters;
     parameters.take(1, sizeof(MatrixParameters));
     row_zero_points_ = parameters.take(rows, sizeof(std::int32_t));
@@ -75,26 +76,26 @@ class MatrixMultiply final : public CompiledOperator {
     prepares_once_ = desc().tensor(numbers.b).owned && all_owned(prepared_tensors());
     BufferLayout layout;
     parameters_ = layout.take(prepares_once_ ? 0 : parameters_size_);
-    product_scratch_ = layout.take(product_.scratch_size());
+    product_scratch_ = layout.take(product_->scratch_size());
     scratch_size_ = layout.size();
   }
 
   std::size_t temporary_size() const override { return scratch_size_; }
-  std::string describe() const override { return product_.describe(); }
+  std::string describe() const override { return product_->describe(); }
 
  protected:
   std::optional<AlignedBuffer> pack_owned(std::size_t tensor, const void* data) const override {
     if (tensor != numbers_.b) return std::nullopt;
-    AlignedBuffer packed(product_.packed_size());
-    product_.pack(static_cast<const std::uint8_t*>(data), packed.data());
+    AlignedBuffer packed(product_->packed_b()->size());
+    product_->packed_b()->pack(static_cast<const std::uint8_t*>(data), packed.data());
     return packed;
   }
   std::size_t packed_owned_size(std::size_t tensor) const override {
-    return tensor == numbers_.b ? product_.packed_size() : CompiledOperator::packed_owned_size(tensor);
+    return tensor == numbers_.b ? product_->packed_b()->size() : CompiledOperator::packed_owned_size(tensor);
   }
 
   std::vector<std::size_t> packing(std::size_t tensor) const override {
-    return tensor == numbers_.b ? product_.packing() : CompiledOperator::packing(tensor);
+    return tensor == numbers_.b ? product_->packed_b()->packing() : CompiledOperator::packing(tensor);
   }
 
   std::size_t prepared_size() const override { return prepares_once_ ? parameters_size_ : 0; }
@@ -105,14 +106,15 @@ class MatrixMultiply final : public CompiledOperator {
 
   void run(const TensorPointers& tensors) const override {
     std::uint8_t* scratch = thread_scratch(scratch_size_);
-    product_.run({.a = static_cast<const std::uint8_t*>(tensors[numbers_.a]),
-                  .b = static_cast<const std::uint8_t*>(tensors[numbers_.b]),
-                  .parameters = prepares_once_ ? *reinterpret_cast<const MatrixParameters*>(prepared())
-                                               : prepare(tensors, scratch + parameters_),
-                  .output_flip = output_flip(),
-                  .bias = numbers_.bias == kAbsent ? nullptr : static_cast<const std::uint8_t*>(tensors[numbers_.bias]),
-                  .output = static_cast<std::uint8_t*>(tensors[numbers_.output])},
-                 scratch + product_scratch_);
+    product_->run(
+        {.a = static_cast<const std::uint8_t*>(tensors[numbers_.a]),
+         .b = static_cast<const std::uint8_t*>(tensors[numbers_.b]),
+         .parameters = prepares_once_ ? *reinterpret_cast<const MatrixParameters*>(prepared())
+                                      : prepare(tensors, scratch + parameters_),
+         .output_flip = output_flip(),
+         .bias = numbers_.bias == kAbsent ? nullptr : static_cast<const std::uint8_t*>(tensors[numbers_.bias]),
+         .output = static_cast<std::uint8_t*>(tensors[numbers_.output])},
+        scratch + product_scratch_);
   }
 
  private:
@@ -169,7 +171,7 @@ class MatrixMultiply final : public CompiledOperator {
   TensorNumbers numbers_;
   MatrixGeometry geometry_;
   Parameter a_scale_, a_zero_point_, b_scale_, b_zero_point_, output_scale_, output_zero_point_;
-  MatrixProduct product_;
+  std::unique_ptr<MatrixProduct> product_;
   bool prepares_once_ = false;  // the parameters, at initialize
   // Offsets into the memory of these, which begins with their MatrixParameters, and into the scratch buffer.
   std::size_t row_zero_points_ = 0, row_multipliers_ = 0, row_output_zero_points_ = 0;
@@ -184,12 +186,13 @@ void MatrixMultiply::prepare_rows(const TensorPointers& tensors, std::uint8_t* m
   auto* zero_points = reinterpret_cast<std::int32_t*>(memory + row_zero_points_);
   auto* multipliers = reinterpret_cast<float*>(memory + row_multipliers_);
   auto* output_zero_points = reinterpret_cast<float*>(memory + row_output_zero_points_);
-  const std::int64_t rows = product_.rescales() ? geometry_.m : 1;
+  const std::int64_t rows = product_->rescales() ? geometry_.m : 1;
+  const bool a_is_signed = product_->a_is_signed();
   bool any_zero_point = false;
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = i % geometry_.parameter_rows;
     const std::uint8_t code = a_zero_point_.code_at(tensors, row);
-    zero_points[i] = product_.a_is_signed() ? static_cast<std::int8_t>(code) : code ^ a_flip();
+    zero_points[i] = a_is_signed ? static_cast<std::int8_t>(code) : code ^ a_flip();
     any_zero_point |= zero_points[i] != 0;
     output_zero_points[i] = static_cast<float>(output_zero_point_.code_at(tensors, row) ^ output_flip());
     if (!has_scales()) continue;
@@ -205,7 +208,7 @@ void MatrixMultiply::prepare_columns(const TensorPointers& tensors, std::uint8_t
                                      MatrixParameters& parameters) const {
   auto* zero_points = reinterpret_cast<std::int32_t*>(memory + column_zero_points_);
   auto* multipliers = reinterpret_cast<float*>(memory + column_multipliers_);
-  const auto padding = static_cast<std::ptrdiff_t>(product_.padded_columns()) - geometry_.n;
+  const auto padding = static_cast<std::ptrdiff_t>(product_->padded_columns()) - geometry_.n;
   const auto* codes = static_cast<const std::uint8_t*>(b_zero_point_.at(tensors, 0));
   bool any_zero_point = false;
   for (std::int64_t column = 0; column < geometry_.n; ++column) {
@@ -218,7 +221,7 @@ void MatrixMultiply::prepare_columns(const TensorPointers& tensors, std::uint8_t
   parameters.b_zero_point = any_zero_point ? zero_points : nullptr;
   if (!has_scales()) return;
   gather_as_float(b_scale_.at(tensors, 0), b_scale_.type, b_scale_.line.stride, as_size(geometry_.n), multipliers);
-  if (!product_.rescales()) {
+  if (!product_->rescales()) {
     const float of_row = parameters.row_multiplier[0];
     for (std::int64_t column = 0; column < geometry_.n; ++column) multipliers[column] *= of_row;
   }

@@ -1,4 +1,4 @@
-// The 8-bit matrix product under the matrix operators, in one of two ways:
+// The 8-bit matrix product under the matrix operators, in one of two ways, each in a file of its own:
 //
 //   packed     b is packed whole, once where it is owned, then tiles of rows meet blocks of columns
 //   streamed   few rows and a b that is not owned: b is read once, a block of k at a time is packed into a cache and
@@ -7,14 +7,13 @@
 // Sums leave as they are, as codes made in the product (gemm/gemm.h), or through rescale/rescale.h.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "operators/matrix/matrix_geometry.h"
-#include "operators/matrix/matrix_packing.h"
+#include "operators/matrix/packed_matrices.h"
 #include "operators/operator.h"
 
 namespace dmlcpu {
@@ -47,7 +46,7 @@ struct MatrixParameters {
 
 struct MatrixDispatch {
   const std::uint8_t* a;
-  const std::uint8_t* b;  // codes, or what pack() made of them
+  const std::uint8_t* b;  // codes, or what packed_b() made of them
   MatrixParameters parameters;
   std::uint8_t output_flip;
   const std::uint8_t* bias;
@@ -56,87 +55,55 @@ struct MatrixDispatch {
 
 class MatrixProduct {
  public:
-  MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarget& target);
+  virtual ~MatrixProduct() = default;
+  MatrixProduct(const MatrixProduct&) = delete;
+  MatrixProduct& operator=(const MatrixProduct&) = delete;
 
   // Whether sums leave through rescale.h, by parameters of rows and columns; else multipliers are of columns alone.
-  bool rescales() const { return rescales_; }
+  virtual bool rescales() const = 0;
   // Whether INT8 a is read as it is, by products of signed codes.
-  bool a_is_signed() const { return a_in_place_ && desc_.a_flip != 0; }
+  virtual bool a_is_signed() const = 0;
   // Elements of arrays of columns.
-  std::size_t padded_columns() const { return padded_columns_; }
-
-  // All matrices of b, packed.
-  std::size_t packed_size() const { return packed_size_; }
-  // See CompiledOperator::packing. Several matrices are packed in the order that b has them in, whatever the batch.
-  std::vector<std::size_t> packing() const;
-  void pack(const std::uint8_t* b, std::uint8_t* packed) const;
+  std::size_t padded_columns() const { return panels_.columns(); }
+  // How b is packed, at initialize where it is owned; null where it is streamed, which no owned one is.
+  virtual const PackedMatrices* packed_b() const = 0;
 
   // Bytes of scratch memory that run() works in, 64-byte aligned.
-  std::size_t scratch_size() const { return scratch_size_; }
-  void run(const MatrixDispatch& dispatch, std::uint8_t* scratch) const;
+  virtual std::size_t scratch_size() const = 0;
+  virtual void run(const MatrixDispatch& dispatch, std::uint8_t* scratch) const = 0;
 
   // What was chosen and why, one property a line.
   std::string describe() const;
 
- private:
-  // A part of one product's output.
-  struct Region {
-    std::array<std::int64_t, kBatchAxes> index;
-    std::int64_t first_row, rows, first_column, columns;
-  };
-  // A matrix of b, packed, with its terms of columns.
-  struct Right {
-    const std::uint8_t* panels;
-    const std::int32_t* offset;      // what the product begins with
-    const std::int32_t* column_sum;  // for rescaling; null where all zero points of a are in the offset
+ protected:
+  // What a way tells of itself.
+  struct Words {
+    std::string algorithm, reason_for_b, reason_for_a, tile;
+    bool a_in_place;
+    std::int64_t participants, tasks;
   };
 
-  std::string reason_for_a() const;
-  std::string reason_for_b() const;
-  bool is_bound_by_writing() const;
-  void plan_packed();
-  void plan_streamed();
-  std::size_t panel_bytes() const { return k_padded_ * nr_; }
-  StridedCodes right_of(const std::uint8_t* b, std::int64_t matrix) const;
-  void pack_panels(const StridedCodes& b, std::int64_t first_panel, std::int64_t end_panel, std::uint8_t* packed,
-                   const std::uint8_t* ones) const noexcept;
-  void prepare_matrices(const MatrixDispatch& dispatch, std::int64_t first, std::int64_t count,
-                        std::uint8_t* scratch) const;
-  void find_column_terms(const MatrixDispatch& dispatch, const std::int32_t* sums, std::int64_t first,
-                         std::int64_t count, std::int32_t* terms) const noexcept;
-  void run_packed(const MatrixDispatch& dispatch, std::uint8_t* scratch) const;
-  void run_tile(const MatrixDispatch& dispatch, const Right& right, const Region& tile,
-                std::uint8_t* own) const noexcept;
-  void run_streamed(const MatrixDispatch& dispatch, std::uint8_t* scratch) const;
-  void run_strip(const MatrixDispatch& dispatch, std::int64_t matrix, const Region& strip, const std::int32_t* zeros,
-                 std::uint8_t* own) const noexcept;
-  void write_rescaled(const MatrixDispatch& dispatch, const Region& region, const std::int32_t* sums,
-                      const std::int32_t* column_sum, std::uint8_t* own) const noexcept;
-  std::uint8_t* output_of(const MatrixDispatch& dispatch, const Region& region) const noexcept;
-  void scatter(const std::uint8_t* results, const Region& region, std::uint8_t* output) const noexcept;
+  MatrixProduct(const MatrixProductDesc& desc, const ExecutionTarget& target);
+
+  virtual Words words() const = 0;
+  // column_sum = sum of the column's codes - k * b_zero_point, times a factor: of columns [first, first + count).
+  void find_column_terms(const MatrixParameters& parameters, const std::int32_t* sums, std::int64_t first,
+                         std::int64_t count, std::uint32_t factor, std::int32_t* terms) const noexcept;
 
   MatrixProductDesc desc_;
-  MatrixGeometry geometry_;
+  const MatrixGeometry& geometry_;  // of the desc
   int offered_threads_;
   ExecutionTarget target_;  // with those of the threads that pay
   const GemmKernels& gemm_;
   const PackKernels& pack_;
-  std::size_t nr_, k_padded_, padded_columns_;
-  std::int64_t panels_;
-  // direct_: the columns of the output are neighbours; shares_sets_: rows of a evict each other from the caches.
-  bool streams_, rescales_, shares_sets_, a_in_place_, direct_;
-  std::int64_t matrix_bytes_ = 0;                  // of one packed matrix
-  std::size_t packed_size_ = 0, left_stride_ = 0;  // from a row of a packed tile to the next
-  // Packed: rows of a tile, parts that its columns are divided into, and matrices that are packed at a time.
-  std::int64_t tile_rows_ = 0, tiles_of_product_ = 0, splits_ = 1, matrices_at_once_ = 1;
-  // Streamed: columns and k of a block that is packed.
-  std::int64_t packed_columns_ = 0, block_k_ = 0;
-  std::int64_t block_columns_ = 0;  // of one product or strip, a multiple of nr
-  int participants_ = 1;
-  // Offsets into the scratch buffer, then into a participant's part of it.
-  std::size_t packed_ = 0, ones_ = 0, zeros_ = 0, terms_ = 0, participants_offset_ = 0, scratch_size_ = 0;
-  std::size_t left_ = 0, right_ = 0, activation_sums_ = 0, sums_ = 0, column_sums_ = 0, results_ = 0, bias_ = 0,
-              participant_size_ = 0;
+  PanelSizes panels_;
 };
+
+std::unique_ptr<MatrixProduct> make_matrix_product(const MatrixProductDesc& desc, const ExecutionTarget& target);
+
+// The two ways, of which it chooses.
+std::unique_ptr<MatrixProduct> make_packed_matrix_product(const MatrixProductDesc& desc, const ExecutionTarget& target);
+std::unique_ptr<MatrixProduct> make_streamed_matrix_product(const MatrixProductDesc& desc,
+                                                            const ExecutionTarget& target);
 
 }  // namespace dmlcpu

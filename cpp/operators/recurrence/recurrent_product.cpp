@@ -116,10 +116,10 @@ class QuantizedRecurrentProduct final : public RecurrentProduct {
         direction_stride_(matrices.strides[0]),
         target_(target),
         desc_(product_desc(sizes, matrices, target)),
-        product_(desc_, target) {
-    const std::size_t rows = as_size(sizes.sequences), columns = product_.padded_columns();
+        product_(make_matrix_product(desc_, target)) {
+    const std::size_t rows = as_size(sizes.sequences), columns = product_->padded_columns();
     BufferLayout packed, prepared, scratch;
-    packed.take(product_.packed_size());
+    packed.take(product_->packed_b()->size());
     packed_direction_ = packed.size();
     prepared.take(columns, sizeof(float));
     zero_points_ = prepared.take(columns, sizeof(std::int32_t));
@@ -128,15 +128,15 @@ class QuantizedRecurrentProduct final : public RecurrentProduct {
     codes_ = scratch.take(rows * as_size(sizes.hidden));
     row_multipliers_ = scratch.take(rows, sizeof(float));
     row_zero_points_ = scratch.take(rows, sizeof(std::int32_t));
-    product_scratch_ = scratch.take(product_.scratch_size());
+    product_scratch_ = scratch.take(product_->scratch_size());
     scratch_size_ = scratch.size();
   }
 
   std::size_t packed_size() const override { return as_size(sizes_.directions) * packed_direction_; }
   void pack(const void* matrices, std::uint8_t* packed) const override {
     for (std::int64_t direction = 0; direction < sizes_.directions; ++direction) {
-      product_.pack(static_cast<const std::uint8_t*>(matrices) + direction * direction_stride_,
-                    packed + as_size(direction) * packed_direction_);
+      product_->packed_b()->pack(static_cast<const std::uint8_t*>(matrices) + direction * direction_stride_,
+                                 packed + as_size(direction) * packed_direction_);
     }
   }
 
@@ -155,7 +155,7 @@ class QuantizedRecurrentProduct final : public RecurrentProduct {
   }
 
   std::string describe() const override {
-    return "product: of states quantized by their range\n" + product_.describe();
+    return "product: of states quantized by their range\n" + product_->describe();
   }
 
  private:
@@ -166,7 +166,7 @@ class QuantizedRecurrentProduct final : public RecurrentProduct {
   std::int64_t direction_stride_;
   ExecutionTarget target_;
   MatrixProductDesc desc_;
-  MatrixProduct product_;
+  std::unique_ptr<MatrixProduct> product_;
   // Of a direction: bytes of its packed matrix, and of its multipliers; behind these the zero points, and whether any
   // of them is not 0.
   std::size_t packed_direction_ = 0, prepared_direction_ = 0, zero_points_ = 0, has_zero_points_ = 0;
@@ -212,17 +212,17 @@ void QuantizedRecurrentProduct::run_direction(const float* states, const std::ui
   std::fill_n(row_multipliers, sizes_.sequences, codes.scale);
   std::fill_n(row_zero_points, sizes_.sequences, static_cast<std::int32_t>(codes.zero_point));
   const auto* zero_points = reinterpret_cast<const std::int32_t*>(prepared + zero_points_);
-  product_.run({.a = scratch + codes_,
-                .b = packed,
-                .parameters = {.b_zero_point = prepared[has_zero_points_] == 0 ? nullptr : zero_points,
-                               .column_multiplier = reinterpret_cast<const float*>(prepared),
-                               .a_zero_point = codes.zero_point == 0.0F ? nullptr : row_zero_points,
-                               .row_multiplier = row_multipliers,
-                               .row_output_zero_point = nullptr},
-                .output_flip = 0,
-                .bias = nullptr,
-                .output = reinterpret_cast<std::uint8_t*>(sums)},
-               scratch + product_scratch_);
+  product_->run({.a = scratch + codes_,
+                 .b = packed,
+                 .parameters = {.b_zero_point = prepared[has_zero_points_] == 0 ? nullptr : zero_points,
+                                .column_multiplier = reinterpret_cast<const float*>(prepared),
+                                .a_zero_point = codes.zero_point == 0.0F ? nullptr : row_zero_points,
+                                .row_multiplier = row_multipliers,
+                                .row_output_zero_point = nullptr},
+                 .output_flip = 0,
+                 .bias = nullptr,
+                 .output = reinterpret_cast<std::uint8_t*>(sums)},
+                scratch + product_scratch_);
 }
 
 }  // namespace

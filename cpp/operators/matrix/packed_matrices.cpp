@@ -1,0 +1,73 @@
+#include "operators/matrix/packed_matrices.h"
+
+#include <algorithm>
+
+#include "operators/buffer_layout.h"
+#include "operators/sizes.h"
+#include "runtime/aligned_buffer.h"
+
+namespace dmlcpu {
+
+PanelSizes::PanelSizes(const MatrixGeometry& geometry, const GemmKernels& kernels)
+    : nr(kernels.nr),
+      k_padded(round_up(as_size(geometry.k), kernels.kr)),
+      count(divide_up(geometry.n, static_cast<std::int64_t>(kernels.nr))) {}
+
+StridedCodes right_matrix(const MatrixGeometry& geometry, const std::uint8_t* b, std::int64_t matrix,
+                          std::uint8_t flip) {
+  const std::int64_t product = matrix * (geometry.products() / geometry.matrices());
+  return {b + MatrixGeometry::offset(geometry.b, geometry.batch_index(product)), geometry.b.row, geometry.b.column,
+          flip};
+}
+
+PackedMatrices::PackedMatrices(const MatrixGeometry& geometry, std::uint8_t flip, const KernelTable& kernels)
+    : geometry_(geometry), flip_(flip), gemm_(*kernels.gemm), pack_(*kernels.pack), panels_(geometry, gemm_) {
+  BufferLayout matrix;
+  matrix.take(panels_.columns(), panels_.k_padded);
+  matrix.take(panels_.columns(), sizeof(std::int32_t));
+  matrix_bytes_ = static_cast<std::int64_t>(matrix.size());
+  BufferLayout all;
+  all.take(as_size(geometry.matrices()), matrix.size());
+  size_ = all.size();
+}
+
+std::vector<std::size_t> PackedMatrices::packing() const {
+  return {panels_.nr, panels_.k_padded, panels_.columns(), size_, flip_, as_size(geometry_.matrices())};
+}
+
+void PackedMatrices::pack(const std::uint8_t* b, std::uint8_t* packed) const {
+  const std::vector<std::uint8_t> ones(panels_.k_padded, 1);
+  for (std::int64_t matrix = 0; matrix < geometry_.matrices(); ++matrix) {
+    for (std::int64_t part = 0; part < parts(); ++part) {
+      pack_part(b, matrix, part, ones.data(), packed + matrix * matrix_bytes_);
+    }
+  }
+}
+
+PackedMatrices::Columns PackedMatrices::columns_of(std::int64_t part) const {
+  const std::int64_t of_part = kPanelsOfPart * static_cast<std::int64_t>(panels_.nr), first = part * of_part;
+  return {first, std::min(of_part, geometry_.n - first)};
+}
+
+// Columns are summed by a row of ones.
+void PackedMatrices::pack_part(const std::uint8_t* b, std::int64_t matrix, std::int64_t part, const std::uint8_t* ones,
+                               std::uint8_t* packed_matrix) const noexcept {
+  const Columns columns = columns_of(part);
+  std::uint8_t* panels = packed_matrix + as_size(part * kPanelsOfPart) * panels_.bytes();
+  pack_right(pack_, right_matrix(geometry_, b, matrix, flip_), {0, geometry_.k, columns.first, columns.count},
+             panels_.nr, panels_.k_padded, panels);
+  constexpr std::size_t kMostPanelColumns = 64;
+  alignas(kAlignment) constexpr std::int32_t kZeros[kPanelsOfPart * kMostPanelColumns] = {};
+  std::int32_t* sums = reinterpret_cast<std::int32_t*>(packed_matrix + panels_.columns() * panels_.k_padded);
+  gemm_.multiply({.a = ones,
+                  .a_row_stride = panels_.k_padded,
+                  .b = panels,
+                  .b_panel_stride = panels_.bytes(),
+                  .m = 1,
+                  .n = as_size(columns.count),
+                  .k = panels_.k_padded,
+                  .offset = kZeros,
+                  .sums = sums + columns.first});
+}
+
+}  // namespace dmlcpu
