@@ -129,7 +129,7 @@ std::string AxisRows::describe() const {
          (staged()       ? " elements, through scratch memory in blocks of " + std::to_string(rows_of_block_)
           : are_columns_ ? " elements, as columns in blocks of " + std::to_string(rows_of_block_)
                          : " elements, in place") +
-         "\ntasks: " + std::to_string(task_count()) + ", on " + counted(participants(), "thread");
+         "\n" + tasks_line(static_cast<std::int64_t>(task_count()), participants());
 }
 
 }  // namespace dmlcpu

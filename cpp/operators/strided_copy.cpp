@@ -142,9 +142,8 @@ std::string StridedCopy::describe() const {
   static constexpr std::array kNames = {"runs", "fill", "transposed", "elements"};
   const std::size_t tasks = outer_.count() * rows_.count() * columns_.count();
   return std::string("copy: ") + kNames[static_cast<std::size_t>(method_)] + ", " + std::to_string(outer_.size) +
-         " blocks of " + std::to_string(rows_.size) + " x " + std::to_string(columns_.size) +
-         " elements\ntasks: " + std::to_string(tasks) + ", on " +
-         counted(static_cast<std::int64_t>(std::min(tasks, as_size(target_.num_threads))), "thread");
+         " blocks of " + std::to_string(rows_.size) + " x " + std::to_string(columns_.size) + " elements\n" +
+         tasks_line(static_cast<std::int64_t>(tasks), target_.num_threads);
 }
 
 }  // namespace dmlcpu

@@ -100,11 +100,10 @@ StridedRuns::Piece StridedRuns::piece(std::size_t task) const {
 }
 
 std::string StridedRuns::describe(int num_threads) const {
-  const std::size_t threads = std::min(task_count(), static_cast<std::size_t>(num_threads));
   return "runs: " + std::to_string(count_) + " of " + std::to_string(length()) +
-         " elements (neighbouring axes joined where every tensor allows)\ntasks: " + std::to_string(task_count()) +
-         " of about " + std::to_string(kElementsPerTask) + " elements, on " +
-         counted(static_cast<std::int64_t>(threads), "thread");
+         " elements (neighbouring axes joined where every tensor allows)\n" +
+         tasks_line(static_cast<std::int64_t>(task_count()), num_threads,
+                    "about " + std::to_string(kElementsPerTask) + " elements");
 }
 
 }  // namespace dmlcpu

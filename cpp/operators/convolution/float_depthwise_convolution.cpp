@@ -61,8 +61,7 @@ class FloatDepthwiseConvolution final : public FloatConvolutionAlgorithm {
 
   std::string describe() const override {
     return "algorithm: float32 depthwise, channels as lanes\nkernel: " + kernel_words(target_, "float_depthwise") +
-           "\ntasks: " + std::to_string(tasks()) + " of " + counted(pixels_of_task_, "pixel") + ", on " +
-           counted(participants(), "thread");
+           "\n" + tasks_line(tasks(), participants(), counted(pixels_of_task_, "pixel"));
   }
 
  private:

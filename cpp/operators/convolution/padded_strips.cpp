@@ -76,7 +76,7 @@ std::int64_t PaddedStrips::load(const ActivationSource& source, const PackKernel
 std::string PaddedStrips::describe() const {
   return "strips of " + counted(strip_columns_, "output column") + ", " +
          counted(divide_up(geometry_.output_height, bands_), "row") + " a task, " +
-         counted(static_cast<std::int64_t>(tasks()), "task") + " on " + counted(participants_, "thread");
+         tasks_on_threads(static_cast<std::int64_t>(tasks()), participants_);
 }
 
 }  // namespace dmlcpu

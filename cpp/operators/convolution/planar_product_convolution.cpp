@@ -213,7 +213,7 @@ std::string PlanarProductConvolution::describe() const {
        << "\nwhy: planes because both tensors are {N, C, H, W} in memory, and the kernel takes channels as rows"
        << "\nproduct: " << counted(geometry_.reduction(), "term") << ", padded to " << k_ << "; " << parts_ << " x "
        << part_channels_ << " channels in 1 group\ntile: " << counted(tile_pixels_, "output pixel") << ", "
-       << counted(tasks(), "task") << " on " << counted(std::min<std::int64_t>(tasks(), target_.num_threads), "thread");
+       << tasks_on_threads(tasks(), target_.num_threads);
   return text.str();
 }
 

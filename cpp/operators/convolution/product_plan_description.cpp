@@ -72,7 +72,7 @@ std::string describe_product_plan(const ConvolutionGeometry& geometry, const Exe
   }
   text << "\ntile: " << (cut.regions.empty() ? "" : "up to ") << counted(cut.tiles.pixels, "output pixel")
        << (cut.regions.empty() && cut.tiles.units.bands(geometry) ? " of whole rows" : "") << ", "
-       << counted(cut.tasks(), "task") << " on " << counted(plan.scratch.participants, "thread");
+       << tasks_on_threads(cut.tasks(), plan.scratch.participants);
   return text.str();
 }
 

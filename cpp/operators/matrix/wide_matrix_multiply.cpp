@@ -109,8 +109,7 @@ class WideMatrixMultiply final : public CompiledOperator {
     return "algorithm: float32 product of dequantized elements, k in order\nkernel: " +
            kernel_words(target(), "float_product") +
            "\nwhy: sums of elements of more than 8 bits exceed 32 bits\ntile: " + std::to_string(kTileRows) +
-           " rows, " + std::to_string(kTileColumns) + " columns, " + counted(tasks_, "task") + " on " +
-           counted(participants(), "thread");
+           " rows, " + std::to_string(kTileColumns) + " columns, " + tasks_on_threads(tasks_, participants());
   }
 
  protected:

@@ -87,8 +87,8 @@ class QuantizedGroupNormalization final : public CompiledOperator {
     return std::string("algorithm: exact moments of groups, ") +
            (channels_last_ ? "channels as lanes, pixels together: " + std::to_string(together_)
                            : "a table for each channel") +
-           "\nkernel: " + kernel_words(target(), "layer_normalization") + "\nruns of pixels: " + pixels +
-           "\ntasks: " + std::to_string(task_count()) + ", on " + counted(participants(), "thread");
+           "\nkernel: " + kernel_words(target(), "layer_normalization") + "\nruns of pixels: " + pixels + "\n" +
+           tasks_line(static_cast<std::int64_t>(task_count()), participants());
   }
 
   std::size_t temporary_size() const override {

@@ -98,12 +98,10 @@ BlockedRuns::Piece BlockedRuns::piece(std::size_t task) const {
 }
 
 std::string BlockedRuns::describe(int num_threads) const {
-  const std::size_t threads = std::min(task_count(), as_size(num_threads));
   return "planes: " + std::to_string(plane_count_) + " of " + std::to_string(rows()) + " rows of " +
-         std::to_string(columns()) +
-         " elements (neighbouring axes joined where every tensor allows)\ntasks: " + std::to_string(task_count()) +
-         " of about " + std::to_string(kElementsPerTask) + " elements, on " +
-         counted(static_cast<std::int64_t>(threads), "thread");
+         std::to_string(columns()) + " elements (neighbouring axes joined where every tensor allows)\n" +
+         tasks_line(static_cast<std::int64_t>(task_count()), num_threads,
+                    "about " + std::to_string(kElementsPerTask) + " elements");
 }
 
 }  // namespace dmlcpu

@@ -69,8 +69,8 @@ class TopK final : public CompiledOperator {
 
   std::string describe() const override {
     return "algorithm: " + std::to_string(row_count()) + " rows of " + std::to_string(length_) +
-           ", each by a heap of " + std::to_string(count_) + "\ntasks: " + std::to_string(task_count()) + ", on " +
-           counted(participants(), "thread");
+           ", each by a heap of " + std::to_string(count_) + "\n" +
+           tasks_line(static_cast<std::int64_t>(task_count()), participants());
   }
 
   std::size_t temporary_size() const override { return heap_size() * as_size(participants()); }

@@ -192,8 +192,7 @@ std::string FloatInterpolation::describe() const {
   return std::string("algorithm: ") + (rows_alone_ ? "sums of rows" : "sums of rows, then of pixels by " + lanes) +
          "\nkernel: " + kernel_words(target(), "interpolate") + "\nrows: " + std::to_string(row_count()) + " of " +
          std::to_string(as_size(output_.columns) * pixel_) + " elements, " +
-         (pixel_ > 1 ? "of all channels" : "of one channel") + "\ntasks: " + std::to_string(task_count()) + ", on " +
-         counted(participants(), "thread");
+         (pixel_ > 1 ? "of all channels" : "of one channel") + "\n" + tasks_line(task_count(), participants());
 }
 
 std::int64_t FloatInterpolation::rows_of_task() const {

@@ -38,8 +38,7 @@ class FloatResample final : public CompiledOperator {
   std::string describe() const override {
     return "algorithm: columns, then rows\nrows: " + std::to_string(row_count()) + " of " + std::to_string(row_) +
            " elements, " + (pixel_ > 1 ? "of all channels" : "of one channel") +
-           (dense_ ? "" : ", through scratch memory") + "\ntasks: " + std::to_string(task_count()) + ", on " +
-           counted(participants(), "thread");
+           (dense_ ? "" : ", through scratch memory") + "\n" + tasks_line(task_count(), participants());
   }
 
   std::size_t temporary_size() const override { return scratch_floats() * sizeof(float) * as_size(participants()); }

@@ -57,8 +57,8 @@ class QuantizedResample final : public CompiledOperator {
            "columns, then rows\nkernels: " + kernel_words(target(), "dequantize") + ", " +
            kernel_words(target(), "resample") + "\nrows: " + std::to_string(row_count()) + " of " +
            std::to_string(output_row_) + " elements, " + (whole_pixels_ ? "of all channels" : "of one channel") +
-           (input_.dense && output_.dense ? "" : ", through scratch memory") +
-           "\ntasks: " + std::to_string(task_count()) + ", on " + counted(participants(), "thread");
+           (input_.dense && output_.dense ? "" : ", through scratch memory") + "\n" +
+           tasks_line(task_count(), participants());
   }
 
   std::size_t temporary_size() const override { return scratch_size() * as_size(participants()); }
