@@ -62,6 +62,8 @@ class ConvolutionAlgorithm {
   // The sum of each output channel's filter codes, within the packed filter.
   virtual const std::int32_t* filter_sums(const std::uint8_t* packed) const = 0;
 
+  // Channels of which kernels read the parameters together, whether there are as many or not.
+  virtual std::size_t channels_at_once() const { return 1; }
   // Brings the parameters of channels into the form that the kernels read, in arranged_size() bytes, 64-byte aligned.
   // They depend on the packed filter and the input's zero point alone, so that they last as long as these.
   virtual std::size_t arranged_size() const { return 0; }

@@ -84,6 +84,7 @@ class DepthwiseConvolution final : public ConvolutionAlgorithm {
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
     return reinterpret_cast<const std::int32_t*>(packed + sums_offset());
   }
+  std::size_t channels_at_once() const override { return kDepthwiseLanes; }
   std::size_t scratch_size() const override { return as_size(strips_.participants()) * participant_size_; }
   void pack_filter(const std::uint8_t* filter, std::uint8_t flip, std::uint8_t* packed) const override;
   void run(const ConvolutionDispatch& dispatch, std::uint8_t* scratch) const override;

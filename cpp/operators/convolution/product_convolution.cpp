@@ -44,6 +44,7 @@ class ProductConvolution final : public ConvolutionAlgorithm {
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
     return reinterpret_cast<const std::int32_t*>(packed + plan_.cut.filter.sums_offset());
   }
+  std::size_t channels_at_once() const override { return gemm_.nr; }
   std::size_t arranged_size() const override {
     return plan_.cut.regions.size() * plan_.region_offsets_stride * sizeof(std::int32_t);
   }

@@ -159,13 +159,8 @@ class Convolution final : public CompiledOperator {
     return static_cast<std::int32_t>(value_as_float(tensors[numbers_.input_zero_point], input_type_)) + input_flip();
   }
 
-  // Elements of an array of channels: whichever kernel reads it, it does so by no more channels at a time than these,
-  // which are powers of two.
-  std::size_t channel_elements() const {
-    const KernelTable& table = target().kernels();
-    return geometry_.padded_channels(
-        std::max({table.gemm->nr, kernel_table(table.small_products).gemm->nr, table.winograd->nr, kDepthwiseLanes}));
-  }
+  // Elements of an array of channels.
+  std::size_t channel_elements() const { return geometry_.padded_channels(algorithm_->channels_at_once()); }
 
   void check_parameters() const;
   // Fills the parameters of channels in channels_size_ bytes, and what is made of them in arranged_end_ bytes of

@@ -44,6 +44,7 @@ class StagedConvolution final : public ConvolutionAlgorithm {
   }
   std::vector<std::size_t> packing() const override { return algorithm_->packing(); }
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override { return algorithm_->filter_sums(packed); }
+  std::size_t channels_at_once() const override { return algorithm_->channels_at_once(); }
   std::size_t arranged_size() const override { return algorithm_->arranged_size(); }
   bool arranges_all() const override { return algorithm_->arranges_all(); }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,

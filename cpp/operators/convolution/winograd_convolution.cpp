@@ -152,6 +152,7 @@ class WinogradConvolution final : public ConvolutionAlgorithm {
   const std::int32_t* filter_sums(const std::uint8_t* packed) const override {
     return reinterpret_cast<const std::int32_t*>(packed + filter_.sums_offset());
   }
+  std::size_t channels_at_once() const override { return kernels_.nr; }
   std::size_t arranged_size() const override { return plan_.panels * kernels_.nr * sizeof(std::int32_t); }
   ChannelParameters arrange(const ChannelParameters& channels, const std::uint8_t* packed_filter,
                             std::int32_t input_zero_point, std::uint8_t* arranged) const override;
