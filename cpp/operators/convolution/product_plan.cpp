@@ -78,30 +78,31 @@ struct Division {
 Division divide_work(const ConvolutionGeometry& geometry, const GemmKernels& kernels, int num_threads,
                      const ProductSource& source, const PackedFilter& filter, const PixelUnits& units,
                      std::int64_t tiles) {
+  if (num_threads == 1) return {1, 1};
   // Units that are no multiple of the threads are not evened out later: more tasks are.
   const bool is_even = units.count == 1 || tiles % num_threads == 0;
   const std::int64_t tasks = num_threads * (is_even ? kernels.tasks_of_thread : kTasksPerThread);
-  const std::int64_t parts = num_threads == 1 ? 1 : divide_up(tasks, tiles);
+  const std::int64_t parts = divide_up(tasks, tiles), pixels = units.count * units.pixels;
+  if (parts == 1) return {1, 1};
   // A filter that no core's cache holds is divided as far as it can be, to be read once.
-  const bool is_large = filter.size() > cache_sizes().level_2 / 2;
+  const bool is_large = filter.size() > cache_sizes().level_2 / 2, fetches_rows = kernels.loads_rows_as_tiles;
   const std::int64_t panels = divide_up(geometry.group_output_channels(), static_cast<std::int64_t>(kernels.nr));
   const auto least = static_cast<std::int64_t>(is_large ? kernels.nr : std::max(kernels.least_columns, kernels.nr));
   const std::int64_t most_channels =
       std::clamp<std::int64_t>(geometry.group_output_channels() / least, 1, is_large ? panels : parts);
-  // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
-  // and each core's cache holds the filter; likewise where each part of the channels fetches the rows again.
-  const std::int64_t pixels = units.count * units.pixels;
-  const bool fetches_rows = kernels.loads_rows_as_tiles;
-  const std::int64_t least_pixels = static_cast<std::int64_t>(fetches_rows ? kernels.mr * 3 / 2 : kernels.mr);
-  const bool suffice =
-      (source.from == ActivationsFrom::gathered || fetches_rows) && !is_large && pixels >= tasks * least_pixels;
-  const std::int64_t channels = suffice || !divides_channels(geometry) ? 1 : std::min(parts, most_channels);
   // Threads would write to the same lines of planes that are cut into parts of less than some lines: one for each part,
   // four for each thread where it has a single one.
-  const std::int64_t lines = fetches_rows && parts > 1 ? num_threads * kTasksPerThread : parts;
+  const std::int64_t lines = fetches_rows ? num_threads * kTasksPerThread : parts;
   if (geometry.output.c != 1 && pixels < lines * static_cast<std::int64_t>(kCacheLine)) {
     return {1, std::min<std::int64_t>(parts, is_large ? panels : std::max<std::int64_t>(num_threads, most_channels))};
   }
+  // What is gathered is gathered again for each part of the channels: pixels are divided while that leaves whole tiles
+  // and each core's cache holds the filter; likewise where each part of the channels fetches the rows again.
+  const bool repeats_rows = source.from == ActivationsFrom::gathered || fetches_rows;
+  const std::int64_t least_pixels = static_cast<std::int64_t>(fetches_rows ? kernels.mr * 3 / 2 : kernels.mr);
+  const bool suffice = repeats_rows && !is_large && pixels >= tasks * least_pixels;
+  if (suffice || !divides_channels(geometry)) return {parts, 1};
+  const std::int64_t channels = std::min(parts, most_channels);
   return {divide_up(parts, channels), channels};
 }
 

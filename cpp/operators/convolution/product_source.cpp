@@ -5,7 +5,6 @@
 #include "runtime/cache_line.h"
 
 namespace dmlcpu {
-
 namespace {
 
 // So many equal segments of a window's terms.
@@ -13,37 +12,12 @@ TermOrder order_of_segments(const ConvolutionGeometry& geometry, const GemmKerne
   return term_order(segments, geometry.reduction() / segments, kernels.kr);
 }
 
-TermOrder order_by_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  return order_of_segments(geometry, kernels, geometry.kernel_height * geometry.kernel_width);
-}
-
-}  // namespace
-
-TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
-  if (geometry.groups > 1 || geometry.dilation_width > 1) return order_by_taps(geometry, kernels);
-  return order_of_segments(geometry, kernels, geometry.kernel_height);
-}
-
-const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
-  const bool by_tap = order.segment_terms == as_size(geometry.group_input_channels());
-  const bool neighbours = by_tap || geometry.input.w == geometry.input_channels;
-  if (flip != 0) return "INT8 codes become unsigned";
-  if (geometry.input.c != 1 || !neighbours) return "codes of a window's rows are not neighbours";
-  if (order.segment_terms != order.segment_padded) return "rows of a window's codes are no whole steps of the kernel";
-  return nullptr;
-}
-
-bool is_uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
-  const auto flat = [&](const PlaneStrides& strides) {
-    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
-  };
-  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
-}
-
-namespace {
-
 TermOrder order_gathered(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
   return order_of_segments(geometry, kernels, 1);
+}
+
+TermOrder order_by_taps(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  return order_of_segments(geometry, kernels, geometry.kernel_height * geometry.kernel_width);
 }
 
 // Whether the kernel reads pixels of the input, as rows of the product, exactly.
@@ -123,6 +97,27 @@ bool gathering_pays(const ConvolutionGeometry& geometry, const GemmKernels& kern
 }
 
 }  // namespace
+
+TermOrder order_in_place(const ConvolutionGeometry& geometry, const GemmKernels& kernels) {
+  if (geometry.groups > 1 || geometry.dilation_width > 1) return order_by_taps(geometry, kernels);
+  return order_of_segments(geometry, kernels, geometry.kernel_height);
+}
+
+const char* obstacle_in_codes(const ConvolutionGeometry& geometry, const TermOrder& order, std::uint8_t flip) {
+  const bool by_tap = order.segment_terms == as_size(geometry.group_input_channels());
+  const bool neighbours = by_tap || geometry.input.w == geometry.input_channels;
+  if (flip != 0) return "INT8 codes become unsigned";
+  if (geometry.input.c != 1 || !neighbours) return "codes of a window's rows are not neighbours";
+  if (order.segment_terms != order.segment_padded) return "rows of a window's codes are no whole steps of the kernel";
+  return nullptr;
+}
+
+bool is_uniform(const ConvolutionGeometry& geometry, ActivationsFrom source, std::int64_t images) {
+  const auto flat = [&](const PlaneStrides& strides) {
+    return uniform_pixel_stride(strides, images, geometry.output_height, geometry.output_width).has_value();
+  };
+  return flat(geometry.output) && (source != ActivationsFrom::input || flat(geometry.input));
+}
 
 OrderedSource choose_source(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::uint8_t flip,
                             bool input_is_aligned) {

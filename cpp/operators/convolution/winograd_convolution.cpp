@@ -67,7 +67,7 @@ struct WinogradPlan {
 
 // Rows whose transforms fit half of the level-2 cache, in equal blocks. Threads divide the rows, of which each has as
 // many blocks, and the panels where rows are fewer; or the panels alone.
-WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target, bool divides_panels) {
+WinogradPlan plan_divided(const ConvolutionGeometry& geometry, const ExecutionTarget& target, bool divides_panels) {
   const auto threads = static_cast<std::int64_t>(target.num_threads);
   const std::size_t nr = target.kernels().winograd->nr;
   WinogradPlan plan{};
@@ -112,8 +112,8 @@ double cycles_of_plain_product(const ConvolutionGeometry& geometry, const Execut
 // Threads that divide rows transform the filter each, those that divide panels the input: the one of less cycles. A
 // part of the channels is a cache line of each pixel at least, or threads would write to the same ones.
 WinogradPlan plan_winograd(const ConvolutionGeometry& geometry, const ExecutionTarget& target) {
-  const WinogradPlan by_rows = plan_winograd(geometry, target, false);
-  const WinogradPlan by_panels = plan_winograd(geometry, target, true);
+  const WinogradPlan by_rows = plan_divided(geometry, target, false);
+  const WinogradPlan by_panels = plan_divided(geometry, target, true);
   const bool divides_panels = by_panels.panels_at_once * target.kernels().winograd->nr >= kAlignment &&
                               winograd_cycles(geometry, target, by_panels) < winograd_cycles(geometry, target, by_rows);
   return divides_panels ? by_panels : by_rows;
