@@ -94,8 +94,7 @@ std::optional<AlignedBuffer> FloatProduct::pack_owned(std::size_t tensor, const 
   AlignedBuffer packed(packed_owned_size(kB));
   auto* panels = reinterpret_cast<float*>(packed.data());
   for (std::int64_t matrix = 0; matrix < geometry().matrices(); ++matrix) {
-    const auto index = geometry().batch_index(matrix * (geometry().products() / geometry().matrices()));
-    const float* b = static_cast<const float*>(data) + MatrixGeometry::offset(geometry().b, index);
+    const float* b = static_cast<const float*>(data) + geometry().offset_of_matrix(matrix);
     pack_float_panels(*target().kernels().pack, b, geometry().b, geometry().k, geometry().n, panels);
     panels += matrix_floats();
   }

@@ -36,7 +36,12 @@ struct MatrixGeometry {
 
   // Products are numbered such that those that share a matrix of b follow each other.
   std::array<std::int64_t, kBatchAxes> batch_index(std::int64_t product) const;
-  std::int64_t matrix_of(std::int64_t product) const { return product / (products() / matrices()); }
+  std::int64_t products_of_matrix() const { return products() / matrices(); }
+  std::int64_t matrix_of(std::int64_t product) const { return product / products_of_matrix(); }
+  // From b's first element to the first of a matrix.
+  std::int64_t offset_of_matrix(std::int64_t matrix) const {
+    return offset(b, batch_index(matrix * products_of_matrix()));
+  }
   static std::int64_t offset(const MatrixStrides& strides, const std::array<std::int64_t, kBatchAxes>& index) {
     return index[0] * strides.batch[0] + index[1] * strides.batch[1];
   }

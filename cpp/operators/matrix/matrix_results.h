@@ -23,7 +23,7 @@ class MatrixResults {
       : desc_(desc), geometry_(desc_.geometry), pack_(pack) {}
 
   // Whether the columns of the output are neighbours, so that results are written where they belong.
-  bool are_direct() const { return geometry_.output.column == 1; }
+  bool are_direct() const { return !geometry_.stages_output(); }
 
   // Takes what regions of so many elements need of a participant's scratch memory, `own` below.
   void take(BufferLayout& layout, std::size_t elements);

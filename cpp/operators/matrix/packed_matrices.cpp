@@ -15,9 +15,7 @@ PanelSizes::PanelSizes(const MatrixGeometry& geometry, const GemmKernels& kernel
 
 StridedCodes right_matrix(const MatrixGeometry& geometry, const std::uint8_t* b, std::int64_t matrix,
                           std::uint8_t flip) {
-  const std::int64_t product = matrix * (geometry.products() / geometry.matrices());
-  return {b + MatrixGeometry::offset(geometry.b, geometry.batch_index(product)), geometry.b.row, geometry.b.column,
-          flip};
+  return {b + geometry.offset_of_matrix(matrix), geometry.b.row, geometry.b.column, flip};
 }
 
 PackedMatrices::PackedMatrices(const MatrixGeometry& geometry, std::uint8_t flip, const KernelTable& kernels)

@@ -27,7 +27,7 @@ class PackedMatrixProduct final : public MatrixProduct {
       : MatrixProduct(desc, target),
         rescales_(desc.rows_vary || desc.ends_in_floats),
         shares_sets_(share_a_cache_set(geometry_.a.row, std::min(geometry_.m, static_cast<std::int64_t>(gemm_.mr)))),
-        a_in_place_(geometry_.a.column == 1 && (desc.a_flip == 0 || gemm_.multiplies_signed) &&
+        a_in_place_(!geometry_.gathers_a() && (desc.a_flip == 0 || gemm_.multiplies_signed) &&
                     as_size(geometry_.k) == panels_.k_padded && !shares_sets_),
         packed_b_(geometry_, desc.b_flip, target_.kernels()),
         results_(desc_, pack_),
@@ -188,7 +188,7 @@ MatrixRegion PackedMatrixProduct::tile(std::int64_t product, std::int64_t task) 
 
 void PackedMatrixProduct::run(const MatrixDispatch& dispatch, std::uint8_t* scratch) const {
   if (rescales_) std::memset(scratch + scratch_.zeros, 0, panels_.columns() * sizeof(std::int32_t));
-  const std::int64_t repeats = geometry_.products() / geometry_.matrices(), tasks = tasks_of_product();
+  const std::int64_t repeats = geometry_.products_of_matrix(), tasks = tasks_of_product();
   for (std::int64_t first = 0; first < geometry_.matrices(); first += tiles_.matrices_at_once) {
     const std::int64_t count = std::min(tiles_.matrices_at_once, geometry_.matrices() - first);
     prepare_matrices(dispatch, first, count, scratch);
@@ -292,7 +292,7 @@ std::string PackedMatrixProduct::reason_for_a() const {
            " neighbours in whole steps of the kernel";
   }
   if (desc_.a_flip != 0 && !gemm_.multiplies_signed) return "packed because INT8 codes become unsigned";
-  if (geometry_.a.column != 1) return "packed because codes of a row are not neighbours";
+  if (geometry_.gathers_a()) return "packed because codes of a row are not neighbours";
   if (shares_sets_) return "packed because its rows are whole pages apart and evict each other from the cache";
   return "packed because its rows are no whole steps of the kernel";
 }
