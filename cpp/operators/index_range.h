@@ -9,6 +9,8 @@ namespace dmlcpu {
 // The indices i of [0, count) with 0 <= start + i * step < limit; an empty range is begin == end.
 struct IndexRange {
   std::int64_t begin, end;
+
+  std::int64_t count() const { return end - begin; }
 };
 
 inline IndexRange indices_inside(std::int64_t start, std::int64_t step, std::int64_t limit, std::int64_t count) {

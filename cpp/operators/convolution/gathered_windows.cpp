@@ -20,10 +20,10 @@ void pack_kernel_row(const ConvolutionGeometry& geometry, const PackKernels& ker
   if (taps.begin == taps.end) return;
   const std::uint8_t* tap_source = input_row + (first_column + taps.begin * geometry.dilation_width) * geometry.input.w;
   // A step that is never taken may be beyond 64 bits.
-  const std::int64_t tap_step = taps.end - taps.begin == 1 ? 0 : geometry.dilation_width * geometry.input.w;
+  const std::int64_t tap_step = taps.count() == 1 ? 0 : geometry.dilation_width * geometry.input.w;
   const bool dense_channels = geometry.input.c == 1 || channels == 1;
   if (dense_channels && tap_step == channels) {  // all taps are one run of memory
-    kernels.copy(tap_source, as_size((taps.end - taps.begin) * channels), source.flip, target + taps.begin * channels);
+    kernels.copy(tap_source, as_size(taps.count() * channels), source.flip, target + taps.begin * channels);
     return;
   }
   for (std::int64_t tap = taps.begin; tap < taps.end; ++tap) {

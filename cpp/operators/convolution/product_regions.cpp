@@ -37,40 +37,51 @@ std::int64_t rows_read(std::int64_t outputs, std::int64_t stride, std::int64_t t
   return std::min(outputs * taps, window_extent(outputs, stride, taps, dilation));
 }
 
-// Tiles are a few lines long enough for the kernel's tiles, of which the inputs fit half of the level-2 cache.
-void cut_into_tiles(const ConvolutionGeometry& geometry, const GemmKernels& kernels, std::int64_t most_tile_pixels,
-                    ProductRegion& region) {
-  const std::int64_t rows = region.rows.count(), columns = region.columns.count();
-  const double across = static_cast<double>(rows) * rows_in_time(kernels, columns);
-  const double down = static_cast<double>(columns) * rows_in_time(kernels, rows);
-  region.down_columns = geometry.output.c == 1 && down < 0.95 * across;
+// Outputs of a tile.
+struct TileSize {
+  std::int64_t rows, columns;
 
+  std::int64_t pixels() const { return rows * columns; }
+};
+
+// Whether runs of the product fill the kernel's tiles better along columns of the output than along rows.
+bool fill_better_down(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const OutputInterval& rows,
+                      const OutputInterval& columns) {
+  const double across = static_cast<double>(rows.count()) * rows_in_time(kernels, columns.count());
+  const double down = static_cast<double>(columns.count()) * rows_in_time(kernels, rows.count());
+  return geometry.output.c == 1 && down < 0.95 * across;
+}
+
+// Codes of the input that a tile reads.
+double codes_read(const ConvolutionGeometry& geometry, const OutputInterval& rows, const OutputInterval& columns,
+                  const TileSize& tile) {
+  const std::int64_t of_rows =
+      rows_read(tile.rows, geometry.stride_height, rows.taps.count(), geometry.dilation_height);
+  const std::int64_t of_columns =
+      rows_read(tile.columns, geometry.stride_width, columns.taps.count(), geometry.dilation_width);
+  return static_cast<double>(of_rows) * static_cast<double>(of_columns) * as_number(geometry.input_channels);
+}
+
+// Tiles are a few lines long enough for the kernel's tiles, of which the inputs fit half of the level-2 cache: a run as
+// long as fits, in equal parts, then as many runs as fit.
+TileSize choose_tile(const ConvolutionGeometry& geometry, const GemmKernels& kernels, const OutputInterval& rows,
+                     const OutputInterval& columns, bool down_columns, std::int64_t most_pixels) {
+  const auto tile_of = [&](std::int64_t m, std::int64_t runs) {
+    return down_columns ? TileSize{m, runs} : TileSize{runs, m};
+  };
   const double budget = static_cast<double>(cache_sizes().level_2) / 2.0;
-  const auto fits = [&](std::int64_t tile_rows, std::int64_t tile_columns) {
-    const std::int64_t rows_of_taps = rows_read(
-        tile_rows, geometry.stride_height, region.rows.taps.end - region.rows.taps.begin, geometry.dilation_height);
-    const std::int64_t columns_of_taps =
-        rows_read(tile_columns, geometry.stride_width, region.columns.taps.end - region.columns.taps.begin,
-                  geometry.dilation_width);
-    return tile_rows * tile_columns <= most_tile_pixels && static_cast<double>(rows_of_taps) *
-                                                                   static_cast<double>(columns_of_taps) *
-                                                                   as_number(geometry.input_channels) <=
-                                                               budget;
+  const auto fits = [&](const TileSize& tile) {
+    return tile.pixels() <= most_pixels && codes_read(geometry, rows, columns, tile) <= budget;
   };
-  // A run as long as fits, in equal parts, then as many runs as fit.
-  const std::int64_t run = region.down_columns ? rows : columns, runs = region.down_columns ? columns : rows;
-  const auto both_fit = [&](std::int64_t m, std::int64_t count) {
-    return region.down_columns ? fits(m, count) : fits(count, m);
-  };
+  const std::int64_t run = down_columns ? rows.count() : columns.count();
+  const std::int64_t runs = down_columns ? columns.count() : rows.count();
   const auto mr = static_cast<std::int64_t>(kernels.mr);
-  std::int64_t parts = divide_up(run, std::max(mr, most_tile_pixels));
-  while (divide_up(run, parts) > mr && !both_fit(divide_up(run, parts), 1)) parts += parts / 8 + 1;
+  std::int64_t parts = divide_up(run, std::max(mr, most_pixels));
+  while (divide_up(run, parts) > mr && !fits(tile_of(divide_up(run, parts), 1))) parts += parts / 8 + 1;
   const std::int64_t m = divide_up(run, parts);
-  std::int64_t bands = std::min(runs, divide_up(runs * m, most_tile_pixels));
-  while (bands < runs && !both_fit(m, divide_up(runs, bands))) bands = std::min(runs, bands + bands / 8 + 1);
-  region.tile_rows = region.down_columns ? m : divide_up(runs, bands);
-  region.tile_columns = region.down_columns ? divide_up(runs, bands) : m;
-  region.tiles_across = divide_up(columns, region.tile_columns);
+  std::int64_t bands = std::min(runs, divide_up(runs * m, most_pixels));
+  while (bands < runs && !fits(tile_of(m, divide_up(runs, bands)))) bands = std::min(runs, bands + bands / 8 + 1);
+  return tile_of(m, divide_up(runs, bands));
 }
 
 // All regions keep a table of their taps.
@@ -97,16 +108,20 @@ ProductRegions cut_into_regions(const ConvolutionGeometry& geometry, const GemmK
   const auto filter_k = static_cast<double>(result.order.k());
   for (const OutputInterval& of_rows : rows) {
     for (const OutputInterval& of_columns : columns) {
-      ProductRegion region{};
-      region.rows = of_rows;
-      region.columns = of_columns;
-      cut_into_tiles(geometry, kernels, most_tile_pixels, region);
-      region.first_tile = result.tiles;
+      const bool down = fill_better_down(geometry, kernels, of_rows, of_columns);
+      const TileSize tile = choose_tile(geometry, kernels, of_rows, of_columns, down, most_tile_pixels);
+      const ProductRegion region = {.rows = of_rows,
+                                    .columns = of_columns,
+                                    .down_columns = down,
+                                    .tile_rows = tile.rows,
+                                    .tile_columns = tile.columns,
+                                    .tiles_across = divide_up(of_columns.count(), tile.columns),
+                                    .first_tile = result.tiles};
       result.tiles += region.tiles();
-      result.tile_pixels = std::max(result.tile_pixels, region.tile_rows * region.tile_columns);
+      result.tile_pixels = std::max(result.tile_pixels, tile.pixels());
       const double k = static_cast<double>(region.taps()) * static_cast<double>(result.order.segment_padded);
-      const std::int64_t runs = region.down_columns ? of_columns.count() : of_rows.count();
-      const std::int64_t m = region.down_columns ? of_rows.count() : of_columns.count();
+      const std::int64_t runs = down ? of_columns.count() : of_rows.count();
+      const std::int64_t m = down ? of_rows.count() : of_columns.count();
       result.cycles +=
           std::max(cycles_of_runs(geometry, kernels, runs, m, k),
                    static_cast<double>(region.tiles()) * cycles_of_fetching(geometry, kernels, filter_k, k));

@@ -22,6 +22,7 @@
 #include "kernels/kernel_table.h"
 #include "operators/convolution/convolution_geometry.h"
 #include "operators/convolution/packed_filter.h"
+#include "operators/sizes.h"
 
 namespace dmlcpu {
 
@@ -42,11 +43,11 @@ struct ProductRegion {
   std::int64_t tiles_across;
   std::int64_t first_tile;  // tiles of an image count on from region to region
 
-  std::int64_t taps() const { return (rows.taps.end - rows.taps.begin) * (columns.taps.end - columns.taps.begin); }
+  std::int64_t taps() const { return rows.taps.count() * columns.taps.count(); }
   bool has_tap(std::int64_t row, std::int64_t column) const {
     return row >= rows.taps.begin && row < rows.taps.end && column >= columns.taps.begin && column < columns.taps.end;
   }
-  std::int64_t tiles() const { return (rows.count() + tile_rows - 1) / tile_rows * tiles_across; }
+  std::int64_t tiles() const { return divide_up(rows.count(), tile_rows) * tiles_across; }
 };
 
 struct ProductRegions {

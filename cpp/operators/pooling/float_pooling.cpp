@@ -125,7 +125,7 @@ class FloatPooling final : public CompiledOperator {
     std::size_t channels;
     Taps inside;  // those that some window has inside of the image
 
-    std::size_t count() const { return as_size(columns.end - columns.begin) * channels; }
+    std::size_t count() const { return as_size(columns.count()) * channels; }
     Taps inside_of(const Taps& taps) const {
       return {common(taps.rows, inside.rows), common(taps.columns, inside.columns)};
     }
@@ -154,8 +154,8 @@ class FloatPooling final : public CompiledOperator {
 
   void pool(const Windows& windows, float* output) const noexcept {
     const auto& [depth, vertical, horizontal] = geometry_.axes;
-    const Rows target_rows = {as_size(windows.columns.end - windows.columns.begin), windows.channels,
-                              horizontal.output_step, geometry_.output_channel_step};
+    const Rows target_rows = {as_size(windows.columns.count()), windows.channels, horizontal.output_step,
+                              geometry_.output_channel_step};
     ChunkBuffer buffer;
     auto* results = target_rows.contiguous() ? output : reinterpret_cast<float*>(buffer.bytes);
     halves_ ? add_halves(windows, {{0, vertical.window}, {0, horizontal.window}}, results)
@@ -173,9 +173,9 @@ class FloatPooling final : public CompiledOperator {
   void add_halves(const Windows& windows, const Taps& taps, float* sums) const noexcept {
     if (!is_halved(taps)) return pool_taps(windows, windows.inside_of(taps), sums);
     Taps first = taps, second = taps;
-    IndexRange Taps::* const axis = taps.rows.end - taps.rows.begin > 1 ? &Taps::rows : &Taps::columns;
+    IndexRange Taps::* const axis = taps.rows.count() > 1 ? &Taps::rows : &Taps::columns;
     const IndexRange whole = taps.*axis;
-    (first.*axis).end = (second.*axis).begin = whole.begin + (whole.end - whole.begin) / 2;
+    (first.*axis).end = (second.*axis).begin = whole.begin + whole.count() / 2;
     if (is_empty(windows.inside_of(second))) return add_halves(windows, first, sums);
     if (is_empty(windows.inside_of(first))) return add_halves(windows, second, sums);
     add_halves(windows, first, sums);
@@ -187,7 +187,7 @@ class FloatPooling final : public CompiledOperator {
 
   static bool is_halved(const Taps& taps) {
     constexpr std::int64_t kMostTaps = 1 << 10;
-    return taps.rows.end - taps.rows.begin > kMostTaps / (taps.columns.end - taps.columns.begin);
+    return taps.rows.count() > kMostTaps / taps.columns.count();
   }
   static bool is_empty(const Taps& taps) {
     return taps.rows.begin >= taps.rows.end || taps.columns.begin >= taps.columns.end;
@@ -210,11 +210,11 @@ class FloatPooling final : public CompiledOperator {
     const FloatPoolKernels& kernels = *target().kernels().float_pool;
     (maximum_ ? kernels.maxima : kernels.sums)(
         {.input = input,
-         .rows = as_size(taps.rows.end - taps.rows.begin),
+         .rows = as_size(taps.rows.count()),
          .row_step = vertical.dilation * vertical.input_step,
          .length = (horizontal.input - 1) * horizontal.input_step + static_cast<std::int64_t>(windows.channels),
          .first = horizontal.position(windows.columns.begin, taps.columns.begin) * horizontal.input_step,
-         .taps = as_size(taps.columns.end - taps.columns.begin),
+         .taps = as_size(taps.columns.count()),
          .tap_step = horizontal.dilation * horizontal.input_step,
          .count = windows.count(),
          .output = results});
@@ -226,14 +226,14 @@ class FloatPooling final : public CompiledOperator {
     const FloatBinaryFunction combine = function(maximum_ ? FloatBinary::maximum : FloatBinary::add);
     std::fill_n(results, windows.count(), maximum_ ? -std::numeric_limits<float>::infinity() : 0.0F);
     ChunkBuffer staged;
-    for (std::int64_t i = 0; i < taps.rows.end - taps.rows.begin; ++i) {
+    for (std::int64_t i = 0; i < taps.rows.count(); ++i) {
       for (std::int64_t j = taps.columns.begin; j < taps.columns.end; ++j) {
         const IndexRange reached = inside(windows.columns, j);
         if (reached.begin == reached.end) continue;
         const float* tap = input + i * vertical.dilation * vertical.input_step +
                            horizontal.position(reached.begin, j) * horizontal.input_step;
-        const Rows tap_rows = {as_size(reached.end - reached.begin), windows.channels,
-                               horizontal.stride * horizontal.input_step, geometry_.input_channel_step};
+        const Rows tap_rows = {as_size(reached.count()), windows.channels, horizontal.stride * horizontal.input_step,
+                               geometry_.input_channel_step};
         const void* values = gather(tap, DataType::float32, tap_rows, *target().kernels().pack, staged);
         float* reached_results = results + as_size(reached.begin - windows.columns.begin) * windows.channels;
         combine({.a = reached_results,
@@ -255,7 +255,7 @@ class FloatPooling final : public CompiledOperator {
     const PoolingAxis& axis = geometry_.axes[2];
     const std::int64_t first = axis.position(columns.begin, tap), last = axis.position(columns.end - 1, tap);
     if (first >= 0 && last < axis.input) return columns;
-    const IndexRange found = indices_inside(first, axis.stride, axis.input, columns.end - columns.begin);
+    const IndexRange found = indices_inside(first, axis.stride, axis.input, columns.count());
     return {columns.begin + found.begin, columns.begin + found.end};
   }
 
@@ -263,21 +263,20 @@ class FloatPooling final : public CompiledOperator {
   void divide(float* sums, const Windows& windows) const noexcept {
     const IndexRange& columns = windows.columns;
     const std::size_t channels = windows.channels;
-    const std::int64_t rows = windows.inside.rows.end - windows.inside.rows.begin;
+    const std::int64_t rows = windows.inside.rows.count();
     const PoolingAxis& axis = geometry_.axes[2];
     const IndexRange whole = axis.whole_windows();
     const auto begin = std::clamp(whole.begin, columns.begin, columns.end);
     const auto end = std::clamp(whole.end, begin, columns.end);
     const std::size_t count = windows.count();
-    const bool repeats = geometry_.include_padding || end - begin == columns.end - columns.begin;
+    const bool repeats = geometry_.include_padding || end - begin == columns.count();
     ChunkBuffer buffer;
     auto* divisors = reinterpret_cast<float*>(buffer.bytes);
     std::fill_n(divisors, repeats ? 1 : count, geometry_.divisor(rows * axis.window));
     const auto fill_cut = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t x = from; x < to; ++x) {
         const IndexRange taps = axis.taps(x);
-        std::fill_n(divisors + as_size(x - columns.begin) * channels, channels,
-                    geometry_.divisor(rows * (taps.end - taps.begin)));
+        std::fill_n(divisors + as_size(x - columns.begin) * channels, channels, geometry_.divisor(rows * taps.count()));
       }
     };
     if (!repeats) fill_cut(columns.begin, begin);

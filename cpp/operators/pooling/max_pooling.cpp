@@ -30,7 +30,7 @@ struct WindowAxis : PoolingAxis {
   Elements inside(std::int64_t o) const {
     if (o >= whole.begin && o < whole.end) return {position(o, 0), window};
     const IndexRange range = taps(o);
-    return {position(o, range.begin), range.end - range.begin};
+    return {position(o, range.begin), range.count()};
   }
 };
 

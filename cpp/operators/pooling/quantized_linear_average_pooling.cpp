@@ -254,8 +254,7 @@ void QuantizedLinearAveragePooling::keep_rows(IndexRange rows, std::int64_t firs
   std::uint8_t* staged = own + (plan_.stages_values ? values_ : transposed_);
   const std::size_t row_bytes = as_size(row_elements()) * element;
   for (std::int64_t slice = 0; slice < plan_.staged_slices; ++slice, staged += as_size(slice_elements()) * element) {
-    std::memmove(staged, staged + as_size(rows.begin - first_row) * row_bytes,
-                 as_size(rows.end - rows.begin) * row_bytes);
+    std::memmove(staged, staged + as_size(rows.begin - first_row) * row_bytes, as_size(rows.count()) * row_bytes);
   }
 }
 
@@ -269,7 +268,7 @@ void QuantizedLinearAveragePooling::stage(const Dispatch& dispatch, const Task& 
     const std::int64_t offset = (slice - slices.begin) * slice_elements() + (rows.begin - first_row) * row_elements();
     PixelRows pixels = {.channels = task.channels,
                         .channel_step = geometry_.input_channel_step,
-                        .rows = rows.end - rows.begin,
+                        .rows = rows.count(),
                         .row_step = height.input_step,
                         .columns = width.input,
                         .column_step = width.input_step};
@@ -321,8 +320,8 @@ void QuantizedLinearAveragePooling::run_row(const Dispatch& dispatch, const Task
   for (std::size_t i = 0; i < 3; ++i) run.tap_steps[i] = as_size(axes[i].dilation * source.steps[i]);
   for (std::size_t i = 0; i < 2; ++i) {
     const IndexRange inside = axes[i].taps(indices[i]);
-    run.taps[i] = as_size(inside.end - inside.begin);
-    taps *= inside.end - inside.begin;
+    run.taps[i] = as_size(inside.count());
+    taps *= inside.count();
     if (inside.end > inside.begin) {
       offset += (axes[i].position(indices[i], inside.begin) - source.origin[i]) * source.steps[i];
     }
@@ -330,9 +329,9 @@ void QuantizedLinearAveragePooling::run_row(const Dispatch& dispatch, const Task
   const IndexRange whole = axes[2].whole_windows();
   for (std::int64_t column = 0; column < axes[2].output;) {
     const IndexRange inside = axes[2].taps(column);
-    const std::int64_t pixels = column == whole.begin && whole.begin < whole.end ? whole.end - whole.begin : 1;
-    run.taps[2] = as_size(inside.end - inside.begin);
-    const std::int64_t all_taps = taps * (inside.end - inside.begin);
+    const std::int64_t pixels = column == whole.begin && whole.begin < whole.end ? whole.count() : 1;
+    run.taps[2] = as_size(inside.count());
+    const std::int64_t all_taps = taps * inside.count();
     if (all_taps > 0) run.input = source.data + offset + axes[2].position(column, inside.begin) * source.steps[2];
     run.count = geometry_.divisor(all_taps);
     run.output = output + column * output_step;
