@@ -38,10 +38,6 @@ bool PaddedPlanes::applies(const ConvolutionGeometry& geometry) {
 }
 
 PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
-                           int num_threads)
-    : PaddedPlanes(geometry, cells, images, geometry.output_height, num_threads) {}
-
-PaddedPlanes::PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
                            std::int64_t output_rows, int num_threads)
     : geometry_(geometry),
       cells_(cells),

@@ -47,10 +47,15 @@ struct PlaneCells {
 
 class PaddedPlanes {
  public:
-  // Room for `images` of the batch at a time, or of one image for the windows of `output_rows` rows of the output.
-  PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
-               std::int64_t output_rows, int num_threads);
-  PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images, int num_threads);
+  // Room for so many images of the batch at a time, which threads copy.
+  static PaddedPlanes of_images(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
+                                int num_threads) {
+    return {geometry, cells, images, geometry.output_height, num_threads};
+  }
+  // Room for the windows of so many rows of one image's output, which one thread copies.
+  static PaddedPlanes of_rows(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t output_rows) {
+    return {geometry, cells, 1, output_rows, 1};
+  }
 
   // Whether the copy is worth it: windows overlap, and it has no more codes than gathering them would copy.
   static bool applies(const ConvolutionGeometry& geometry);
@@ -76,6 +81,8 @@ class PaddedPlanes {
             std::uint8_t* planes) const;
 
  private:
+  PaddedPlanes(const ConvolutionGeometry& geometry, const PlaneCells& cells, std::int64_t images,
+               std::int64_t output_rows, int num_threads);
   std::int64_t rows_of(std::int64_t output_rows) const;
   std::size_t packed_bytes() const { return as_size(cells_.rows) * packed_row_bytes_; }
   // So many rows of cells, with room for packed_bytes() beside.

@@ -22,7 +22,7 @@ constexpr double kMostCopied = 1.5;
 std::int64_t least_band_pixels(const ConvolutionGeometry& geometry, const ProductSource& source) {
   if (source.from != ActivationsFrom::planes) return 0;
   constexpr double kMostTransposed = 128.0;  // channels at a time
-  const PaddedPlanes of_row(geometry, source.cells, 1, 1, 1);
+  const PaddedPlanes of_row = PaddedPlanes::of_rows(geometry, source.cells, 1);
   const double row_bytes = static_cast<double>(of_row.output_row_bytes());
   const double common = static_cast<double>(of_row.image_bytes()) - row_bytes;
   const auto height = as_number(geometry.output_height), width = as_number(geometry.output_width);
@@ -217,7 +217,7 @@ std::optional<ProductCut> cut_without_padding(const ConvolutionGeometry& geometr
 std::optional<PaddedPlanes> planes_of_tile(const ConvolutionGeometry& geometry, const ProductCut& cut) {
   if (!cut.regions.empty() || !cut.tiles.units.bands(geometry) || cut.blocks.splits > 1) return std::nullopt;
   const std::int64_t rows = cut.tiles.pixels / geometry.output_width;
-  const PaddedPlanes planes(geometry, cut.source.cells, 1, rows, 1);
+  const PaddedPlanes planes = PaddedPlanes::of_rows(geometry, cut.source.cells, rows);
   const bool are_high = static_cast<double>(planes.image_bytes()) <=
                         kMostCopied * static_cast<double>(rows) * static_cast<double>(planes.output_row_bytes());
   if (cut.tiles.of_unit > 1 && !are_high) return std::nullopt;
@@ -234,14 +234,14 @@ PlaneCopies choose_copies(const ConvolutionGeometry& geometry, int num_threads, 
     return {.planes = of_tile, .of_tiles = true, .images_at_once = geometry.batch};
   }
   const ConvolutionGeometry copied = cut.regions.empty() ? geometry : unpadded(geometry);
-  const PaddedPlanes image(copied, cut.source.cells, 1, num_threads);
+  const PaddedPlanes image = PaddedPlanes::of_images(copied, cut.source.cells, 1, num_threads);
   const std::int64_t threads = num_threads, tasks = cut.tasks() / geometry.batch;
   const auto share = static_cast<std::int64_t>(cache_sizes().level_2 / 4);
   const auto image_bytes = static_cast<std::int64_t>(image.image_bytes());
   const std::int64_t most = std::max({std::int64_t{1}, threads * (share / image_bytes),
                                       threads == 1 ? 0 : divide_up(threads * kTasksPerThread, tasks)});
   const std::int64_t images = std::min(most, geometry.batch);
-  return {.planes = PaddedPlanes(copied, cut.source.cells, images, num_threads),
+  return {.planes = PaddedPlanes::of_images(copied, cut.source.cells, images, num_threads),
           .of_tiles = false,
           .images_at_once = images};
 }
