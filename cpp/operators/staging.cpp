@@ -5,6 +5,7 @@
 #include "operators/element_rows.h"
 #include "operators/element_width.h"
 #include "operators/sizes.h"
+#include "operators/transposed_elements.h"
 #include "runtime/cpu_features.h"
 
 namespace dmlcpu {
@@ -45,22 +46,10 @@ const void* gather(const void* first, DataType type, const Rows& rows, const Pac
                    ChunkBuffer& buffer) {
   if (rows.contiguous()) return first;
   const std::size_t bytes = element_size(type);
-  if (bytes == 4 && transposes(rows)) {
-    kernels.gather_groups({.columns = static_cast<const std::uint8_t*>(first),
-                           .column_stride = 4 * static_cast<std::size_t>(rows.column_stride),
-                           .count = rows.columns,
-                           .k = 4 * rows.rows,
-                           .flip = 0,
-                           .output = buffer.bytes,
-                           .group_stride = 4 * rows.columns});
-  } else if (bytes == 1 && transposes(rows)) {
-    kernels.transpose({.input = static_cast<const std::uint8_t*>(first),
-                       .input_row_stride = static_cast<std::size_t>(rows.column_stride),
-                       .rows = rows.columns,
-                       .columns = rows.rows,
-                       .flip = 0,
-                       .output = buffer.bytes,
-                       .output_row_stride = rows.columns});
+  if (transposes(rows)) {
+    const auto columns = static_cast<std::int64_t>(rows.columns);
+    transpose_elements(kernels, bytes, first, rows.column_stride, columns, static_cast<std::int64_t>(rows.rows),
+                       buffer.bytes, columns);
   } else {
     with_element_of(bytes, [&]<class Element>(Element) {
       copy_rows(static_cast<const Element*>(first), strides_of(rows), reinterpret_cast<Element*>(buffer.bytes),
@@ -72,14 +61,10 @@ const void* gather(const void* first, DataType type, const Rows& rows, const Pac
 
 void scatter(const ChunkBuffer& buffer, DataType type, void* first, const Rows& rows, const PackKernels& kernels) {
   const std::size_t bytes = element_size(type);
-  if (bytes == 1 && transposes(rows)) {
-    kernels.transpose({.input = buffer.bytes,
-                       .input_row_stride = rows.columns,
-                       .rows = rows.rows,
-                       .columns = rows.columns,
-                       .flip = 0,
-                       .output = static_cast<std::uint8_t*>(first),
-                       .output_row_stride = static_cast<std::size_t>(rows.column_stride)});
+  if (transposes(rows)) {
+    const auto columns = static_cast<std::int64_t>(rows.columns);
+    transpose_elements(kernels, bytes, buffer.bytes, columns, static_cast<std::int64_t>(rows.rows), columns, first,
+                       rows.column_stride);
   } else {
     with_element_of(bytes, [&]<class Element>(Element) {
       copy_rows(reinterpret_cast<const Element*>(buffer.bytes), packed_strides(rows), static_cast<Element*>(first),
